@@ -1,0 +1,1 @@
+//! Holds the examples of ringpost; see `examples/*.rs` and `cargo run --example NAME`.

@@ -1,0 +1,1 @@
+//! What the test programs share.

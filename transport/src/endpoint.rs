@@ -1,0 +1,78 @@
+//! The public face: a node's endpoint, and outlets to the mailboxes of other nodes.
+
+mod outlet;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cause::LinkCause;
+use crate::host::Host;
+use crate::id::{NodeId, NodeName};
+use crate::mailbox::OpenRequest;
+use crate::mesh::Mesh;
+
+pub use crate::bootstrap::{InvalidSecret, Secret};
+pub use crate::config::{Config, Network};
+pub use crate::link::{CloseNotice, LinkStats, Receipt, Replier};
+pub use crate::mesh::StartError;
+pub use crate::profile::{InvalidProfile, Profile};
+pub use outlet::{Kind, Lane, Outlet, PendingReply, ReplyLoss, Unsent, Waiter};
+
+/// A node's place in the network. Clones are the same endpoint.
+#[derive(Clone)]
+pub struct Endpoint {
+    mesh: Arc<Mesh>,
+}
+
+impl Endpoint {
+    /// Starts listening and dialling the seeds; returns when it listens.
+    ///
+    /// # Errors
+    /// [`StartError`] when the configuration is wrong or the address cannot be listened on.
+    pub async fn start(config: Config, host: Arc<dyn Host>) -> Result<Self, StartError> {
+        Ok(Endpoint { mesh: Mesh::start(config, host).await? })
+    }
+
+    /// This node.
+    pub fn id(&self) -> &NodeId {
+        self.mesh.id()
+    }
+
+    /// The addresses it tells its peers.
+    pub fn addresses(&self) -> Vec<String> {
+        self.mesh.addresses()
+    }
+
+    /// Waits until `count` other nodes are linked.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn ready(&self, count: usize) {
+        self.mesh.ready(count).await;
+    }
+
+    /// Nodes that are linked now.
+    pub fn linked(&self) -> Vec<NodeId> {
+        self.mesh.linked()
+    }
+
+    /// What each link has carried, links that ended included.
+    pub fn stats(&self) -> Vec<(NodeName, LinkStats)> {
+        self.mesh.stats()
+    }
+
+    /// A way to a mailbox of the node `peer`. Costs nothing until something is sent.
+    pub fn outlet(&self, peer: &NodeName, request: OpenRequest) -> Outlet {
+        Outlet::new(self.mesh.peer(peer), request)
+    }
+
+    /// Says goodbye on every link, waits for the answers until `deadline`, and closes.
+    pub async fn shutdown(&self, deadline: Duration) {
+        self.mesh.shutdown(deadline).await;
+    }
+
+    /// Closes at once, without a goodbye.
+    pub fn abort(&self) {
+        self.mesh.abort(LinkCause::Shutdown);
+    }
+}

@@ -1,0 +1,307 @@
+//! Fabrics: reliable-connected queue pairs over memory they can reach.
+//!
+//! The trait keeps the shape and the words of verbs, so that one link state machine and one
+//! conformance suite serve them all, and so that an emulation cannot be kinder than hardware.
+//! It is object safe; calls carry batches.
+//!
+//! # The contract
+//!
+//! What every fabric promises:
+//!
+//! - **PV-1 memory**: a fabric hands out its own memory ([`Fabric::alloc`]) and accepts only slots
+//!   of it. A queue pair keeps the regions of its outstanding slots alive.
+//! - **PV-2 tokens**: a slot given to a work request comes back exactly once, in a completion, or
+//!   is dropped with the queue pair. Nothing else reads or writes it in between.
+//! - **PV-3 order**: frames arrive whole, once, in the order they were posted, each in the oldest
+//!   posted receive. Completions of one queue (send or receive) come in posting order.
+//! - **PV-4 signals**: the slot of an unsignaled send comes back with, and just before, the next
+//!   signaled completion of the send queue (or an error, or a flush), not earlier.
+//! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
+//!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` tries; with 0 at once. It is never dropped
+//!   silently and never waits.
+//! - **PV-6 length**: a frame longer than the receive it meets ends both queue pairs: the receive
+//!   completes with [`Status::LocalLength`], the send with [`Status::RemoteInvalidRequest`].
+//! - **PV-7 errors**: the first error moves the queue pair to the error state; every outstanding
+//!   work request of both queues then completes with an error, [`Status::Flushed`] for those that
+//!   did not cause it. Posting in that state is accepted and flushed. An error completion carries
+//!   slot and status; nothing else of it means anything.
+//! - **PV-8 arming**: [`CompletionQueue::arm`] asks for one notification of a completion that is
+//!   added *after* it. Arm, poll again, then wait: a completion from before the arming notifies
+//!   nobody. An error completion counts as solicited.
+//! - **PV-9 bounds**: each queue holds what was asked for at [`Fabric::open`]; a full send or
+//!   receive queue refuses ([`PostError::Full`]) and keeps nothing of what it refused. A full
+//!   completion queue is [`Status::Fatal`] for the queue pair.
+//! - **PV-10 close**: [`CompletionQueue::close`] moves to the error state, from any state, and may
+//!   be called twice. The peer finds out by an error, perhaps late, perhaps only when it sends.
+//! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
+//!   whole ring is there before the first frame can arrive.
+//!
+//! What no fabric promises, and no caller may assume:
+//!
+//! - A successful send completion means that the slot may be reused and that the peer's queue
+//!   pair accepted the frame. Nothing about the peer's software.
+//! - No order between completions of the send queue and of the receive queue: the answer to a
+//!   frame may arrive before that frame's completion.
+//! - A failed or flushed send may have arrived.
+//! - A notification may be spurious, and a poll may return fewer completions than there are.
+//! - An idle queue pair does not notice that its peer is gone.
+
+pub mod tcp;
+
+#[cfg(feature = "sim")]
+pub mod sim;
+
+use std::fmt;
+use std::io;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+
+use crate::memory::{Region, Slot};
+
+/// A way to carry frames between two nodes. See the [module](self) for the contract.
+pub trait Fabric: Send + Sync + fmt::Debug + 'static {
+    /// The name both sides know it by: `tcp`, `sim`, `verbs`.
+    fn name(&self) -> &'static str;
+
+    /// What its queue pairs can do at most.
+    fn limits(&self) -> Limits;
+
+    /// Memory for work requests.
+    ///
+    /// # Errors
+    /// [`FabricError`] when there is not that much, naming the limit that was met.
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError>;
+
+    /// A new queue pair that is not yet connected.
+    ///
+    /// # Errors
+    /// [`FabricError`] when `config` asks for more than [`limits`](Self::limits) or the device
+    /// refuses.
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError>;
+}
+
+/// What a fabric's queue pairs can do at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Work requests in one send queue.
+    pub send_queue_max: u32,
+    /// Work requests in one receive queue.
+    pub recv_queue_max: u32,
+    /// Bytes of one frame.
+    pub frame_bytes_max: u32,
+    /// Bytes that can be sent inline.
+    pub inline_bytes_max: u32,
+}
+
+/// What is asked of a new queue pair. Its completion queue holds the sum of both queues.
+#[derive(Debug, Clone)]
+pub struct QueuePairConfig {
+    /// Work requests the send queue holds.
+    pub send_queue: u32,
+    /// Work requests the receive queue holds.
+    pub recv_queue: u32,
+    /// Longest inline send, in bytes.
+    pub inline_bytes: u32,
+    /// How often a frame that found no receive is tried again, 0 to 6 times. (7, endless in
+    /// verbs, is refused.) Links use 0.
+    pub rnr_retry: u8,
+    /// Which side of the bootstrap connection this is.
+    pub side: Side,
+}
+
+/// Which side of the bootstrap connection a queue pair belongs to: who dialled it can dial again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Side {
+    /// This node dialled the peer at this address.
+    Dialer {
+        /// Where the bootstrap connection was made to.
+        address: String,
+    },
+    /// The peer dialled this node.
+    Acceptor,
+}
+
+/// A queue pair before it is connected.
+pub trait Opening: Send {
+    /// What the peer needs to connect to this queue pair: at most
+    /// [`OFFER_BYTES_MAX`](crate::limits::OFFER_BYTES_MAX) bytes, meaningful to the same fabric.
+    fn offer(&self) -> Vec<u8>;
+
+    /// Posts receives before the connection is made (PV-11). Takes what it accepts from the front
+    /// of `slots`.
+    ///
+    /// # Errors
+    /// [`PostError::Full`] leaves the rest in `slots`.
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
+
+    /// Connects to the queue pair that made `peer`. Both sides must call it.
+    ///
+    /// # Errors
+    /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the queue pair and its slots.
+    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>>;
+}
+
+/// A connected queue pair, in the parts that are used apart.
+pub struct Halves {
+    /// Where sends are posted.
+    pub send: Box<dyn SendQueue>,
+    /// Where receives are posted.
+    pub recv: Box<dyn RecvQueue>,
+    /// Where both complete.
+    pub done: Box<dyn CompletionQueue>,
+}
+
+/// One send.
+#[derive(Debug)]
+pub struct SendRequest {
+    /// The frame lies in its first `bytes` bytes.
+    pub slot: Slot,
+    /// Length of the frame.
+    pub bytes: u32,
+    /// Completes visibly (PV-4).
+    pub signaled: bool,
+    /// Wakes a peer that armed for solicited completions only.
+    pub solicited: bool,
+    /// Copied at posting; at most the queue pair's `inline_bytes`.
+    pub inline: bool,
+}
+
+/// The sending half.
+pub trait SendQueue: Send {
+    /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
+    ///
+    /// # Errors
+    /// [`PostError`] about the first request that is left in `batch`.
+    fn post(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError>;
+}
+
+/// The receiving half.
+pub trait RecvQueue: Send {
+    /// Posts receives. Takes what it accepts from the front of `slots`.
+    ///
+    /// # Errors
+    /// [`PostError`] about the first slot that is left in `slots`.
+    fn post(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
+}
+
+/// Where work requests complete.
+pub trait CompletionQueue: Send {
+    /// Takes up to `max` completions that are there now, appends them to `out` and says how many.
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;
+
+    /// Asks for one notification (PV-8).
+    fn arm(&mut self, on: Notify);
+
+    /// Ready when the notification that was armed for has come (perhaps spuriously). Keeps the
+    /// waker of the last call.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Moves the queue pair to the error state (PV-10).
+    fn close(&mut self);
+}
+
+/// Which completions notify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notify {
+    /// Any.
+    Any,
+    /// Solicited receives and errors.
+    Solicited,
+}
+
+/// A work request that ended. Its slot is the caller's again.
+#[derive(Debug)]
+pub struct Completion {
+    /// What it was.
+    pub work: Work,
+    /// The slot that was posted.
+    pub slot: Slot,
+    /// How it ended. Anything but [`Status::Success`] is terminal for the queue pair.
+    pub status: Status,
+}
+
+/// What a completed work request was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A send.
+    Send,
+    /// A receive.
+    Recv {
+        /// Bytes that arrived; meaningless after an error.
+        bytes: u32,
+    },
+}
+
+/// How a work request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Status {
+    /// It did what it should.
+    #[error("success")]
+    Success,
+    /// The queue pair was in the error state before it was its turn.
+    #[error("flushed")]
+    Flushed,
+    /// The peer had no receive posted (PV-5).
+    #[error("the peer had no receive posted")]
+    RnrRetryExceeded,
+    /// The peer or the path to it is gone.
+    #[error("the peer does not answer")]
+    RetryExceeded,
+    /// A frame did not fit the receive (PV-6).
+    #[error("a frame did not fit its receive slot")]
+    LocalLength,
+    /// The peer refused the frame (PV-6).
+    #[error("the peer refused the frame")]
+    RemoteInvalidRequest,
+    /// The device failed, or a completion queue overran (PV-9).
+    #[error("fatal error of the device or its completion queue")]
+    Fatal,
+    /// Another status, by the device's number.
+    #[error("device status {0}")]
+    Other(u32),
+}
+
+/// Why a post was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The queue holds no more (PV-9).
+    #[error("the queue is full")]
+    Full,
+    /// The frame is longer than its slot or than the fabric sends.
+    #[error("the frame is too long")]
+    TooLong,
+    /// The frame is too long to be sent inline.
+    #[error("the frame is too long to be sent inline")]
+    InlineTooLong,
+    /// The device refused, with its error number.
+    #[error("the device refused, error {0}")]
+    Device(i32),
+}
+
+/// Why a fabric could not do something.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// More was asked for than the fabric can.
+    #[error("{what} of {asked} is more than this fabric's limit of {limit}")]
+    Limit {
+        /// What was asked for.
+        what: &'static str,
+        /// How much.
+        asked: u64,
+        /// How much there can be.
+        limit: u64,
+    },
+    /// The peer's offer is not one of this fabric.
+    #[error("the peer's offer cannot be used: {0}")]
+    Offer(&'static str),
+    /// The connection could not be made.
+    #[error("cannot connect the queue pair: {0}")]
+    Connect(#[source] io::Error),
+}

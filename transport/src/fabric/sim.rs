@@ -1,0 +1,1 @@
+//! Simulated queue pairs, in process, on a virtual clock.

@@ -1,0 +1,117 @@
+//! What the transport asks of the layer above it, and what it tells it.
+//!
+//! All calls come from a link's driver task or a node's session tasks: they must not block.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::id::{NodeId, NodeName};
+use crate::link::{CloseNotice, Receipt, Replier};
+use crate::memory::Payload;
+
+pub use crate::cause::{Fate, LinkCause, NodeDownCause, OpenRefusal, Refusal, Violation};
+pub use crate::mailbox::{Accepted, OpenRequest, Target};
+
+/// The layer above: it knows the mailboxes of this node.
+pub trait Host: Send + Sync + 'static {
+    /// A peer wants to send to a mailbox of this node.
+    ///
+    /// # Errors
+    /// [`OpenRefusal`], which the peer's senders get as their error.
+    fn open(&self, peer: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal>;
+
+    /// A committed message ended in another way than delivery, as far as this node knows.
+    fn lost(&self, lost: Lost);
+
+    /// A link or a node came or went.
+    fn event(&self, event: PeerEvent);
+}
+
+/// A mailbox of this node, as links see it.
+pub trait Inbox: Send + Sync + 'static {
+    /// The same for every `Arc` of the same mailbox, and never used for another one.
+    fn id(&self) -> u64;
+
+    /// What it accepts; a message's place in this list is its ordinal on the wire.
+    fn accepted(&self) -> Vec<Accepted>;
+
+    /// Queues one message. Never waits: what a peer may send is bounded by its window, so there is
+    /// room. `ordinal` is less than the length of [`accepted`](Self::accepted).
+    ///
+    /// # Errors
+    /// [`Refusal`] when the mailbox is closed; the delivery is dropped.
+    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal>;
+
+    /// A signal from the peer: a number that means something to the layer above.
+    fn signal(&self, signal: u16);
+
+    /// Keeps `notice` and drops it when the mailbox closes (at once when it is closed already).
+    fn on_close(&self, notice: CloseNotice);
+}
+
+/// One message that arrived.
+pub struct Delivery {
+    /// Its place in the list of accepted messages.
+    pub ordinal: u16,
+    /// Its bytes; not checked yet.
+    pub payload: Payload,
+    /// Where the answer goes; `None` for a tell.
+    pub replier: Option<Replier>,
+    /// How long the asker still waits.
+    pub deadline: Option<Duration>,
+    /// The room it takes in the sender's window; given back when this is dropped, which is to be
+    /// done when the message is taken from the mailbox.
+    pub receipt: Receipt,
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery")
+            .field("ordinal", &self.ordinal)
+            .field("bytes", &self.payload.len())
+            .field("ask", &self.replier.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A committed tell that was not delivered, as far as this node knows. (An ask's failure goes to
+/// its asker instead.)
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The node it was sent to.
+    pub peer: NodeName,
+    /// The mailbox it was sent to.
+    pub target: Target,
+    /// Which message, as in [`Accepted::id`].
+    pub message: u128,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Something happened to a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PeerEvent {
+    /// A link is up.
+    LinkUp {
+        /// The peer.
+        peer: NodeId,
+        /// The fabric that carries it.
+        fabric: &'static str,
+    },
+    /// A link was lost. It is dialled again.
+    LinkDown {
+        /// The peer.
+        peer: NodeId,
+        /// Why.
+        cause: LinkCause,
+    },
+    /// The node is gone: it left, another run of it answered, or nothing was heard for `down_after`.
+    NodeDown {
+        /// The peer.
+        peer: NodeId,
+        /// Why.
+        cause: NodeDownCause,
+    },
+}

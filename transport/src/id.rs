@@ -1,0 +1,66 @@
+//! Who a node is: the name people give it and the incarnation it gives itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits;
+
+/// A node's name: 1 to 64 bytes of ASCII letters, digits, `.`, `_` and `-`. Cheap to clone.
+///
+/// Names are ordered by their bytes; of two nodes that meet, the lower-named one decides.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeName(Arc<str>);
+
+/// A text that cannot be a node's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a node name: use 1 to {max} ASCII letters, digits, `.`, `_` or `-`",
+    max = limits::NODE_NAME_BYTES_MAX
+)]
+pub struct InvalidNodeName(pub String);
+
+impl NodeName {
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// [`InvalidNodeName`] when the text is empty, too long or has another character in it.
+    pub fn new(name: &str) -> Result<Self, InvalidNodeName> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if name.is_empty() || name.len() > limits::NODE_NAME_BYTES_MAX || !name.bytes().all(allowed)
+        {
+            return Err(InvalidNodeName(name.chars().take(80).collect()));
+        }
+        Ok(NodeName(name.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+/// One run of a node: a random 128-bit number drawn when it starts, so that a restarted node is
+/// not mistaken for the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Incarnation(pub u128);
+
+/// A node of one run.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct NodeId {
+    /// What people call it.
+    pub name: NodeName,
+    /// Which run of it.
+    pub incarnation: Incarnation,
+}

@@ -1,0 +1,37 @@
+//! Links between nodes.
+//!
+//! Knows nodes, links, mailbox numbers and bytes, and nothing of what is sent. In reading order:
+//!
+//! - [`endpoint`]: the public face. Start a node's endpoint, get an [`Outlet`] to a mailbox of another
+//!   node, commit messages to it.
+//! - [`host`]: what the layer above provides ([`Host`], [`Inbox`]) and is told.
+//! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
+//! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
+//! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
+//! - `link`: what senders and the driver of a link share.
+//! - [`proto`]: the link protocol, sans I/O.
+//! - [`fabric`]: queue pairs: `tcp`, and `sim` for tests.
+//! - [`wire`]: where nodes meet: TCP, or the simulated one.
+//! - [`memory`]: registered memory, slots, leases, checked archives.
+//! - [`limits`], [`id`], [`entropy`].
+
+mod bootstrap;
+pub mod cause;
+mod config;
+mod driver;
+pub mod endpoint;
+pub mod entropy;
+pub mod fabric;
+pub mod host;
+pub mod id;
+pub mod limits;
+mod link;
+pub mod mailbox;
+pub mod memory;
+mod mesh;
+mod profile;
+pub mod proto;
+pub mod wire;
+
+pub use endpoint::{Config, Endpoint, Outlet};
+pub use host::{Host, Inbox};

@@ -1,0 +1,83 @@
+//! Every bound and every time-out of the transport, in one place, with its reason.
+//!
+//! No time-out decides whether something is correct: each only bounds a wait.
+
+use std::time::Duration;
+
+/// Longest node name, in bytes.
+pub const NODE_NAME_BYTES_MAX: usize = 64;
+/// Longest name or type name in an OPEN, in bytes.
+pub const MAILBOX_NAME_BYTES_MAX: usize = 512;
+/// Alignment of every payload: an archive is used where it lies.
+pub const PAYLOAD_ALIGN: usize = 16;
+/// Largest offer of a fabric, in bytes.
+pub const OFFER_BYTES_MAX: usize = 256;
+
+/// Plain bytes read from a connection before its peer proved that it knows the secret.
+pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
+/// Connections that are still proving themselves; the oldest gives way to a newcomer.
+pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
+/// How long a connection may take to prove itself.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long one candidate fabric may take from OFFER to CONFIRM.
+pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a dial may take to connect.
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// First pause between two dials; doubles up to [`REDIAL_BACKOFF_MAX`], jittered by a quarter.
+pub const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(10);
+/// Longest pause between two dials.
+pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// Heartbeats on the bootstrap connection, each way.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Silent heartbeat intervals after which a link is given up.
+pub const HEARTBEATS_MISSED_MAX: u32 = 3;
+/// How long an incumbent may take to answer when a newcomer claims its name.
+pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Default of `down_after`: silence after which a node is reported down.
+pub const DOWN_AFTER: Duration = Duration::from_secs(8);
+/// How long a closing queue pair may take to give its work requests back.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long each phase of a goodbye may take.
+pub const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Default ring: receive slots posted for one peer.
+pub const RING_SLOTS: u32 = 64;
+/// Default slot: 8 KiB of payload and 256 B for headers.
+pub const SLOT_BYTES: u32 = 8 * 1024 + 256;
+/// Slot of the profile `small`.
+pub const SLOT_BYTES_SMALL: u32 = 4 * 1024 + 256;
+/// Smallest slot a peer may offer: an OPEN with the longest names fits.
+pub const SLOT_BYTES_MIN: u32 = 2 * 1024;
+/// Largest ring or slot a peer may offer.
+pub const RING_SLOTS_MAX: u32 = 4096;
+/// Largest slot a peer may offer.
+pub const SLOT_BYTES_MAX: u32 = 1024 * 1024;
+/// Receive buffers per ring slot: leases never cost the link its credits.
+pub const POOL_PER_RING: u32 = 2;
+/// Slots that data never takes, so that replies, control and credit always move.
+pub const CREDIT_RESERVE: u32 = 4;
+
+/// Default size limit of one message.
+pub const MESSAGE_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Messages of one peer that may wait in one mailbox.
+pub const MAILBOX_WINDOW_MESSAGES: u32 = 256;
+/// Bytes of one peer that may wait in one mailbox.
+pub const MAILBOX_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes of one peer that may wait in all mailboxes together.
+pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
+/// Asks that may be pending on one link.
+pub const PENDING_ASKS_MAX: usize = 64 * 1024;
+
+/// Work requests posted at once.
+pub const POST_LIST_MAX: usize = 16;
+/// One send in this many is signaled (and the last before idle).
+pub const SIGNAL_EVERY: u32 = 32;
+/// Completions taken per poll.
+pub const POLL_BATCH: usize = 32;
+/// Inline sends, where the fabric can, up to this many bytes (perftest's default).
+pub const INLINE_BYTES: u32 = 236;
+
+const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 256);
+const _: () = assert!(SLOT_BYTES as usize % PAYLOAD_ALIGN == 0);
+const _: () = assert!(SLOT_BYTES_SMALL as usize % PAYLOAD_ALIGN == 0);
+const _: () = assert!(RING_SLOTS / 4 <= RING_SLOTS - CREDIT_RESERVE && RING_SLOTS / 4 >= 2);

@@ -1,0 +1,18 @@
+//! Memory that a fabric may read and write: regions, the slots they are cut into, a link's pool
+//! of receive slots, and the archives found in them.
+//!
+//! - **ME-1 ownership**: a byte of a region belongs to exactly one [`Slot`]; who holds the slot may
+//!   read and write it, nobody else touches it.
+//! - **ME-2 lifetime**: a region lives as long as any of its slots, leased ones too.
+//! - **ME-3 leases**: a leased slot is only read; it returns to its pool when the last lease is
+//!   dropped, on any thread.
+//! - **ME-4 checked once**: a [`Checked`] archive was validated where it lies, and nobody writes
+//!   there while it lives (ME-3).
+
+mod checked;
+mod pool;
+mod region;
+
+pub use checked::{Checked, InvalidArchive, Payload};
+pub use pool::{Lease, Pool};
+pub use region::{Region, Slot};

@@ -1,0 +1,145 @@
+//! Bytes that arrived, and archives found in them.
+#![allow(unsafe_code, reason = "reads an archive in place after it was checked (ME-4)")]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+
+use rkyv::Portable;
+use rkyv::api::high::HighValidator;
+use rkyv::bytecheck::CheckBytes;
+use rkyv::rancor::Error;
+use rkyv::util::AlignedVec;
+
+use super::pool::Lease;
+
+/// The bytes of one message, 16-byte aligned: in the receive slot they arrived in, or copied out.
+/// Only ever read. Owns what it points to: `Send + 'static`.
+#[derive(Debug)]
+pub struct Payload(Place);
+
+#[derive(Debug)]
+enum Place {
+    Leased { lease: Lease, range: Range<u32> },
+    Owned(AlignedVec<16>),
+}
+
+impl Payload {
+    /// A part of a leased slot. `range` lies inside the lease and starts 16-byte aligned.
+    pub fn leased(lease: Lease, range: Range<usize>) -> Self {
+        assert!(range.start.is_multiple_of(16) && range.end <= lease.len());
+        Payload(Place::Leased { lease, range: range.start as u32..range.end as u32 })
+    }
+
+    /// Bytes of its own.
+    pub fn owned(bytes: AlignedVec<16>) -> Self {
+        Payload(Place::Owned(bytes))
+    }
+
+    /// Copies the bytes out of the receive slot, so that the slot returns to its link.
+    pub fn detach(self) -> Self {
+        match self.0 {
+            Place::Owned(_) => self,
+            Place::Leased { .. } => {
+                let mut copy = AlignedVec::with_capacity(self.len());
+                copy.extend_from_slice(&self);
+                Payload(Place::Owned(copy))
+            }
+        }
+    }
+
+    /// Whether the bytes still lie in a receive slot.
+    pub fn is_leased(&self) -> bool {
+        matches!(self.0, Place::Leased { .. })
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Place::Leased { lease, range } => &lease[range.start as usize..range.end as usize],
+            Place::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// The bytes are not an archive of the expected type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid archive: {0}")]
+pub struct InvalidArchive(pub String);
+
+/// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4).
+pub struct Checked<T> {
+    payload: Payload,
+    _archive: PhantomData<T>,
+}
+
+impl<T> Checked<T>
+where
+    T: Portable + for<'a> CheckBytes<HighValidator<'a, Error>>,
+{
+    /// Validates the bytes as an archive whose root, of type `T`, ends at the end of the payload.
+    ///
+    /// # Errors
+    /// [`InvalidArchive`], with what the check found, when they are not.
+    pub fn new(payload: Payload) -> Result<Self, InvalidArchive> {
+        rkyv::access::<T, Error>(&payload).map_err(|e| InvalidArchive(e.to_string()))?;
+        Ok(Checked { payload, _archive: PhantomData })
+    }
+
+    /// Copies the archive out of the receive slot, so that the slot returns to its link.
+    pub fn detach(self) -> Self {
+        Checked { payload: self.payload.detach(), _archive: PhantomData }
+    }
+
+    /// Whether the archive still lies in the receive slot it arrived in.
+    pub fn is_leased(&self) -> bool {
+        self.payload.is_leased()
+    }
+}
+
+impl<T: Portable> Deref for Checked<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: `new` validated these very bytes as a `T`, and a payload is never written while
+        // it lives (ME-3, ME-4); moving a `Checked` does not move the bytes.
+        unsafe { rkyv::access_unchecked::<T>(&self.payload) }
+    }
+}
+
+impl<T: Portable + fmt::Debug> fmt::Debug for Checked<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Pool, Region};
+
+    #[test]
+    fn an_archive_is_read_where_it_arrived_and_after_it_was_detached() {
+        let bytes = rkyv::to_bytes::<Error>(&vec![1u32, 2, 3]).unwrap();
+        let mut slot = Region::heap(4096).into_slots(4096).pop().unwrap();
+        slot[16..16 + bytes.len()].copy_from_slice(&bytes);
+        let pool = Pool::new(Vec::new(), 1);
+        let lease = pool.lease(slot, 16 + bytes.len());
+        type Archive = rkyv::Archived<Vec<u32>>;
+        let payload = Payload::leased(lease, 16..16 + bytes.len());
+        let checked = Checked::<Archive>::new(payload).unwrap();
+        assert_eq!(checked.as_slice(), [1, 2, 3]);
+        assert_eq!(pool.spare(), 0);
+        let detached = checked.detach();
+        assert_eq!(pool.spare(), 1);
+        assert_eq!(detached.as_slice(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn hostile_bytes_are_an_error() {
+        let mut bytes = AlignedVec::new();
+        bytes.extend_from_slice(&[0xfe; 64]);
+        assert!(Checked::<rkyv::Archived<String>>::new(Payload::owned(bytes)).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! A link's pool of receive slots and the leases on filled ones. Safe code: what it hands out are
+//! owned slots (ME-1).
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::region::Slot;
+
+/// Spare receive slots of one link. The link takes one for each that it leases upward; leased
+/// slots come back by drop, from any thread (ME-3).
+pub struct Pool {
+    spare: Arc<Mutex<Vec<Slot>>>,
+    total: usize,
+}
+
+impl Pool {
+    /// A pool that starts with these spare slots. `total` also counts the slots that are posted:
+    /// it is what a quarter is taken of.
+    pub fn new(spare: Vec<Slot>, total: usize) -> Self {
+        Pool { spare: Arc::new(Mutex::new(spare)), total }
+    }
+
+    /// A spare slot, unless fewer than a quarter of all are spare: then what arrived is to be
+    /// copied out and its slot posted again.
+    pub fn take(&self) -> Option<Slot> {
+        let mut spare = self.spare.lock();
+        if spare.len() * 4 < self.total { None } else { spare.pop() }
+    }
+
+    /// Slots that are neither posted nor leased.
+    pub fn spare(&self) -> usize {
+        self.spare.lock().len()
+    }
+
+    /// Leases a filled slot upward: its first `bytes` bytes are readable until the last clone of
+    /// the lease is dropped; then the slot is spare again.
+    pub fn lease(&self, slot: Slot, bytes: usize) -> Lease {
+        assert!(bytes <= slot.len(), "a lease lies inside its slot");
+        Lease(Arc::new(Filled { slot: Some(slot), bytes, home: self.spare.clone() }))
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} spare of {})", self.spare(), self.total)
+    }
+}
+
+struct Filled {
+    slot: Option<Slot>,
+    bytes: usize,
+    home: Arc<Mutex<Vec<Slot>>>,
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.home.lock().push(slot);
+        }
+    }
+}
+
+/// A filled receive slot, shared by all that read it. Keeps the slot, its region and nothing else
+/// of the link alive; may outlive the link.
+#[derive(Clone)]
+pub struct Lease(Arc<Filled>);
+
+impl Deref for Lease {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0.slot.as_ref().map_or(&[], |slot| &slot[..self.0.bytes])
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease({} bytes)", self.0.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Region;
+
+    #[test]
+    fn a_lease_returns_its_slot_from_another_thread_and_may_outlive_the_pool() {
+        let mut slots = Region::heap(4096 * 4).into_slots(4096);
+        let mut filled = slots.pop().unwrap();
+        filled[..3].copy_from_slice(b"abc");
+        let pool = Pool::new(slots, 4);
+        let lease = pool.lease(filled, 3);
+        let other = lease.clone();
+        drop(lease);
+        assert_eq!(pool.spare(), 3, "a clone still holds it");
+        std::thread::spawn(move || assert_eq!(&*other, b"abc")).join().unwrap();
+        assert_eq!(pool.spare(), 4);
+        let taken = pool.take().unwrap();
+        let late = pool.lease(taken, 0);
+        drop(pool);
+        assert!(late.is_empty());
+    }
+
+    #[test]
+    fn under_a_quarter_spare_nothing_is_taken() {
+        let pool = Pool::new(Region::heap(4096 * 2).into_slots(4096), 8);
+        let first = pool.take();
+        assert!(first.is_some(), "2 of 8 is a quarter");
+        assert!(pool.take().is_none(), "1 of 8 is less");
+        drop(first);
+    }
+}

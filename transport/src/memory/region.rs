@@ -1,0 +1,115 @@
+//! A region and its slots.
+#![allow(unsafe_code, reason = "owns raw memory; every access goes through ME-1 and ME-2")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const PAGE: usize = 4096;
+
+/// A block of page-aligned memory that a fabric has made usable for its work requests.
+///
+/// It is cut into [`Slot`]s once and lives until the last of them is gone (ME-2).
+pub struct Region {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the pointer is owned by the region, and the bytes behind it are only reached through
+// slots, each of which is the only one to its bytes (ME-1).
+unsafe impl Send for Region {}
+// SAFETY: a shared region gives no access to its bytes; only slots do (ME-1).
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Ordinary zeroed memory, page-aligned.
+    ///
+    /// `bytes` is rounded up to whole pages and must not be zero.
+    pub fn heap(bytes: usize) -> Self {
+        assert!(bytes > 0, "a region has at least one byte");
+        let layout = Layout::from_size_align(bytes.next_multiple_of(PAGE), PAGE)
+            .expect("a region is smaller than the address space");
+        // SAFETY: the layout's size is not zero: checked above.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        Region { base, layout }
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Cuts the whole region into slots of `slot_bytes`, a multiple of 16; what is left over at
+    /// the end stays unused. Taking the region by value is what makes the slots disjoint (ME-1).
+    pub fn into_slots(self, slot_bytes: usize) -> Vec<Slot> {
+        assert!(slot_bytes > 0 && slot_bytes.is_multiple_of(16), "slots are 16-byte aligned");
+        let count = self.bytes() / slot_bytes;
+        let region = Arc::new(self);
+        (0..count)
+            .map(|i| {
+                // SAFETY: `i * slot_bytes + slot_bytes` is at most the region's size.
+                let base = unsafe { region.base.add(i * slot_bytes) };
+                Slot { base, bytes: slot_bytes, region: region.clone() }
+            })
+            .collect()
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: `base` came from `alloc_zeroed` with this layout and is freed once; slots keep
+        // the region alive (ME-2), so none is left.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({} bytes)", self.bytes())
+    }
+}
+
+/// One fixed piece of a region, owned: its holder may read and write it (ME-1). It is the token
+/// that goes into a work request and comes back in the completion.
+pub struct Slot {
+    base: NonNull<u8>,
+    bytes: usize,
+    region: Arc<Region>,
+}
+
+// SAFETY: the slot is the only way to its bytes (ME-1).
+unsafe impl Send for Slot {}
+// SAFETY: a shared slot is only read (ME-1).
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// The region it is a piece of.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+}
+
+impl Deref for Slot {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `base..base + bytes` lies in the region, which is alive (ME-2) and initialised
+        // (zeroed), and no other slot covers it (ME-1).
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Slot {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` excludes every other access (ME-1).
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slot({} bytes)", self.bytes)
+    }
+}

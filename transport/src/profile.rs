@@ -1,0 +1,96 @@
+//! Sizes and windows of a node's links.
+
+use std::time::Duration;
+
+use crate::limits;
+
+/// Sizes and windows of a node's links. Start from [`Profile::default`] or [`Profile::small`] and
+/// change what is needed; it is checked when the node starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// Receive slots posted for each peer: 8 to 4,096.
+    pub ring_slots: u32,
+    /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16.
+    pub slot_bytes: u32,
+    /// Slots that data never takes: at least 1, at most a quarter of the ring.
+    pub credit_reserve: u32,
+    /// Largest message, in bytes of archive; larger ones are refused where they are sent.
+    pub message_bytes_max: u32,
+    /// Messages that one peer may have waiting in one mailbox.
+    pub mailbox_window_messages: u32,
+    /// Bytes that one peer may have waiting in one mailbox.
+    pub mailbox_window_bytes: u32,
+    /// Bytes that one peer may have waiting in all mailboxes of this node.
+    pub link_window_bytes: u32,
+    /// Silence after which a node is reported down.
+    pub down_after: Duration,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Profile {
+            ring_slots: limits::RING_SLOTS,
+            slot_bytes: limits::SLOT_BYTES,
+            credit_reserve: limits::CREDIT_RESERVE,
+            message_bytes_max: limits::MESSAGE_BYTES_MAX,
+            mailbox_window_messages: limits::MAILBOX_WINDOW_MESSAGES,
+            mailbox_window_bytes: limits::MAILBOX_WINDOW_BYTES,
+            link_window_bytes: limits::LINK_WINDOW_BYTES,
+            down_after: limits::DOWN_AFTER,
+        }
+    }
+}
+
+/// A profile that cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is {value}, but must be {must}")]
+pub struct InvalidProfile {
+    /// Which setting.
+    pub what: &'static str,
+    /// What it was.
+    pub value: u64,
+    /// What it has to be.
+    pub must: String,
+}
+
+impl Profile {
+    /// Half the slot size, for machines with little lockable memory.
+    pub fn small() -> Self {
+        Profile { slot_bytes: limits::SLOT_BYTES_SMALL, ..Profile::default() }
+    }
+
+    /// Checks every setting and how they go together.
+    ///
+    /// # Errors
+    /// [`InvalidProfile`] about the first one that cannot work.
+    pub fn validate(&self) -> Result<(), InvalidProfile> {
+        let between = |what, value: u32, low: u32, high: u32| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(InvalidProfile { what, value: value.into(), must: format!("{low} to {high}") })
+        };
+        between("ring_slots", self.ring_slots, 8, limits::RING_SLOTS_MAX)?;
+        between("slot_bytes", self.slot_bytes, limits::SLOT_BYTES_MIN, limits::SLOT_BYTES_MAX)?;
+        if !self.slot_bytes.is_multiple_of(limits::PAYLOAD_ALIGN as u32) {
+            return Err(InvalidProfile {
+                what: "slot_bytes",
+                value: self.slot_bytes.into(),
+                must: "a multiple of 16".into(),
+            });
+        }
+        between("credit_reserve", self.credit_reserve, 1, self.ring_slots / 4)?;
+        between("message_bytes_max", self.message_bytes_max, 1, i32::MAX as u32)?;
+        between("mailbox_window_messages", self.mailbox_window_messages, 1, 1 << 20)?;
+        between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
+        between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
+        if self.down_after < limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
+            return Err(InvalidProfile {
+                what: "down_after (ms)",
+                value: self.down_after.as_millis() as u64,
+                must: "at least three heartbeats, 3,000 ms".into(),
+            });
+        }
+        Ok(())
+    }
+}

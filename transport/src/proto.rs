@@ -1,0 +1,1 @@
+//! The link protocol, sans I/O.

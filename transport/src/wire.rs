@@ -1,0 +1,45 @@
+//! Where nodes meet: a listener and byte streams. TCP here; the simulated fabric brings its own.
+
+mod tcp;
+
+use std::fmt;
+use std::io;
+
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+pub use tcp::TcpWire;
+
+/// A network that nodes listen on and dial.
+pub trait Wire: Send + Sync + fmt::Debug + 'static {
+    /// Listens on `address` (`host:port`; a DNS name, IPv4 or IPv6; port 0 lets the system choose).
+    fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
+
+    /// Connects to `address`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the connection up.
+    fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
+}
+
+/// An open port.
+pub trait Listener: Send + 'static {
+    /// The next connection.
+    ///
+    /// # Cancel safety
+    /// No connection is lost when the future is dropped.
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>>;
+
+    /// The address it really listens on, with its port.
+    fn local_address(&self) -> String;
+}
+
+/// A byte stream to another node.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// The TCP stream it is, where it is one: the tcp fabric carries frames on it.
+    fn into_tcp(self: Box<Self>) -> Option<TcpStream>;
+
+    /// Where the other end is, for logs.
+    fn peer_address(&self) -> String;
+}
