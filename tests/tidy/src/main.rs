@@ -19,6 +19,7 @@ mod sizes;
 mod tokens;
 mod tree;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -112,25 +113,27 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    println!("modules, each after those it uses:");
-    cycles::order(&tree).iter().for_each(|line| println!("  {line}"));
+    let mut text = String::from("modules, each after those it uses:\n");
+    cycles::order(&tree).iter().for_each(|line| text += &format!("  {line}\n"));
     let licences = "Ringpost can be used wherever MIT or Apache-2.0 can.";
-    let mut broken = report("licences of dependencies", licences, manifests::licences(root));
+    let mut broken = 0;
+    broken += report("licences of dependencies", licences, manifests::licences(root), &mut text);
     for rule in &RULES {
-        broken += report(rule.name, rule.why, (rule.check)(&tree));
+        broken += report(rule.name, rule.why, (rule.check)(&tree), &mut text);
     }
     let rules = RULES.len() + 1;
-    println!("\ntidy: {rules} rules, {} files, {broken} findings", tree.files.len());
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    text += &format!("\ntidy: {rules} rules, {} files, {broken} findings\n", tree.files.len());
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    if broken == 0 && printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the findings of one rule, if there are any, and says how many.
-fn report(name: &str, why: &str, mut findings: Vec<Finding>) -> usize {
+/// Adds the findings of one rule to `text`, if there are any, and says how many.
+fn report(name: &str, why: &str, mut findings: Vec<Finding>, text: &mut String) -> usize {
     findings.sort();
     findings.dedup();
     if !findings.is_empty() {
-        println!("\n{name}: {why}");
+        *text += &format!("\n{name}: {why}\n");
     }
-    findings.iter().for_each(|finding| println!("  {finding}"));
+    findings.iter().for_each(|finding| *text += &format!("  {finding}\n"));
     findings.len()
 }
