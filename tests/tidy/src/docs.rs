@@ -97,10 +97,12 @@ fn paths_of(word: &str) -> Vec<String> {
     choices.split(',').map(|choice| format!("{before}{}{after}", choice.trim())).collect()
 }
 
-/// Whether the path, or for a Rust file the end of one, exists.
+/// Whether the path exists: of a file, a folder, a module, or the end of that of a Rust file.
 fn names_a_file(tree: &Tree, path: &str) -> bool {
     let end = format!("/{path}");
-    tree.has(path) || (path.ends_with(".rs") && tree.files.iter().any(|f| f.path.ends_with(&end)))
+    tree.has(path)
+        || tree.has(&format!("{path}.rs"))
+        || (path.ends_with(".rs") && tree.files.iter().any(|f| f.path.ends_with(&end)))
 }
 
 /// The Rust files that a row names.

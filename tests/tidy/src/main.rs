@@ -2,14 +2,15 @@
 //!
 //! `tests/run tidy` runs it. Each rule has its own check with tests that plant what it looks for.
 //! In reading order: `tree` and `tokens` (what there is), `finding` (what is reported), then the
-//! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `docs`, `bans`,
-//! `manifests`.
+//! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `invariants`,
+//! `docs`, `bans`, `manifests`.
 
 mod bans;
 mod cycles;
 mod docs;
 mod finding;
 mod imports;
+mod invariants;
 mod layers;
 mod manifests;
 mod markdown;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -61,6 +62,11 @@ const RULES: [Rule; 15] = [
         name: "reasons of unsafe code",
         why: "An unsafe block is a claim; the comment is what a reader can prove wrong.",
         check: safety::reasons,
+    },
+    Rule {
+        name: "invariants",
+        why: "A rule is written once, where it is kept; what relies on it says so by its tag.",
+        check: invariants::invariants,
     },
     Rule {
         name: "documents name real files",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::Finding;
+use crate::invariants::{Tag, stated};
 use crate::layers::below;
 use crate::markdown::{Row, code_spans, rows};
 use crate::tokens::{Token, lines_with};
@@ -93,7 +94,8 @@ fn row_is_true(tree: &Tree, path: &str, row: &Row, mut push: impl FnMut(String))
         push(format!("no invariant that makes `{path}` sound"));
     }
     for tag in tags {
-        if !tree.rust_files().any(|file| defines(file, tag)) {
+        let named = |stated: Tag| format!("{}{}", stated.family, stated.number) == *tag;
+        if !tree.rust_files().flat_map(stated).any(named) {
             push(format!("no module's `//!` states the invariant {tag}"));
         }
         if !tree.file(path).is_some_and(|file| file.text.contains(tag)) {
@@ -108,15 +110,6 @@ fn row_is_true(tree: &Tree, path: &str, row: &Row, mut push: impl FnMut(String))
     for test in tests.filter(|test| !has_test(test)) {
         push(format!("no function is called `{test}`"));
     }
-}
-
-/// Whether a module's opening comment has the tag in bold: `**ME-1 ownership**`.
-fn defines(file: &File, tag: &str) -> bool {
-    let opening = file.text.lines().take_while(|line| line.starts_with("//!"));
-    opening.into_iter().any(|line| {
-        let rest = line.split_once(&format!("**{tag}")).map(|(_, rest)| rest);
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-    })
 }
 
 /// Whether a function of this name is defined among `tokens`.
