@@ -111,8 +111,13 @@ const RULES: [Rule; 16] = [
 ];
 
 fn main() -> ExitCode {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let tree = match Tree::read(root) {
+    // Asked at run time: a build directory may serve several copies of the tree.
+    let Some(package) = std::env::var_os("CARGO_MANIFEST_DIR") else {
+        eprintln!("tidy: start it with `tests/run tidy` or `cargo run -p ringpost-tidy`");
+        return ExitCode::FAILURE;
+    };
+    let root = Path::new(&package).join("../..");
+    let tree = match Tree::read(&root) {
         Ok(tree) => tree,
         Err(error) => {
             eprintln!("tidy: cannot read the source tree: {error}");
@@ -123,7 +128,7 @@ fn main() -> ExitCode {
     cycles::order(&tree).iter().for_each(|line| text += &format!("  {line}\n"));
     let licences = "Ringpost can be used wherever MIT or Apache-2.0 can.";
     let mut broken = 0;
-    broken += report("licences of dependencies", licences, manifests::licences(root), &mut text);
+    broken += report("licences of dependencies", licences, manifests::licences(&root), &mut text);
     for rule in &RULES {
         broken += report(rule.name, rule.why, (rule.check)(&tree), &mut text);
     }
