@@ -214,6 +214,7 @@ fn a_handshake_cut_or_spoilt_at_any_byte_never_completes() {
     let length: usize = transcript.iter().map(Vec::len).sum();
     for at in 0..length {
         for spoil in [false, true] {
+            let beta = identity("beta", 2);
             let mut acceptor = Handshake::accept(&beta);
             let mut result = Ok(());
             let mut seen = 0;
@@ -236,7 +237,8 @@ fn a_handshake_cut_or_spoilt_at_any_byte_never_completes() {
             assert!(spoil || result.is_ok(), "byte {at}");
         }
     }
-    let mut acceptor = Handshake::accept(&identity("beta", 2));
+    let beta = identity("beta", 2);
+    let mut acceptor = Handshake::accept(&beta);
     for part in &transcript {
         acceptor.handle_bytes(part).unwrap();
     }
