@@ -69,6 +69,8 @@ pub(crate) struct OfferMade {
     pub(crate) slot_bytes: u32,
     /// Largest message taken, in bytes: 1 to `i32::MAX`.
     pub(crate) message_bytes_max: u32,
+    /// Bytes that may wait in all mailboxes together: 1 to `i32::MAX`.
+    pub(crate) link_window_bytes: u32,
     /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes.
     pub(crate) queue_pair: Vec<u8>,
 }
@@ -193,6 +195,7 @@ impl OfferMade {
         out.extend(self.ring_slots.to_le_bytes());
         out.extend(self.slot_bytes.to_le_bytes());
         out.extend(self.message_bytes_max.to_le_bytes());
+        out.extend(self.link_window_bytes.to_le_bytes());
         out.extend((self.queue_pair.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.queue_pair);
     }
@@ -202,6 +205,7 @@ impl OfferMade {
         let ring_slots = reader.u32()?;
         let slot_bytes = reader.u32()?;
         let message_bytes_max = reader.u32()?;
+        let link_window_bytes = reader.u32()?;
         let length = reader.u16()?;
         if usize::from(length) > limits::OFFER_BYTES_MAX {
             return Err(number("length of a queue pair's offer", length));
@@ -218,7 +222,17 @@ impl OfferMade {
         if !(1..=i32::MAX as u32).contains(&message_bytes_max) {
             return Err(number("size limit of messages", message_bytes_max));
         }
-        Ok(OfferMade { fabric, ring_slots, slot_bytes, message_bytes_max, queue_pair })
+        if !(1..=i32::MAX as u32).contains(&link_window_bytes) {
+            return Err(number("window of a link", link_window_bytes));
+        }
+        Ok(OfferMade {
+            fabric,
+            ring_slots,
+            slot_bytes,
+            message_bytes_max,
+            link_window_bytes,
+            queue_pair,
+        })
     }
 }
 

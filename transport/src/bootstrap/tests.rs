@@ -384,14 +384,17 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Hello(Hello { node, addresses, fabrics })
         });
     let queue_pair = prop::collection::vec(any::<u8>(), 0..=limits::OFFER_BYTES_MAX);
-    let offer = (fabric(), 8..=4096u32, 128..=65536u32, 1..=i32::MAX as u32, queue_pair).prop_map(
-        |(fabric, ring_slots, sixteenths, message_bytes_max, queue_pair)| {
+    let (ring, sixteenths) = (8..=4096u32, 128..=65536u32);
+    let bytes = || 1..=i32::MAX as u32;
+    let offer = (fabric(), ring, sixteenths, bytes(), bytes(), queue_pair).prop_map(
+        |(fabric, ring_slots, sixteenths, message_bytes_max, link_window_bytes, queue_pair)| {
             let slot_bytes = sixteenths * 16;
             Message::Offer(OfferMade {
                 fabric,
                 ring_slots,
                 slot_bytes,
                 message_bytes_max,
+                link_window_bytes,
                 queue_pair,
             })
         },
@@ -458,6 +461,7 @@ fn numbers_and_texts_out_of_bounds_are_named() {
             ring_slots: 64,
             slot_bytes: 8448,
             message_bytes_max: 1,
+            link_window_bytes: 1,
             queue_pair: vec![0; 256],
         };
         change(&mut offer);
@@ -469,6 +473,7 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(offer(|o| o.slot_bytes = 2032), number("slot size", 2032));
     assert_eq!(offer(|o| o.slot_bytes = 8450), number("slot size", 8450));
     assert_eq!(offer(|o| o.message_bytes_max = 0), number("size limit of messages", 0));
+    assert_eq!(offer(|o| o.link_window_bytes = 1 << 31), number("window of a link", 1 << 31));
     assert_eq!(offer(|o| o.queue_pair.push(0)), number("length of a queue pair's offer", 257));
     assert_eq!(offer(|o| o.fabric.clear()), Malformed::Text("fabric name"));
     assert_eq!(Message::decode(&[7, 1, b'/']), Err(Malformed::Text("node name")));

@@ -57,6 +57,14 @@ impl Occupant {
 }
 
 impl Bond {
+    /// The link, if it is up. One that has ended is on its way out.
+    pub(super) fn link(&self) -> Option<&Arc<Link>> {
+        match self {
+            Bond::Linked(_, link) if !link.has_ended() => Some(link),
+            _ => None,
+        }
+    }
+
     /// Has the connection given up.
     pub(super) fn close(&self, cause: LinkCause) {
         match self {

@@ -237,6 +237,7 @@ async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, F
             ring_slots: made.ring_slots,
             slot_bytes: made.slot_bytes,
             message_bytes_max: made.message_bytes_max,
+            link_window_bytes: made.link_window_bytes,
             queue_pair: made.queue_pair,
         })),
         Message::Ready { fabric: named } if named == fabric => Ok(Answer::Ready),
@@ -251,6 +252,7 @@ fn offer(fabric: &str, offer: Offer) -> Message {
         ring_slots: offer.ring_slots,
         slot_bytes: offer.slot_bytes,
         message_bytes_max: offer.message_bytes_max,
+        link_window_bytes: offer.link_window_bytes,
         queue_pair: offer.queue_pair,
     })
 }

@@ -90,7 +90,7 @@ impl Peer {
 
     /// The link there is now, if it is up.
     pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        self.linked().map(|(_, link)| link)
+        self.state.lock().bond.link().cloned()
     }
 
     /// Waits for a link, having one made when there is none; fails when the node is down (nothing
@@ -103,7 +103,7 @@ impl Peer {
     ) -> Poll<Result<Arc<Link>, NodeDownCause>> {
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
-        let outcome = if let Bond::Linked(_, link) = &state.bond {
+        let outcome = if let Some(link) = state.bond.link() {
             Ok(link.clone())
         } else if let Some(cause) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
             Err(cause)
@@ -133,7 +133,7 @@ impl Peer {
     pub(crate) fn want_link(&self) {
         let start = {
             let mut state = self.state.lock();
-            if matches!(state.bond, Bond::Linked(..)) || self.board.is_closing() {
+            if state.bond.link().is_some() || self.board.is_closing() {
                 return;
             }
             state.reach.want(Instant::now())
@@ -307,14 +307,14 @@ impl State {
         if board.is_closing() {
             return false;
         }
-        if *cause != LinkCause::Left {
-            return self.reach.start();
+        if *cause == LinkCause::Left {
+            self.reach.seed = false;
+            if let Some(peer) = self.alive.take() {
+                board.push(PeerEvent::NodeDown { peer, cause: NodeDownCause::Left });
+            }
         }
-        if let Some(peer) = self.alive.take() {
-            board.push(PeerEvent::NodeDown { peer, cause: NodeDownCause::Left });
-        }
-        self.reach.seed = false;
-        false
+        // Who saw that the link had ended before this was known may wait for another one already.
+        (*cause != LinkCause::Left || self.reach.wanted.is_some()) && self.reach.start()
     }
 }
 
@@ -330,19 +330,7 @@ impl Reach {
     }
 }
 
-fn total(earlier: Option<LinkStats>, now: LinkStats) -> LinkStats {
-    let Some(earlier) = earlier else { return now };
-    LinkStats {
-        frames_sent: earlier.frames_sent + now.frames_sent,
-        frames_received: earlier.frames_received + now.frames_received,
-        messages_sent: earlier.messages_sent + now.messages_sent,
-        messages_received: earlier.messages_received + now.messages_received,
-        bytes_sent: earlier.bytes_sent + now.bytes_sent,
-        bytes_received: earlier.bytes_received + now.bytes_received,
-        credit_frames_sent: earlier.credit_frames_sent + now.credit_frames_sent,
-        window_stalls: earlier.window_stalls + now.window_stalls,
-        credit_stalls: earlier.credit_stalls + now.credit_stalls,
-        refusals: earlier.refusals + now.refusals,
-        copied_out: earlier.copied_out + now.copied_out,
-    }
+fn total(earlier: Option<LinkStats>, mut stats: LinkStats) -> LinkStats {
+    stats += earlier.unwrap_or_default();
+    stats
 }
