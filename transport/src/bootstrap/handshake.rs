@@ -215,9 +215,8 @@ impl<'a> Handshake<'a> {
 
     fn write_handshake(&mut self, noise: &mut HandshakeState) -> Result<(), Malformed> {
         let mut message = [0; HANDSHAKE_MESSAGE_BYTES + TAG_BYTES];
-        let length = noise
-            .write_message(&[], &mut message)
-            .map_err(|_| Malformed::HandshakeMessage)?;
+        let length =
+            noise.write_message(&[], &mut message).map_err(|_| Malformed::HandshakeMessage)?;
         self.outgoing.extend(record(Kind::Handshake, &message[..length]));
         Ok(())
     }

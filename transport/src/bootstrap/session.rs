@@ -49,8 +49,7 @@ impl Session {
     /// Opens the body of a sealed record.
     pub(super) fn open(&mut self, sealed: &[u8]) -> Result<Message, Malformed> {
         let mut plain = vec![0; sealed.len()];
-        let length =
-            self.keys.read_message(sealed, &mut plain).map_err(|_| Malformed::Seal)?;
+        let length = self.keys.read_message(sealed, &mut plain).map_err(|_| Malformed::Seal)?;
         Message::decode(&plain[..length])
     }
 }

@@ -115,9 +115,7 @@ fn a_wrong_secret_is_named_on_both_sides() {
 fn versions_without_overlap_are_named_on_both_sides() {
     let newer = Versions { min: 2, max: 4 };
     let other = Identity { versions: newer, ..identity("beta", 2) };
-    for (dialler, acceptor) in
-        [(&identity("alpha", 1), &other), (&other, &identity("alpha", 1))]
-    {
+    for (dialler, acceptor) in [(&identity("alpha", 1), &other), (&other, &identity("alpha", 1))] {
         let ended = failures(dialler, acceptor);
         for (failure, mine, peers) in [
             (ended.0, dialler.versions, acceptor.versions),

@@ -81,8 +81,7 @@ async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
     }
     let handshake = Handshake::dial(&table.identity);
     let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
-    let (channel, hello) =
-        meet(stream, handshake, &[], deadline, std::future::pending()).await?;
+    let (channel, hello) = meet(stream, handshake, &[], deadline, std::future::pending()).await?;
     Ok(Met { channel, hello, side: Side::Dialer { address } })
 }
 

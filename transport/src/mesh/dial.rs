@@ -19,10 +19,7 @@ use super::peer::{Peer, Plan};
 use super::table::Table;
 
 /// Starts a task for each peer that is to be reached.
-pub(super) async fn serve_wants(
-    table: Arc<Table>,
-    mut wants: mpsc::UnboundedReceiver<NodeName>,
-) {
+pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedReceiver<NodeName>) {
     loop {
         let name = tokio::select! {
             biased;

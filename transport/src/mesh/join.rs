@@ -63,10 +63,7 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
     }
 }
 
-async fn commit_and_choose(
-    table: &Arc<Table>,
-    met: &mut Met,
-) -> Result<(Claim, Carrier), Failure> {
+async fn commit_and_choose(table: &Arc<Table>, met: &mut Met) -> Result<(Claim, Carrier), Failure> {
     let decides = table.identity.node.name < met.hello.node.name;
     let peer = table.peer(&met.hello.node.name);
     if !decides {
@@ -102,11 +99,8 @@ async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<Claim, F
         let over = same && !decides;
         let joining = matches!(bond, Bond::Joining(_));
         if !over && (joining || occupant.answers().await) {
-            let why = if same || joining {
-                Rejection::DialRace
-            } else {
-                Rejection::DuplicateNodeName
-            };
+            let why =
+                if same || joining { Rejection::DialRace } else { Rejection::DuplicateNodeName };
             return Err(Failure::Rejected(why));
         }
         bond.close(if same { LinkCause::Replaced } else { LinkCause::PeerRestarted });

@@ -295,7 +295,11 @@ impl State {
 
     /// When there is something to report.
     fn deadline(&self, down_after: Duration) -> Option<Instant> {
-        [self.waiting_since(), self.missed_since()].into_iter().flatten().min().map(|t| t + down_after)
+        [self.waiting_since(), self.missed_since()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| t + down_after)
     }
 
     /// The link ended: what is known of the node afterwards, and whether it is to be reached for.

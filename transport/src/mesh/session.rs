@@ -33,12 +33,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(
-        table: Arc<Table>,
-        claim: Claim,
-        channel: Channel,
-        carrier: Carrier,
-    ) -> Self {
+    pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
         let heard = Instant::now();
         Session { table, carrier, channel, claim, heard, probes: Vec::new(), over: None }
     }

@@ -50,8 +50,9 @@ impl Waiters {
     /// All wakers in the order of their tickets, to be woken without a lock held; none is kept.
     pub(super) fn take(&mut self) -> Vec<Waker> {
         let places = std::mem::take(&mut self.places);
-        let (waiting, failed) =
-            places.into_iter().partition::<BTreeMap<_, _>, _>(|(_, p)| matches!(p, Place::Waiting(_)));
+        let (waiting, failed) = places
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, p)| matches!(p, Place::Waiting(_)));
         self.places = failed;
         waiting
             .into_values()
