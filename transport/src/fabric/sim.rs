@@ -21,6 +21,7 @@
 mod carry;
 mod clock;
 mod completion;
+mod ending;
 mod event;
 mod heap;
 mod link_model;
@@ -28,6 +29,7 @@ mod physics;
 mod pipe;
 mod queue;
 mod queue_pair;
+mod queue_pairs;
 mod rule;
 mod state;
 mod streams;

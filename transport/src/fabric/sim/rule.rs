@@ -108,6 +108,6 @@ pub struct Counters {
     pub dropped: u64,
     /// Frames that met [`Verdict::Fail`].
     pub failed: u64,
-    /// Queue pairs killed by [`Verdict::Kill`] or severed by the test.
+    /// Frames that met [`Verdict::Kill`].
     pub killed: u64,
 }

@@ -5,10 +5,10 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use super::carry::QueuePairs;
 use super::event::{Event, NodeId, PipeId};
 use super::physics::Physics;
 use super::queue_pair::{Cause, Phase};
+use super::queue_pairs::QueuePairs;
 use super::streams::Streams;
 
 /// Everything there is.
@@ -104,11 +104,10 @@ impl State {
             }
             Event::Arrive(frame) => queue_pairs.arrive(physics, frame),
             Event::RnrTimer { number } => queue_pairs.rnr_timer(physics, number),
-            Event::Ack { number, index } => queue_pairs.answered(physics, number, index, None),
-            Event::Nak { number, index, status } => {
-                queue_pairs.answered(physics, number, index, Some(status));
+            Event::Answer { number, index, error } => {
+                queue_pairs.answered(physics, number, index, error);
             }
-            Event::RetryOut { number } => queue_pairs.retry_out(physics, number),
+            Event::RetryOut { number, oldest } => queue_pairs.retry_out(physics, number, oldest),
             Event::PeerGone { number } => queue_pairs.peer_gone(physics, number),
             Event::Spurious { number } => {
                 if let Some(qp) = queue_pairs.get(number) {
