@@ -60,6 +60,9 @@
 
 pub mod tcp;
 
+#[cfg(test)]
+pub(crate) mod conformance;
+
 #[cfg(feature = "sim")]
 pub mod sim;
 

@@ -19,6 +19,9 @@ mod queue_pair;
 mod queues;
 mod record;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::Arc;
 
