@@ -49,7 +49,8 @@ impl QueuePairs {
         if other.peer.is_some_and(|own| own.number == number) {
             other.incoming.cut = other.incoming.cut.min(cut);
             if physics.one_in(2) {
-                let at = physics.after_ack(here, peer.node);
+                // The news does not overtake the answers to frames that arrived (PV-6).
+                let at = physics.after_ack(here, peer.node).max(other.outgoing.last_ack);
                 physics.at(at, Event::PeerGone { number: peer.number });
             }
         }

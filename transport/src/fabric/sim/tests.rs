@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::*;
 
+mod conform;
 mod fabric;
 mod faults;
 mod wire;
