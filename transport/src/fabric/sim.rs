@@ -16,7 +16,7 @@
 //!   time than its limit, panics with the seed and the end of the log.
 //!
 //! Time stands still while any task is runnable: a task that spins until time has passed spins
-//! for ever here, so spinning must also be bounded by a count.
+//! for ever here, so spinning must also be bounded by a count. Who spins on this module panics.
 
 mod carry;
 mod clock;

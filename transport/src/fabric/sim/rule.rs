@@ -36,7 +36,11 @@ pub struct Rule {
 
 impl Rule {
     /// For every frame of every queue pair.
+    ///
+    /// # Panics
+    /// When it is to fail with [`Status::Success`].
     pub fn new(verdict: Verdict) -> Self {
+        assert!(verdict != Verdict::Fail(Status::Success), "a success is no failure");
         Rule { from: None, to: None, frames: 0..u64::MAX, one_in: 1, times: u32::MAX, verdict }
     }
 

@@ -83,6 +83,17 @@ fn endless_chatter_of_events_is_found() {
     });
 }
 
+/// SI-4.
+#[test]
+#[should_panic = "seed 10: a task spins"]
+fn a_task_that_waits_for_time_by_spinning_is_found() {
+    run(10, |world| async move {
+        while world.now() < 1_000_000 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
 /// SI-1: virtual time costs nothing but its events.
 #[test]
 fn a_day_without_events_takes_no_time() {

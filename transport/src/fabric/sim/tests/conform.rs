@@ -7,7 +7,7 @@ use super::super::super::{Fabric, Side};
 use super::*;
 
 /// Seeds of each case. Each takes other freedoms.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 32;
 
 impl Pairs for World {
     fn ends(&self) -> [(Arc<dyn Fabric>, Side); 2] {
