@@ -1,1 +1,4 @@
-fn main(){}
+//! Two nodes over TCP
+#![deny(warnings)]
+
+fn main() {}

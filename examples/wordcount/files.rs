@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::text::{Pieces, ReadError};
@@ -70,6 +71,17 @@ impl Skipped {
     /// Whether the result lacks something that was asked for.
     pub(crate) fn is_loss(&self) -> bool {
         !matches!(self.why, Why::NotText)
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.why {
+            Why::Unreadable(error) => write!(f, "it cannot be read: {error}"),
+            Why::NamedButNotText | Why::NotText => f.write_str("it is not UTF-8 text"),
+            Why::Changed(error) => write!(f, "it changed while it was read, {error}"),
+        }
     }
 }
 

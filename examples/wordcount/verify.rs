@@ -26,7 +26,7 @@ pub(crate) enum Difference {
 ///
 /// # Errors
 /// What differs first: a file that went away, the alphabetically first word, the bytes.
-pub(crate) fn verify(tally: &Tally, sources: &[&Source]) -> Result<(), Difference> {
+pub(crate) fn verify(tally: &Tally, sources: &[Source]) -> Result<(), Difference> {
     let mut found = HashMap::new();
     let mut bytes = 0;
     for source in sources {
@@ -110,7 +110,7 @@ mod tests {
         let folder = Folder::new(name);
         folder.write("a", text);
         let listing = Listing::below(std::slice::from_ref(&folder.0), None).unwrap();
-        verify(tally, &listing.sources.iter().collect::<Vec<_>>())
+        verify(tally, &listing.sources)
     }
 
     #[test]

@@ -1,0 +1,63 @@
+//! After the last chunk: waits until every count has arrived, takes the tables, and checks that
+//! nothing is missing.
+//!
+//! CO-1 (complete): each word that was read is in exactly one table when the last mapper has
+//! answered its flush. A mapper answers after its chunks (order from one node to one mailbox), and
+//! only when each reducer has answered it, which is after that mapper's counts (the same order).
+//!
+//! CO-2 (checked): bytes are compared between the reader and the mappers, words between the mappers
+//! and the tables. What is lost on the way, however it is lost, shows in one of the two.
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+
+use crate::desk::Member;
+use crate::mapper::{Flush, Mapped};
+use crate::reducer::{Reducer, TakePage};
+use crate::report::{Loss, Run};
+use crate::tally::Tally;
+
+/// How long a mapper may take for the text that waits in its mailbox.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Words asked for at once.
+const PAGE_WORDS: u32 = 8192;
+
+/// Fills in the tally of `run`, and what is missing from it.
+pub(crate) async fn collect(members: &[Member], run: &mut Run) {
+    let mut mapped = Mapped { words: 0, bytes: 0 };
+    for member in members {
+        match member.mapper.ask(Flush {}).timeout(FLUSH_TIMEOUT).await {
+            Ok(part) => {
+                mapped.words += part.words;
+                mapped.bytes += part.bytes;
+            }
+            Err(cause) => run.lose_node(&member.name, &cause),
+        }
+    }
+    for member in members {
+        if let Err(cause) = take_table(&member.reducer, &mut run.tally).await {
+            run.lose_node(&member.name, &cause);
+        }
+    }
+    run.tally.bytes = mapped.bytes;
+    if mapped.bytes != run.fed.bytes {
+        run.losses.push(Loss::Bytes { read: run.fed.bytes, counted: mapped.bytes });
+    }
+    if mapped.words != run.tally.words {
+        run.losses.push(Loss::Words { counted: mapped.words, tables: run.tally.words });
+    }
+}
+
+async fn take_table(reducer: &ActorRef<Reducer>, tally: &mut Tally) -> Result<(), AskError> {
+    loop {
+        let page = reducer.ask(TakePage { words_max: PAGE_WORDS }).await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for counted in page {
+            tally.add(counted.word, counted.count);
+        }
+    }
+}
