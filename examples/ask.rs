@@ -46,6 +46,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("time-out: {}", late.unwrap_err());
 
     calculator.kill();
-    node.shutdown().await;
+    node.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

@@ -10,6 +10,7 @@
 #![deny(warnings)]
 
 use std::error::Error;
+use std::time::Duration;
 
 use ringpost::prelude::*;
 
@@ -49,6 +50,6 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     // What was told is handled before the actor ends.
     greeter.drain().await;
-    node.shutdown().await;
+    node.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

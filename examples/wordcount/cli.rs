@@ -56,9 +56,9 @@ pub(crate) struct Args {
     )]
     pub(crate) node: Option<String>,
 
-    /// Where the driving process listens (with --node).
+    /// Where the driving process listens (with --node); may be given several times.
     #[arg(long, value_name = "ADDR", requires = "node")]
-    pub(crate) seed: Option<String>,
+    pub(crate) seed: Vec<String>,
 
     /// End when standard input ends: the process that started this one holds the other side.
     #[arg(long, hide = true, requires = "node")]

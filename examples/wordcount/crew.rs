@@ -5,7 +5,6 @@
 //!
 //! CR-2 (no zombies): one task waits for each, so [`Crew::end`] returns when all are reaped.
 
-use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, fmt, io};
@@ -40,14 +39,15 @@ impl Crew {
         Crew { waiting: JoinSet::new(), pipes: Vec::new(), kill: watch::Sender::new(false) }
     }
 
-    /// Starts the node `name`, which dials `seed`.
+    /// Starts the node `name`, which dials `seeds`.
     ///
     /// # Errors
     /// When this program cannot be started again.
-    pub(crate) fn start(&mut self, name: &str, seed: SocketAddr, secret: &Secret) -> io::Result<()> {
+    pub(crate) fn start(&mut self, name: &str, seeds: &[String], secret: &Secret) -> io::Result<()> {
         let mut command = Command::new(env::current_exe()?);
-        command.args(["--node", name, "--listen", "127.0.0.1:0", "--attached", "--seed"]);
-        command.arg(seed.to_string()).env(secret::VARIABLE, secret.to_hex());
+        command.args(["--node", name, "--listen", "127.0.0.1:0", "--attached"]);
+        command.args(seeds.iter().flat_map(|seed| ["--seed", seed]));
+        command.env(secret::VARIABLE, secret.to_hex());
         self.attend(name, &mut command)
     }
 

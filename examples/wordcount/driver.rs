@@ -1,7 +1,6 @@
 //! The process that the user starts: it has the nodes started, feeds them, and collects the result.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use ringpost::prelude::*;
@@ -16,6 +15,7 @@ use crate::files::Listing;
 use crate::mapper::ReduceAt;
 use crate::print;
 use crate::report::{Loss, Run};
+use crate::role::SHUTDOWN_TIMEOUT;
 use crate::secret::{Secret, SecretError};
 use crate::signals::Signals;
 use crate::steward::traffic;
@@ -60,7 +60,7 @@ pub(crate) async fn drive(args: &Args, listing: Listing, signals: &mut Signals) 
         result = work(args, listing, &node, &secret, &mut crew, joins) => result,
     };
     let exits = crew.end(crew::END_TIMEOUT).await;
-    node.shutdown().await;
+    node.shutdown(SHUTDOWN_TIMEOUT).await;
     let mut run = result?;
     run.crashes = exits.into_iter().filter(|exit| !exit.is_clean()).collect();
     Ok(run)
@@ -74,12 +74,16 @@ async fn work(
     crew: &mut Crew,
     joins: mpsc::UnboundedReceiver<Member>,
 ) -> Result<Run, DriveError> {
-    let address: SocketAddr = node.addresses()[0];
+    let addresses = node.addresses();
     for n in 1..=args.nodes {
-        crew.start(&format!("n{n}"), address, secret).map_err(DriveError::Process)?;
+        crew.start(&format!("n{n}"), &addresses, secret).map_err(DriveError::Process)?;
     }
     if args.join > 0 {
-        print::note(&format!("waiting for {} nodes with --seed {address}", args.join));
+        print::note(&format!(
+            "waiting for {} nodes that are started with --node NAME --seed {}",
+            args.join,
+            addresses.join(" --seed ")
+        ));
     }
     let members = gather(args.nodes + args.join, joins, crew).await?;
     let start = Instant::now();

@@ -84,9 +84,9 @@ fn main() -> ExitCode {
 
 fn start(args: &Args) -> Result<ExitCode, MainError> {
     let runtime = Runtime::new()?;
-    let result = if let (Some(name), Some(seed)) = (&args.node, &args.seed) {
+    let result = if let Some(name) = &args.node {
         let failed = |error| MainError::Role { name: name.clone(), error };
-        runtime.block_on(role::serve(args, name, seed)).map(|()| ExitCode::SUCCESS).map_err(failed)
+        runtime.block_on(role::serve(args, name)).map(|()| ExitCode::SUCCESS).map_err(failed)
     } else {
         list(args).and_then(|listing| runtime.block_on(count(args, listing)))
     };

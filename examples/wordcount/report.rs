@@ -111,3 +111,6 @@ impl fmt::Display for Run {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::process;
+use std::time::Duration;
 
 use ringpost::prelude::*;
 use tokio::io::AsyncReadExt;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::cli::Args;
 use crate::desk::{DESK, DRIVER, Desk, Member};
@@ -13,6 +15,9 @@ use crate::reducer::Reducer;
 use crate::secret::{Secret, SecretError};
 use crate::signals::Signals;
 use crate::steward::Steward;
+
+/// How long a node may take to end: it has nothing to finish.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a node ends before it is told to.
 #[derive(Debug, thiserror::Error)]
@@ -38,12 +43,12 @@ pub(crate) enum RoleError {
 ///
 /// # Errors
 /// When the node cannot start, and when its driver is lost.
-pub(crate) async fn serve(args: &Args, name: &str, seed: &str) -> Result<(), RoleError> {
+pub(crate) async fn serve(args: &Args, name: &str) -> Result<(), RoleError> {
     let mut signals = Signals::listen().map_err(RoleError::Signals)?;
     let secret = Secret::given(args.secret_file.as_deref())?.ok_or(SecretError::Missing)?;
     let node = Node::builder(name)
         .listen(args.listen.to_string())
-        .seeds([seed])
+        .seeds(&args.seed)
         .secret(secret.bytes())
         .start()
         .await?;
@@ -53,14 +58,14 @@ pub(crate) async fn serve(args: &Args, name: &str, seed: &str) -> Result<(), Rol
         () = input_ends(args.attached) => Ok(()),
         result = work(&node) => result,
     };
-    node.shutdown().await;
+    node.shutdown(SHUTDOWN_TIMEOUT).await;
     result
 }
 
 async fn work(node: &Node) -> Result<(), RoleError> {
     let mut events = node.events();
     let member = Member {
-        name: node.name().to_string(),
+        name: node.name().to_owned(),
         pid: process::id(),
         mapper: node.spawn("mapper", Mapper::default()).await?,
         reducer: node.spawn("reducer", Reducer::default()).await?,
@@ -69,15 +74,15 @@ async fn work(node: &Node) -> Result<(), RoleError> {
     let desk: ActorRef<Desk> = node.actor(DESK).await?;
     desk.tell(member).await.map_err(|e| RoleError::Join(e.cause))?;
     loop {
-        match events.next().await {
-            Some(NodeEvent::NodeDown { node, cause }) if node.name == *DRIVER => {
+        match events.recv().await {
+            Ok(NodeEvent::NodeDown { node, cause }) if node.name.as_str() == DRIVER => {
                 return match cause {
                     NodeDownCause::Left => Ok(()),
                     cause => Err(RoleError::DriverLost(cause)),
                 };
             }
-            Some(_) => {}
-            None => return Ok(()),
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return Ok(()),
         }
     }
 }
