@@ -6,11 +6,10 @@
 //! ask: 3
 //! client: 5
 //! the handler's own error: Err("there is no square root of -1")
-//! time-out: ...
+//! time-out: no answer came in time: the message may still be handled; a longer `timeout` waits longer
 //! ```
 #![deny(warnings)]
 
-use std::error::Error;
 use std::time::Duration;
 
 use ringpost::prelude::*;
@@ -34,7 +33,7 @@ impl Calculator {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), BoxError> {
     let node = Node::builder("alpha").start().await?;
     let calculator = node.spawn("calculator", Calculator).await?;
 
@@ -43,9 +42,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("the handler's own error: {:?}", calculator.root(-1).await?);
 
     let late = calculator.think().timeout(Duration::from_millis(100)).await;
-    println!("time-out: {}", late.unwrap_err());
+    println!("time-out: {}", late.err().ok_or("it has thought of something")?);
 
-    calculator.kill();
+    calculator.kill().await?;
     node.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

@@ -11,7 +11,6 @@
 //! ```
 #![deny(warnings)]
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ impl Printer {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), BoxError> {
     let paper = Arc::new(Semaphore::new(0));
     let node = Node::builder("alpha").mailbox_capacity(2).start().await?;
     let printer = node.spawn("printer", Printer { paper: paper.clone() }).await?;

@@ -9,7 +9,6 @@
 //! ```
 #![deny(warnings)]
 
-use std::error::Error;
 use std::time::Duration;
 
 use ringpost::prelude::*;
@@ -42,14 +41,15 @@ impl Drop for Greeter {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn main() -> Result<(), BoxError> {
     let node = Node::builder("alpha").start().await?;
     let greeter = node.spawn("greeter", Greeter::default()).await?;
     for name in ["ada", "grace"] {
         greeter.tell(Greet { name: name.into() }).await?;
     }
     // What was told is handled before the actor ends.
-    greeter.drain().await;
+    greeter.drain().await?;
+    greeter.wait_stopped().await;
     node.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

@@ -9,7 +9,6 @@
 //! ```
 #![deny(warnings)]
 
-use std::error::Error;
 use std::time::Duration;
 
 use ringpost::prelude::*;
@@ -44,7 +43,7 @@ impl Teacher {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), BoxError> {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
     let pupil = alpha.spawn("pupil", Pupil).await?;

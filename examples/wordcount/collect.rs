@@ -28,7 +28,7 @@ const PAGE_WORDS: u32 = 8192;
 pub(crate) async fn collect(members: &[Member], run: &mut Run) {
     let mut mapped = Mapped { words: 0, bytes: 0 };
     for member in members {
-        match member.mapper.ask(Flush {}).timeout(FLUSH_TIMEOUT).await {
+        match member.mapper.ask(Flush).timeout(FLUSH_TIMEOUT).await {
             Ok(part) => {
                 mapped.words += part.words;
                 mapped.bytes += part.bytes;

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use ringpost::StartError;
 use ringpost::prelude::*;
 use tokio::sync::mpsc;
 

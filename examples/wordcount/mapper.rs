@@ -71,7 +71,7 @@ impl Mapper {
     pub(crate) async fn flush(&mut self) -> Mapped {
         for reducer in &mut self.reducers {
             if let Some(there) = reducer
-                && there.ask(Settle {}).timeout(SETTLE_TIMEOUT).await.is_err()
+                && there.ask(Settle).timeout(SETTLE_TIMEOUT).await.is_err()
             {
                 *reducer = None;
             }

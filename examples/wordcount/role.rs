@@ -5,6 +5,7 @@ use std::process;
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::{NodeDownCause, NodeEvent, StartError};
 use tokio::io::AsyncReadExt;
 use tokio::sync::broadcast::error::RecvError;
 
