@@ -43,7 +43,12 @@ impl Crew {
     ///
     /// # Errors
     /// When this program cannot be started again.
-    pub(crate) fn start(&mut self, name: &str, seeds: &[String], secret: &Secret) -> io::Result<()> {
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        seeds: &[String],
+        secret: &Secret,
+    ) -> io::Result<()> {
         let mut command = Command::new(env::current_exe()?);
         command.args(["--node", name, "--listen", "127.0.0.1:0", "--attached"]);
         command.args(seeds.iter().flat_map(|seed| ["--seed", seed]));

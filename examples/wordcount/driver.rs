@@ -42,7 +42,11 @@ pub(crate) enum DriveError {
 ///
 /// # Errors
 /// When the nodes cannot be started, and when a signal interrupts it.
-pub(crate) async fn drive(args: &Args, listing: Listing, signals: &mut Signals) -> Result<Run, DriveError> {
+pub(crate) async fn drive(
+    args: &Args,
+    listing: Listing,
+    signals: &mut Signals,
+) -> Result<Run, DriveError> {
     let secret = match Secret::given(args.secret_file.as_deref())? {
         Some(secret) => secret,
         None => Secret::random()?,

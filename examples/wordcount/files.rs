@@ -2,9 +2,9 @@
 //!
 //! Symbolic links below a path are not followed; a path that is one itself is.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::text::{Pieces, ReadError};

@@ -10,7 +10,8 @@ use crate::print;
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-const BAR: &str = "{bar:40} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+const BAR: &str =
+    "{bar:40} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 
 /// Shows on standard error how many bytes of the input have been sent.
 pub(crate) struct Progress {
@@ -22,7 +23,8 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(bytes: u64) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(10);
-        let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style =
+            ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(bytes), target).with_style(style);
         let start = Instant::now();
         Progress { bar, start, lines: (!io::stderr().is_terminal()).then_some(start) }

@@ -78,7 +78,10 @@ impl Run {
         }
         lines.extend(self.losses.iter().map(|loss| format!("lost: {loss}")));
         if self.fed.unread > 0 {
-            lines.push(format!("lost: {} files were not read, as no node was left", self.fed.unread));
+            lines.push(format!(
+                "lost: {} files were not read, as no node was left",
+                self.fed.unread
+            ));
         }
         lines.extend(self.crashes.iter().map(Exit::to_string));
         lines

@@ -205,7 +205,10 @@ mod tests {
     #[test]
     fn bytes_that_are_not_text_are_an_error() {
         assert!(matches!(pieces(b"abc \xff def"), Err(ReadError::NotText)));
-        assert!(matches!(pieces("cut é".as_bytes().split_last().unwrap().1), Err(ReadError::NotText)));
+        assert!(matches!(
+            pieces("cut é".as_bytes().split_last().unwrap().1),
+            Err(ReadError::NotText)
+        ));
         let mut late = "fine ".repeat(40_000).into_bytes();
         late.push(0xc3);
         assert!(matches!(pieces(&late), Err(ReadError::NotText)));

@@ -2,7 +2,6 @@
 //! the nodes count with.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +13,9 @@ use crate::text::WORD_CHARS;
 /// How the second count differs from the first.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Difference {
-    #[error("the word `{word}` occurs {found} times in the files and was counted {counted} times ({words} words differ)")]
+    #[error(
+        "the word `{word}` occurs {found} times in the files and was counted {counted} times ({words} words differ)"
+    )]
     Word { word: String, counted: u64, found: u64, words: usize },
     #[error("the files have {found} bytes and {counted} bytes were counted")]
     Bytes { counted: u64, found: u64 },
@@ -126,9 +127,8 @@ mod tests {
 
     #[test]
     fn a_difference_is_named() {
-        let says = |name, counted, text| {
-            verify_text(&tally(counted), name, text).unwrap_err().to_string()
-        };
+        let says =
+            |name, counted, text| verify_text(&tally(counted), name, text).unwrap_err().to_string();
         let fewer = says("fewer", "a b b c", "a b b b d c");
         let more = says("more", "x y", "y");
         let bytes = says("bytes", "x  y", "x y");

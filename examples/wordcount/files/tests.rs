@@ -50,7 +50,10 @@ fn files_are_listed_in_order_and_links_are_not_followed() {
 #[test]
 fn a_path_that_is_no_input_is_named() {
     let missing = Listing::below(&["/no/such/path".into()], None).unwrap_err().to_string();
-    assert!(missing.starts_with("cannot count the words of /no/such/path: No such file"), "{missing}");
+    assert!(
+        missing.starts_with("cannot count the words of /no/such/path: No such file"),
+        "{missing}"
+    );
     let device = Listing::below(&["/dev/null".into()], None).unwrap_err().to_string();
     assert!(device.ends_with("/dev/null: it is neither a file nor a directory"), "{device}");
 }
