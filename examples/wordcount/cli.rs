@@ -18,6 +18,7 @@ use clap::builder::NonEmptyStringValueParser;
 #[command(version, after_help = EXIT_STATUS)]
 pub(crate) struct Args {
     /// Files and directories to count [default: the sources that cargo keeps on this machine].
+    #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
     /// How many node processes to start on this machine.

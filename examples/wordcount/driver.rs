@@ -1,21 +1,18 @@
 //! The process that the user starts: it has the nodes started, feeds them, and collects the result.
 
 use std::io;
-use std::time::Instant;
 
 use ringpost::StartError;
 use ringpost::prelude::*;
 use tokio::sync::mpsc;
 
 use crate::cli::Args;
-use crate::collect::collect;
+use crate::count::count;
 use crate::crew::{self, Crew, Exit};
 use crate::desk::{DRIVER, Desk, Member};
-use crate::feed::feed;
 use crate::files::Listing;
-use crate::mapper::ReduceAt;
 use crate::print;
-use crate::report::{Loss, Run};
+use crate::report::Run;
 use crate::role::SHUTDOWN_TIMEOUT;
 use crate::secret::{Secret, SecretError};
 use crate::signals::Signals;
@@ -91,18 +88,7 @@ async fn work(
         ));
     }
     let members = gather(args.nodes + args.join, joins, crew).await?;
-    let start = Instant::now();
-    let mut run = Run::default();
-    let reducers: Vec<_> = members.iter().map(|member| member.reducer.clone()).collect();
-    for member in &members {
-        let reducers = reducers.clone();
-        if let Err(e) = member.mapper.tell(ReduceAt { reducers }).await {
-            run.losses.push(Loss::Node { name: member.name.clone(), cause: e.cause.to_string() });
-        }
-    }
-    run.fed = feed(listing, members.iter().map(|member| member.mapper.clone()).collect()).await;
-    collect(&members, &mut run).await;
-    run.elapsed = start.elapsed();
+    let mut run = count(&members, listing).await;
     run.links.push((DRIVER.to_owned(), traffic(node)));
     for member in members {
         // A node that is gone has been reported as a loss by now.

@@ -92,10 +92,10 @@ fn hand_over(
     while let Some(piece) = pieces.next_piece()? {
         let bytes = piece.len() as u64;
         *sent += bytes;
-        progress.advance(bytes);
         if queue.blocking_send(piece).is_err() {
             break;
         }
+        progress.advance(bytes);
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::signals::Signals;
 use crate::verify::verify;
 
 mod cli;
-mod collect;
+mod count;
 mod crew;
 mod desk;
 mod driver;
@@ -88,7 +88,7 @@ fn start(args: &Args) -> Result<ExitCode, MainError> {
         let failed = |error| MainError::Role { name: name.clone(), error };
         runtime.block_on(role::serve(args, name)).map(|()| ExitCode::SUCCESS).map_err(failed)
     } else {
-        list(args).and_then(|listing| runtime.block_on(count(args, listing)))
+        list(args).and_then(|listing| runtime.block_on(run(args, listing)))
     };
     // Not waiting for threads that still read or verify.
     runtime.shutdown_background();
@@ -106,7 +106,7 @@ fn list(args: &Args) -> Result<Listing, MainError> {
     Ok(Listing::below(&[sources], args.max_bytes)?)
 }
 
-async fn count(args: &Args, listing: Listing) -> Result<ExitCode, MainError> {
+async fn run(args: &Args, listing: Listing) -> Result<ExitCode, MainError> {
     let mut signals = Signals::listen().map_err(MainError::Signals)?;
     let run = driver::drive(args, listing, &mut signals).await?;
     print::result(&run.to_string())?;
