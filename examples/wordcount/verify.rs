@@ -94,8 +94,7 @@ fn compare_words(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Listing;
-    use crate::files::tests::Folder;
+    use crate::files::tests::{Folder, list};
     use crate::text::{PIECE_BYTES, count_words};
 
     fn tally(text: &str) -> Tally {
@@ -110,8 +109,7 @@ mod tests {
     fn verify_text(tally: &Tally, name: &str, text: &str) -> Result<(), Difference> {
         let folder = Folder::new(name);
         folder.write("a", text);
-        let listing = Listing::below(std::slice::from_ref(&folder.0), None).unwrap();
-        verify(tally, &listing.sources)
+        verify(tally, &list(&folder).sources)
     }
 
     #[test]

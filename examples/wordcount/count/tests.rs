@@ -1,5 +1,5 @@
 use super::*;
-use crate::files::tests::Folder;
+use crate::files::tests::{Folder, list};
 use crate::mapper::Mapper;
 use crate::steward::Steward;
 use crate::text::PIECE_BYTES;
@@ -31,7 +31,7 @@ fn listing(folder: &Folder) -> Listing {
     folder.write("empty", "");
     folder.write("binary", b"\xfe\xed");
     folder.write("one", "é".repeat(2 * PIECE_BYTES));
-    Listing::below(std::slice::from_ref(&folder.0), None).unwrap()
+    list(folder)
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn every_word_is_counted_once() {
 async fn no_input_is_a_complete_result() {
     let folder = Folder::new("none");
     let (node, members) = members(1).await;
-    let run = count(&members, Listing::below(&[folder.0.clone()], None).unwrap()).await;
+    let run = count(&members, list(&folder)).await;
     assert!(run.is_complete() && run.tally.words == 0 && run.tally.table.is_empty());
     node.shutdown(Duration::from_secs(5)).await;
 }

@@ -24,6 +24,11 @@ impl Drop for Folder {
     }
 }
 
+/// Lists what is in a folder.
+pub(crate) fn list(folder: &Folder) -> Listing {
+    Listing::below(std::slice::from_ref(&folder.0), None).unwrap()
+}
+
 fn names(listing: &Listing) -> Vec<&str> {
     listing.sources.iter().map(|s| s.path.file_name().unwrap().to_str().unwrap()).collect()
 }
@@ -37,7 +42,7 @@ fn files_are_listed_in_order_and_links_are_not_followed() {
     folder.write("c", "three");
     std::os::unix::fs::symlink(&folder.0, folder.0.join("loop")).unwrap();
     std::os::unix::fs::symlink("/nowhere", folder.0.join("dangling")).unwrap();
-    let listing = Listing::below(std::slice::from_ref(&folder.0), None).unwrap();
+    let listing = list(&folder);
     assert_eq!(names(&listing), ["1", "2", "b", "c"]);
     assert_eq!(listing.bytes(), 9);
     assert!(listing.skipped.is_empty());
@@ -62,7 +67,7 @@ fn a_path_that_is_no_input_is_named() {
 fn what_is_no_text_is_a_loss_only_when_it_was_asked_for() {
     let folder = Folder::new("no-text");
     let binary = folder.write("binary", [b'a', 0xff]);
-    let found = Listing::below(std::slice::from_ref(&folder.0), None).unwrap();
+    let found = list(&folder);
     let named = Listing::below(&[binary], None).unwrap();
     let skip = |listing: &Listing| {
         let source = &listing.sources[0];
@@ -76,7 +81,7 @@ fn what_is_no_text_is_a_loss_only_when_it_was_asked_for() {
 fn a_file_that_went_away_is_a_loss() {
     let folder = Folder::new("gone");
     let path = folder.write("file", "text");
-    let listing = Listing::below(std::slice::from_ref(&folder.0), None).unwrap();
+    let listing = list(&folder);
     fs::remove_file(path).unwrap();
     let source = &listing.sources[0];
     let skipped = Skipped::new(source, source.open().err().unwrap());
