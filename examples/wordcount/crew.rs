@@ -21,6 +21,7 @@ pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The processes that were started and not yet reaped.
 pub(crate) struct Crew {
+    secret: String,
     waiting: JoinSet<Exit>,
     pipes: Vec<ChildStdin>,
     kill: watch::Sender<bool>,
@@ -35,24 +36,21 @@ pub(crate) struct Exit {
 }
 
 impl Crew {
-    pub(crate) fn new() -> Self {
-        Crew { waiting: JoinSet::new(), pipes: Vec::new(), kill: watch::Sender::new(false) }
+    /// A crew that shares `secret`, and nobody in it yet.
+    pub(crate) fn new(secret: &Secret) -> Self {
+        let (waiting, pipes, kill) = (JoinSet::new(), Vec::new(), watch::Sender::new(false));
+        Crew { secret: secret.to_hex(), waiting, pipes, kill }
     }
 
     /// Starts the node `name`, which dials `seeds`.
     ///
     /// # Errors
     /// When this program cannot be started again.
-    pub(crate) fn start(
-        &mut self,
-        name: &str,
-        seeds: &[String],
-        secret: &Secret,
-    ) -> io::Result<()> {
+    pub(crate) fn start(&mut self, name: &str, seeds: &[String]) -> io::Result<()> {
         let mut command = Command::new(env::current_exe()?);
         command.args(["--node", name, "--listen", "127.0.0.1:0", "--attached"]);
         command.args(seeds.iter().flat_map(|seed| ["--seed", seed]));
-        command.env(secret::VARIABLE, secret.to_hex());
+        command.env(secret::VARIABLE, &self.secret);
         self.attend(name, &mut command)
     }
 
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     fn crew(programs: &[&str]) -> Crew {
-        let mut crew = Crew::new();
+        let mut crew = Crew::new(&Secret::random().unwrap());
         for program in programs {
             crew.attend(program, Command::new("sh").args(["-c", program])).unwrap();
         }

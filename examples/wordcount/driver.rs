@@ -14,15 +14,13 @@ use crate::files::Listing;
 use crate::print;
 use crate::report::Run;
 use crate::role::SHUTDOWN_TIMEOUT;
-use crate::secret::{Secret, SecretError};
+use crate::secret::Secret;
 use crate::signals::Signals;
 use crate::steward::traffic;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriveError {
-    #[error(transparent)]
-    Secret(#[from] SecretError),
     #[error("this process cannot be a node: {0}")]
     Start(#[from] StartError),
     #[error("the desk cannot be spawned: {0}")]
@@ -42,12 +40,9 @@ pub(crate) enum DriveError {
 pub(crate) async fn drive(
     args: &Args,
     listing: Listing,
+    secret: &Secret,
     signals: &mut Signals,
 ) -> Result<Run, DriveError> {
-    let secret = match Secret::given(args.secret_file.as_deref())? {
-        Some(secret) => secret,
-        None => Secret::random()?,
-    };
     let node = Node::builder(DRIVER)
         .listen(args.listen.to_string())
         .secret(secret.bytes())
@@ -55,11 +50,11 @@ pub(crate) async fn drive(
         .await?;
     let (members, joins) = mpsc::unbounded_channel();
     node.spawn("desk", Desk { members }).await?;
-    let mut crew = Crew::new();
+    let mut crew = Crew::new(secret);
     let result = tokio::select! {
         biased;
         () = signals.next() => Err(DriveError::Interrupted),
-        result = work(args, listing, &node, &secret, &mut crew, joins) => result,
+        result = work(args, listing, &node, &mut crew, joins) => result,
     };
     let exits = crew.end(crew::END_TIMEOUT).await;
     node.shutdown(SHUTDOWN_TIMEOUT).await;
@@ -72,13 +67,12 @@ async fn work(
     args: &Args,
     listing: Listing,
     node: &Node,
-    secret: &Secret,
     crew: &mut Crew,
     joins: mpsc::UnboundedReceiver<Member>,
 ) -> Result<Run, DriveError> {
     let addresses = node.addresses();
     for n in 1..=args.nodes {
-        crew.start(&format!("n{n}"), &addresses, secret).map_err(DriveError::Process)?;
+        crew.start(&format!("n{n}"), &addresses).map_err(DriveError::Process)?;
     }
     if args.join > 0 {
         print::note(&format!(

@@ -19,6 +19,7 @@ use crate::cli::Args;
 use crate::driver::DriveError;
 use crate::files::{Listing, PathError};
 use crate::role::RoleError;
+use crate::secret::{Secret, SecretError};
 use crate::signals::Signals;
 use crate::verify::verify;
 
@@ -45,6 +46,9 @@ mod verify;
 /// Exit status: the second count differs.
 const DIFFERENT: u8 = 1;
 
+/// Exit status: the command line, a path or the secret is wrong. Also what clap uses.
+const USAGE: u8 = 2;
+
 /// Exit status: something of the input is not in the result.
 const INCOMPLETE: u8 = 3;
 
@@ -55,6 +59,8 @@ enum MainError {
     Path(#[from] PathError),
     #[error("cargo keeps no sources on this machine: name a file or a directory to count")]
     NoPaths,
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error("there are no nodes: give --nodes or --join at least 1")]
     NoNodes,
     #[error(transparent)]
@@ -69,26 +75,39 @@ enum MainError {
     Verifier(#[from] JoinError),
 }
 
+impl MainError {
+    fn status(&self) -> u8 {
+        match self {
+            MainError::Path(_) | MainError::NoPaths | MainError::NoNodes | MainError::Secret(_) => {
+                USAGE
+            }
+            _ => INCOMPLETE,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let filter = EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     start(&args).unwrap_or_else(|error| {
         print::note(&format!("wordcount: {error}"));
-        ExitCode::from(match error {
-            MainError::Path(_) | MainError::NoPaths | MainError::NoNodes => 2,
-            _ => INCOMPLETE,
-        })
+        ExitCode::from(error.status())
     })
 }
 
 fn start(args: &Args) -> Result<ExitCode, MainError> {
+    let given = Secret::given(args.secret_file.as_deref())?;
     let runtime = Runtime::new()?;
     let result = if let Some(name) = &args.node {
+        let secret = given.ok_or(SecretError::Missing)?;
         let failed = |error| MainError::Role { name: name.clone(), error };
-        runtime.block_on(role::serve(args, name)).map(|()| ExitCode::SUCCESS).map_err(failed)
+        let served = runtime.block_on(role::serve(args, name, &secret));
+        served.map(|()| ExitCode::SUCCESS).map_err(failed)
     } else {
-        list(args).and_then(|listing| runtime.block_on(run(args, listing)))
+        let secret = given.map_or_else(Secret::random, Ok)?;
+        let listing = list(args)?;
+        runtime.block_on(run(args, listing, &secret))
     };
     // Not waiting for threads that still read or verify.
     runtime.shutdown_background();
@@ -106,9 +125,9 @@ fn list(args: &Args) -> Result<Listing, MainError> {
     Ok(Listing::below(&[sources], args.max_bytes)?)
 }
 
-async fn run(args: &Args, listing: Listing) -> Result<ExitCode, MainError> {
+async fn run(args: &Args, listing: Listing, secret: &Secret) -> Result<ExitCode, MainError> {
     let mut signals = Signals::listen().map_err(MainError::Signals)?;
-    let run = driver::drive(args, listing, &mut signals).await?;
+    let run = driver::drive(args, listing, secret, &mut signals).await?;
     print::result(&run.to_string())?;
     run.gaps().iter().for_each(|gap| print::note(gap));
     let complete = run.is_complete();

@@ -13,7 +13,7 @@ use crate::cli::Args;
 use crate::desk::{DESK, DRIVER, Desk, Member};
 use crate::mapper::Mapper;
 use crate::reducer::Reducer;
-use crate::secret::{Secret, SecretError};
+use crate::secret::Secret;
 use crate::signals::Signals;
 use crate::steward::Steward;
 
@@ -23,8 +23,6 @@ pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Why a node ends before it is told to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RoleError {
-    #[error(transparent)]
-    Secret(#[from] SecretError),
     #[error("this node cannot start: {0}")]
     Start(#[from] StartError),
     #[error("an actor cannot be spawned: {0}")]
@@ -44,9 +42,8 @@ pub(crate) enum RoleError {
 ///
 /// # Errors
 /// When the node cannot start, and when its driver is lost.
-pub(crate) async fn serve(args: &Args, name: &str) -> Result<(), RoleError> {
+pub(crate) async fn serve(args: &Args, name: &str, secret: &Secret) -> Result<(), RoleError> {
     let mut signals = Signals::listen().map_err(RoleError::Signals)?;
-    let secret = Secret::given(args.secret_file.as_deref())?.ok_or(SecretError::Missing)?;
     let node = Node::builder(name)
         .listen(args.listen.to_string())
         .seeds(&args.seed)
