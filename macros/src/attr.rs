@@ -1,0 +1,231 @@
+//! The arguments of the attributes, parsed once into plain values; every error is at the argument.
+//!
+//! Nothing outside of this module looks at attribute tokens of ours.
+
+use crate::types::view_of;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::meta::ParseNestedMeta;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Error, Ident, LitInt, LitStr, Path, Result, Token, Type, parse_quote};
+
+/// The path under which the user's crate knows `ringpost`: `crate = path`, else `::ringpost`.
+#[derive(Clone)]
+pub(crate) struct Root(Path);
+
+impl Default for Root {
+    fn default() -> Self {
+        Root(parse_quote!(::ringpost))
+    }
+}
+
+impl Root {
+    /// The module of the crate that only generated code uses.
+    pub(crate) fn private(&self) -> TokenStream {
+        quote!(#self::__private)
+    }
+
+    fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
+        meta.value()?.call(Path::parse_mod_style).map(Root)
+    }
+}
+
+impl ToTokens for Root {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+/// `#[message(..)]` on a type.
+#[derive(Default)]
+pub(crate) struct MessageOptions {
+    pub(crate) root: Root,
+    pub(crate) name: Option<LitStr>,
+    pub(crate) version: u64,
+    pub(crate) local: bool,
+}
+
+impl MessageOptions {
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
+        let mut options = Self::default();
+        let each = syn::meta::parser(|meta| {
+            if meta.path.is_ident("crate") {
+                options.root = Root::parse(&meta)?;
+            } else if meta.path.is_ident("name") {
+                options.name = Some(text(&meta)?);
+            } else if meta.path.is_ident("version") {
+                options.version = meta.value()?.parse::<LitInt>()?.base10_parse()?;
+            } else if meta.path.is_ident("local") {
+                options.local = true;
+            } else {
+                return Err(meta.error(
+                    "`#[message]` takes `name = \"..\"`, `version = N`, `local` and `crate = path`",
+                ));
+            }
+            Ok(())
+        });
+        each.parse2(tokens)?;
+        Ok(options)
+    }
+}
+
+/// `#[actor(..)]`.
+#[derive(Default)]
+pub(crate) struct ActorOptions {
+    pub(crate) root: Root,
+    pub(crate) name: Option<LitStr>,
+}
+
+impl ActorOptions {
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
+        let mut options = Self::default();
+        let each = syn::meta::parser(|meta| {
+            if meta.path.is_ident("crate") {
+                options.root = Root::parse(&meta)?;
+            } else if meta.path.is_ident("name") {
+                options.name = Some(text(&meta)?);
+            } else {
+                return Err(meta.error("`#[actor]` takes `name = \"..\"` and `crate = path`"));
+            }
+            Ok(())
+        });
+        each.parse2(tokens)?;
+        Ok(options)
+    }
+}
+
+/// `#[handlers(..)]`: the messages of hand-written handlers.
+#[derive(Default)]
+pub(crate) struct HandlersOptions {
+    pub(crate) root: Root,
+    pub(crate) listed: Vec<Type>,
+}
+
+impl HandlersOptions {
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
+        let mut options = Self::default();
+        for item in Punctuated::<HandlersItem, Token![,]>::parse_terminated.parse2(tokens)? {
+            match item {
+                HandlersItem::Root(root) => options.root = root,
+                HandlersItem::Listed(message) => options.listed.push(message),
+            }
+        }
+        Ok(options)
+    }
+}
+
+enum HandlersItem {
+    Root(Root),
+    Listed(Type),
+}
+
+impl Parse for HandlersItem {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(Token![crate]) && input.peek2(Token![=]) {
+            input.parse::<Token![crate]>()?;
+            input.parse::<Token![=]>()?;
+            return input.call(Path::parse_mod_style).map(|path| HandlersItem::Root(Root(path)));
+        }
+        let message: Type = input.parse()?;
+        match view_of(&message).as_ref().unwrap_or(&message) {
+            Type::Path(_) => Ok(HandlersItem::Listed(message)),
+            other => Err(Error::new_spanned(
+                other,
+                "expected the message of a hand-written handler: `M` or `View<M>`",
+            )),
+        }
+    }
+}
+
+/// `#[handler(..)]` on a method.
+#[derive(Default)]
+pub(crate) struct HandlerOptions {
+    /// Of the generated message.
+    pub(crate) name: Option<Ident>,
+    /// What is inside `derive(..)`, for the generated message; each with its token for errors.
+    pub(crate) derives: Vec<Path>,
+    /// The generated message never leaves its node.
+    pub(crate) local: Option<Ident>,
+    /// The message lies behind a pointer in the mailbox.
+    pub(crate) boxed: bool,
+}
+
+impl HandlerOptions {
+    pub(crate) fn parse(attribute: &Attribute) -> Result<Self> {
+        let mut options = Self::default();
+        if matches!(attribute.meta, syn::Meta::Path(_)) {
+            return Ok(options);
+        }
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("name") {
+                options.name = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("derive") {
+                let list;
+                syn::parenthesized!(list in meta.input);
+                options.derives.extend(list.parse_terminated(Path::parse_mod_style, Token![,])?);
+            } else if meta.path.is_ident("local") {
+                options.local = meta.path.get_ident().cloned();
+            } else if meta.path.is_ident("boxed") {
+                options.boxed = true;
+            } else {
+                return Err(meta.error(
+                    "`#[handler]` takes `name = Message`, `derive(..)`, `local` and `boxed`",
+                ));
+            }
+            Ok(())
+        })?;
+        Ok(options)
+    }
+
+    /// The first argument that only concerns a generated message, as a token to point at.
+    pub(crate) fn about_generated(&self) -> Option<TokenStream> {
+        let name = self.name.as_ref().map(ToTokens::to_token_stream);
+        let derive = self.derives.first().map(ToTokens::to_token_stream);
+        name.or(derive).or(self.local.as_ref().map(ToTokens::to_token_stream))
+    }
+}
+
+/// How a field takes part in its message's layout fingerprint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FieldLayout {
+    /// By the fingerprint of its type.
+    Checked,
+    /// `#[message(opaque)]`: by the text of its type and the size of its archive.
+    Opaque,
+    /// `#[message(recursive)]`: by the text of its type.
+    Recursive,
+}
+
+impl FieldLayout {
+    /// Reads and removes the `#[message(..)]` attribute of a field.
+    pub(crate) fn take(attributes: &mut Vec<Attribute>) -> Result<Self> {
+        let mut layout = FieldLayout::Checked;
+        let ours = attributes.extract_if(.., |a| a.path().is_ident("message")).collect::<Vec<_>>();
+        for attribute in ours {
+            attribute.parse_nested_meta(|meta| {
+                let said = if meta.path.is_ident("opaque") {
+                    FieldLayout::Opaque
+                } else if meta.path.is_ident("recursive") {
+                    FieldLayout::Recursive
+                } else {
+                    return Err(meta.error("a field takes `opaque` or `recursive`"));
+                };
+                if layout != FieldLayout::Checked {
+                    return Err(meta.error("a field is either `opaque` or `recursive`, once"));
+                }
+                layout = said;
+                Ok(())
+            })?;
+        }
+        Ok(layout)
+    }
+}
+
+fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    let text: LitStr = meta.value()?.parse()?;
+    if text.value().is_empty() {
+        return Err(Error::new(text.span(), "a name has at least one character"));
+    }
+    Ok(text)
+}

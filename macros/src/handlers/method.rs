@@ -1,0 +1,281 @@
+//! One `#[handler]` method: what its parameters mean, and its `Handler` impl.
+
+use super::generated::{Field, Generated};
+use crate::attr::{HandlerOptions, Root};
+use crate::errors::Errors;
+use crate::message::check_field;
+use crate::names;
+use crate::types::{is_context, view_of, without_self};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, FnArg, Generics, Ident, ImplItemFn, Pat, PatType, Result, ReturnType,
+    Signature, Type, Visibility, parse_quote,
+};
+
+/// The actor that the block is about.
+pub(super) struct Actor {
+    pub(super) root: Root,
+    /// As in the block's header, with its arguments.
+    pub(super) ty: Type,
+    pub(super) ident: Ident,
+    pub(super) generics: Generics,
+}
+
+/// A handler method, understood.
+pub(super) struct Method {
+    pub(super) ident: Ident,
+    pub(super) vis: Visibility,
+    /// `doc`, `deprecated` and `cfg`: they go wherever the handler shows.
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) takes: Takes,
+    pub(super) boxed: bool,
+    arguments: Vec<Argument>,
+    reply: Type,
+    is_async: bool,
+}
+
+/// The message of a handler.
+pub(super) enum Takes {
+    /// A parameter is the message: `M` or `View<M>`.
+    Whole { input: Type, message: Type },
+    /// The parameters are the fields of a message made for the handler.
+    Fields(Box<Generated>),
+}
+
+/// One argument of the call, in the method's own order.
+enum Argument {
+    Context,
+    Message,
+    Field(Ident),
+}
+
+impl Method {
+    /// Reads a method, and moves what belongs to a field from its parameter to the field.
+    pub(super) fn parse(
+        function: &mut ImplItemFn,
+        attribute: &Attribute,
+        actor: &Actor,
+    ) -> Result<Self> {
+        let mut errors = Errors::default();
+        let options = errors.keep(HandlerOptions::parse(attribute)).unwrap_or_default();
+        errors.keep(names::check_method(&function.sig.ident));
+        errors.keep(check_signature(&function.sig));
+        let parameters = Parameters::parse(&mut function.sig, &options, actor, &mut errors);
+        errors.into_result()?;
+        let ident = function.sig.ident.clone();
+        let attributes = shown(&function.attrs);
+        let reply = match &function.sig.output {
+            ReturnType::Default => parse_quote!(()),
+            ReturnType::Type(_, ty) => (**ty).clone(),
+        };
+        let takes = match parameters.whole {
+            Some(input) => {
+                let message = view_of(&input).unwrap_or_else(|| input.clone());
+                Takes::Whole { input, message }
+            }
+            None => {
+                let generated = Generated::new(&ident, &reply, parameters.fields, &options, actor)?;
+                Takes::Fields(Box::new(generated))
+            }
+        };
+        Ok(Method {
+            ident,
+            vis: function.vis.clone(),
+            attributes,
+            takes,
+            boxed: options.boxed,
+            arguments: parameters.arguments,
+            reply,
+            is_async: function.sig.asyncness.is_some(),
+        })
+    }
+
+    /// The name of the message made for this handler.
+    pub(super) fn generated_name(&self) -> Option<&Ident> {
+        match &self.takes {
+            Takes::Fields(generated) => Some(&generated.ident),
+            Takes::Whole { .. } => None,
+        }
+    }
+
+    /// The form in which the handler takes its message, and the message.
+    pub(super) fn input(&self) -> (Type, Type) {
+        match &self.takes {
+            Takes::Whole { input, message } => (input.clone(), message.clone()),
+            Takes::Fields(generated) => (generated.ty(), generated.ty()),
+        }
+    }
+
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
+        self.attributes.iter().filter(|a| a.path().is_ident("cfg"))
+    }
+
+    /// The generated message, if any, and the `Handler` impl.
+    pub(super) fn tokens(&self, actor: &Actor) -> TokenStream {
+        let generated = match &self.takes {
+            Takes::Fields(generated) => Some(generated.tokens(self, actor)),
+            Takes::Whole { .. } => None,
+        };
+        let (private, ty) = (actor.root.private(), &actor.ty);
+        let (params, _, clause) = actor.generics.split_for_impl();
+        let (input, _) = self.input();
+        let conditions = self.conditions();
+        let reply = &self.reply;
+        let reply_line = quote_spanned!(reply.span()=> type Reply = #reply;);
+        let handle = self.handle(&private, &input);
+        quote! {
+            #generated
+            #(#conditions)*
+            #[allow(deprecated, reason = "the implementation of a deprecated handler")]
+            impl #params #private::Handler<#input> for #ty #clause {
+                #reply_line
+                #handle
+            }
+        }
+    }
+
+    /// `Handler::handle`, which calls the method. It lies at the method's name, so that an error
+    /// about its future is reported there.
+    fn handle(&self, private: &TokenStream, input: &Type) -> TokenStream {
+        let (method, reply) = (&self.ident, &self.reply);
+        let at = method.span().resolved_at(Span::mixed_site());
+        let (msg, cx) = (Ident::new("msg", at), Ident::new("cx", at));
+        let arguments = self.arguments.iter().map(|argument| match argument {
+            Argument::Context => quote!(#cx),
+            Argument::Message => quote!(#msg),
+            Argument::Field(field) => quote!(#field),
+        });
+        let open = match &self.takes {
+            Takes::Fields(generated) => {
+                let fields = generated.pattern();
+                Some(quote!(let #fields = #msg;))
+            }
+            Takes::Whole { .. } => None,
+        };
+        let wait = self.is_async.then(|| quote_spanned!(at=> .await));
+        quote_spanned! {at=>
+            #[allow(unused_variables, reason = "not every handler looks at its context")]
+            async fn handle(&mut self, #msg: #input, #cx: &mut #private::Context<Self>) -> #reply {
+                #open
+                self.#method(#(#arguments),*) #wait
+            }
+        }
+    }
+}
+
+/// A method's parameters, sorted.
+#[derive(Default)]
+struct Parameters {
+    whole: Option<Type>,
+    fields: Vec<Field>,
+    arguments: Vec<Argument>,
+}
+
+impl Parameters {
+    fn parse(
+        signature: &mut Signature,
+        options: &HandlerOptions,
+        actor: &Actor,
+        errors: &mut Errors,
+    ) -> Self {
+        let mut parameters = Self::default();
+        for argument in &mut signature.inputs {
+            let FnArg::Typed(parameter) = argument else { continue };
+            let added = parameters.add(parameter, options, actor);
+            errors.keep(added);
+        }
+        if let (Some(_), Some(field)) = (&parameters.whole, parameters.fields.first()) {
+            errors.push(Error::new(
+                field.ident.span(),
+                "a handler takes either one message (`msg`, or a `View`) or the fields of a \
+                 generated one, not both",
+            ));
+        }
+        if let (Some(_), Some(argument)) = (&parameters.whole, options.about_generated()) {
+            errors.push(Error::new_spanned(
+                argument,
+                "this is for a generated message, but the handler takes one that exists: say it at \
+                 that message",
+            ));
+        }
+        parameters
+    }
+
+    fn add(
+        &mut self,
+        parameter: &mut PatType,
+        options: &HandlerOptions,
+        actor: &Actor,
+    ) -> Result<()> {
+        if is_context(&parameter.ty) {
+            if self.arguments.iter().any(|a| matches!(a, Argument::Context)) {
+                return Err(Error::new_spanned(parameter, "a handler takes its context once"));
+            }
+            self.arguments.push(Argument::Context);
+            return Ok(());
+        }
+        let ident = match &*parameter.pat {
+            Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => pat.ident.clone(),
+            pat => {
+                return Err(Error::new_spanned(
+                    pat,
+                    "a parameter of a handler becomes a field of its message: give it a name",
+                ));
+            }
+        };
+        if ident == "msg" || view_of(&parameter.ty).is_some() {
+            if self.whole.is_some() {
+                return Err(Error::new_spanned(parameter, "a handler takes one message"));
+            }
+            if let Type::Reference(_) | Type::ImplTrait(_) = &*parameter.ty {
+                return Err(Error::new_spanned(
+                    &parameter.ty,
+                    "a handler takes a message `M` by value, or as a `View<M>`",
+                ));
+            }
+            self.whole = Some(without_self(&parameter.ty, &actor.ty));
+            self.arguments.push(Argument::Message);
+            return Ok(());
+        }
+        check_field(&parameter.ty, options.local.is_some())?;
+        self.arguments.push(Argument::Field(ident.clone()));
+        let ty = without_self(&parameter.ty, &actor.ty);
+        self.fields.push(Field::new(ident, ty, &mut parameter.attrs));
+        Ok(())
+    }
+}
+
+fn check_signature(signature: &Signature) -> Result<()> {
+    let mut errors = Errors::default();
+    if let Some(parameter) = signature.generics.params.first() {
+        errors.push(Error::new_spanned(
+            parameter,
+            "a handler has no generic parameters of its own: put them on the actor or the message",
+        ));
+    }
+    if let Some(word) = &signature.unsafety {
+        errors.push(Error::new_spanned(
+            word,
+            "a handler is called by the runtime: it cannot be unsafe",
+        ));
+    }
+    match signature.receiver() {
+        Some(me) if me.reference.is_some() && me.colon_token.is_none() => {}
+        Some(me) => errors.push(Error::new_spanned(
+            me,
+            "the runtime keeps the actor: a handler takes `&self` or `&mut self`",
+        )),
+        None => errors
+            .push(Error::new(signature.ident.span(), "a handler takes `&self` or `&mut self`")),
+    }
+    errors.into_result()
+}
+
+/// The attributes that go wherever the handler shows.
+fn shown(attributes: &[Attribute]) -> Vec<Attribute> {
+    let shows =
+        |a: &&Attribute| ["doc", "deprecated", "cfg"].iter().any(|name| a.path().is_ident(name));
+    attributes.iter().filter(shows).cloned().collect()
+}

@@ -1,0 +1,283 @@
+//! What an actor has once: client, envelope, dispatch table, and an `Accepts` impl for each row.
+
+use super::method::{Actor, Method, Takes};
+use crate::types::view_of;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Attribute, Ident, Type};
+
+/// A message lies in its mailbox by value up to this size; each place is as large as the largest.
+const MESSAGE_BYTES_MAX: usize = 512;
+
+/// One message that the actor accepts.
+pub(super) struct Row<'a> {
+    input: Type,
+    message: Type,
+    conditions: Vec<&'a Attribute>,
+    boxed: bool,
+    /// `None` for a hand-written handler, which has no client method.
+    method: Option<&'a Method>,
+    /// Where errors about this row belong.
+    span: Span,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn of_method(method: &'a Method) -> Self {
+        let (input, message) = method.input();
+        Row {
+            input,
+            message,
+            conditions: method.conditions().collect(),
+            boxed: method.boxed,
+            method: Some(method),
+            span: method.ident.span(),
+        }
+    }
+
+    pub(super) fn of_listed(input: &'a Type) -> Self {
+        Row {
+            input: input.clone(),
+            message: view_of(input).unwrap_or_else(|| input.clone()),
+            conditions: Vec::new(),
+            boxed: false,
+            method: None,
+            span: input.span(),
+        }
+    }
+
+    /// The input as it lies in the envelope.
+    fn held(&self) -> TokenStream {
+        let input = &self.input;
+        if self.boxed { quote!(::std::boxed::Box<#input>) } else { quote!(#input) }
+    }
+
+    /// The check of the message's size in the mailbox.
+    fn size_check(&self) -> TokenStream {
+        let held = self.held();
+        let text = format!(
+            "`{}` is larger than {MESSAGE_BYTES_MAX} bytes, and every place in the mailbox would \
+             be: mark its handler `#[handler(boxed)]`, or put its large fields into a `Box`",
+            self.message.to_token_stream()
+        );
+        quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
+            ::core::assert!(::core::mem::size_of::<#held>() <= #MESSAGE_BYTES_MAX, #text)
+        }
+    }
+}
+
+/// The rows of an actor, written as its items.
+pub(super) struct Table<'a> {
+    pub(super) actor: &'a Actor,
+    pub(super) rows: Vec<Row<'a>>,
+}
+
+impl ToTokens for Table<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let client = self.client();
+        let dispatch = [self.envelope(), self.client_impl(), self.handlers_impl(), self.checks()];
+        let accepts = self.rows.iter().enumerate().map(|(index, row)| self.accepts(index, row));
+        tokens.extend(quote! {
+            #client
+            #[allow(deprecated, reason = "the dispatch of deprecated handlers")]
+            const _: () = {
+                #(#dispatch)*
+                #(#accepts)*
+            };
+        });
+    }
+}
+
+impl Table<'_> {
+    fn private(&self) -> TokenStream {
+        self.actor.root.private()
+    }
+
+    fn client_name(&self) -> Ident {
+        format_ident!("{}Client", self.actor.ident)
+    }
+
+    /// The client, one method per handler. The actor's own visibility is not known here: the client
+    /// must be as visible as it, so that it is public.
+    fn client(&self) -> TokenStream {
+        let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
+        let generics = &self.actor.generics;
+        let (params, args, clause) = generics.split_for_impl();
+        let methods = self.rows.iter().filter_map(|row| row.method).map(|m| self.client_method(m));
+        let doc = format!(
+            "What [`{0}`] can be asked: one method per handler. `ActorRef<{0}>` dereferences to it.",
+            self.actor.ident
+        );
+        quote! {
+            #[doc = #doc]
+            #[allow(unreachable_pub, reason = "as visible as the actor may be")]
+            pub struct #client #generics #clause {
+                raw: #private::Raw<#ty>,
+            }
+            #[automatically_derived]
+            impl #params ::core::clone::Clone for #client #args #clause {
+                fn clone(&self) -> Self {
+                    Self { raw: ::core::clone::Clone::clone(&self.raw) }
+                }
+            }
+            #[allow(
+                dead_code, deprecated, private_interfaces, unreachable_pub, clippy::too_many_arguments,
+                reason = "the methods have the handlers' own visibility and parameters"
+            )]
+            impl #params #client #args #clause {
+                #(#methods)*
+            }
+        }
+    }
+
+    fn client_method(&self, method: &Method) -> TokenStream {
+        let (private, ty) = (self.private(), &self.actor.ty);
+        let (Method { ident, vis, attributes, .. }, (_, message)) = (method, method.input());
+        let (parameters, value) = match &method.takes {
+            Takes::Whole { .. } => (quote!(msg: #message), quote!(msg)),
+            Takes::Fields(generated) => (generated.parameters(), generated.pattern()),
+        };
+        let doc =
+            format!("Asks the actor's handler `{ident}`, and waits for its reply once awaited.");
+        quote! {
+            #(#attributes)*
+            #[doc = ""]
+            #[doc = #doc]
+            #vis fn #ident(&self, #parameters) -> #private::Ask<'_, #ty, #message> {
+                self.raw.ask(#value)
+            }
+        }
+    }
+
+    fn client_impl(&self) -> TokenStream {
+        let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
+        let (params, args, clause) = self.actor.generics.split_for_impl();
+        quote! {
+            #[automatically_derived]
+            impl #params #private::Client<#ty> for #client #args #clause {
+                fn new(raw: #private::Raw<#ty>) -> Self {
+                    Self { raw }
+                }
+                fn raw(&self) -> &#private::Raw<#ty> {
+                    &self.raw
+                }
+            }
+        }
+    }
+
+    /// What lies in the mailbox: one variant per row, so that no message is boxed or erased.
+    fn envelope(&self) -> TokenStream {
+        let (private, ty, generics) = (self.private(), &self.actor.ty, &self.actor.generics);
+        let clause = &generics.where_clause;
+        let variants = self.rows.iter().enumerate().map(|(index, row)| {
+            let Row { input, conditions, .. } = row;
+            let (variant, held) = (variant(index), row.held());
+            quote! {
+                #(#conditions)*
+                #variant(#held, #private::ReplyTo<<#ty as #private::Handler<#input>>::Reply>)
+            }
+        });
+        quote! {
+            #[allow(
+                private_interfaces, clippy::large_enum_variant,
+                reason = "not reachable by name; its size is checked below"
+            )]
+            pub enum __Envelope #generics #clause {
+                #(#variants,)*
+                Task(#private::Task<#ty>),
+            }
+        }
+    }
+
+    fn handlers_impl(&self) -> TokenStream {
+        let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
+        let (params, args, clause) = self.actor.generics.split_for_impl();
+        let routes = self.rows.iter().map(|Row { conditions, message, .. }| {
+            quote!(#(#conditions)* #private::Route::<Self>::of::<#message>())
+        });
+        let arms = self.rows.iter().enumerate().map(|(index, row)| {
+            let (variant, Row { input, conditions, .. }) = (variant(index), row);
+            let value = if row.boxed { quote!(*input) } else { quote!(input) };
+            quote! {
+                #(#conditions)*
+                __Envelope::#variant(input, reply) => {
+                    reply.send(<Self as #private::Handler<#input>>::handle(self, #value, cx).await)
+                }
+            }
+        });
+        quote! {
+            #[automatically_derived]
+            impl #params #private::Handlers for #ty #clause {
+                type Envelope = __Envelope #args;
+                type Client = #client #args;
+                const ROUTES: &'static [#private::Route<Self>] = {
+                    let routes: &'static [#private::Route<Self>] = &[#(#routes),*];
+                    #private::distinct(routes);
+                    routes
+                };
+                async fn receive(
+                    &mut self,
+                    envelope: Self::Envelope,
+                    cx: &mut #private::Context<Self>,
+                ) {
+                    match envelope {
+                        #(#arms)*
+                        __Envelope::Task(task) => task(self, cx).await,
+                    }
+                }
+                fn task(task: #private::Task<Self>) -> Self::Envelope {
+                    __Envelope::Task(task)
+                }
+            }
+        }
+    }
+
+    fn accepts(&self, index: usize, row: &Row<'_>) -> TokenStream {
+        let (private, ty) = (self.private(), &self.actor.ty);
+        let (params, _, clause) = self.actor.generics.split_for_impl();
+        let (variant, Row { input, message, conditions, .. }) = (variant(index), row);
+        let value = if row.boxed { quote!(::std::boxed::Box::new(input)) } else { quote!(input) };
+        // Generic sizes are known only where the actor is used.
+        let size_check = self.is_generic().then(|| row.size_check());
+        let size_check = size_check.map(|check| quote!(const { #check };));
+        quote! {
+            #(#conditions)*
+            #[automatically_derived]
+            impl #params #private::Accepts<#message> for #ty #clause {
+                type Input = #input;
+                type Reply = <#ty as #private::Handler<#input>>::Reply;
+                fn envelope(
+                    input: Self::Input,
+                    reply: #private::ReplyTo<Self::Reply>,
+                ) -> Self::Envelope {
+                    #size_check
+                    __Envelope::#variant(#value, reply)
+                }
+            }
+        }
+    }
+
+    /// What is checked where the actor is declared: sizes, and that identities differ.
+    fn checks(&self) -> TokenStream {
+        if self.is_generic() {
+            return TokenStream::new();
+        }
+        let (private, ty) = (self.private(), &self.actor.ty);
+        let sizes = self.rows.iter().map(|row| {
+            let (conditions, check) = (&row.conditions, row.size_check());
+            quote!(#(#conditions)* const _: () = #check;)
+        });
+        quote! {
+            const _: () = #private::distinct::<#ty>(<#ty as #private::Handlers>::ROUTES);
+            #(#sizes)*
+        }
+    }
+
+    fn is_generic(&self) -> bool {
+        !self.actor.generics.params.is_empty()
+    }
+}
+
+fn variant(index: usize) -> Ident {
+    format_ident!("M{index}")
+}

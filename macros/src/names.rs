@@ -1,0 +1,171 @@
+//! Names that generated code would take away from the user, and the name a handler's message gets.
+
+use syn::{Error, Ident, Result, ext::IdentExt};
+
+/// Methods that every reference has, now or in a planned release. `ActorRef` dereferences to the
+/// generated client, and a method of the reference itself wins over one of the client without a
+/// word: a handler with one of these names could not be called, or would stop being called the day
+/// the planned method arrives.
+const REFERENCE_METHODS: &[&str] = &[
+    "address",
+    "ask",
+    "asker",
+    "clone",
+    "confirmed",
+    "demonitor",
+    "deref",
+    "drain",
+    "eq",
+    "fmt",
+    "hash",
+    "id",
+    "is_local",
+    "kill",
+    "link",
+    "monitor",
+    "name",
+    "new",
+    "node",
+    "raw",
+    "recipient",
+    "reserve",
+    "send_after",
+    "stop",
+    "tell",
+    "try_tell",
+    "unlink",
+    "wait_stopped",
+];
+
+/// Types and traits that nearly every module uses without importing them one by one. A generated
+/// message of such a name would silently stand for it in the whole module.
+const PRELUDE: &[&str] = &[
+    "Accepts",
+    "Actor",
+    "ActorRef",
+    "AsMut",
+    "AsRef",
+    "Box",
+    "Clone",
+    "Context",
+    "Copy",
+    "Default",
+    "DoubleEndedIterator",
+    "Drop",
+    "Eq",
+    "Err",
+    "ExactSizeIterator",
+    "Extend",
+    "Fn",
+    "FnMut",
+    "FnOnce",
+    "From",
+    "FromIterator",
+    "Future",
+    "Handler",
+    "Into",
+    "IntoFuture",
+    "IntoIterator",
+    "Iterator",
+    "Local",
+    "Message",
+    "Node",
+    "None",
+    "Ok",
+    "Option",
+    "Ord",
+    "PartialEq",
+    "PartialOrd",
+    "Recipient",
+    "Reply",
+    "Result",
+    "Self",
+    "Send",
+    "Sized",
+    "Some",
+    "String",
+    "Sync",
+    "ToOwned",
+    "ToString",
+    "TryFrom",
+    "TryInto",
+    "Unpin",
+    "Vec",
+    "View",
+];
+
+/// Refuses a handler whose client method could not be reached.
+pub(crate) fn check_method(method: &Ident) -> Result<()> {
+    if !REFERENCE_METHODS.contains(&method.unraw().to_string().as_str()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        method.span(),
+        format!(
+            "`{method}` is reserved for a method of every `ActorRef`, which would hide this \
+             handler: choose another name"
+        ),
+    ))
+}
+
+/// Refuses a generated message that would hide a name of the prelude.
+pub(crate) fn check_message(message: &Ident) -> Result<()> {
+    if !PRELUDE.contains(&message.unraw().to_string().as_str()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        message.span(),
+        format!(
+            "this handler would generate a message called `{message}`, which hides a name of the \
+             prelude in this module: choose one with `#[handler(name = ..)]`"
+        ),
+    ))
+}
+
+/// `put_tree` -> `PutTree`.
+pub(crate) fn camel_case(method: &Ident) -> String {
+    method
+        .unraw()
+        .to_string()
+        .split('_')
+        .flat_map(|word| {
+            let mut letters = word.chars();
+            letters.next().into_iter().flat_map(char::to_uppercase).chain(letters)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::format_ident;
+
+    #[test]
+    fn camel_case_joins_words_and_drops_raw_markers() {
+        for (method, message) in [
+            ("balance", "Balance"),
+            ("put_tree", "PutTree"),
+            ("_quiet__twice_", "QuietTwice"),
+            ("r#move", "Move"),
+            ("größe_x2", "GrößeX2"),
+        ] {
+            assert_eq!(camel_case(&format_ident!("{method}")), message);
+        }
+    }
+
+    #[test]
+    fn reserved_names_are_refused_also_when_raw() {
+        assert!(check_method(&format_ident!("tell")).is_err());
+        assert!(check_method(&format_ident!("r#link")).is_err());
+        assert!(check_method(&format_ident!("balance")).is_ok());
+        assert!(check_message(&format_ident!("Option")).is_err());
+        assert!(check_message(&format_ident!("Balance")).is_ok());
+    }
+
+    #[test]
+    fn the_lists_are_sorted_and_without_repetition() {
+        for list in [REFERENCE_METHODS, PRELUDE] {
+            assert!(list.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Questions about a type as the user wrote it, and the one rewrite that moving it needs.
+
+use syn::visit_mut::{self, VisitMut};
+use syn::{Error, GenericArgument, Ident, Path, PathArguments, QSelf, Result, Type, TypePath};
+
+/// The type's own name: `Worker` of `pool::Worker<T>`.
+pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
+    match ty {
+        Type::Path(TypePath { qself: None, path }) => path.segments.last().map(|last| &last.ident),
+        _ => None,
+    }
+    .ok_or_else(|| Error::new_spanned(ty, "expected the name of an actor"))
+}
+
+/// The `M` of `View<M>`. The macros see words, not types, so an alias of `View` is not one.
+pub(crate) fn view_of(ty: &Type) -> Option<Type> {
+    let Type::Path(TypePath { path, .. }) = ty else { return None };
+    let last = path.segments.last().filter(|last| last.ident == "View")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first()? {
+        GenericArgument::Type(message) => Some(message.clone()),
+        _ => None,
+    }
+}
+
+/// Whether the type is `&mut Context<..>` (or `&Context<..>`).
+pub(crate) fn is_context(ty: &Type) -> bool {
+    let Type::Reference(reference) = ty else { return false };
+    name_of(&reference.elem).is_ok_and(|name| name == "Context")
+}
+
+/// Whether `name`, on its own or as the start of a path, occurs in the type.
+pub(crate) fn mentions(ty: &Type, name: &Ident) -> bool {
+    let wanted = |path: &Path| path.segments[0].ident == *name;
+    let mut search = Search { found: false, wanted };
+    search.visit_type_mut(&mut ty.clone());
+    search.found
+}
+
+/// Whether the type names `name` itself, or `Self`: what a recursive field looks like.
+pub(crate) fn mentions_itself(ty: &Type, name: &Ident) -> bool {
+    let wanted = |path: &Path| {
+        let first = &path.segments[0].ident;
+        let plain = path.leading_colon.is_none() && path.segments.len() == 1;
+        first == "Self" || (plain && first == name)
+    };
+    let mut search = Search { found: false, wanted };
+    search.visit_type_mut(&mut ty.clone());
+    search.found
+}
+
+struct Search<F> {
+    found: bool,
+    wanted: F,
+}
+
+impl<F: Fn(&Path) -> bool> VisitMut for Search<F> {
+    fn visit_path_mut(&mut self, path: &mut Path) {
+        self.found |= (self.wanted)(path);
+        visit_mut::visit_path_mut(self, path);
+    }
+}
+
+/// The first reference inside of the type.
+pub(crate) fn borrow_in(ty: &Type) -> Option<Type> {
+    struct Borrow(Option<Type>);
+    impl VisitMut for Borrow {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            match ty {
+                Type::Reference(_) => self.0 = self.0.take().or_else(|| Some(ty.clone())),
+                _ => visit_mut::visit_type_mut(self, ty),
+            }
+        }
+    }
+    let mut borrow = Borrow(None);
+    borrow.visit_type_mut(&mut ty.clone());
+    borrow.0
+}
+
+/// Writes `actor` for `Self`, so that the type means the same outside of the actor's `impl` block.
+pub(crate) fn without_self(ty: &Type, actor: &Type) -> Type {
+    struct Named<'a>(&'a Type);
+    impl VisitMut for Named<'_> {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            visit_mut::visit_type_mut(self, ty);
+            let Type::Path(TypePath { qself: qself @ None, path }) = ty else { return };
+            if path.segments[0].ident != "Self" {
+                return;
+            }
+            if path.segments.len() == 1 {
+                *ty = self.0.clone();
+                return;
+            }
+            // `Self::Item` becomes `<Actor>::Item`.
+            let rest = path.segments.iter().skip(1).cloned().collect();
+            *path = Path { leading_colon: Some(Default::default()), segments: rest };
+            *qself = Some(QSelf {
+                lt_token: Default::default(),
+                ty: Box::new(self.0.clone()),
+                position: 0,
+                as_token: None,
+                gt_token: Default::default(),
+            });
+        }
+    }
+    let mut ty = ty.clone();
+    Named(actor).visit_type_mut(&mut ty);
+    ty
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::{ToTokens, format_ident};
+    use syn::parse_quote;
+
+    #[test]
+    fn a_view_is_known_by_its_name() {
+        assert_eq!(view_of(&parse_quote!(View<Deposit>)), Some(parse_quote!(Deposit)));
+        assert_eq!(view_of(&parse_quote!(ringpost::View<a::B<u8>>)), Some(parse_quote!(a::B<u8>)));
+        assert_eq!(view_of(&parse_quote!(Viewer<Deposit>)), None);
+        assert_eq!(view_of(&parse_quote!(View)), None);
+    }
+
+    #[test]
+    fn a_recursive_field_names_its_own_type_without_a_path() {
+        let tree = format_ident!("Tree");
+        assert!(mentions_itself(&parse_quote!(Vec<Option<Box<Tree>>>), &tree));
+        assert!(mentions_itself(&parse_quote!([Self; 2]), &tree));
+        assert!(mentions_itself(&parse_quote!(Vec<Tree<T>>), &tree));
+        assert!(!mentions_itself(&parse_quote!(Vec<other::Tree>), &tree));
+        assert!(!mentions_itself(&parse_quote!(TreeMap), &tree));
+    }
+
+    #[test]
+    fn self_becomes_the_actor() {
+        let actor = parse_quote!(Worker<T>);
+        let moved = without_self(&parse_quote!(Option<(ActorRef<Self>, Self::Item)>), &actor);
+        let wanted: Type = parse_quote!(Option<(ActorRef<Worker<T>>, <Worker<T>>::Item)>);
+        assert_eq!(moved.to_token_stream().to_string(), wanted.to_token_stream().to_string());
+    }
+
+    #[test]
+    fn the_first_borrow_is_found_at_any_depth() {
+        assert!(borrow_in(&parse_quote!(Option<Vec<&str>>)).is_some());
+        assert!(borrow_in(&parse_quote!(Option<Vec<String>>)).is_none());
+    }
+}

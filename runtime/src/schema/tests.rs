@@ -1,0 +1,204 @@
+//! What changes a type's identity and layout, and what does not (SC-1, SC-2, SC-3).
+
+use super::*;
+use crate::wire::Wire;
+use crate::{message, rkyv};
+use std::collections::hash_map::RandomState;
+
+/// The messages below are versions of one: they share its name.
+macro_rules! version {
+    ($name:ident, $($item:tt)*) => {
+        mod $name {
+            use super::*;
+            #[message(name = "tests::Account")]
+            #[derive(Debug)]
+            $($item)*
+        }
+    };
+}
+
+version! { first, pub(super) struct Account { pub(super) owner: String, pub(super) cents: u64 } }
+version! { again, pub(super) struct Renamed { pub(super) owner: String, pub(super) cents: u64 } }
+version! { derived, #[derive(Clone, PartialEq)] #[rkyv(derive(Debug), compare(PartialEq))]
+pub(super) struct Account { pub(super) owner: String, pub(super) cents: u64 } }
+version! { field_name, pub(super) struct Account { pub(super) holder: String, pub(super) cents: u64 } }
+version! { field_type, pub(super) struct Account { pub(super) owner: String, pub(super) cents: i64 } }
+version! { field_order, pub(super) struct Account { pub(super) cents: u64, pub(super) owner: String } }
+version! { field_more, pub(super) struct Account { pub(super) owner: String, pub(super) cents: u64, pub(super) open: bool } }
+version! { field_with, pub(super) struct Account {
+    pub(super) owner: String,
+    #[rkyv(with = rkyv::with::AsBox)] pub(super) cents: u64,
+} }
+version! { variants, pub(super) enum Account { Open { owner: String }, Closed } }
+version! { variant_name, pub(super) enum Account { Open { owner: String }, Gone } }
+version! { variant_order, pub(super) enum Account { Closed, Open { owner: String } } }
+
+#[message(name = "tests::Account", version = 2)]
+struct Second {
+    owner: String,
+    cents: u64,
+}
+
+#[message]
+struct Page<T> {
+    items: Vec<T>,
+}
+
+#[message]
+struct Block<const N: usize> {
+    bytes: [u8; N],
+}
+
+fn distinct(hashes: &[u128]) {
+    for (index, hash) in hashes.iter().enumerate() {
+        assert!(!hashes[..index].contains(hash), "{index} equals an earlier one");
+    }
+}
+
+#[test]
+fn identity_stays_when_the_fields_change() {
+    for other in [
+        again::Renamed::TYPE,
+        field_name::Account::TYPE,
+        field_type::Account::TYPE,
+        variants::Account::TYPE,
+        Second::TYPE,
+    ] {
+        assert_eq!(first::Account::TYPE, other);
+    }
+}
+
+#[test]
+fn layout_stays_when_only_names_of_types_and_derives_change() {
+    assert_eq!(first::Account::LAYOUT, again::Renamed::LAYOUT);
+    assert_eq!(first::Account::LAYOUT, derived::Account::LAYOUT);
+}
+
+#[test]
+fn layout_changes_with_every_property_of_the_archive() {
+    distinct(&[
+        first::Account::LAYOUT,
+        field_name::Account::LAYOUT,
+        field_type::Account::LAYOUT,
+        field_order::Account::LAYOUT,
+        field_more::Account::LAYOUT,
+        field_with::Account::LAYOUT,
+        variants::Account::LAYOUT,
+        variant_name::Account::LAYOUT,
+        variant_order::Account::LAYOUT,
+        Second::LAYOUT,
+    ]);
+}
+
+#[test]
+fn a_changed_part_changes_the_whole() {
+    distinct(&[
+        <Vec<first::Account>>::LAYOUT,
+        <Vec<field_name::Account>>::LAYOUT,
+        <VecDeque<first::Account>>::LAYOUT,
+        <Option<Vec<first::Account>>>::LAYOUT,
+        <[first::Account; 2]>::LAYOUT,
+        <[first::Account; 3]>::LAYOUT,
+    ]);
+}
+
+#[test]
+fn generic_messages_differ_by_their_arguments() {
+    distinct(&[Page::<u32>::TYPE, Page::<u64>::TYPE, Page::<first::Account>::TYPE]);
+    distinct(&[Page::<u32>::LAYOUT, Page::<u64>::LAYOUT, Page::<first::Account>::LAYOUT]);
+    distinct(&[Block::<1>::TYPE, Block::<2>::TYPE]);
+    assert_eq!(Page::<first::Account>::TYPE, Page::<field_name::Account>::TYPE);
+    assert_ne!(Page::<first::Account>::LAYOUT, Page::<field_name::Account>::LAYOUT);
+}
+
+/// SC-3: this compiles because the constants are known to the compiler.
+const _: () = assert!(Page::<u32>::LAYOUT != Page::<u64>::LAYOUT);
+
+#[test]
+fn the_hash_is_fnv_1a() {
+    // The reference values of the algorithm, for no bytes and for "a".
+    assert_eq!(Hash(Hash::OFFSET).end(), 0x6c62272e07bb014262b821756295c58d);
+    assert_eq!(Hash(Hash::OFFSET).bytes(b"a").end(), 0xd228cb696f1a8caf78912b704e4a8964);
+}
+
+#[test]
+fn the_end_of_a_text_is_part_of_the_hash() {
+    assert_ne!(Hash::new("x").str("ab").str("c").end(), Hash::new("x").str("a").str("bc").end());
+}
+
+/// Every type that has a schema can really cross nodes.
+#[test]
+fn standard_types_are_wire_and_have_layouts_of_their_own() {
+    fn layout<T: Wire>() -> u128 {
+        T::LAYOUT
+    }
+    let leaves = [
+        layout::<()>(),
+        layout::<bool>(),
+        layout::<char>(),
+        layout::<u8>(),
+        layout::<u16>(),
+        layout::<u32>(),
+        layout::<u64>(),
+        layout::<u128>(),
+        layout::<usize>(),
+        layout::<i8>(),
+        layout::<i16>(),
+        layout::<i32>(),
+        layout::<i64>(),
+        layout::<i128>(),
+        layout::<isize>(),
+        layout::<f32>(),
+        layout::<f64>(),
+        layout::<NonZeroU8>(),
+        layout::<NonZeroU16>(),
+        layout::<NonZeroU32>(),
+        layout::<NonZeroU64>(),
+        layout::<NonZeroU128>(),
+        layout::<NonZeroUsize>(),
+        layout::<NonZeroI8>(),
+        layout::<NonZeroI16>(),
+        layout::<NonZeroI32>(),
+        layout::<NonZeroI64>(),
+        layout::<NonZeroI128>(),
+        layout::<NonZeroIsize>(),
+        layout::<String>(),
+        layout::<Duration>(),
+        layout::<Uuid>(),
+        layout::<IpAddr>(),
+        layout::<Ipv4Addr>(),
+        layout::<Ipv6Addr>(),
+        layout::<SocketAddr>(),
+        layout::<SocketAddrV4>(),
+        layout::<SocketAddrV6>(),
+        layout::<RangeFull>(),
+    ];
+    let made = [
+        layout::<Option<u8>>(),
+        layout::<Result<u8, u8>>(),
+        layout::<Vec<u8>>(),
+        layout::<VecDeque<u8>>(),
+        layout::<BTreeMap<u8, u8>>(),
+        layout::<BTreeSet<u8>>(),
+        layout::<HashMap<u8, u8, RandomState>>(),
+        layout::<HashSet<u8, RandomState>>(),
+        layout::<Box<u8>>(),
+        layout::<Box<str>>(),
+        layout::<Box<[u8]>>(),
+        layout::<Arc<u8>>(),
+        layout::<Arc<str>>(),
+        layout::<Arc<[u8]>>(),
+        layout::<PhantomData<u8>>(),
+        layout::<Bound<u8>>(),
+        layout::<Range<u8>>(),
+        layout::<RangeFrom<u8>>(),
+        layout::<RangeInclusive<u8>>(),
+        layout::<RangeTo<u8>>(),
+        layout::<RangeToInclusive<u8>>(),
+        layout::<[u8; 4]>(),
+        layout::<(u8,)>(),
+        layout::<(u8, u8)>(),
+        layout::<(u8, u8, u8, u8, u8, u8, u8, u8)>(),
+    ];
+    distinct(&[leaves.as_slice(), made.as_slice()].concat());
+}
