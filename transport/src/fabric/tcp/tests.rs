@@ -18,7 +18,7 @@ use crate::fabric::{
     Completion, Fabric, Halves, Notify, QueuePairConfig, SendRequest, Side, Status, Work,
 };
 use crate::limits::{TCP_ACKNOWLEDGE_EVERY, TCP_FRAME_BYTES_MAX, TCP_QUEUE_MAX};
-use crate::memory::Slot;
+use crate::memory::Region;
 use crate::wire::{PREFACE_BYTES, Preface, TcpWire, Wire};
 
 /// Two fabrics on loopback. The second one's port admits data connections, as a node's does.
@@ -74,7 +74,6 @@ conformance::for_each_case!(conform);
 struct Bare {
     halves: Halves,
     got: Vec<Completion>,
-    slots: Vec<Slot>,
     peer: TcpStream,
 }
 
@@ -98,14 +97,13 @@ impl Bare {
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
         let halves = opening.connect(Vec::new()).await.unwrap();
-        let slots = fabric.alloc(64 * TCP_FRAME_BYTES_MAX as usize).unwrap();
-        let slots = slots.into_slots(TCP_FRAME_BYTES_MAX as usize);
-        Bare { halves, got: Vec::new(), slots, peer }
+        Bare { halves, got: Vec::new(), peer }
     }
 
     /// Posts a signaled frame.
     fn send(&mut self, frame: &[u8]) {
-        let mut slot = self.slots.pop().unwrap();
+        let slot_bytes = frame.len().next_multiple_of(16);
+        let mut slot = Region::heap(slot_bytes).into_slots(slot_bytes).swap_remove(0);
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
         let request = SendRequest { slot, bytes, signaled: true, solicited: false, inline: false };
