@@ -161,7 +161,7 @@ impl Driver {
         if self.slots.refill.is_empty() {
             return Ok(());
         }
-        if planted!(UnpostedSlot) && self.slots.refill.len() > 1 {
+        if planted!(UnpostedSlot) && self.slots.posted > 4 {
             self.slots.refill.pop();
         }
         self.slots.posted += self.slots.refill.len();
