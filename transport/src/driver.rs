@@ -1,13 +1,47 @@
 //! One task per link: the only place that knows both `proto` and `fabric`.
+//!
+//! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it, has
+//! the protocol write what is to be sent, posts it, and sleeps when none of this found work.
+//!
+//! - **DR-1 ring full**: a filled slot is replaced by a posted one before its frame is counted as
+//!   consumed, so that a credit always stands for a posted slot.
+//! - **DR-2 never waits**: dispatch does not wait for anything; what a mailbox may be sent is bounded by
+//!   its window.
+//! - **DR-3 no lost wake-up**: the waker is registered before a turn looks for work, and the completion
+//!   queue is polled again after it was armed.
+//! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or has
+//!   had the time to), what arrived was dispatched, and each committed message has its fate.
+
+mod dispatch;
+mod drain;
+mod mailboxes;
+mod slots;
+mod turn;
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::cause::LinkCause;
-use crate::fabric::{Fabric, FabricError, Side};
+use crate::fabric::{
+    CompletionQueue, Fabric, FabricError, Halves, Opening, QueuePairConfig, RecvQueue, SendQueue,
+    Side,
+};
 use crate::host::Host;
 use crate::id::NodeId;
+use crate::limits;
 use crate::link::Link;
+use crate::memory::{Pool, Slot};
 use crate::profile::Profile;
+use crate::proto;
+use crate::proto::credit::CreditSettings;
+use crate::proto::link::Sizes;
+use crate::proto::outbound::Outbound;
+use crate::proto::window::WindowSize;
+
+use mailboxes::Mailboxes;
+use slots::Slots;
+use turn::Scratch;
 
 /// What one side of a link tells the other before they connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +52,11 @@ pub(crate) struct Offer {
     pub(crate) slot_bytes: u32,
     /// Largest message this side takes, in bytes.
     pub(crate) message_bytes_max: u32,
+    /// Bytes this side has room for, over all mailboxes.
+    pub(crate) link_window_bytes: u32,
     /// The fabric's own part.
     pub(crate) queue_pair: Vec<u8>,
 }
-
-/// A queue pair with its ring posted, not yet connected.
-pub(crate) struct Prepared {}
 
 /// Whom a link connects.
 #[derive(Debug, Clone)]
@@ -34,30 +67,145 @@ pub(crate) struct Ends {
     pub(crate) peer: NodeId,
 }
 
+/// A queue pair with its ring posted, not yet connected.
+pub(crate) struct Prepared {
+    fabric: Arc<dyn Fabric>,
+    profile: Profile,
+    opening: Box<dyn Opening>,
+    send_slots: Vec<Slot>,
+    spare: Vec<Slot>,
+}
+
 impl Prepared {
     /// Opens a queue pair of `fabric`, allocates the link's memory and posts the whole ring.
     pub(crate) fn new(
-        _fabric: &Arc<dyn Fabric>,
-        _profile: &Profile,
-        _side: Side,
+        fabric: &Arc<dyn Fabric>,
+        profile: &Profile,
+        side: Side,
     ) -> Result<Self, FabricError> {
-        unimplemented!()
+        let ring = profile.ring_slots;
+        let config = QueuePairConfig {
+            send_queue: ring,
+            recv_queue: ring,
+            inline_bytes: limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max),
+            rnr_retry: 0,
+            side,
+        };
+        let mut opening = fabric.open(config)?;
+        let slot_bytes = profile.slot_bytes as usize;
+        let count = ring as usize * (limits::POOL_PER_RING as usize + 1);
+        let mut slots = fabric.alloc(count * slot_bytes)?.into_slots(slot_bytes);
+        slots.truncate(count);
+        let send_slots = slots.split_off(slots.len() - ring as usize);
+        let spare = slots.split_off(ring as usize);
+        opening.post_recv(&mut slots).map_err(|_| FabricError::Limit {
+            what: "a receive queue",
+            asked: ring.into(),
+            limit: (ring as usize - slots.len()) as u64,
+        })?;
+        let (fabric, profile) = (fabric.clone(), profile.clone());
+        Ok(Prepared { fabric, profile, opening, send_slots, spare })
     }
 
     /// What the peer needs.
     pub(crate) fn offer(&self) -> Offer {
-        unimplemented!()
+        Offer {
+            ring_slots: self.profile.ring_slots,
+            slot_bytes: self.profile.slot_bytes,
+            message_bytes_max: self.profile.message_bytes_max,
+            link_window_bytes: self.profile.link_window_bytes,
+            queue_pair: self.opening.offer(),
+        }
     }
 
     /// Connects and starts the driver task on the current tokio runtime. The peer's offer must have
     /// been checked against the limits.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the queue pair.
     pub(crate) async fn connect(
         self,
-        _peer: Offer,
-        _ends: Ends,
-        _host: Arc<dyn Host>,
+        peer: Offer,
+        ends: Ends,
+        host: Arc<dyn Host>,
     ) -> Result<Running, FabricError> {
-        unimplemented!()
+        let Prepared { fabric, profile, opening, send_slots, spare } = self;
+        let credit =
+            CreditSettings::new(peer.ring_slots, profile.ring_slots, profile.credit_reserve)
+                .map_err(|_| FabricError::Offer("its ring is too small"))?;
+        let frame_max = profile.slot_bytes.min(peer.slot_bytes) as usize;
+        let Halves { send, recv, done } = opening.connect(peer.queue_pair).await?;
+        let sizes = Sizes { frame_max, message_max: profile.message_bytes_max };
+        let eager_max = proto::link::Link::eager_max(frame_max);
+        let outbound = Outbound::new(peer.link_window_bytes, eager_max);
+        let message_max = profile.message_bytes_max.min(peer.message_bytes_max) as usize;
+        let link = Link::new(ends.peer.clone(), fabric.name(), message_max, outbound);
+        let window = WindowSize {
+            messages: profile.mailbox_window_messages,
+            bytes: profile.mailbox_window_bytes,
+        };
+        let ring = profile.ring_slots as usize;
+        let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
+        let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
+        let (phase, watched) = watch::channel(Phase::Opening);
+        let driver = Driver {
+            proto: proto::link::Link::new(credit, sizes),
+            queues: QueuePair { send, recv, done },
+            slots: Slots::new(pool, send_slots, ring, inline_max),
+            mailboxes: Mailboxes::new(window, profile.link_window_bytes),
+            link: link.clone(),
+            host,
+            ends,
+            phase,
+            silence: Silence::default(),
+            scratch: Scratch::default(),
+        };
+        tokio::spawn(driver.run());
+        Ok(Running { link, phase: watched })
+    }
+}
+
+/// The connected queue pair's parts.
+struct QueuePair {
+    send: Box<dyn SendQueue>,
+    recv: Box<dyn RecvQueue>,
+    done: Box<dyn CompletionQueue>,
+}
+
+/// How far a link is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Confirmed,
+    Ended(LinkCause),
+}
+
+/// Whether frames still come.
+#[derive(Default)]
+struct Silence {
+    frames_seen: u64,
+    probes: u32,
+}
+
+/// One link's driver.
+struct Driver {
+    link: Arc<Link>,
+    proto: proto::link::Link,
+    queues: QueuePair,
+    slots: Slots,
+    mailboxes: Mailboxes,
+    host: Arc<dyn Host>,
+    ends: Ends,
+    phase: watch::Sender<Phase>,
+    silence: Silence,
+    scratch: Scratch,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        let cause = std::future::poll_fn(|cx| self.turn(cx)).await;
+        self.drain(&cause).await;
+        self.finish(cause);
     }
 }
 
@@ -65,6 +213,7 @@ impl Prepared {
 pub(crate) struct Running {
     /// What its senders share. Not to be used before it is confirmed.
     pub(crate) link: Arc<Link>,
+    phase: watch::Receiver<Phase>,
 }
 
 impl Running {
@@ -76,7 +225,11 @@ impl Running {
     /// # Cancel safety
     /// May be called again.
     pub(crate) async fn confirmed(&mut self) -> Result<(), LinkCause> {
-        unimplemented!()
+        match self.phase.wait_for(|phase| *phase != Phase::Opening).await.as_deref() {
+            Ok(Phase::Confirmed) => Ok(()),
+            Ok(Phase::Ended(cause)) => Err(cause.clone()),
+            Ok(Phase::Opening) | Err(_) => Err(LinkCause::Closed),
+        }
     }
 
     /// Waits for the end of the link: its queue pair is drained, what was pending has its fate.
@@ -84,6 +237,10 @@ impl Running {
     /// # Cancel safety
     /// May be called again.
     pub(crate) async fn ended(&mut self) -> LinkCause {
-        unimplemented!()
+        match self.phase.wait_for(|phase| matches!(phase, Phase::Ended(_))).await.as_deref() {
+            Ok(Phase::Ended(cause)) => cause.clone(),
+            // The driver's task is gone without a word: its runtime is shutting down.
+            Ok(_) | Err(_) => LinkCause::Shutdown,
+        }
     }
 }

@@ -13,10 +13,10 @@ use crate::mesh::Mesh;
 
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};
-pub use crate::link::{CloseNotice, LinkStats, Receipt, Replier};
+pub use crate::link::{CloseNotice, LinkStats, PendingReply, Receipt, Replier, ReplyLoss};
 pub use crate::mesh::StartError;
 pub use crate::profile::{InvalidProfile, Profile};
-pub use outlet::{Kind, Lane, Outlet, PendingReply, ReplyLoss, Unsent, Waiter};
+pub use outlet::{Archive, ArchiveFailed, Kind, Lane, Outlet, Unsent, Waiter};
 
 /// A node's place in the network. Clones are the same endpoint.
 #[derive(Clone)]

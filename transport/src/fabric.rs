@@ -14,25 +14,33 @@
 //!   is dropped with the queue pair. Nothing else reads or writes it in between.
 //! - **PV-3 order**: frames arrive whole, once, in the order they were posted, each in the oldest
 //!   posted receive. Completions of one queue (send or receive) come in posting order.
-//! - **PV-4 signals**: the slot of an unsignaled send comes back with, and just before, the next
-//!   signaled completion of the send queue (or an error, or a flush), not earlier.
+//! - **PV-4 signals**: the slot of an unsignaled send that went through comes back, as a success,
+//!   just before the next completion of the send queue that is signaled or an error, not earlier.
+//!   Once the queue pair is in the error state there is always one: the slots come back at the
+//!   latest when everything before them was decided. An unsignaled send that fails completes like
+//!   any other.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
-//!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` tries; with 0 at once. It is never dropped
-//!   silently and never waits.
+//!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never dropped
+//!   silently and never waits. The receiver sees nothing of it.
 //! - **PV-6 length**: a frame longer than the receive it meets ends both queue pairs: the receive
 //!   completes with [`Status::LocalLength`], the send with [`Status::RemoteInvalidRequest`].
 //! - **PV-7 errors**: the first error moves the queue pair to the error state; every outstanding
 //!   work request of both queues then completes with an error, [`Status::Flushed`] for those that
-//!   did not cause it. Posting in that state is accepted and flushed. An error completion carries
-//!   slot and status; nothing else of it means anything.
+//!   did not cause it; where no work request did (closed, or the peer is gone and nothing was being
+//!   sent) all are `Flushed`. Posting in that state is accepted, up to PV-9, and flushed. An error
+//!   completion carries slot and status; nothing else of it means anything.
 //! - **PV-8 arming**: [`CompletionQueue::arm`] asks for one notification of a completion that is
-//!   added *after* it. Arm, poll again, then wait: a completion from before the arming notifies
-//!   nobody. An error completion counts as solicited.
+//!   added *after* it. Arm, poll *until nothing comes*, then wait: a completion from before the
+//!   arming notifies nobody, and only a poll that returns 0 says that none is there. An error
+//!   completion counts as solicited. Arming again before the notification never weakens: once
+//!   [`Notify::Any`] was asked for, any completion notifies.
 //! - **PV-9 bounds**: each queue holds what was asked for at [`Fabric::open`]; a full send or
-//!   receive queue refuses ([`PostError::Full`]) and keeps nothing of what it refused. A full
-//!   completion queue is [`Status::Fatal`] for the queue pair.
+//!   receive queue refuses ([`PostError::Full`]) and keeps nothing of what it refused. A work
+//!   request counts against its queue until its completion was polled, so the completion queue,
+//!   which holds the sum of both, never overruns.
 //! - **PV-10 close**: [`CompletionQueue::close`] moves to the error state, from any state, and may
 //!   be called twice. The peer finds out by an error, perhaps late, perhaps only when it sends.
+//!   Dropping all three [`Halves`] closes, too.
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
 //!
@@ -43,10 +51,17 @@
 //! - No order between completions of the send queue and of the receive queue: the answer to a
 //!   frame may arrive before that frame's completion.
 //! - A failed or flushed send may have arrived.
-//! - A notification may be spurious, and a poll may return fewer completions than there are.
+//! - A notification may be spurious, and a poll may return fewer completions than there are (but
+//!   none only when there are none).
 //! - An idle queue pair does not notice that its peer is gone.
+//! - That [`Opening::connect`] returned says nothing about the peer; the first frame does.
+//! - Progress outside of calls: a fabric may move only inside [`CompletionQueue::poll`] and
+//!   [`CompletionQueue::poll_ready`], so one of them is called until the queue pair is dropped.
 
 pub mod tcp;
+
+#[cfg(test)]
+pub(crate) mod conformance;
 
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -103,7 +118,7 @@ pub struct QueuePairConfig {
     pub recv_queue: u32,
     /// Longest inline send, in bytes.
     pub inline_bytes: u32,
-    /// How often a frame that found no receive is tried again, 0 to 6 times. (7, endless in
+    /// How often a frame that found no receive is tried again, 0 to 6 times (PV-5). (7, endless in
     /// verbs, is refused.) Links use 0.
     pub rnr_retry: u8,
     /// Which side of the bootstrap connection this is.
@@ -190,7 +205,8 @@ pub trait RecvQueue: Send {
 
 /// Where work requests complete.
 pub trait CompletionQueue: Send {
-    /// Takes up to `max` completions that are there now, appends them to `out` and says how many.
+    /// Takes up to `max` completions that are there now, appends them to `out` and says how many:
+    /// 0 only when there are none (PV-8) or `max` is 0.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;
 
     /// Asks for one notification (PV-8).
@@ -258,8 +274,8 @@ pub enum Status {
     /// The peer refused the frame (PV-6).
     #[error("the peer refused the frame")]
     RemoteInvalidRequest,
-    /// The device failed, or a completion queue overran (PV-9).
-    #[error("fatal error of the device or its completion queue")]
+    /// The device failed.
+    #[error("fatal error of the device")]
     Fatal,
     /// Another status, by the device's number.
     #[error("device status {0}")]

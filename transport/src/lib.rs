@@ -29,6 +29,10 @@ mod link;
 pub mod mailbox;
 pub mod memory;
 mod mesh;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+#[cfg(not(feature = "mutants"))]
+mod mutants;
 mod profile;
 pub mod proto;
 pub mod wire;

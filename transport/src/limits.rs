@@ -65,6 +65,8 @@ pub const MAILBOX_WINDOW_MESSAGES: u32 = 256;
 pub const MAILBOX_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Bytes of one peer that may wait in all mailboxes together.
 pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
+/// Messages that one mailbox may accept, and OPENs that may be unanswered on one link.
+pub const ACCEPTED_MAX: usize = 4096;
 /// Asks that may be pending on one link.
 pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 
@@ -76,6 +78,27 @@ pub const SIGNAL_EVERY: u32 = 32;
 pub const POLL_BATCH: usize = 32;
 /// Inline sends, where the fabric can, up to this many bytes (perftest's default).
 pub const INLINE_BYTES: u32 = 236;
+
+/// Times a fabric may be asked to try a frame again that found no receive: 7 is endless in verbs.
+pub const RNR_RETRY_MAX: u8 = 6;
+/// Pause before such a frame is tried again: verbs' timer 12.
+pub const RNR_DELAY: Duration = Duration::from_micros(640);
+/// Work requests in one queue of the tcp fabric.
+pub const TCP_QUEUE_MAX: u32 = 16 * 1024;
+/// Bytes of one frame on the tcp fabric: the largest slot, and headers.
+pub const TCP_FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX + 4 * 1024;
+/// Bytes that the tcp fabric sends inline; it saves nothing there, but is refused as elsewhere.
+pub const TCP_INLINE_BYTES_MAX: u32 = 1024;
+/// Bytes of one region of the tcp fabric.
+pub const TCP_REGION_BYTES_MAX: usize = 16 * 1024 * 1024 * 1024;
+/// What one read of a data connection takes beyond the frame it is in.
+pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
+/// Accepted frames that are acknowledged at once, even when nothing else is written.
+pub const TCP_ACKNOWLEDGE_EVERY: u32 = 16;
+/// Reads in one call of the tcp fabric, so that a peer that never stops cannot hold the task.
+pub const TCP_READS_PER_CALL: usize = 8;
+/// Buffers in one write of the tcp fabric: a post list of frames with their headers, twice.
+pub const TCP_WRITE_SLICES: usize = 4 * POST_LIST_MAX + 2;
 
 const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 256);
 const _: () = assert!(SLOT_BYTES as usize % PAYLOAD_ALIGN == 0);

@@ -1,85 +1,440 @@
 //! What the senders and the driver of one link share.
+//!
+//! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a user's
+//!   value and no log line.
+//! - **LN-2 lines**: senders that wait at an outlet stand in line; only the first may commit; who
+//!   leaves the line (by commit, error or drop) wakes the next.
+//! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
+//!   ask fails and every message has its fate.
 
+mod asks;
+mod driver_side;
+mod line;
+mod receipt;
+mod replier;
+mod stats;
+
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
 
-use crate::cause::LinkCause;
+use crate::cause::{LinkCause, OpenRefusal};
+use crate::id::NodeId;
+use crate::mailbox::{Accepted, OpenRequest};
+use crate::proto::header::RecordKind;
+use crate::proto::lanes::Entry;
+use crate::proto::outbound::{Outbound, Unopened};
+
+use asks::Asks;
+use line::Lines;
+use receipt::Dirty;
+
+pub(crate) use receipt::InletEnd;
+pub(crate) use stats::Counters;
+
+pub use asks::{PendingReply, ReplyLoss};
+pub use receipt::{CloseNotice, Receipt};
+pub use replier::Replier;
+pub use stats::LinkStats;
 
 /// One link, as its senders and its session see it.
-pub(crate) struct Link {}
+pub(crate) struct Link {
+    peer: NodeId,
+    fabric: &'static str,
+    /// Longest message the peer takes.
+    message_max: usize,
+    state: Mutex<State>,
+    dirty: Mutex<Dirty>,
+    /// The peer waits for the link's window: everything taken is to be reported.
+    peer_blocked: AtomicBool,
+    ended: AtomicBool,
+    driver: AtomicWaker,
+    counters: Counters,
+}
+
+struct State {
+    outbound: Outbound,
+    asks: Asks,
+    lines: Lines,
+    wishes: Wishes,
+    /// The driver knows that there is something to do.
+    awake: bool,
+}
+
+/// What the session wants of the driver.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    /// End with this cause.
+    pub(crate) close: Option<LinkCause>,
+    /// Say goodbye.
+    pub(crate) leave: bool,
+    /// Show that the link still carries frames.
+    pub(crate) probe: bool,
+}
+
+/// A message as a sender gives it.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) message: &'a Accepted,
+    pub(crate) kind: SendKind,
+    /// Its bytes, once there are any; taken when large.
+    pub(crate) archive: Option<&'a mut AlignedVec<16>>,
+}
+
+/// What kind of message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendKind {
+    Tell,
+    Ask {
+        deadline_us: Option<u64>,
+    },
+    /// A signal, in the order of messages.
+    Signal(u16),
+    /// A signal, ahead of messages.
+    UrgentSignal(u16),
+}
+
+/// How far an attempt to send came.
+pub(crate) enum Attempt {
+    /// It would be committed, were its bytes there.
+    Ready,
+    /// Committed; the answer to wait for, of an ask.
+    Committed(Option<PendingReply>),
+    /// Not yet; the waker is kept, if one was given.
+    Wait(Wait),
+    /// The link has ended.
+    LinkEnded,
+    /// It will not be sent.
+    Failed(SendFailure),
+}
+
+/// What a sender waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Opening,
+    Room,
+}
+
+/// Why a message cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendFailure {
+    Unopened(Unopened),
+    NotAccepted,
+    SchemaMismatch,
+    TooLarge { bytes: usize, limit: usize },
+    TooManyAsks,
+    Leaving,
+}
 
 impl Link {
-    /// Ends the link; the driver drains it and reports `cause`.
-    pub(crate) fn close(&self, _cause: LinkCause) {
-        unimplemented!()
+    pub(crate) fn new(
+        peer: NodeId,
+        fabric: &'static str,
+        message_max: usize,
+        outbound: Outbound,
+    ) -> Arc<Self> {
+        let state = State {
+            outbound,
+            asks: Asks::default(),
+            lines: Lines::default(),
+            wishes: Wishes::default(),
+            awake: true,
+        };
+        Arc::new(Link {
+            peer,
+            fabric,
+            message_max,
+            state: Mutex::new(state),
+            dirty: Mutex::new(Dirty::default()),
+            peer_blocked: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            driver: AtomicWaker::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The node at the other end.
+    pub(crate) fn peer(&self) -> &NodeId {
+        &self.peer
+    }
+
+    /// The fabric that carries it.
+    pub(crate) fn fabric(&self) -> &'static str {
+        self.fabric
+    }
+
+    /// Whether the link has ended. Who sees this waits for another link, or for the news that there
+    /// will be none.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends the link; the driver drains it and reports `cause`, unless it ended before.
+    pub(crate) fn close(&self, cause: LinkCause) {
+        self.wish(|wishes| wishes.close = Some(wishes.close.take().unwrap_or(cause)));
     }
 
     /// Starts the goodbye exchange: nothing new is committed, what was committed is sent, then both
     /// sides acknowledge everything and the link ends as [`LinkCause::Left`].
     pub(crate) fn goodbye(&self) {
-        unimplemented!()
+        self.wish(|wishes| wishes.leave = true);
     }
 
-    /// Called at each heartbeat: makes an idle link show that it still carries frames; the link
+    /// Called at each heartbeat: makes the link show that it still carries frames; the link
     /// ends as [`LinkCause::Silent`] when several probes in a row got nothing back.
     pub(crate) fn probe(&self) {
-        unimplemented!()
+        self.wish(|wishes| wishes.probe = true);
+    }
+
+    fn wish(&self, wish: impl FnOnce(&mut Wishes)) {
+        let mut state = self.state.lock();
+        wish(&mut state.wishes);
+        state.awake = true;
+        drop(state);
+        self.driver.wake();
     }
 
     /// What it has carried.
     pub(crate) fn stats(&self) -> LinkStats {
-        unimplemented!()
+        self.counters.read()
+    }
+
+    /// One step of a send: checks everything, and commits when the bytes are given. `place` is the
+    /// sender's place in the outlet's line between steps.
+    pub(crate) fn attempt(
+        self: &Arc<Self>,
+        request: &Arc<OpenRequest>,
+        outgoing: Outgoing<'_>,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        let mut next = None;
+        let mut state = self.state.lock();
+        let attempt = self.attempt_locked(&mut state, request, outgoing, place, waker);
+        if !matches!(attempt, Attempt::Wait(_) | Attempt::Ready) {
+            next = place.take().and_then(|key| state.lines.leave(key));
+        }
+        let wake = self.rouse(&mut state);
+        drop(state);
+        if let Some(next) = next {
+            next.wake();
+        }
+        if wake {
+            self.driver.wake();
+        }
+        attempt
+    }
+
+    fn attempt_locked(
+        self: &Arc<Self>,
+        state: &mut State,
+        request: &Arc<OpenRequest>,
+        outgoing: Outgoing<'_>,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        if self.has_ended() {
+            return Attempt::LinkEnded;
+        }
+        if let SendKind::UrgentSignal(signal) = outgoing.kind {
+            return self.signal_locked(state, request, signal, place, waker);
+        }
+        let outlet = match place.map(|key| state.lines.turn(key, waker)) {
+            None => {
+                if state.outbound.is_leaving() {
+                    return Attempt::Failed(SendFailure::Leaving);
+                }
+                let outlet = state.outbound.outlet(request);
+                if !state.lines.is_empty(outlet) {
+                    return self.wait(state, outlet, Wait::Room, place, waker);
+                }
+                outlet
+            }
+            Some(line::Turn::Ended(why)) => return Attempt::Failed(SendFailure::Unopened(why)),
+            Some(line::Turn::NotYet) => return Attempt::Wait(Wait::Room),
+            Some(line::Turn::First(outlet)) => outlet,
+        };
+        let Some((port, opened)) = state.outbound.port(outlet) else {
+            return self.wait(state, outlet, Wait::Opening, place, waker);
+        };
+        let ordinal = match outgoing.kind {
+            SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => signal,
+            SendKind::Tell | SendKind::Ask { .. } => {
+                match find(&opened.accepted, outgoing.message, outgoing.kind) {
+                    Ok(ordinal) => ordinal,
+                    Err(failure) => return Attempt::Failed(failure),
+                }
+            }
+        };
+        let Outgoing { message, kind, archive } = outgoing;
+        let Some(archive) = archive else { return Attempt::Ready };
+        if archive.len() > self.message_max {
+            let (bytes, limit) = (archive.len(), self.message_max);
+            return Attempt::Failed(SendFailure::TooLarge { bytes, limit });
+        }
+        if !state.outbound.has_room(port, archive.len() as u32) {
+            return self.wait(state, outlet, Wait::Room, place, waker);
+        }
+        let Some((entry, pending)) = self.entry(state, port, (ordinal, message.id), kind) else {
+            return Attempt::Failed(SendFailure::TooManyAsks);
+        };
+        state.outbound.commit(entry, archive);
+        Attempt::Committed(pending)
+    }
+
+    /// A signal ahead of messages: it waits for the opening only, beside the line.
+    fn signal_locked(
+        &self,
+        state: &mut State,
+        request: &Arc<OpenRequest>,
+        signal: u16,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        if let Some(key) = *place
+            && let line::Turn::Ended(why) = state.lines.turn(key, waker)
+        {
+            return Attempt::Failed(SendFailure::Unopened(why));
+        }
+        let outlet = state.outbound.outlet(request);
+        if let Some((port, _)) = state.outbound.port(outlet) {
+            state.outbound.signal(port, signal);
+            return Attempt::Committed(None);
+        }
+        if let (None, Some(waker)) = (&place, waker) {
+            *place = Some(state.lines.watch(outlet, waker.clone()));
+        }
+        Attempt::Wait(Wait::Opening)
+    }
+
+    /// The entry of a message, and the answer to wait for.
+    fn entry(
+        self: &Arc<Self>,
+        state: &mut State,
+        port: u32,
+        (ordinal, message): (u16, u128),
+        kind: SendKind,
+    ) -> Option<(Entry, Option<PendingReply>)> {
+        let entry = |kind, correlation, deadline_us| Entry {
+            kind,
+            port,
+            ordinal,
+            correlation,
+            message,
+            deadline_us,
+        };
+        Some(match kind {
+            SendKind::Ask { deadline_us } => {
+                let (correlation, answer) = state.asks.insert()?;
+                let pending = PendingReply::new(self.clone(), correlation, answer);
+                (entry(RecordKind::Ask, correlation, deadline_us), Some(pending))
+            }
+            SendKind::Tell => (entry(RecordKind::Tell, 0, None), None),
+            SendKind::Signal(_) | SendKind::UrgentSignal(_) => {
+                (Entry { message: 0, ..entry(RecordKind::Signal, 1, None) }, None)
+            }
+        })
+    }
+
+    fn wait(
+        &self,
+        state: &mut State,
+        outlet: u32,
+        wait: Wait,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        if let Some(waker) = waker {
+            match place {
+                Some(key) => state.lines.keep(*key, waker),
+                None => *place = Some(state.lines.join(outlet, waker.clone())),
+            }
+            if wait == Wait::Room {
+                Counters::add(&self.counters.window_stalls, 1);
+            }
+        }
+        Attempt::Wait(wait)
+    }
+
+    /// Gives up a place in a line.
+    pub(crate) fn forget(&self, place: usize) {
+        let next = self.state.lock().lines.leave(place);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+
+    /// Opens a mailbox and waits for its end: ready when it is closed or was refused.
+    pub(crate) fn await_end(
+        &self,
+        request: &Arc<OpenRequest>,
+        place: &mut Option<usize>,
+        waker: &Waker,
+    ) -> Result<Option<Unopened>, LinkEnded> {
+        let mut state = self.state.lock();
+        if self.has_ended() {
+            *place = None;
+            return Err(LinkEnded);
+        }
+        let ended = match place {
+            Some(key) => match state.lines.turn(*key, Some(waker)) {
+                line::Turn::Ended(why) => {
+                    state.lines.leave(*key);
+                    *place = None;
+                    Some(why)
+                }
+                line::Turn::NotYet | line::Turn::First(_) => None,
+            },
+            None => {
+                let outlet = state.outbound.outlet(request);
+                *place = Some(state.lines.watch(outlet, waker.clone()));
+                None
+            }
+        };
+        let wake = self.rouse(&mut state);
+        drop(state);
+        if wake {
+            self.driver.wake();
+        }
+        Ok(ended)
+    }
+
+    /// Whether the driver is to be woken: once per batch.
+    fn rouse(&self, state: &mut State) -> bool {
+        if state.awake || state.outbound.is_empty() {
+            return false;
+        }
+        state.awake = true;
+        true
     }
 }
 
-/// What a link, or all links to a node, have carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkStats {
-    /// Frames sent.
-    pub frames_sent: u64,
-    /// Frames received.
-    pub frames_received: u64,
-    /// Messages and replies sent.
-    pub messages_sent: u64,
-    /// Messages and replies received.
-    pub messages_received: u64,
-    /// Bytes of frames sent.
-    pub bytes_sent: u64,
-    /// Bytes of frames received.
-    pub bytes_received: u64,
-    /// Frames sent that only returned credits.
-    pub credit_frames_sent: u64,
-    /// Times a sender had to wait for a window.
-    pub window_stalls: u64,
-    /// Times the link had to wait for credits.
-    pub credit_stalls: u64,
-    /// Messages that the peer refused.
-    pub refusals: u64,
-    /// Payloads that were copied out because few receive slots were spare.
-    pub copied_out: u64,
+/// The link ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkEnded;
+
+/// The ordinal of a message among those a mailbox accepts.
+fn find(all: &[Accepted], message: &Accepted, kind: SendKind) -> Result<u16, SendFailure> {
+    let at = all.iter().position(|a| a.id == message.id).ok_or(SendFailure::NotAccepted)?;
+    let asked = matches!(kind, SendKind::Ask { .. });
+    if all[at].layout != message.layout || (asked && all[at].reply != message.reply) {
+        return Err(SendFailure::SchemaMismatch);
+    }
+    Ok(at as u16)
 }
 
-/// The room a delivered message takes in its sender's window. Dropping it gives the room back.
-pub struct Receipt {}
-
-/// Where the answer to an ask goes. Dropped unused, the asker is told [`Replier::NO_REPLY`].
-pub struct Replier {}
-
-impl Replier {
-    /// The code an asker gets when its replier was dropped.
-    pub const NO_REPLY: u16 = 0xffff;
-
-    /// Sends the answer. `archive` is left empty, its memory perhaps taken.
-    pub fn send(self, _archive: &mut AlignedVec<16>) {
-        unimplemented!()
-    }
-
-    /// Sends a code instead of an answer (not [`NO_REPLY`](Self::NO_REPLY)).
-    pub fn fail(self, _code: u16) {
-        unimplemented!()
+impl From<OpenRefusal> for Unopened {
+    fn from(refusal: OpenRefusal) -> Self {
+        Unopened::Refused(refusal)
     }
 }
 
-/// Tells a link that a mailbox closed, by being dropped.
-pub struct CloseNotice(#[allow(dead_code, reason = "dropped for its effect")] Arc<Link>);
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Link(to {} over {})", self.peer.name, self.fabric)
+    }
+}

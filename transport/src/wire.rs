@@ -1,5 +1,6 @@
 //! Where nodes meet: a listener and byte streams. TCP here; the simulated fabric brings its own.
 
+mod preface;
 mod tcp;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+pub use preface::{PREFACE_BYTES, PROTOCOL_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
 
 /// A network that nodes listen on and dial.

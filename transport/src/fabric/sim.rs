@@ -1,1 +1,108 @@
-//! Simulated queue pairs, in process, on a virtual clock.
+//! Simulated queue pairs and streams, in process, on a virtual clock.
+//!
+//! A [`World`] holds nodes, paths between them and faults. [`run`] runs a scenario in it on a
+//! tokio runtime of one thread whose time is the world's: nothing ever waits in real time, and
+//! the same seed gives the same run, down to the byte of the [log](World::log_text).
+//!
+//! - **SI-1 one clock**: events of the world and tokio's timers happen in the order of their
+//!   virtual times. The world's time is never behind tokio's.
+//! - **SI-2 repeatable**: all chance is drawn from the seed, all ties are broken by order of
+//!   insertion. A scenario keeps that by using no randomness, thread or clock of its own, no
+//!   `select!` without `biased`, and no `tokio::time::advance`.
+//! - **SI-3 unkind**: whatever the [contract](super) leaves open is chosen by the seed: late send
+//!   completions, short polls, spurious notifications, flushed sends that arrived, peers whose
+//!   death shows only when one sends, the order between the two queues.
+//! - **SI-4 ends**: a scenario in which nothing can happen any more, or that takes more virtual
+//!   time than its limit, panics with the seed and the end of the log.
+//!
+//! Time stands still while any task is runnable: a task that spins until time has passed spins
+//! for ever here, so spinning must also be bounded by a count.
+
+mod carry;
+mod clock;
+mod completion;
+mod event;
+mod heap;
+mod link_model;
+mod physics;
+mod pipe;
+mod queue;
+mod queue_pair;
+mod rule;
+mod state;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod wire;
+mod world;
+
+use std::time::Duration;
+
+pub use link_model::LinkModel;
+pub use queue::SimFabric;
+pub use rule::{Counters, Rule, Verdict};
+pub use wire::SimWire;
+pub use world::World;
+
+use clock::Clock;
+
+/// Virtual time after which a scenario is taken to run for ever, unless it asks for more.
+pub const LIMIT: Duration = Duration::from_secs(3600);
+
+/// Runs a scenario in the world of this seed, for at most [`LIMIT`] of virtual time.
+///
+/// # Panics
+/// When the scenario panics, is deadlocked or reaches the limit (SI-4).
+pub fn run<F, S, T>(seed: u64, scenario: F) -> T
+where
+    F: FnOnce(World) -> S,
+    S: Future<Output = T>,
+{
+    run_for(seed, LIMIT, scenario)
+}
+
+/// Like [`run`], with a limit of virtual time of its own, of less than a year.
+///
+/// # Panics
+/// Like [`run`].
+pub fn run_for<F, S, T>(seed: u64, limit: Duration, scenario: F) -> T
+where
+    F: FnOnce(World) -> S,
+    S: Future<Output = T>,
+{
+    let world = World::new(seed);
+    let clock = Clock::new(world.0.clone(), limit);
+    let (parks, unparks) = (clock.clone(), clock.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || parks.idle())
+        .on_thread_unpark(move || {
+            unparks.follow();
+        })
+        .build()
+        .expect("a runtime of one thread needs nothing from the system");
+    runtime.block_on(async {
+        let _reporter = Reporter(seed);
+        let failed = tokio::spawn(clock.pump());
+        tokio::select! {
+            biased;
+            value = scenario(world) => value,
+            why = failed => match why {
+                Ok(why) => panic!("{why}"),
+                Err(lost) => std::panic::resume_unwind(lost.into_panic()),
+            },
+        }
+    })
+}
+
+/// Names the seed of a scenario that panics.
+struct Reporter(u64);
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the scenario failed with seed {}", self.0);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What an actor of this node shares with those who send to it: its mailbox and its end.
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+use futures::future::AbortHandle;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Handlers;
+use super::route::Label;
+use crate::address::{Address, Identity};
+use crate::dead_letter::{DeadLetter, DeadLetterCause};
+use crate::error::Cause;
+use crate::exit::ActorExit;
+use crate::limits;
+use crate::mailbox::{Hand, Intake, Mailbox, Room, Taken};
+use crate::node::Node;
+use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, signal};
+use crate::resident::{Halt, Resident};
+use crate::schema::Hash;
+
+/// An actor of this node, from outside its task.
+pub(crate) struct Cell<A: Handlers> {
+    address: Address,
+    identity: Identity,
+    node: Node,
+    mailbox: ActorMailbox<A>,
+    kill: AbortHandle,
+    exit: watch::Sender<Option<ActorExit>>,
+    /// `None` when the actor has ended.
+    notices: Mutex<Option<Vec<CloseNotice>>>,
+}
+
+pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
+pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
+
+/// A message sent on this node.
+pub(super) struct Letter<E> {
+    pub(super) label: &'static Label,
+    /// When its asker gives up; `None` for a tell.
+    pub(super) deadline: Option<Instant>,
+    pub(super) envelope: E,
+}
+
+/// A message sent on another node, not checked yet.
+pub(super) struct Arrival {
+    delivery: Delivery,
+    deadline: Option<Instant>,
+}
+
+impl<A: Handlers> Cell<A> {
+    pub(super) fn new(
+        node: Node,
+        identity: Identity,
+        name: Option<Arc<str>>,
+        capacity: usize,
+        kill: AbortHandle,
+    ) -> Self {
+        Cell {
+            address: Address::of(node.shared_name().clone(), identity, name),
+            identity,
+            node,
+            mailbox: Mailbox::new(capacity),
+            kill,
+            exit: watch::Sender::new(None),
+            notices: Mutex::new(Some(Vec::new())),
+        }
+    }
+
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(super) fn mailbox(&self) -> &ActorMailbox<A> {
+        &self.mailbox
+    }
+
+    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
+    /// all the same, and it is a dead letter (DL-1).
+    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
+        if let Err(letter) = self.mailbox.fill(room, letter) {
+            self.bury(letter.label, DeadLetterCause::Stopped);
+        }
+    }
+
+    /// Reads what arrived from another node; `None` when there is nothing to handle.
+    pub(super) fn open(&self, arrival: Arrival) -> Option<A::Envelope> {
+        let Delivery { ordinal, payload, replier, receipt, .. } = arrival.delivery;
+        drop(receipt);
+        let route = A::ROUTES.get(usize::from(ordinal))?;
+        if is_late(arrival.deadline) {
+            tracing::debug!(actor = %self.address, message = route.label.name, "skipped a late ask");
+            return None;
+        }
+        let is_tell = replier.is_none();
+        match (route.open)(payload, &self.node, replier) {
+            Ok(envelope) => Some(envelope),
+            Err(error) => {
+                tracing::warn!(actor = %self.address, message = route.label.name, %error, "bytes from another node");
+                if is_tell {
+                    self.bury(&route.label, DeadLetterCause::InvalidArchive);
+                }
+                None
+            }
+        }
+    }
+
+    /// Ends the actor: its name is free, its senders and whoever waits are told, and what it never
+    /// began is a dead letter. `hand` is what it had taken.
+    pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
+        self.mailbox.close(hand);
+        self.node.residents().remove(self.identity);
+        let notices = self.notices.lock().take();
+        drop(notices);
+        while let Some(taken) = hand.take() {
+            let label = match &taken {
+                Taken::Local(letter) => Some(letter.label),
+                Taken::Remote(arrival) => arrival.label::<A>(),
+            };
+            if let Some(label) = label {
+                self.bury(label, DeadLetterCause::Stopped);
+            }
+        }
+        self.exit.send_replace(Some(exit));
+    }
+
+    fn bury(&self, label: &Label, cause: DeadLetterCause) {
+        self.node.dead_letters().bury(DeadLetter {
+            to: self.address.clone(),
+            message: label.id,
+            name: Some(label.name),
+            cause,
+        });
+    }
+}
+
+impl<E> Letter<E> {
+    /// Whether it is an ask whose asker has given up.
+    pub(super) fn is_late(&self) -> bool {
+        is_late(self.deadline)
+    }
+}
+
+impl Arrival {
+    fn label<A: Handlers>(&self) -> Option<&'static Label> {
+        A::ROUTES.get(usize::from(self.delivery.ordinal)).map(|route| &route.label)
+    }
+}
+
+fn is_late(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
+/// The hash of an actor's type, as links compare it.
+pub(super) const fn kind<A: Handlers>() -> u128 {
+    Hash::new("actor").str(A::NAME).end()
+}
+
+impl<A: Handlers> Resident for Cell<A> {
+    fn address(&self) -> &Address {
+        &self.address
+    }
+
+    fn kind(&self) -> u128 {
+        kind::<A>()
+    }
+
+    fn halt(&self, halt: Halt) {
+        match halt {
+            Halt::Drain => self.mailbox.drain(),
+            Halt::Stop => self.mailbox.stop(),
+            Halt::Kill => {
+                self.mailbox.stop();
+                self.kill.abort();
+            }
+        }
+    }
+
+    fn exit(&self) -> watch::Receiver<Option<ActorExit>> {
+        self.exit.subscribe()
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn token(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16> {
+        let fits = |route: &super::Route<A>| {
+            route.accepted.id == message && reply.is_none_or(|reply| reply == (route.reply)())
+        };
+        A::ROUTES.iter().position(fits).map(|place| place as u16)
+    }
+
+    fn intake(&self) -> &dyn Intake {
+        &self.mailbox
+    }
+
+    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<(), Cause> {
+        let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
+        let envelope = (route.tell)(letter, &self.node)?;
+        self.commit(room, Letter { label: &route.label, deadline: None, envelope });
+        Ok(())
+    }
+
+    fn put_ask(
+        &self,
+        room: Room<'_>,
+        route: u16,
+        letter: &mut dyn Any,
+        deadline: Instant,
+    ) -> Result<(), Cause> {
+        let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
+        let envelope = (route.ask)(letter, &self.node)?;
+        self.commit(room, Letter { label: &route.label, deadline: Some(deadline), envelope });
+        Ok(())
+    }
+}
+
+impl<A: Handlers> Inbox for Cell<A> {
+    fn id(&self) -> u64 {
+        u64::from(self.identity.key.generation) << 32 | u64::from(self.identity.key.index)
+    }
+
+    fn accepted(&self) -> Vec<Accepted> {
+        A::ROUTES.iter().map(|route| route.accepted).collect()
+    }
+
+    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+        let left = delivery.deadline.map(|left| left.min(limits::ASK_TIMEOUT_MAX));
+        let deadline = left.map(|left| Instant::now() + left);
+        self.mailbox.push_remote(Arrival { delivery, deadline }).map_err(|_| Refusal::Closed)
+    }
+
+    fn signal(&self, signal: u16) {
+        match signal {
+            signal::STOP => self.halt(Halt::Stop),
+            signal::KILL => self.halt(Halt::Kill),
+            signal::DRAIN => self.halt(Halt::Drain),
+            // `TOUCH`, and what a later version may send.
+            _ => {}
+        }
+    }
+
+    fn on_close(&self, notice: CloseNotice) {
+        let mut notices = self.notices.lock();
+        match notices.as_mut() {
+            Some(notices) => notices.push(notice),
+            None => {
+                drop(notices);
+                drop(notice);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! An actor's task: start, one message after the other, stop.
+//!
+//! - **LF-1 one at a time**: a message begins when the handler of the one before has ended.
+//! - **LF-2 one way out**: however the actor ends (stop, drain, panic, kill, the runtime's own end),
+//!   [`Exit`] runs once, after the actor's state was dropped, and does all there is to do.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{AbortRegistration, Abortable};
+use tokio::sync::oneshot;
+
+use super::cell::{ActorHand, Cell};
+use super::{ActorRef, Context, Handlers};
+use crate::error::{BoxError, SpawnError};
+use crate::exit::ActorExit;
+use crate::mailbox::{Batch, Hand, Taken};
+use crate::resident::Resident;
+
+tokio::task_local! {
+    /// The actor that is running: its token.
+    static RUNNING: usize;
+}
+
+/// Whether the caller is a handler or hook of the actor with this token.
+pub(super) fn is_running(token: usize) -> bool {
+    RUNNING.try_with(|running| *running == token).unwrap_or(false)
+}
+
+/// Told when the actor has started, or why it has not.
+pub(super) type Started = oneshot::Sender<Result<(), SpawnError>>;
+
+/// Runs an actor to its end.
+pub(super) async fn run<A: Handlers>(
+    cell: Arc<Cell<A>>,
+    actor: A,
+    kill: AbortRegistration,
+    started: Started,
+) {
+    let token = cell.token();
+    let mut exit = Exit { cell, hand: Hand::new(), started: Some(started), how: Ending::Killed };
+    let life = live(actor, &exit.cell, &mut exit.hand, &mut exit.started);
+    let caught = AssertUnwindSafe(RUNNING.scope(token, life)).catch_unwind();
+    exit.how = match Abortable::new(caught, kill).await {
+        Ok(Ok(Ok(()))) => Ending::Stopped,
+        Ok(Ok(Err(error))) => Ending::Unstarted(error),
+        Ok(Err(panic)) => Ending::Panicked(message_of(&*panic)),
+        Err(_aborted) => Ending::Killed,
+    };
+}
+
+async fn live<A: Handlers>(
+    mut actor: A,
+    cell: &Arc<Cell<A>>,
+    hand: &mut ActorHand<A>,
+    started: &mut Option<Started>,
+) -> Result<(), BoxError> {
+    let mut cx = Context::new(ActorRef::local(cell.clone()), cell.node().clone());
+    actor.on_start(&mut cx).await?;
+    if let Some(started) = started.take() {
+        // An error says that the spawner no longer waits.
+        drop(started.send(Ok(())));
+    }
+    while poll_fn(|waker| cell.mailbox().poll_batch(hand, waker)).await == Batch::Filled {
+        // Lets other tasks run now and then, however much there is to do.
+        tokio::task::coop::consume_budget().await;
+        while !cell.mailbox().is_stopping() {
+            let envelope = match hand.take() {
+                None => break,
+                Some(Taken::Local(letter)) if letter.is_late() => continue,
+                Some(Taken::Local(letter)) => letter.envelope,
+                Some(Taken::Remote(arrival)) => match cell.open(arrival) {
+                    Some(envelope) => envelope,
+                    None => continue,
+                },
+            };
+            actor.receive(envelope, &mut cx).await;
+        }
+    }
+    actor.on_stop(&mut cx).await;
+    Ok(())
+}
+
+/// The end of an actor (LF-2).
+struct Exit<A: Handlers> {
+    cell: Arc<Cell<A>>,
+    hand: ActorHand<A>,
+    started: Option<Started>,
+    how: Ending,
+}
+
+enum Ending {
+    Stopped,
+    Unstarted(BoxError),
+    Panicked(Arc<str>),
+    Killed,
+}
+
+impl<A: Handlers> Drop for Exit<A> {
+    fn drop(&mut self) {
+        let actor = self.cell.address();
+        let (exit, unstarted) = match std::mem::replace(&mut self.how, Ending::Killed) {
+            Ending::Stopped => (ActorExit::Stopped, None),
+            Ending::Unstarted(error) => (ActorExit::Stopped, Some(SpawnError::Start(error))),
+            Ending::Killed => (ActorExit::Killed, Some(SpawnError::Killed)),
+            Ending::Panicked(message) => {
+                tracing::error!(%actor, %message, "an actor panicked");
+                (ActorExit::Panicked(message.clone()), Some(SpawnError::Panicked(message)))
+            }
+        };
+        tracing::debug!(%actor, %exit, "an actor ended");
+        self.cell.end(&mut self.hand, exit);
+        if let (Some(started), Some(error)) = (self.started.take(), unstarted) {
+            // An error says that the spawner no longer waits.
+            drop(started.send(Err(error)));
+        }
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").into()
+}

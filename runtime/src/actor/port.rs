@@ -1,0 +1,218 @@
+//! Where messages are sent to: what `tell` and `ask` need of a reference.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Reply;
+use super::life::is_running;
+use crate::error::{AskError, Cause};
+use crate::mailbox::{Intake, NoRoom, Room};
+use crate::message::Message;
+use crate::node::Node;
+use crate::remote::{Accepted, Answer, Kind, Outbound, Parcel, Place};
+
+/// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has any.
+pub trait Port<M: Message>: Sized {
+    /// Sends; empties `message` if and only if it was sent.
+    #[doc(hidden)]
+    fn poll_tell(
+        &self,
+        message: &mut Option<M>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>>;
+
+    /// Sends if that needs no waiting.
+    #[doc(hidden)]
+    fn try_tell(&self, message: &mut Option<M>) -> Result<(), Cause>;
+
+    /// Gives up a place in a line.
+    #[doc(hidden)]
+    fn leave(&self, line: &mut Line);
+}
+
+/// A port that answers.
+pub trait AskPort<M: Message>: Port<M> {
+    /// The answer.
+    type Reply: Reply;
+
+    /// Sends an ask.
+    #[doc(hidden)]
+    fn poll_ask(
+        &self,
+        message: &mut Option<M>,
+        deadline: Instant,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Pending<Self::Reply>, Cause>>;
+}
+
+/// Where a send waits: for room in a mailbox of this node, or on the way to another one.
+#[derive(Default)]
+pub struct Line {
+    turn: Option<u64>,
+    place: Option<Place>,
+}
+
+impl Line {
+    /// Waits for room in a mailbox of this node. An actor that would wait for room in its own mailbox
+    /// would wait forever: for it the mailbox is full.
+    pub(super) fn poll_room<'a>(
+        &mut self,
+        intake: &'a dyn Intake,
+        token: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Room<'a>, Cause>> {
+        match intake.poll_room(&mut self.turn, cx) {
+            Poll::Ready(room) => Poll::Ready(room.map_err(|_closed| Cause::Stopped)),
+            Poll::Pending if is_running(token) => Poll::Ready(Err(Cause::MailboxFull)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Gives up the turn in a mailbox of this node.
+    pub(super) fn leave(&mut self, intake: &dyn Intake) {
+        if let Some(turn) = self.turn.take() {
+            intake.leave(turn);
+        }
+    }
+
+    /// Sends to another node.
+    pub(super) fn poll_send<M: Message>(
+        &mut self,
+        outbound: &Outbound,
+        message: &mut Option<M>,
+        wanted: Wanted,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Answer>, Cause>> {
+        let place = self.place.get_or_insert_default();
+        let sent = ready!(with_parcel(message, wanted, |parcel| {
+            match parcel {
+                Ok(parcel) => outbound.poll_send(parcel, place, cx),
+                Err(cause) => Poll::Ready(Err(cause)),
+            }
+        }));
+        self.place = None;
+        if sent.is_ok() {
+            *message = None;
+        }
+        Poll::Ready(sent)
+    }
+}
+
+/// What a sender wants back.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The layout of the reply it expects; 0 for a tell.
+    pub(super) reply: u128,
+    /// When it gives up; `None` for a tell.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Wanted {
+    /// Nothing.
+    pub(super) const NOTHING: Wanted = Wanted { reply: 0, deadline: None };
+}
+
+/// Room in a mailbox of this node, if there is any now.
+pub(super) fn try_room(intake: &dyn Intake) -> Result<Room<'_>, Cause> {
+    intake.try_room().map_err(|no| match no {
+        NoRoom::Full => Cause::MailboxFull,
+        NoRoom::Closed => Cause::Stopped,
+    })
+}
+
+/// Sends to another node if that needs no waiting.
+pub(super) fn try_send<M: Message>(
+    outbound: &Outbound,
+    message: &mut Option<M>,
+) -> Result<(), Cause> {
+    with_parcel(message, Wanted::NOTHING, |parcel| outbound.try_send(parcel?))?;
+    *message = None;
+    Ok(())
+}
+
+fn with_parcel<M: Message, T>(
+    message: &Option<M>,
+    wanted: Wanted,
+    send: impl FnOnce(Result<&Parcel<'_>, Cause>) -> T,
+) -> T {
+    let (Some(codec), Some(message)) = (M::CODEC, message) else {
+        return send(Err(Cause::LocalOnly));
+    };
+    if wanted.deadline.is_some() && wanted.reply == 0 {
+        return send(Err(Cause::LocalOnly));
+    }
+    let kind = match wanted.deadline {
+        None => Kind::Tell,
+        Some(end) => Kind::Ask { deadline: Some(end.saturating_duration_since(Instant::now())) },
+    };
+    send(Ok(&Parcel {
+        accepted: &Accepted { id: M::ID, layout: codec.layout, reply: wanted.reply },
+        kind,
+        archive: &|out| (codec.encode)(message, out),
+    }))
+}
+
+/// An answer that is on its way.
+pub enum Pending<R> {
+    /// From an actor of this node.
+    #[doc(hidden)]
+    Local(oneshot::Receiver<R>),
+    /// From an actor of another node.
+    #[doc(hidden)]
+    Remote(RemoteAnswer),
+}
+
+/// An answer from another node, and the node it comes to.
+pub struct RemoteAnswer {
+    answer: Answer,
+    node: Node,
+}
+
+impl<R: Reply> Pending<R> {
+    pub(super) fn remote(answer: Option<Answer>, node: &Node) -> Result<Self, Cause> {
+        match answer {
+            Some(answer) => Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() })),
+            None => Err(Cause::LinkDown),
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
+        match self {
+            Pending::Local(receiver) => {
+                Pin::new(receiver).poll(cx).map_err(|_| AskError::NoReply)
+            }
+            Pending::Remote(RemoteAnswer { answer, node }) => {
+                let payload = ready!(Pin::new(answer).poll(cx))?;
+                let codec = R::CODEC.ok_or(AskError::LocalOnly)?;
+                Poll::Ready((codec.decode)(payload, node).map_err(|error| {
+                    tracing::warn!(%error, "the archive of a reply");
+                    AskError::InvalidReply
+                }))
+            }
+        }
+    }
+}
+
+/// A message on its way into a port; gives up its place when dropped.
+pub(super) struct Sending<'a, P: Port<M>, M: Message> {
+    pub(super) to: &'a P,
+    pub(super) message: Option<M>,
+    pub(super) line: Line,
+}
+
+impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
+    pub(super) fn new(to: &'a P, message: M) -> Self {
+        Sending { to, message: Some(message), line: Line::default() }
+    }
+}
+
+impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {
+    fn drop(&mut self) {
+        self.to.leave(&mut self.line);
+    }
+}

@@ -1,0 +1,85 @@
+//! Replies, and the way back to whoever asked.
+
+use std::cell::RefCell;
+
+use rkyv::util::AlignedVec;
+use tokio::sync::oneshot;
+
+use crate::message::{Codec, Encode, Wire};
+use crate::remote::{Replier, code};
+
+/// What a handler may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a reply",
+    label = "a reply must be able to cross nodes",
+    note = "put `#[message]` on it if it is your type, or return `Local<{Self}>`: askers on other nodes then get `AskError::LocalOnly`"
+)]
+pub trait Reply: Sized + Send + 'static {
+    #[doc(hidden)]
+    const CODEC: Option<Codec<Self>>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Wire> Reply for T {
+    const CODEC: Option<Codec<T>> = Some(Codec::of());
+}
+
+/// A reply that cannot leave its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Local<T>(pub T);
+
+impl<T: Send + 'static> Reply for Local<T> {
+    const CODEC: Option<Codec<Self>> = None;
+}
+
+/// The way back to whoever asked. Dropped unused, the asker gets `AskError::NoReply`.
+pub struct ReplyTo<R>(To<R>);
+
+enum To<R> {
+    Nobody,
+    Local(oneshot::Sender<R>),
+    /// Without an encoder the reply cannot leave its node.
+    Remote(Replier, Option<Encode<R>>),
+}
+
+impl<R> ReplyTo<R> {
+    pub(super) fn nobody() -> Self {
+        ReplyTo(To::Nobody)
+    }
+
+    pub(super) fn local(asker: oneshot::Sender<R>) -> Self {
+        ReplyTo(To::Local(asker))
+    }
+
+    pub(super) fn remote(replier: Replier, encode: Option<Encode<R>>) -> Self {
+        ReplyTo(To::Remote(replier, encode))
+    }
+
+    /// Sends the reply; to an asker that gave up, nothing.
+    pub fn send(self, reply: R) {
+        match self.0 {
+            To::Nobody => {}
+            // An error says that the asker gave up.
+            To::Local(asker) => drop(asker.send(reply)),
+            To::Remote(replier, None) => replier.fail(code::LOCAL_REPLY),
+            To::Remote(replier, Some(encode)) => send_archive(replier, encode, &reply),
+        }
+    }
+}
+
+fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
+    thread_local! {
+        static SCRATCH: RefCell<AlignedVec<16>> = const { RefCell::new(AlignedVec::new()) };
+    }
+    // Taken, not borrowed: the encoder runs the user's code.
+    let mut archive = SCRATCH.take();
+    archive.clear();
+    match encode(reply, &mut archive) {
+        Ok(()) => replier.send(&mut archive),
+        Err(error) => {
+            tracing::warn!(%error, "a reply could not be archived");
+            replier.fail(code::INVALID_REPLY);
+        }
+    }
+    SCRATCH.set(archive);
+}

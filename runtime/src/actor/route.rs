@@ -1,0 +1,133 @@
+//! An actor's table of messages: what leads from bytes, or from a message alone, to its envelope.
+
+use std::any::{Any, TypeId};
+
+use ringpost_transport::memory::{InvalidArchive, Payload};
+
+use super::{Accepts, Handlers, Reply, ReplyTo};
+use crate::error::Cause;
+use crate::message::Message;
+use crate::node::Node;
+use crate::remote::{Accepted, Replier, code};
+use crate::view::Input;
+
+/// One message of an actor. Its place in the table is its ordinal on the wire.
+pub struct Route<A: Handlers> {
+    pub(super) label: Label,
+    /// What it looks like on the wire; layouts of 0 where it stays on its node.
+    pub(super) accepted: Accepted,
+    pub(super) open: Open<A>,
+    pub(super) tell: Put<A>,
+    pub(super) ask: Put<A>,
+    pub(super) reply: fn() -> TypeId,
+}
+
+/// Which message, for people.
+pub(crate) struct Label {
+    pub(crate) id: u128,
+    pub(crate) name: &'static str,
+}
+
+/// Checks and reads what arrived. On an error the asker is told.
+type Open<A> =
+    fn(Payload, &Node, Option<Replier>) -> Result<<A as Handlers>::Envelope, InvalidArchive>;
+
+/// Empties an `Option<M>` (`tell`) or an `Option<(M, ReplyTo<R>)>` (`ask`); on an error it is left full.
+type Put<A> = fn(&mut dyn Any, &Node) -> Result<<A as Handlers>::Envelope, Cause>;
+
+impl<A: Handlers> Route<A> {
+    /// The row for `M`.
+    pub const fn of<M: Message>() -> Self
+    where
+        A: Accepts<M>,
+    {
+        let layout = match M::CODEC {
+            Some(codec) => codec.layout,
+            None => 0,
+        };
+        Route {
+            label: Label { id: M::ID, name: M::NAME },
+            accepted: Accepted { id: M::ID, layout, reply: reply_layout::<A::Reply>() },
+            open: open::<A, M>,
+            tell: put_tell::<A, M>,
+            ask: put_ask::<A, M>,
+            reply: TypeId::of::<A::Reply>,
+        }
+    }
+}
+
+/// The layout of a reply on the wire; 0 where it cannot leave its node.
+pub(super) const fn reply_layout<R: Reply>() -> u128 {
+    match R::CODEC {
+        Some(codec) => codec.layout,
+        None => 0,
+    }
+}
+
+/// Compile-time check that no two messages of one actor share an id.
+pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
+    let mut i = 0;
+    while i < routes.len() {
+        let mut j = i + 1;
+        while j < routes.len() {
+            assert!(
+                routes[i].accepted.id != routes[j].accepted.id,
+                "two messages of this actor have the same name: give one `#[message(name = ..)]`"
+            );
+            j += 1;
+        }
+        i += 1;
+    }
+}
+
+fn open<A: Accepts<M>, M: Message>(
+    payload: Payload,
+    node: &Node,
+    replier: Option<Replier>,
+) -> Result<A::Envelope, InvalidArchive> {
+    match <A::Input as Input>::from_remote(payload, node) {
+        Ok(input) => Ok(A::envelope(input, match replier {
+            Some(replier) => {
+                ReplyTo::remote(replier, <A::Reply as Reply>::CODEC.map(|codec| codec.encode))
+            }
+            None => ReplyTo::nobody(),
+        })),
+        Err(error) => {
+            if let Some(replier) = replier {
+                replier.fail(code::INVALID_ASK);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn put_tell<A: Accepts<M>, M: Message>(
+    letter: &mut dyn Any,
+    node: &Node,
+) -> Result<A::Envelope, Cause> {
+    let letter = letter.downcast_mut::<Option<M>>().ok_or(Cause::NotAccepted)?;
+    let message = letter.take().ok_or(Cause::NotAccepted)?;
+    match A::Input::from_local(message, node) {
+        Ok(input) => Ok(A::envelope(input, ReplyTo::nobody())),
+        Err((message, cause)) => {
+            *letter = Some(message);
+            Err(cause)
+        }
+    }
+}
+
+fn put_ask<A: Accepts<M>, M: Message>(
+    letter: &mut dyn Any,
+    node: &Node,
+) -> Result<A::Envelope, Cause> {
+    let letter =
+        letter.downcast_mut::<Option<(M, ReplyTo<A::Reply>)>>().ok_or(Cause::NotAccepted)?;
+    let (message, reply) = letter.take().ok_or(Cause::NotAccepted)?;
+    match A::Input::from_local(message, node) {
+        Ok(input) => Ok(A::envelope(input, reply)),
+        Err((message, cause)) => {
+            *letter = Some((message, reply));
+            Err(cause)
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Where an actor is: its node, and its identity or its name there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringpost_transport::id::Incarnation;
+use rkyv::bytecheck::CheckBytes;
+use rkyv::munge::munge;
+use rkyv::rancor::{Fallible, Source};
+use rkyv::rend::{u32_le, u128_le};
+use rkyv::ser::Writer;
+use rkyv::string::{ArchivedString, StringResolver};
+use rkyv::{Archive, Place, Portable, Serialize};
+
+use crate::limits;
+use crate::registry::Key;
+
+/// Where an actor is. Two addresses are equal when they lead to the same actor in the same way: by
+/// identity, whatever the name, or by name.
+#[derive(Clone)]
+pub struct Address {
+    node: Arc<str>,
+    identity: Option<Identity>,
+    name: Option<Arc<str>>,
+}
+
+/// Exactly one actor of one run of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) key: Key,
+}
+
+impl Address {
+    /// Exactly this actor.
+    pub(crate) fn of(node: Arc<str>, identity: Identity, name: Option<Arc<str>>) -> Self {
+        Address { node, identity: Some(identity), name }
+    }
+
+    /// Whatever has this name when it is needed.
+    pub(crate) fn by_name(node: Arc<str>, name: Arc<str>) -> Self {
+        Address { node, identity: None, name: Some(name) }
+    }
+
+    /// The name of the actor's node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The actor's name; `None` when it has none.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node
+            && self.identity == other.identity
+            && (self.identity.is_some() || self.name == other.name)
+    }
+}
+
+impl Eq for Address {}
+
+impl std::hash::Hash for Address {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.node.hash(state);
+        match &self.identity {
+            Some(identity) => identity.hash(state),
+            None => self.name.hash(state),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.identity) {
+            (Some(name), _) => write!(f, "{}/{name}", self.node),
+            (None, Some(Identity { key, .. })) => {
+                write!(f, "{}/#{}.{}", self.node, key.index, key.generation)
+            }
+            (None, None) => write!(f, "{}/", self.node),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+/// A text that cannot be an actor's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not an actor's name: use 1 to {max} bytes without `/` and control characters, and not `#` first",
+    max = limits::ACTOR_NAME_BYTES_MAX
+)]
+pub struct InvalidActorName(pub String);
+
+/// Checks an actor's name.
+pub(crate) fn check_name(name: &str) -> Result<Arc<str>, InvalidActorName> {
+    let fits = (1..=limits::ACTOR_NAME_BYTES_MAX).contains(&name.len());
+    if !fits || name.starts_with('#') || name.contains(|c: char| c == '/' || c.is_control()) {
+        return Err(InvalidActorName(name.chars().take(80).collect()));
+    }
+    Ok(name.into())
+}
+
+/// An [`Address`] in an archive. A generation of 0 says "by name", an empty name "none".
+#[derive(Portable, CheckBytes)]
+#[bytecheck(crate = rkyv::bytecheck)]
+#[repr(C)]
+pub struct ArchivedAddress {
+    incarnation: u128_le,
+    node: ArchivedString,
+    name: ArchivedString,
+    index: u32_le,
+    generation: u32_le,
+}
+
+impl ArchivedAddress {
+    /// The name of the actor's node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The actor's name; `None` when it has none.
+    pub fn name(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    pub(crate) fn to_address(&self) -> Address {
+        let generation = self.generation.to_native();
+        let identity = (generation != 0).then(|| Identity {
+            incarnation: Incarnation(self.incarnation.to_native()),
+            key: Key { index: self.index.to_native(), generation },
+        });
+        Address { node: self.node.as_str().into(), identity, name: self.name().map(Arc::from) }
+    }
+}
+
+/// Where the two texts of an [`ArchivedAddress`] were written.
+pub struct AddressResolver {
+    node: StringResolver,
+    name: StringResolver,
+}
+
+impl Archive for Address {
+    type Archived = ArchivedAddress;
+    type Resolver = AddressResolver;
+
+    fn resolve(&self, resolver: AddressResolver, out: Place<ArchivedAddress>) {
+        munge!(let ArchivedAddress { incarnation, node, name, index, generation } = out);
+        ArchivedString::resolve_from_str(&self.node, resolver.node, node);
+        let text = self.name.as_deref().unwrap_or_default();
+        ArchivedString::resolve_from_str(text, resolver.name, name);
+        let by_name =
+            Identity { incarnation: Incarnation(0), key: Key { index: 0, generation: 0 } };
+        let identity = self.identity.unwrap_or(by_name);
+        incarnation.write(identity.incarnation.0.into());
+        index.write(identity.key.index.into());
+        generation.write(identity.key.generation.into());
+    }
+}
+
+impl<S: Fallible<Error: Source> + Writer + ?Sized> Serialize<S> for Address {
+    fn serialize(&self, serializer: &mut S) -> Result<AddressResolver, S::Error> {
+        let text = self.name.as_deref().unwrap_or_default();
+        Ok(AddressResolver {
+            node: ArchivedString::serialize_from_str(&self.node, serializer)?,
+            name: ArchivedString::serialize_from_str(text, serializer)?,
+        })
+    }
+}

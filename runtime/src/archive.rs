@@ -1,0 +1,90 @@
+//! How archives are written, checked and read back: the rkyv strategies behind every message.
+
+mod sharing;
+
+use ringpost_transport::memory::{Checked, InvalidArchive, Payload};
+use rkyv::rancor::{Error, Strategy};
+use rkyv::ser::allocator::ArenaHandle;
+use rkyv::ser::sharing::Share;
+use rkyv::ser::{Positional, Serializer, Writer};
+use rkyv::util::AlignedVec;
+use rkyv::{Archive, Archived, Deserialize, Serialize};
+
+use crate::node::Node;
+
+pub use sharing::Unarchiver;
+
+/// Where an archive is written. A type of its own, so that the bound on messages does not name the
+/// buffer.
+pub struct Sink<'a> {
+    buffer: &'a mut AlignedVec<16>,
+}
+
+impl Positional for Sink<'_> {
+    fn pos(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+impl Writer<Error> for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Writes archives.
+pub type Ser<'a> = Strategy<Serializer<Sink<'a>, ArenaHandle<'a>, Share>, Error>;
+/// Checks archives.
+pub type Check<'a> = rkyv::api::high::HighValidator<'a, Error>;
+/// Reads archives back.
+pub type De<'a> = Strategy<Unarchiver<'a>, Error>;
+
+/// A deserialiser that knows the node it works for, and so can bind references to actors.
+#[diagnostic::on_unimplemented(
+    message = "a reference to an actor can only be deserialised by a node",
+    note = "use `View::to_owned` or `Context::own` instead of `rkyv::deserialize` or `rkyv::from_bytes`"
+)]
+pub trait InNode {
+    /// The node.
+    fn node(&self) -> &Node;
+}
+
+impl<E> InNode for Strategy<Unarchiver<'_>, E> {
+    fn node(&self) -> &Node {
+        Unarchiver::node(self)
+    }
+}
+
+/// Writes the archive of `value` at the end of `out`, which is empty.
+pub(crate) fn write<T>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
+where
+    T: for<'a> Serialize<Ser<'a>>,
+{
+    rkyv::util::with_arena(|arena| {
+        let sink = Sink { buffer: out };
+        let mut serializer = Serializer::new(sink, arena.acquire(), Share::new());
+        rkyv::api::serialize_using::<_, Error>(value, &mut serializer).map(|_| ())
+    })
+}
+
+/// Checks the bytes and reads the value back.
+pub(crate) fn read<T>(payload: Payload, node: &Node) -> Result<T, InvalidArchive>
+where
+    T: Archive<
+        Archived: rkyv::Portable
+                      + for<'a> rkyv::bytecheck::CheckBytes<Check<'a>>
+                      + for<'a> Deserialize<T, De<'a>>,
+    >,
+{
+    let checked = Checked::<Archived<T>>::new(payload)?;
+    own::<T>(&checked, node).map_err(|e| InvalidArchive(e.to_string()))
+}
+
+/// Reads a checked archive back; references to actors are bound to `node`.
+pub(crate) fn own<T>(archive: &Archived<T>, node: &Node) -> Result<T, Error>
+where
+    T: Archive<Archived: for<'a> Deserialize<T, De<'a>>>,
+{
+    archive.deserialize(Strategy::<_, Error>::wrap(&mut Unarchiver::new(node)))
+}

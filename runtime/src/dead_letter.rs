@@ -1,0 +1,113 @@
+//! Dead letters: messages that were accepted and reached nobody.
+//!
+//! - **DL-1 nothing vanishes**: a message that was accepted (its `tell` was `Ok`) and of which this
+//!   node knows, or must fear, that no handler saw it, is counted here once, with its cause.
+
+use std::fmt;
+
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+
+use crate::address::Address;
+use crate::limits;
+
+/// Why a message that was accepted reached nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DeadLetterCause {
+    /// The actor ended with the message in its mailbox.
+    Stopped,
+    /// The bytes that arrived are not an archive of the message.
+    InvalidArchive,
+    /// The message never left this node: its link ended first.
+    NotSent,
+    /// The link was lost before the other node acknowledged the message: it may have been handled.
+    Unknown,
+    /// The other node refused it: the actor had ended.
+    Refused,
+}
+
+impl DeadLetterCause {
+    const ALL: [DeadLetterCause; 5] = [
+        DeadLetterCause::Stopped,
+        DeadLetterCause::InvalidArchive,
+        DeadLetterCause::NotSent,
+        DeadLetterCause::Unknown,
+        DeadLetterCause::Refused,
+    ];
+}
+
+impl fmt::Display for DeadLetterCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeadLetterCause::Stopped => "the actor ended before it took the message",
+            DeadLetterCause::InvalidArchive => "the bytes are not an archive of the message",
+            DeadLetterCause::NotSent => "the link ended before the message was sent",
+            DeadLetterCause::Unknown => "the link was lost; the message may have been handled",
+            DeadLetterCause::Refused => "the other node refused the message",
+        })
+    }
+}
+
+/// A message that was accepted and reached nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Whom it was for.
+    pub to: Address,
+    /// Which message: [`Message::ID`](crate::Message::ID).
+    pub message: u128,
+    /// Its name, where this node has it.
+    pub name: Option<&'static str>,
+    /// What became of it.
+    pub cause: DeadLetterCause,
+}
+
+impl fmt::Display for DeadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(name) => write!(f, "{name} to {}: {}", self.to, self.cause),
+            None => write!(f, "message {:032x} to {}: {}", self.message, self.to, self.cause),
+        }
+    }
+}
+
+/// The dead letters of a node: counted by cause, and told to whoever subscribes.
+#[derive(Debug)]
+pub struct DeadLetters {
+    counts: Mutex<[u64; DeadLetterCause::ALL.len()]>,
+    observers: broadcast::Sender<DeadLetter>,
+}
+
+impl DeadLetters {
+    pub(crate) fn new() -> Self {
+        DeadLetters { counts: Mutex::default(), observers: broadcast::Sender::new(limits::OBSERVED_MAX) }
+    }
+
+    /// Dead letters from now on. An observer that falls behind is told how many it missed.
+    pub fn subscribe(&self) -> broadcast::Receiver<DeadLetter> {
+        self.observers.subscribe()
+    }
+
+    /// How many there were, of one cause.
+    pub fn count(&self, cause: DeadLetterCause) -> u64 {
+        self.counts.lock()[cause as usize]
+    }
+
+    /// How many there were.
+    pub fn total(&self) -> u64 {
+        self.counts.lock().iter().sum()
+    }
+
+    /// How many there were, by cause.
+    pub fn by_cause(&self) -> impl Iterator<Item = (DeadLetterCause, u64)> {
+        let counts = *self.counts.lock();
+        DeadLetterCause::ALL.into_iter().zip(counts)
+    }
+
+    pub(crate) fn bury(&self, letter: DeadLetter) {
+        tracing::debug!(%letter, "dead letter");
+        self.counts.lock()[letter.cause as usize] += 1;
+        // An error only says that nobody observes.
+        drop(self.observers.send(letter));
+    }
+}

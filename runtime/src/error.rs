@@ -1,0 +1,215 @@
+//! What can go wrong, one type for each verb; each says what happened and what can be done.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use ringpost_transport::cause::{LinkCause, NodeDownCause};
+use ringpost_transport::id::InvalidNodeName;
+
+use crate::address::InvalidActorName;
+
+/// An error of the user's, passed on as it is.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why nothing was sent. The message is still the sender's; whether trying again can help is said
+/// by [`is_retryable`](Cause::is_retryable).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The mailbox has no room.
+    #[error("the mailbox is full: try again later, or use `tell`, which waits for room")]
+    MailboxFull,
+    /// The actor has stopped or is stopping.
+    #[error("the actor has stopped: look its name up again if another one may have taken its place")]
+    Stopped,
+    /// There is no actor of this name or identity.
+    #[error("there is no such actor: it ended, was never started, or its node was restarted")]
+    NoSuchActor,
+    /// The actor is of another type than the reference.
+    #[error("the actor is of another type: check the name and the type it was looked up with")]
+    WrongActorType,
+    /// The actor's node cannot be reached.
+    #[error("the actor's node is unreachable, {0}: try again when it is back")]
+    NodeUnreachable(NodeDownCause),
+    /// The actor lives on another node, and this node has no network.
+    #[error("the actor is on another node, and this one reaches none: start it with `listen` or `seeds`")]
+    NoNetwork,
+    /// The actor's node was built with another layout of this message or its reply.
+    #[error("the actor's node was built with another layout of this message: build both alike")]
+    SchemaMismatch,
+    /// The actor has no handler for this message.
+    #[error("the actor does not accept this message: add a handler, or check whom it is sent to")]
+    NotAccepted,
+    /// The archive is larger than the limit.
+    #[error("the message is {bytes} bytes, more than the limit of {limit}: split it, or raise `message_bytes_max` in the profile")]
+    TooLarge {
+        /// Size of the archive.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The message or its reply cannot leave its node, and the actor is on another one.
+    #[error("the message or its reply is local to its node, and the actor is on another one")]
+    LocalOnly,
+    /// The archive could not be written.
+    #[error("the message could not be archived: {0}")]
+    Archive(String),
+    /// There is no link to the node right now. Only where waiting was not wanted.
+    #[error("there is no link to the actor's node right now: try again later, or use `tell`, which waits for one")]
+    LinkDown,
+    /// An actor asked itself, and would have waited for its own answer.
+    #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
+    SelfAsk,
+    /// There was no room, or no link, before the time-out of the ask.
+    #[error("it could not be sent within the time-out of the ask: try again later")]
+    Timeout,
+    /// This node is shutting down.
+    #[error("this node is shutting down")]
+    Shutdown,
+}
+
+impl Cause {
+    /// Whether the same message may be accepted later, with nothing else changed. Nothing was sent,
+    /// so that trying again never sends it twice.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Cause::MailboxFull | Cause::NodeUnreachable(_) | Cause::LinkDown | Cause::Timeout
+        )
+    }
+}
+
+/// A message was not sent. It comes back with the cause.
+///
+/// To pass the error on with `?` where the message is not `Sync`, or would be in the way, drop the
+/// message: `actor.tell(m).await.map_err(TellError::without_message)?`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TellError<M> {
+    /// The message, untouched.
+    pub message: M,
+    /// Why it was not sent.
+    pub cause: Cause,
+}
+
+impl<M> TellError<M> {
+    /// Drops the message.
+    pub fn without_message(self) -> TellError<()> {
+        self.map(drop)
+    }
+
+    /// Makes something else of the message.
+    pub fn map<N>(self, f: impl FnOnce(M) -> N) -> TellError<N> {
+        TellError { message: f(self.message), cause: self.cause }
+    }
+}
+
+impl<M> fmt::Debug for TellError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TellError").field("cause", &self.cause).finish_non_exhaustive()
+    }
+}
+
+impl<M> fmt::Display for TellError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not sent: {}", self.cause)
+    }
+}
+
+impl<M> Error for TellError<M> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// An ask got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The message was not sent.
+    #[error("not sent: {0}")]
+    NotSent(#[source] Cause),
+    /// It was sent, and no answer came in time. It may still be handled.
+    #[error("no answer came in time: the message may still be handled; a longer `timeout` waits longer")]
+    Timeout,
+    /// The handler ended without an answer: it panicked, or the actor was stopped or killed.
+    #[error("the actor ended, or its handler panicked, before it answered: its node's log says which")]
+    NoReply,
+    /// The actor ended before it took the message.
+    #[error("the actor stopped before it took the message: look its name up again if another one may have taken its place")]
+    Stopped,
+    /// The link was lost; whether the message was handled is unknown.
+    #[error("the link to the actor's node was lost ({0}): the message may have been handled")]
+    LinkDown(LinkCause),
+    /// The reply cannot leave its node, and the actor is on another one.
+    #[error("the reply is local to the actor's node: ask it there, or give it a reply that can be archived")]
+    LocalOnly,
+    /// The bytes that arrived at the actor are not an archive of the message.
+    #[error("the actor's node found the message's archive invalid: build both nodes alike")]
+    InvalidAsk,
+    /// The reply could not be archived, or its archive is invalid.
+    #[error("the reply's archive is invalid: build both nodes alike")]
+    InvalidReply,
+}
+
+impl AskError {
+    /// Whether asking again can help and can never have the message handled twice.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, AskError::NotSent(cause) if cause.is_retryable())
+    }
+}
+
+/// An actor was not spawned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// An actor of this name lives on the node.
+    #[error("the name `{0}` is taken: choose another, or stop the actor that has it")]
+    NameTaken(String),
+    /// The text cannot be a name.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidActorName),
+    /// `on_start` failed. The name is free again.
+    #[error("the actor could not start: {0}")]
+    Start(#[source] BoxError),
+    /// `on_start` panicked. The name is free again.
+    #[error("the actor panicked while it started: {0}")]
+    Panicked(Arc<str>),
+    /// The actor was killed while it started. The name is free again.
+    #[error("the actor was killed while it started")]
+    Killed,
+    /// The node is shutting down.
+    #[error("this node is shutting down")]
+    Shutdown,
+}
+
+/// An actor was not found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// The part before the `/` is not a node's name.
+    #[error(transparent)]
+    InvalidNode(#[from] InvalidNodeName),
+    /// The part after the `/` is not an actor's name.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidActorName),
+    /// There is none, it is of another type, or its node cannot be reached.
+    #[error("{path}: {cause}")]
+    NotFound {
+        /// What was looked up.
+        path: String,
+        /// Why it was not found.
+        #[source]
+        cause: Cause,
+    },
+}
+
+impl LookupError {
+    /// Why the actor was not found; `None` when the path itself is wrong.
+    pub fn cause(&self) -> Option<&Cause> {
+        match self {
+            LookupError::NotFound { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}

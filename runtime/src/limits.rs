@@ -1,0 +1,23 @@
+//! Every bound and every time-out of the runtime, in one place, with its reason.
+//!
+//! No time-out decides whether something is correct: each only bounds a wait.
+
+use std::time::Duration;
+
+/// Messages that may wait in a mailbox, unless the node or the spawner says otherwise.
+pub const MAILBOX_CAPACITY: usize = 1024;
+/// Most messages an actor takes from each intake of its mailbox at once.
+pub const BATCH_MESSAGES_MAX: usize = 32;
+/// Longest name of an actor, in bytes of UTF-8.
+pub const ACTOR_NAME_BYTES_MAX: usize = 256;
+/// How long an ask waits, unless it says otherwise.
+pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time-out of an ask; longer ones are shortened to it, so that no clock overflows.
+pub const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Dead letters and events kept for a slow observer; it misses the oldest beyond that.
+pub const OBSERVED_MAX: usize = 1024;
+/// How long a shutdown waits for killed actors to leave their running handlers.
+pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
+
+const _: () = assert!(ACTOR_NAME_BYTES_MAX <= ringpost_transport::limits::MAILBOX_NAME_BYTES_MAX);
+const _: () = assert!(BATCH_MESSAGES_MAX <= MAILBOX_CAPACITY);

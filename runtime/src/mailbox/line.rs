@@ -1,0 +1,75 @@
+//! The line of senders that wait for room (MB-2).
+
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// Senders in the order they came. A turn is a number that only grows, so the line is sorted.
+#[derive(Default)]
+pub(super) struct Line {
+    waiting: VecDeque<Waiting>,
+    next: u64,
+}
+
+struct Waiting {
+    turn: u64,
+    /// Taken when it is woken; its place in the line stays.
+    waker: Option<Waker>,
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether the sender with this turn may have one of `room` places now; if not, it waits.
+    pub(super) fn admit(
+        &mut self,
+        turn: &mut Option<u64>,
+        room: usize,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let ahead = turn.map_or(self.waiting.len(), |turn| self.place(turn));
+        if ahead < room {
+            if turn.take().is_some() {
+                self.waiting.remove(ahead);
+            }
+            return true;
+        }
+        match self.waiting.get_mut(ahead) {
+            Some(waiting) => match &mut waiting.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            },
+            None => {
+                *turn = Some(self.next);
+                self.waiting
+                    .push_back(Waiting { turn: self.next, waker: Some(cx.waker().clone()) });
+                self.next += 1;
+            }
+        }
+        false
+    }
+
+    /// Collects the wakers of all for whom there is room.
+    pub(super) fn call(&mut self, room: usize, wakers: &mut Vec<Waker>) {
+        wakers.extend(self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()));
+    }
+
+    /// The waker of the last one for whom there is room: the one that one more place lets in.
+    pub(super) fn call_last(&mut self, room: usize) -> Option<Waker> {
+        self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
+    }
+
+    /// Takes a sender out of the line.
+    pub(super) fn leave(&mut self, turn: u64) -> Option<Waker> {
+        let place = self.place(turn);
+        if self.waiting.get(place).is_none_or(|w| w.turn != turn) {
+            return None;
+        }
+        self.waiting.remove(place)?.waker
+    }
+
+    fn place(&self, turn: u64) -> usize {
+        self.waiting.partition_point(|w| w.turn < turn)
+    }
+}

@@ -1,0 +1,165 @@
+//! What a node is started with.
+
+use std::sync::Arc;
+
+use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
+use tokio::runtime::Handle;
+use tokio::sync::broadcast;
+
+use super::{Core, Node};
+use crate::dead_letter::DeadLetters;
+use crate::limits;
+use crate::remote::{Config, Entropy, InvalidSecret, Network, Observers, Profile, Remote, Secret};
+use crate::resident::Residents;
+
+/// A node that could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The text cannot be a node's name.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidNodeName),
+    /// The secret is too short.
+    #[error(transparent)]
+    InvalidSecret(#[from] InvalidSecret),
+    /// The network could not be started.
+    #[error(transparent)]
+    Network(#[from] crate::remote::StartError),
+}
+
+/// Describes a node; [`start`](NodeBuilder::start) starts it.
+#[derive(Debug)]
+#[must_use = "a node runs only after `start`"]
+pub struct NodeBuilder {
+    name: String,
+    listen: Option<String>,
+    advertise: Vec<String>,
+    seeds: Vec<String>,
+    secret: Option<Vec<u8>>,
+    profile: Profile,
+    mailbox_capacity: usize,
+    network: Option<Network>,
+    entropy: Entropy,
+}
+
+impl NodeBuilder {
+    pub(super) fn new(name: String) -> Self {
+        NodeBuilder {
+            name,
+            listen: None,
+            advertise: Vec::new(),
+            seeds: Vec::new(),
+            secret: None,
+            profile: Profile::default(),
+            mailbox_capacity: limits::MAILBOX_CAPACITY,
+            network: None,
+            entropy: Entropy::os(),
+        }
+    }
+
+    /// Listens for other nodes at `host:port`; port 0 takes any free one. Without a
+    /// [`secret`](NodeBuilder::secret) the address is a loopback one.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = Some(address.into());
+        self
+    }
+
+    /// Addresses, `host:port`, at which other nodes reach this one, where they differ from the one it
+    /// listens on.
+    pub fn advertise<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
+        self.advertise = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped.
+    pub fn seeds<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
+        self.seeds = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What all nodes of the cluster know: at least 32 random bytes.
+    pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.secret = Some(secret.as_ref().to_vec());
+        self
+    }
+
+    /// Sizes and windows of the node's links.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Messages that may wait in each mailbox, unless the spawner says otherwise; at least 1, 1,024
+    /// when not set.
+    pub fn mailbox_capacity(mut self, messages: usize) -> Self {
+        self.mailbox_capacity = messages;
+        self
+    }
+
+    /// What the node talks over, in place of TCP: for simulation.
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = Some(network);
+        self
+    }
+
+    /// Where the node's random numbers come from, in place of the system's generator: for simulation.
+    pub fn entropy(mut self, entropy: Entropy) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Starts the node; returns when it listens. Without `listen` and `seeds` it has no network and
+    /// reaches no other node.
+    ///
+    /// # Errors
+    /// [`StartError`] when the description is wrong or the address cannot be listened on.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops what was started.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn start(self) -> Result<Node, StartError> {
+        let name = NodeName::new(&self.name)?;
+        let runtime = Handle::current();
+        let residents = Arc::new(Residents::new());
+        let observers = Observers {
+            dead_letters: Arc::new(DeadLetters::new()),
+            events: broadcast::Sender::new(limits::OBSERVED_MAX),
+        };
+        let mailbox_capacity = self.mailbox_capacity.max(1);
+        let (remote, id) = if self.listen.is_some() || !self.seeds.is_empty() {
+            let config = self.config(name)?;
+            let remote = Remote::start(config, residents.clone(), observers.clone()).await?;
+            let id = remote.id().clone();
+            (Some(remote), id)
+        } else {
+            (None, NodeId { name, incarnation: Incarnation(self.entropy.u128()) })
+        };
+        residents.start(id.incarnation);
+        Ok(Node {
+            core: Arc::new(Core {
+                name: id.name.as_str().into(),
+                id,
+                residents,
+                remote,
+                observers,
+                mailbox_capacity,
+                runtime,
+            }),
+        })
+    }
+
+    fn config(self, name: NodeName) -> Result<Config, StartError> {
+        Ok(Config {
+            name,
+            listen: self.listen,
+            advertise: self.advertise,
+            seeds: self.seeds,
+            secret: self.secret.as_deref().map(Secret::new).transpose()?,
+            profile: self.profile,
+            entropy: self.entropy,
+            network: self.network.unwrap_or_else(Network::tcp),
+        })
+    }
+}

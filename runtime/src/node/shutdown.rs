@@ -1,0 +1,52 @@
+//! The end of a node, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Node;
+use crate::address::Address;
+use crate::limits;
+use crate::resident::{Halt, Resident};
+
+impl Node {
+    /// Ends the node in order: nothing is spawned any more; every actor handles what it accepted and
+    /// stops; what is left at `deadline` is killed; then the links say goodbye, within what is left of
+    /// the deadline.
+    ///
+    /// Gives the actors that were killed; empty when all ended by themselves.
+    ///
+    /// # Cancel safety
+    /// What was begun stays begun; call it again to go on.
+    pub async fn shutdown(&self, deadline: Duration) -> Vec<Address> {
+        let end = Instant::now() + deadline.min(limits::ASK_TIMEOUT_MAX);
+        self.core.residents.close();
+        let residents = self.core.residents.all();
+        residents.iter().for_each(|resident| resident.halt(Halt::Drain));
+        let late = outlast(residents, end).await;
+        late.iter().for_each(|resident| resident.halt(Halt::Kill));
+        let killed = late.iter().map(|resident| resident.address().clone()).collect();
+        for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
+            tracing::warn!(actor = %stuck.address(), "a killed actor never waits: its handler still runs");
+        }
+        if let Some(remote) = &self.core.remote {
+            remote.shutdown(end.saturating_duration_since(Instant::now())).await;
+        }
+        killed
+    }
+}
+
+/// Waits for actors to end; gives those that had not at `end`.
+async fn outlast(residents: Vec<Arc<dyn Resident>>, end: Instant) -> Vec<Arc<dyn Resident>> {
+    let mut late = Vec::new();
+    for resident in residents {
+        let mut exit = resident.exit();
+        // An error says that the actor's cell is gone: it has ended.
+        let ended = exit.wait_for(Option::is_some);
+        if timeout_at(end, ended).await.is_err() {
+            late.push(resident);
+        }
+    }
+    late
+}

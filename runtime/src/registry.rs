@@ -1,0 +1,166 @@
+//! Who lives on this node: a table of places, and the names that lead to them.
+//!
+//! - **RG-1 one per name**: a name leads to at most one occupant; of two that want it at once, one
+//!   gets it. The name is free again when the occupant is removed.
+//! - **RG-2 generations**: a place is never given twice under the same generation, so an identity
+//!   is never mistaken for a later one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+/// A place in the table, and which of its occupants is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    /// Starts at 1.
+    pub(crate) generation: u32,
+}
+
+/// Why nobody moved in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The name is taken.
+    NameTaken,
+    /// Nobody moves in any more.
+    Closed,
+}
+
+/// Occupants by place and by name.
+pub(crate) struct Registry<T: ?Sized> {
+    table: RwLock<Table<T>>,
+}
+
+struct Table<T: ?Sized> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+    names: HashMap<Arc<str>, Key>,
+    closed: bool,
+}
+
+struct Place<T: ?Sized> {
+    generation: u32,
+    occupant: Option<(Arc<T>, Option<Arc<str>>)>,
+}
+
+impl<T: ?Sized> Registry<T> {
+    pub(crate) fn new() -> Self {
+        let table =
+            Table { places: Vec::new(), free: Vec::new(), names: HashMap::new(), closed: false };
+        Registry { table: RwLock::new(table) }
+    }
+
+    /// Gives a place to what `make` builds; `make` runs under the table's lock.
+    pub(crate) fn insert<U>(
+        &self,
+        name: Option<Arc<str>>,
+        make: impl FnOnce(Key) -> Arc<U>,
+        erase: impl FnOnce(Arc<U>) -> Arc<T>,
+    ) -> Result<Arc<U>, Refused> {
+        let mut table = self.table.write();
+        if name.as_ref().is_some_and(|name| table.names.contains_key(name)) {
+            return Err(Refused::NameTaken);
+        }
+        if table.closed {
+            return Err(Refused::Closed);
+        }
+        let index = table.free.pop().unwrap_or_else(|| {
+            table.places.push(Place { generation: 1, occupant: None });
+            (table.places.len() - 1) as u32
+        });
+        let place = &mut table.places[index as usize];
+        let key = Key { index, generation: place.generation };
+        let made = make(key);
+        place.occupant = Some((erase(made.clone()), name.clone()));
+        if let Some(name) = name {
+            table.names.insert(name, key);
+        }
+        Ok(made)
+    }
+
+    /// Frees a place and its name (RG-1). The caller drops what is returned.
+    pub(crate) fn remove(&self, key: Key) -> Option<Arc<T>> {
+        let mut table = self.table.write();
+        let place = table.places.get_mut(key.index as usize)?;
+        if place.generation != key.generation {
+            return None;
+        }
+        let (occupant, name) = place.occupant.take()?;
+        // A place whose generations are used up is not given again (RG-2).
+        if let Some(next) = place.generation.checked_add(1) {
+            place.generation = next;
+            table.free.push(key.index);
+        }
+        if let Some(name) = name {
+            table.names.remove(&name);
+        }
+        Some(occupant)
+    }
+
+    pub(crate) fn at(&self, key: Key) -> Option<Arc<T>> {
+        let table = self.table.read();
+        let place = table.places.get(key.index as usize)?;
+        let (occupant, _) = place.occupant.as_ref()?;
+        (place.generation == key.generation).then(|| occupant.clone())
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<T>> {
+        let table = self.table.read();
+        let key = table.names.get(name)?;
+        let (occupant, _) = table.places[key.index as usize].occupant.as_ref()?;
+        Some(occupant.clone())
+    }
+
+    /// From now on nobody moves in.
+    pub(crate) fn close(&self) {
+        self.table.write().closed = true;
+    }
+
+    /// All occupants, in the order of their places.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let table = self.table.read();
+        table.places.iter().filter_map(|p| p.occupant.as_ref()).map(|o| o.0.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(registry: &Registry<u8>, name: &str) -> Result<Key, Refused> {
+        let mut given = None;
+        let make = |key| {
+            given = Some(key);
+            Arc::new(7)
+        };
+        registry.insert(Some(name.into()), make, |made| made)?;
+        Ok(given.unwrap())
+    }
+
+    #[test]
+    fn a_name_is_given_once_until_it_is_freed() {
+        let registry = Registry::new();
+        let first = insert(&registry, "a").unwrap();
+        assert_eq!(insert(&registry, "a"), Err(Refused::NameTaken));
+        assert!(registry.named("a").is_some());
+        assert!(registry.remove(first).is_some());
+        assert!(registry.remove(first).is_none());
+        assert!(registry.named("a").is_none());
+        assert!(insert(&registry, "a").is_ok());
+    }
+
+    #[test]
+    fn an_old_key_does_not_lead_to_the_next_occupant() {
+        let registry = Registry::new();
+        let first = insert(&registry, "a").unwrap();
+        registry.remove(first);
+        let second = insert(&registry, "b").unwrap();
+        assert_eq!(first.index, second.index);
+        assert!(registry.at(first).is_none());
+        assert!(registry.at(second).is_some());
+        registry.close();
+        assert_eq!(insert(&registry, "c"), Err(Refused::Closed));
+        assert_eq!(registry.all().len(), 1);
+    }
+}

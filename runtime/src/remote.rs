@@ -1,0 +1,74 @@
+//! The way to other nodes: the only module that uses the transport's endpoint.
+//!
+//! Outward, an [`Outbound`] leads to one actor of another node. Inward, a [`Directory`] finds the
+//! actor that a peer opens, and what arrives goes to its [`Inbox`].
+
+mod host;
+mod outbound;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringpost_transport::Endpoint;
+use ringpost_transport::id::{NodeId, NodeName};
+use ringpost_transport::mailbox::OpenRequest;
+
+use crate::address::Address;
+
+pub use ringpost_transport::endpoint::{
+    Config, InvalidProfile, InvalidSecret, LinkStats, Network, Profile, Secret, StartError,
+};
+pub use ringpost_transport::entropy::Entropy;
+
+pub(crate) use host::{Directory, Observers, code, signal};
+pub(crate) use outbound::{Answer, Outbound, Parcel, Place};
+pub(crate) use ringpost_transport::endpoint::{CloseNotice, Kind, Lane, Replier};
+pub(crate) use ringpost_transport::host::{Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target};
+
+/// This node's place in the network.
+pub(crate) struct Remote {
+    endpoint: Endpoint,
+}
+
+impl Remote {
+    pub(crate) async fn start(
+        config: Config,
+        directory: Arc<dyn Directory>,
+        observers: Observers,
+    ) -> Result<Self, StartError> {
+        let host = Arc::new(host::Residents::new(directory, observers));
+        Ok(Remote { endpoint: Endpoint::start(config, host).await? })
+    }
+
+    pub(crate) fn id(&self) -> &NodeId {
+        self.endpoint.id()
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.endpoint.addresses()
+    }
+
+    pub(crate) async fn ready(&self, count: usize) {
+        self.endpoint.ready(count).await;
+    }
+
+    pub(crate) fn linked(&self) -> Vec<NodeId> {
+        self.endpoint.linked()
+    }
+
+    pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
+        self.endpoint.stats()
+    }
+
+    /// A way to the actor at `address`, of the type with the hash `kind` (0: of any type); `None`
+    /// when the address can be nobody's.
+    pub(crate) fn outbound(&self, address: &Address, kind: u128) -> Option<Outbound> {
+        let peer = NodeName::new(address.node()).ok()?;
+        let target = host::target_of(address)?;
+        Some(Outbound::new(self.endpoint.outlet(&peer, OpenRequest { target, kind })))
+    }
+
+    pub(crate) async fn shutdown(&self, deadline: Duration) {
+        self.endpoint.shutdown(deadline).await;
+    }
+}

@@ -1,0 +1,119 @@
+//! What arrives from other nodes: opens, signals, lost messages and events.
+
+use std::sync::Arc;
+
+use ringpost_transport::host::{Fate, Host, Lost, PeerEvent};
+use ringpost_transport::id::NodeId;
+use ringpost_transport::mailbox::OpenRequest;
+use tokio::sync::broadcast;
+
+use super::{Inbox, OpenRefusal, Target};
+use crate::address::{Address, Identity, check_name};
+use crate::dead_letter::{DeadLetter, DeadLetterCause, DeadLetters};
+use crate::event::NodeEvent;
+use crate::registry::Key;
+
+/// Signals that one node's runtime sends to an actor of another.
+pub(crate) mod signal {
+    /// Nothing: it only opens the way.
+    pub(crate) const TOUCH: u16 = 0;
+    /// Stop after the running handler.
+    pub(crate) const STOP: u16 = 1;
+    /// Stop now.
+    pub(crate) const KILL: u16 = 2;
+    /// Stop after what was sent before.
+    pub(crate) const DRAIN: u16 = 3;
+}
+
+/// Why an ask of another node gets no answer.
+pub(crate) mod code {
+    /// The ask's bytes are not an archive of the message.
+    pub(crate) const INVALID_ASK: u16 = 1;
+    /// The reply cannot leave its node.
+    pub(crate) const LOCAL_REPLY: u16 = 2;
+    /// The actor ended before it took the ask.
+    pub(crate) const STOPPED: u16 = 3;
+    /// The reply could not be archived.
+    pub(crate) const INVALID_REPLY: u16 = 4;
+}
+
+/// Finds the actors of this node for its peers.
+pub(crate) trait Directory: Send + Sync + 'static {
+    /// The inbox of the actor that `target` means, of the type with the hash `kind` (0: any).
+    fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal>;
+}
+
+/// Who is told what happens between nodes.
+#[derive(Clone)]
+pub(crate) struct Observers {
+    pub(crate) dead_letters: Arc<DeadLetters>,
+    pub(crate) events: broadcast::Sender<NodeEvent>,
+}
+
+/// The transport's view of this node's actors.
+pub(super) struct Residents {
+    directory: Arc<dyn Directory>,
+    observers: Observers,
+}
+
+impl Residents {
+    pub(super) fn new(directory: Arc<dyn Directory>, observers: Observers) -> Self {
+        Residents { directory, observers }
+    }
+}
+
+impl Host for Residents {
+    fn open(&self, peer: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
+        let found = self.directory.find(&request.target, request.kind);
+        if let Err(refusal) = &found {
+            tracing::debug!(peer = %peer.name, ?request, ?refusal, "refused to open an actor");
+        }
+        found
+    }
+
+    fn lost(&self, lost: Lost) {
+        let cause = match lost.fate {
+            Fate::NotSent => DeadLetterCause::NotSent,
+            Fate::Refused(_) => DeadLetterCause::Refused,
+            _ => DeadLetterCause::Unknown,
+        };
+        let to = address_of(lost.peer.as_str().into(), lost.target);
+        self.observers.dead_letters.bury(DeadLetter {
+            to,
+            message: lost.message,
+            name: None,
+            cause,
+        });
+    }
+
+    fn event(&self, event: PeerEvent) {
+        let event = match event {
+            PeerEvent::LinkUp { peer, fabric } => NodeEvent::LinkUp { node: peer, fabric },
+            PeerEvent::LinkDown { peer, cause } => NodeEvent::LinkDown { node: peer, cause },
+            PeerEvent::NodeDown { peer, cause } => NodeEvent::NodeDown { node: peer, cause },
+            _ => return,
+        };
+        // An error only says that nobody observes.
+        drop(self.observers.events.send(event));
+    }
+}
+
+/// How a link names the actor at `address`; `None` when no actor can have such a name.
+pub(super) fn target_of(address: &Address) -> Option<Target> {
+    match (address.identity(), address.name()) {
+        (Some(Identity { incarnation, key }), _) => {
+            Some(Target::Identity { incarnation, index: key.index, generation: key.generation })
+        }
+        (None, Some(name)) if check_name(name).is_ok() => Some(Target::Name(name.to_owned())),
+        (None, _) => None,
+    }
+}
+
+fn address_of(node: Arc<str>, target: Target) -> Address {
+    match target {
+        Target::Name(name) => Address::by_name(node, name.into()),
+        Target::Identity { incarnation, index, generation } => {
+            Address::of(node, Identity { incarnation, key: Key { index, generation } }, None)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The way to one actor of another node.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ringpost_transport::Outlet;
+use ringpost_transport::endpoint::{
+    ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
+};
+use ringpost_transport::memory::Payload;
+use rkyv::util::AlignedVec;
+
+use super::{Accepted, code};
+use crate::error::{AskError, Cause};
+use crate::exit::ActorExit;
+
+/// The way to one actor of another node. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outbound {
+    outlet: Outlet,
+}
+
+/// A place in the line for a link, the opened actor and room there; given up when dropped.
+pub(crate) type Place = Waiter;
+
+/// A message on its way out.
+pub(crate) struct Parcel<'a> {
+    pub(crate) accepted: &'a Accepted,
+    pub(crate) kind: Kind,
+    /// Writes the archive into an empty buffer; may be called more than once.
+    pub(crate) archive: &'a dyn Fn(&mut AlignedVec<16>) -> Result<(), rkyv::rancor::Error>,
+}
+
+impl Outbound {
+    pub(super) fn new(outlet: Outlet) -> Self {
+        Outbound { outlet }
+    }
+
+    /// Sends when there is a link, the actor is opened and has room. For an ask, gives the answer to
+    /// wait for.
+    pub(crate) fn poll_send(
+        &self,
+        parcel: &Parcel<'_>,
+        place: &mut Place,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Answer>, Cause>> {
+        let mut failure = None;
+        let mut archive = archive_of(parcel, &mut failure);
+        let sent = self.outlet.poll_send(parcel.accepted, parcel.kind, &mut archive, place, cx);
+        sent.map(|sent| sent.map(|reply| reply.map(Answer)).map_err(|e| cause_of(e, failure)))
+    }
+
+    /// Sends if that needs no waiting.
+    pub(crate) fn try_send(&self, parcel: &Parcel<'_>) -> Result<(), Cause> {
+        let mut failure = None;
+        let mut archive = archive_of(parcel, &mut failure);
+        let sent = self.outlet.try_send(parcel.accepted, parcel.kind, &mut archive);
+        sent.map(|_| ()).map_err(|e| cause_of(e, failure))
+    }
+
+    /// Sends a signal; waits as a message does.
+    pub(crate) async fn signal(&self, signal: u16, lane: Lane) -> Result<(), Cause> {
+        let mut place = Place::default();
+        let sent = poll_fn(|cx| self.outlet.poll_signal(signal, lane, &mut place, cx)).await;
+        sent.map_err(|e| cause_of(e, None))
+    }
+
+    /// Waits until the actor is gone, or nothing more can be heard of it.
+    pub(crate) async fn closed(&self) -> ActorExit {
+        let mut place = Place::default();
+        match poll_fn(|cx| self.outlet.poll_closed(&mut place, cx)).await {
+            Ok(()) => ActorExit::Gone,
+            Err(Unsent::NoSuchMailbox | Unsent::Closed | Unsent::WrongKind) => ActorExit::Gone,
+            Err(_) => ActorExit::Unreachable,
+        }
+    }
+}
+
+/// The archive's writer as the transport wants it, keeping what a failure said.
+fn archive_of<'a>(
+    parcel: &'a Parcel<'_>,
+    failure: &'a mut Option<String>,
+) -> impl FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed> + 'a {
+    move |out| {
+        (parcel.archive)(out).map_err(|error| {
+            *failure = Some(error.to_string());
+            ArchiveFailed
+        })
+    }
+}
+
+fn cause_of(unsent: Unsent, failure: Option<String>) -> Cause {
+    match unsent {
+        Unsent::NodeDown(cause) => Cause::NodeUnreachable(cause),
+        Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
+        Unsent::NoSuchMailbox => Cause::NoSuchActor,
+        Unsent::WrongKind => Cause::WrongActorType,
+        Unsent::Closed => Cause::Stopped,
+        Unsent::NotAccepted => Cause::NotAccepted,
+        Unsent::SchemaMismatch => Cause::SchemaMismatch,
+        Unsent::TooLarge { bytes, limit } => Cause::TooLarge { bytes, limit },
+        Unsent::Full => Cause::MailboxFull,
+        Unsent::Shutdown => Cause::Shutdown,
+        Unsent::Archive => Cause::Archive(failure.unwrap_or_default()),
+        other => Cause::Archive(other.to_string()),
+    }
+}
+
+/// The archive of an answer, when it comes. Dropped, a late answer is dropped too.
+pub(crate) struct Answer(PendingReply);
+
+impl Future for Answer {
+    type Output = Result<Payload, AskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map_err(|loss| match loss {
+            ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
+            ReplyLoss::Refused(_) | ReplyLoss::Failed(code::STOPPED) => AskError::Stopped,
+            ReplyLoss::Failed(code::INVALID_ASK) => AskError::InvalidAsk,
+            ReplyLoss::Failed(code::LOCAL_REPLY) => AskError::LocalOnly,
+            ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
+            _ => AskError::NoReply,
+        })
+    }
+}

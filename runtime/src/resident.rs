@@ -1,0 +1,140 @@
+//! An actor of this node, seen without its type: by links, by lookups, by recipients, by shutdown.
+
+use std::any::{Any, TypeId};
+use std::sync::{Arc, OnceLock};
+
+use ringpost_transport::id::Incarnation;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::address::{Address, Identity};
+use crate::error::Cause;
+use crate::exit::ActorExit;
+use crate::mailbox::{Intake, Room};
+use crate::registry::{Key, Refused, Registry};
+use crate::remote::{Directory, Inbox, OpenRefusal, Target};
+
+/// How an actor is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// After what it accepted so far.
+    Drain,
+    /// After the message it is handling.
+    Stop,
+    /// At the next await of the message it is handling.
+    Kill,
+}
+
+/// An actor of this node, seen without its type.
+pub(crate) trait Resident: Inbox {
+    fn address(&self) -> &Address;
+
+    /// The hash of its type's name, as links compare it.
+    fn kind(&self) -> u128;
+
+    fn halt(&self, halt: Halt);
+
+    /// How it ended, once it has.
+    fn exit(&self) -> watch::Receiver<Option<ActorExit>>;
+
+    /// Its type again.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    /// The same for every view of this actor, and of no other that lives.
+    fn token(&self) -> usize;
+
+    /// The place of a message in its table of messages; with `reply`, only if it answers so.
+    fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16>;
+
+    /// The room in its mailbox.
+    fn intake(&self) -> &dyn Intake;
+
+    /// Puts a message into reserved room. `letter` is an `Option<M>`, which is emptied. On an error
+    /// the message is left in it.
+    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<(), Cause>;
+
+    /// As [`put`](Self::put), with an answer wanted before `deadline`: `letter` is an
+    /// `Option<(M, ReplyTo<R>)>`.
+    fn put_ask(
+        &self,
+        room: Room<'_>,
+        route: u16,
+        letter: &mut dyn Any,
+        deadline: Instant,
+    ) -> Result<(), Cause>;
+}
+
+/// The actors of this node, and which run of the node it is.
+pub(crate) struct Residents {
+    registry: Registry<dyn Resident>,
+    /// Set when the node has started; nobody lives here before.
+    incarnation: OnceLock<Incarnation>,
+}
+
+impl Residents {
+    pub(crate) fn new() -> Self {
+        Residents { registry: Registry::new(), incarnation: OnceLock::new() }
+    }
+
+    pub(crate) fn start(&self, incarnation: Incarnation) {
+        // A second start of the same node does not exist; the first one counts.
+        self.incarnation.get_or_init(|| incarnation);
+    }
+
+    /// Gives a place to the actor that `make` builds.
+    ///
+    /// # Errors
+    /// [`Refused`] when the name is taken or the node is shutting down.
+    pub(crate) fn insert<R: Resident>(
+        &self,
+        name: Option<Arc<str>>,
+        make: impl FnOnce(Identity) -> Arc<R>,
+    ) -> Result<Arc<R>, Refused> {
+        let incarnation = *self.incarnation.get_or_init(|| Incarnation(0));
+        self.registry.insert(name, |key| make(Identity { incarnation, key }), |made| made)
+    }
+
+    pub(crate) fn remove(&self, identity: Identity) {
+        drop(self.registry.remove(identity.key));
+    }
+
+    /// The actor at an address of this node.
+    pub(crate) fn at(&self, address: &Address) -> Option<Arc<dyn Resident>> {
+        match (address.identity(), address.name()) {
+            (Some(identity), _) => self.exactly(identity),
+            (None, Some(name)) => self.registry.named(name),
+            (None, None) => None,
+        }
+    }
+
+    /// From now on no actor is added.
+    pub(crate) fn close(&self) {
+        self.registry.close();
+    }
+
+    /// All actors, the oldest places first.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Resident>> {
+        self.registry.all()
+    }
+
+    fn exactly(&self, identity: Identity) -> Option<Arc<dyn Resident>> {
+        let ours = self.incarnation.get() == Some(&identity.incarnation);
+        if ours { self.registry.at(identity.key) } else { None }
+    }
+}
+
+impl Directory for Residents {
+    fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal> {
+        let found = match *target {
+            Target::Name(ref name) => self.registry.named(name),
+            Target::Identity { incarnation, index, generation } => {
+                self.exactly(Identity { incarnation, key: Key { index, generation } })
+            }
+        };
+        let resident = found.ok_or(OpenRefusal::NoSuchMailbox)?;
+        if kind != 0 && kind != resident.kind() {
+            return Err(OpenRefusal::WrongKind);
+        }
+        Ok(resident)
+    }
+}

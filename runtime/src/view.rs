@@ -1,0 +1,114 @@
+//! `View`: a message read where it arrived.
+
+use std::fmt;
+use std::ops::Deref;
+
+use ringpost_transport::memory::{Checked, InvalidArchive, Payload};
+use rkyv::util::AlignedVec;
+
+use crate::archive;
+use crate::error::Cause;
+use crate::message::{Message, Wire};
+use crate::node::Node;
+
+/// The archive of an `M`, in the buffer it arrived in, checked once. Dereferences to `M`'s archived
+/// form.
+///
+/// It owns what it points to: it may be kept beyond the handler and moved to other tasks. As long as it
+/// lives it holds a receive buffer of its link; [`detach`](View::detach) what is kept for long.
+pub struct View<M: Wire> {
+    archive: Checked<M::Archived>,
+    node: Node,
+}
+
+impl<M: Wire> View<M> {
+    pub(crate) fn new(payload: Payload, node: &Node) -> Result<Self, InvalidArchive> {
+        Ok(View { archive: Checked::new(payload)?, node: node.clone() })
+    }
+
+    /// Makes an `M` of it; references to actors are bound to the node it arrived at.
+    ///
+    /// # Panics
+    /// If a field's own `Deserialize` fails on an archive that its own check found valid; those of
+    /// rkyv and of this crate never do.
+    pub fn to_owned(&self) -> M {
+        archive::own::<M>(&self.archive, &self.node)
+            .expect("a field's `Deserialize` refuses what its own `CheckBytes` accepted")
+    }
+
+    /// Copies the archive out of the receive buffer, so that the buffer returns to its link.
+    pub fn detach(self) -> Self {
+        View { archive: self.archive.detach(), node: self.node }
+    }
+}
+
+impl<M: Wire> Deref for View<M> {
+    type Target = M::Archived;
+    fn deref(&self) -> &M::Archived {
+        &self.archive
+    }
+}
+
+impl<M: Wire<Archived: fmt::Debug>> fmt::Debug for View<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.archive.fmt(f)
+    }
+}
+
+/// The form in which a handler takes a message: `M` itself or `View<M>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a message a handler can take",
+    label = "expected a `#[message]` type, or `View<..>` of one",
+    note = "a handler takes `M` or `View<M>`, where `M` is a `#[message]` type"
+)]
+pub trait Input: Sized + Send + 'static {
+    /// The message.
+    type Message: Message;
+
+    /// Takes a message that was sent on this node.
+    ///
+    /// # Errors
+    /// The message, and why it could not be taken.
+    #[doc(hidden)]
+    fn from_local(message: Self::Message, node: &Node) -> Result<Self, (Self::Message, Cause)>;
+
+    /// Takes a message that was sent on another node.
+    ///
+    /// # Errors
+    /// [`InvalidArchive`] when the bytes are not an archive of it.
+    #[doc(hidden)]
+    fn from_remote(payload: Payload, node: &Node) -> Result<Self, InvalidArchive>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Message> Input for M {
+    type Message = M;
+
+    fn from_local(message: M, _node: &Node) -> Result<M, (M, Cause)> {
+        Ok(message)
+    }
+
+    fn from_remote(payload: Payload, node: &Node) -> Result<M, InvalidArchive> {
+        match M::CODEC {
+            Some(codec) => (codec.decode)(payload, node),
+            None => Err(InvalidArchive("this message does not cross nodes".into())),
+        }
+    }
+}
+
+impl<M: Message + Wire> Input for View<M> {
+    type Message = M;
+
+    fn from_local(message: M, node: &Node) -> Result<Self, (M, Cause)> {
+        let mut bytes = AlignedVec::new();
+        if let Err(error) = archive::write(&message, &mut bytes) {
+            return Err((message, Cause::Archive(error.to_string())));
+        }
+        let view = View::new(Payload::owned(bytes), node);
+        view.map_err(|error| (message, Cause::Archive(error.0)))
+    }
+
+    fn from_remote(payload: Payload, node: &Node) -> Result<Self, InvalidArchive> {
+        View::new(payload, node)
+    }
+}

@@ -1,0 +1,68 @@
+//! The end of a link (DR-4).
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use super::{Driver, Phase};
+use crate::cause::{Fate, LinkCause};
+use crate::fabric::{Completion, Notify, Status, Work};
+use crate::limits;
+
+impl Driver {
+    /// Moves the queue pair to the error state and takes back its slots; what had arrived before is
+    /// still dispatched, unless the peer broke the protocol.
+    pub(super) async fn drain(&mut self, cause: &LinkCause) {
+        self.queues.done.close();
+        let trust = !matches!(cause, LinkCause::Violation(_));
+        let drained = poll_fn(|cx| self.drain_turn(cx, trust));
+        if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
+            // The slots go with the queue pair (PV-2).
+            tracing::debug!(peer = %self.ends.peer.name, "a closing queue pair kept its slots");
+        }
+    }
+
+    fn drain_turn(&mut self, cx: &mut Context<'_>, mut trust: bool) -> Poll<()> {
+        let mut armed = false;
+        loop {
+            let mut completions = Vec::new();
+            self.queues.done.poll(&mut completions, limits::POLL_BATCH);
+            let idle = completions.is_empty();
+            for Completion { work, slot, status } in completions {
+                match work {
+                    Work::Send => self.slots.free.push(slot),
+                    Work::Recv { bytes } => {
+                        self.slots.posted -= 1;
+                        if trust && status == Status::Success {
+                            trust = self.take_frame(slot, bytes as usize).is_ok();
+                            self.slots.refill.clear();
+                        }
+                    }
+                }
+            }
+            if self.slots.posted == 0 && self.slots.sends_done() {
+                return Poll::Ready(());
+            }
+            if idle && armed && self.queues.done.poll_ready(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if idle {
+                // PV-8: armed, the queue is polled once more before the driver sleeps.
+                self.queues.done.arm(Notify::Any);
+            }
+            armed = idle;
+        }
+    }
+
+    /// Gives everything its fate and reports the end.
+    pub(super) fn finish(mut self, cause: LinkCause) {
+        let remains = self.link.end(&mut self.proto, &cause);
+        for (request, message) in remains.not_sent {
+            self.lost(&request, message, Fate::NotSent);
+        }
+        for (request, message) in remains.unknown {
+            self.lost(&request, message, Fate::Unknown);
+        }
+        tracing::debug!(peer = %self.ends.peer.name, %cause, "link ended");
+        self.phase.send_replace(Phase::Ended(cause));
+    }
+}

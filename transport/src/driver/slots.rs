@@ -1,0 +1,64 @@
+//! The slots of one link: the pool behind the receive ring, and the send slots.
+
+use crate::fabric::SendRequest;
+use crate::limits;
+use crate::memory::{Pool, Slot};
+
+/// Slots that are not with the queue pair, and the batches on their way to it.
+pub(super) struct Slots {
+    pub(super) pool: Pool,
+    /// Free send slots.
+    pub(super) free: Vec<Slot>,
+    /// Send slots in all.
+    send_total: usize,
+    /// Receive slots with the queue pair.
+    pub(super) posted: usize,
+    /// To be posted as receives.
+    pub(super) refill: Vec<Slot>,
+    /// To be posted as sends.
+    pub(super) batch: Vec<SendRequest>,
+    inline_max: u32,
+    unsignaled: u32,
+}
+
+impl Slots {
+    pub(super) fn new(pool: Pool, free: Vec<Slot>, posted: usize, inline_max: u32) -> Self {
+        let send_total = free.len();
+        Slots {
+            pool,
+            free,
+            send_total,
+            posted,
+            refill: Vec::with_capacity(limits::POLL_BATCH),
+            batch: Vec::with_capacity(limits::POST_LIST_MAX),
+            inline_max,
+            unsignaled: 0,
+        }
+    }
+
+    /// Adds a frame to the batch.
+    pub(super) fn stage(&mut self, slot: Slot, bytes: usize) {
+        self.unsignaled += 1;
+        let signaled = self.unsignaled >= limits::SIGNAL_EVERY || self.free.is_empty();
+        if signaled {
+            self.unsignaled = 0;
+        }
+        let bytes = bytes as u32;
+        // Every frame is solicited: what may unblock a sender always wakes it.
+        let inline = bytes <= self.inline_max;
+        self.batch.push(SendRequest { slot, bytes, signaled, solicited: true, inline });
+    }
+
+    /// The batch is the last before idle: its end is signaled, so that no slot stays out.
+    pub(super) fn stage_last(&mut self) {
+        if let Some(last) = self.batch.last_mut() {
+            last.signaled = true;
+            self.unsignaled = 0;
+        }
+    }
+
+    /// Whether every send has completed.
+    pub(super) fn sends_done(&self) -> bool {
+        self.free.len() == self.send_total && self.batch.is_empty()
+    }
+}

@@ -1,0 +1,83 @@
+//! One body of tests for every fabric: what the contract ([`PV-1` to `PV-11`](super)) promises,
+//! asked of a pair of connected queue pairs.
+//!
+//! A case takes only what the contract promises: it allows notifications that are spurious, and no
+//! fabric may be kinder than the others. It waits by arming, polling and waiting, never by time.
+//! Where google/rdma-unit-test has the case, it has that name.
+//!
+//! A fabric takes part by implementing [`Pairs`] and by making tests of the cases:
+//!
+//! ```ignore
+//! macro_rules! tests {
+//!     ($($case:ident)*) => { $(
+//!         #[tokio::test]
+//!         async fn $case() {
+//!             conformance::bounded(stringify!($case), conformance::$case(&MyPairs::new())).await;
+//!         }
+//!     )* };
+//! }
+//! conformance::for_each_case!(tests);
+//! ```
+//!
+//! or, where all have to run in one go, by [`run_all`].
+
+mod bounds;
+mod close;
+mod errors;
+mod notify;
+mod pair;
+mod send;
+
+use std::time::Duration;
+
+pub(crate) use bounds::*;
+pub(crate) use close::*;
+pub(crate) use errors::*;
+pub(crate) use notify::*;
+pub(crate) use pair::Pairs;
+pub(crate) use send::*;
+
+/// Bounds a case that waits for something that never comes.
+const CASE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Calls the macro `$then` with the names of all cases.
+macro_rules! for_each_case {
+    ($then:ident) => {
+        $then! {
+            basic_send zero_length_send full_length_send inline_send unsignaled_send
+            order_and_batches_larger_than_queue both_directions_at_once
+            recv_posted_before_connect memory_kept_alive
+            send_rnr send_rnr_after_some send_rnr_retry_failure send_rnr_retry_success
+            send_with_too_small_recv unsignaled_send_error flush_error_poll_together
+            post_in_error_state
+            full_submission_queue full_receive_queue send_exceed_max_inline_data
+            frame_longer_than_its_slot more_than_the_limits cq_counts poll_takes_at_most_max
+            recv_solicited_notify recv_any_notify send_completion_notify arm_is_not_weakened
+            one_shot_arm_missed_event error_completion_is_solicited last_waker_is_woken
+            close_idle close_twice_with_work close_after_error both_sides_close
+            peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
+        }
+    };
+}
+pub(crate) use for_each_case;
+
+/// Runs one case, bounded in time.
+pub(crate) async fn bounded(name: &str, case: impl Future<Output = ()>) {
+    tokio::time::timeout(CASE_TIMEOUT, case)
+        .await
+        .unwrap_or_else(|_| panic!("{name}: waited for something that never came"));
+}
+
+/// Runs all cases, one after the other, each bounded in time.
+#[allow(dead_code, reason = "for fabrics whose cases share one run: the simulator's")]
+pub(crate) async fn run_all(pairs: &impl Pairs) {
+    macro_rules! run {
+        ($($case:ident)*) => {
+            $(
+                println!("{}", stringify!($case));
+                bounded(stringify!($case), $case(pairs)).await;
+            )*
+        };
+    }
+    for_each_case!(run);
+}

@@ -1,0 +1,113 @@
+//! Ends: PV-7, PV-10.
+
+use std::sync::Arc;
+
+use super::pair::{End, Pair, Pairs, Plan, open};
+use crate::fabric::{FabricError, Status};
+
+/// PV-10, PV-7: closing an idle queue pair flushes its receives.
+pub(crate) async fn close_idle(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
+    pair.a.halves.done.close();
+    pair.a.until(|a| a.got.len() == 4).await;
+    assert_eq!(pair.a.received(), [Status::Flushed; 4]);
+}
+
+/// PV-10: closing twice, with work outstanding, gives everything back once.
+pub(crate) async fn close_twice_with_work(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
+    pair.a.send_numbers(4);
+    pair.a.halves.done.close();
+    pair.a.halves.done.close();
+    pair.a.until(|a| a.got.len() == 8).await;
+    pair.a.halves.done.close();
+    pair.a.collect();
+    assert_eq!(pair.a.got.len(), 8);
+    assert_eq!(pair.a.received(), [Status::Flushed; 4]);
+    assert!(pair.a.sent().iter().all(|status| *status != Status::Success));
+}
+
+/// PV-10: closing after an error changes nothing of what was told, and loses nothing of what is
+/// still to be told.
+pub(crate) async fn close_after_error(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
+    pair.a.send_numbers(2);
+    pair.until(|a, _| !a.sent().is_empty()).await;
+    pair.a.halves.done.close();
+    pair.a.until(|a| a.got.len() == 6).await;
+    assert_eq!(pair.a.sent(), [Status::RnrRetryExceeded, Status::Flushed]);
+    assert_eq!(pair.a.received(), [Status::Flushed; 4]);
+    pair.b.halves.done.close();
+    pair.b.collect();
+}
+
+/// PV-10: both sides close with frames on the way.
+pub(crate) async fn both_sides_close(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
+    pair.a.send_numbers(4);
+    pair.b.send_numbers(4);
+    pair.a.halves.done.close();
+    pair.b.halves.done.close();
+    pair.until(|a, b| a.got.len() == 8 && b.got.len() == 8).await;
+}
+
+/// Sends one frame after the other until one fails; says how.
+async fn send_until_it_fails(end: &mut End) -> Status {
+    loop {
+        end.send_numbers(1);
+        let sent = end.sent().len();
+        end.until(|end| end.sent().len() > sent).await;
+        if let Some(status) = end.sent().into_iter().find(|status| *status != Status::Success) {
+            return status;
+        }
+    }
+}
+
+/// PV-10: a peer that closed is found out at the latest by sending to it.
+pub(crate) async fn peer_close_fails_sends(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
+    pair.b.halves.done.close();
+    let status = send_until_it_fails(&mut pair.a).await;
+    // Flushed, where the queue pair noticed before the send.
+    assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
+    assert_eq!(pair.a.sent().len(), 1, "nothing is accepted by a closed queue pair");
+    pair.a.until(|a| a.received().len() == 4).await;
+    assert_eq!(pair.a.received(), [Status::Flushed; 4]);
+}
+
+/// PV-10: a peer that is gone, with a frame on the way, fails what was sent to it.
+pub(crate) async fn peer_gone_fails_sends(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
+    pair.a.send_numbers(2);
+    let Pair { mut a, b } = pair;
+    drop(b);
+    a.until(|a| a.sent().len() == 2).await;
+    let after = send_until_it_fails(&mut a).await;
+    assert_ne!(after, Status::Success);
+    a.until(|a| a.received().len() == 4).await;
+    assert_eq!(a.received(), [Status::Flushed; 4]);
+}
+
+/// An offer that is not one of the fabric is refused, by both sides.
+pub(crate) async fn unusable_offer(pairs: &impl Pairs) {
+    for end in open(pairs, &Plan::new(2, 2)) {
+        let refused = end.opening.connect(vec![7; 3]).await.map(|_| ()).unwrap_err();
+        assert!(matches!(refused, FabricError::Offer(_)), "{refused}");
+    }
+}
+
+/// PV-2: a connection that is given up drops the queue pair and its slots.
+pub(crate) async fn connect_dropped(pairs: &impl Pairs) {
+    let [a, b] = open(pairs, &Plan::new(2, 2));
+    let offers = [a.opening.offer(), b.opening.offer()];
+    for (end, offer) in [(a, &offers[1]), (b, &offers[0])] {
+        let region = Arc::downgrade(end.slots[0].region());
+        drop(end.slots);
+        let mut connecting = end.opening.connect(offer.clone());
+        let _begun = futures::poll!(&mut connecting);
+        assert!(region.upgrade().is_some() || _begun.is_ready());
+        drop(connecting);
+        drop(_begun);
+        assert!(region.upgrade().is_none());
+    }
+}

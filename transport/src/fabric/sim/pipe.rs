@@ -1,0 +1,168 @@
+//! One direction of a simulated byte stream.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+use super::event::{Event, NodeId, PipeEnd, PipeId};
+use super::physics::Physics;
+
+/// Bytes that may be written and not yet read.
+const PIPE_BYTES_MAX: usize = 64 * 1024;
+
+/// One direction of a stream.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) from: NodeId,
+    pub(super) to: NodeId,
+    /// Arrived and not yet read.
+    buffer: VecDeque<u8>,
+    in_flight: usize,
+    last_arrival: u64,
+    /// The writer has ended the stream.
+    fin_sent: bool,
+    /// The end has arrived.
+    ended: bool,
+    reader: End,
+    writer: End,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    waker: Option<Waker>,
+    broken: Option<io::ErrorKind>,
+    dropped: bool,
+}
+
+impl Pipe {
+    /// An empty direction.
+    pub(super) fn new(from: NodeId, to: NodeId) -> Self {
+        Pipe {
+            from,
+            to,
+            buffer: VecDeque::new(),
+            in_flight: 0,
+            last_arrival: 0,
+            fin_sent: false,
+            ended: false,
+            reader: End::default(),
+            writer: End::default(),
+        }
+    }
+
+    /// Writes what there is room for, or a part of it.
+    pub(super) fn write(
+        &mut self,
+        physics: &mut Physics,
+        pipe: PipeId,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Some(kind) = self.writer.broken {
+            return Poll::Ready(Err(kind.into()));
+        }
+        if self.fin_sent {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let room = PIPE_BYTES_MAX - self.buffer.len() - self.in_flight;
+        let count = some_of(physics, room.min(bytes.len()));
+        if count == 0 && !bytes.is_empty() {
+            self.writer.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        if count > 0 {
+            self.in_flight += count;
+            physics.counters.stream_bytes += count as u64;
+            physics.log(format_args!("pipe {pipe} writes {count}"));
+            let at = self.arrival(physics, count);
+            physics.at(at, Event::Bytes { pipe, bytes: bytes[..count].to_vec() });
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// Reads some of what has arrived; nothing at the end of the stream.
+    pub(super) fn read(
+        &mut self,
+        physics: &mut Physics,
+        cx: &mut Context<'_>,
+        out: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(kind) = self.reader.broken {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let count = some_of(physics, self.buffer.len().min(out.remaining()));
+        if count == 0 && !self.ended && out.remaining() > 0 {
+            self.reader.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        for byte in self.buffer.drain(..count) {
+            out.put_slice(&[byte]);
+        }
+        if count > 0 {
+            physics.wake(self.writer.waker.take());
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the stream behind what was written.
+    pub(super) fn finish(&mut self, physics: &mut Physics, pipe: PipeId) {
+        if !std::mem::replace(&mut self.fin_sent, true) {
+            let at = self.arrival(physics, 0);
+            physics.at(at, Event::Fin { pipe });
+        }
+    }
+
+    /// Bytes arrive.
+    pub(super) fn arrive(&mut self, physics: &mut Physics, bytes: &[u8]) {
+        self.in_flight -= bytes.len();
+        if self.reader.dropped {
+            return;
+        }
+        self.buffer.extend(bytes);
+        physics.wake(self.reader.waker.take());
+    }
+
+    /// The end arrives.
+    pub(super) fn end(&mut self, physics: &mut Physics) {
+        self.ended = true;
+        physics.wake(self.reader.waker.take());
+    }
+
+    /// An end breaks: what it has not read is lost.
+    pub(super) fn break_end(&mut self, physics: &mut Physics, end: PipeEnd, kind: io::ErrorKind) {
+        let end = match end {
+            PipeEnd::Reader => &mut self.reader,
+            PipeEnd::Writer => &mut self.writer,
+        };
+        end.broken.get_or_insert(kind);
+        physics.wake(end.waker.take());
+    }
+
+    /// The reader is dropped: the writer hears of it. Says whether nobody holds the pipe.
+    pub(super) fn drop_reader(&mut self, physics: &mut Physics, pipe: PipeId) -> bool {
+        self.reader = End { dropped: true, ..End::default() };
+        self.buffer.clear();
+        let at = physics.after_latency(self.to, self.from);
+        let kind = io::ErrorKind::BrokenPipe;
+        physics.at(at, Event::Break { pipe, end: PipeEnd::Writer, kind });
+        self.writer.dropped
+    }
+
+    /// The writer is dropped: the reader sees the end. Says whether nobody holds the pipe.
+    pub(super) fn drop_writer(&mut self, physics: &mut Physics, pipe: PipeId) -> bool {
+        self.finish(physics, pipe);
+        self.writer = End { dropped: true, ..End::default() };
+        self.reader.dropped
+    }
+
+    fn arrival(&mut self, physics: &mut Physics, bytes: usize) -> u64 {
+        let arrives = physics.pass((self.from, self.to), bytes).arrives;
+        self.last_arrival = self.last_arrival.max(arrives);
+        self.last_arrival
+    }
+}
+
+/// All of `most`, or a part of it that is not empty: where a stream is cut is nobody's promise.
+fn some_of(physics: &mut Physics, most: usize) -> usize {
+    if most > 1 && physics.one_in(3) { physics.chance.usize(1..most) } else { most }
+}

@@ -1,0 +1,189 @@
+//! One end of a simulated connection: what is posted, what has completed, and how it ends.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::Waker;
+
+use super::super::{QueuePairConfig, SendRequest, Status, Work};
+use super::completion::CompletionState;
+use super::event::{Frame, NodeId, Number};
+use super::physics::Physics;
+use crate::memory::Slot;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(super) struct QueuePair {
+    pub(super) node: NodeId,
+    pub(super) config: QueuePairConfig,
+    pub(super) phase: Phase,
+    pub(super) peer: Option<Number>,
+    /// The path to the peer has vanished.
+    pub(super) severed: bool,
+    pub(super) outgoing: Outgoing,
+    pub(super) incoming: Incoming,
+    pub(super) done: CompletionState,
+}
+
+/// Where an end is in its life.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Opened.
+    Fresh,
+    /// `connect` was called; the future waits.
+    Connecting { waker: Option<Waker> },
+    /// Connected.
+    Ready,
+    /// `connect` fails with this.
+    Refused(io::ErrorKind),
+    /// The error state.
+    Error,
+}
+
+/// The send queue and what was sent from it.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    /// Posted and not accepted by the peer, oldest first.
+    pub(super) posted: VecDeque<Sent>,
+    /// Accepted but unsignaled: they wait for the next signaled one (PV-4).
+    pub(super) silent: Vec<Slot>,
+    /// Posted and not yet polled: what the queue is bounded by (PV-9).
+    pub(super) held: u32,
+    /// Frames posted so far.
+    pub(super) count: u64,
+    /// The sender waits for its time to try again to run out.
+    pub(super) retrying: bool,
+    pub(super) last_arrival: u64,
+    pub(super) last_ack: u64,
+}
+
+/// A send that was posted.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) index: u64,
+    pub(super) slot: Slot,
+    pub(super) signaled: bool,
+    /// When its last byte leaves. An end that fails before that takes the frame with it.
+    pub(super) departs: u64,
+}
+
+/// The receive queue and what arrives for it.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) receives: VecDeque<Slot>,
+    /// Arrived and not yet accepted: behind a frame that found no receive.
+    pub(super) inbox: VecDeque<Frame>,
+    /// Frames accepted so far.
+    pub(super) accepted: u64,
+    /// Frames from this index on never left the peer.
+    pub(super) cut: u64,
+    /// The first of the inbox is tried again when its timer fires.
+    pub(super) waits_for_timer: bool,
+}
+
+impl QueuePair {
+    /// A new end.
+    pub(super) fn new(node: NodeId, config: QueuePairConfig) -> Self {
+        let holds = config.send_queue as usize + config.recv_queue as usize;
+        QueuePair {
+            node,
+            config,
+            phase: Phase::Fresh,
+            peer: None,
+            severed: false,
+            outgoing: Outgoing::default(),
+            incoming: Incoming {
+                receives: VecDeque::new(),
+                inbox: VecDeque::new(),
+                accepted: 0,
+                cut: u64::MAX,
+                waits_for_timer: false,
+            },
+            done: CompletionState::new(holds),
+        }
+    }
+
+    /// Whether frames can arrive here.
+    pub(super) fn listens(&self) -> bool {
+        matches!(self.phase, Phase::Connecting { .. } | Phase::Ready)
+    }
+
+    /// Whether it is in the error state.
+    pub(super) fn is_error(&self) -> bool {
+        matches!(self.phase, Phase::Error)
+    }
+
+    /// Completes everything accepted up to `index` (PV-3, PV-4). Says which send overran the
+    /// completion queue, if one did (PV-9).
+    pub(super) fn acknowledge(&mut self, physics: &mut Physics, index: u64) -> Option<u64> {
+        while let Some(sent) = self.outgoing.posted.pop_front_if(|sent| sent.index <= index) {
+            if !sent.signaled {
+                self.outgoing.silent.push(sent.slot);
+                continue;
+            }
+            for slot in self.outgoing.silent.drain(..) {
+                self.done.push(physics, Work::Send, slot, Status::Success, false);
+            }
+            if self.done.is_full() {
+                let index = sent.index;
+                self.outgoing.posted.push_front(sent);
+                return Some(index);
+            }
+            self.done.push(physics, Work::Send, sent.slot, Status::Success, false);
+        }
+        None
+    }
+
+    /// Moves to the error state and completes everything (PV-7); `cause` is what the first error
+    /// is of. The order between the two queues is up to the seed. Says from which index on frames
+    /// never left.
+    pub(super) fn fail(&mut self, physics: &mut Physics, cause: Cause) -> u64 {
+        self.phase = Phase::Error;
+        let Outgoing { posted, silent, count, .. } = &mut self.outgoing;
+        let cut = posted.iter().find(|sent| sent.departs > physics.now).map(|sent| sent.index);
+        let cut = cut.unwrap_or(*count);
+        let mut sends: VecDeque<_> = silent.drain(..).map(|slot| (slot, Status::Flushed)).collect();
+        sends.extend(posted.drain(..).map(|sent| match cause {
+            Cause::Send(index, status) if index == sent.index => (sent.slot, status),
+            _ => (sent.slot, Status::Flushed),
+        }));
+        let mut receives: VecDeque<_> =
+            self.incoming.receives.drain(..).map(|slot| (slot, Status::Flushed)).collect();
+        if let (Cause::Recv(status), Some(first)) = (cause, receives.front_mut()) {
+            first.1 = status;
+        }
+        self.incoming.inbox.clear();
+        while !sends.is_empty() || !receives.is_empty() {
+            let sends_turn = receives.is_empty() || (!sends.is_empty() && physics.one_in(2));
+            let (from, work) = if sends_turn {
+                (&mut sends, Work::Send)
+            } else {
+                (&mut receives, Work::Recv { bytes: physics.chance.u32(..) })
+            };
+            if let Some((slot, status)) = from.pop_front() {
+                self.done.push(physics, work, slot, status, false);
+            }
+        }
+        cut
+    }
+
+    /// Completes a send that was posted in the error state (PV-7).
+    pub(super) fn flush_send(&mut self, physics: &mut Physics, request: SendRequest) {
+        self.done.push(physics, Work::Send, request.slot, Status::Flushed, false);
+    }
+
+    /// Completes a receive that was posted in the error state (PV-7).
+    pub(super) fn flush_recv(&mut self, physics: &mut Physics, slot: Slot) {
+        self.done.push(physics, Work::Recv { bytes: 0 }, slot, Status::Flushed, false);
+    }
+}
+
+/// What the first error of a queue pair is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cause {
+    /// The send of this index.
+    Send(u64, Status),
+    /// The oldest receive.
+    Recv(Status),
+    /// None of its work requests.
+    Outside,
+}

@@ -1,0 +1,177 @@
+//! The simulated wire: a node's ports, dials and streams.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::event::PipeId;
+use super::state::{Life, Shared};
+use super::streams::Ends;
+use crate::wire::{Listener, Stream, Wire};
+
+/// A node's end of the simulated network. Addresses are any strings, such as `alpha:7700`.
+#[derive(Debug)]
+pub struct SimWire {
+    shared: Arc<Shared>,
+    life: Life,
+}
+
+impl SimWire {
+    pub(super) fn new(shared: Arc<Shared>, life: Life) -> Self {
+        SimWire { shared, life }
+    }
+}
+
+impl Wire for SimWire {
+    fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        let (shared, life) = (self.shared.clone(), self.life);
+        async move {
+            let id = shared.with(|state| {
+                if !state.lives(life) {
+                    return Err(io::ErrorKind::NetworkDown.into());
+                }
+                state.streams.listen(life.node, &address)
+            })?;
+            Ok(Box::new(SimListener { shared, address, id }) as Box<dyn Listener>)
+        }
+        .boxed()
+    }
+
+    fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        let (shared, life) = (self.shared.clone(), self.life);
+        async move {
+            let id = shared.with(|state| {
+                let alive = state.lives(life);
+                alive.then(|| state.streams.dial(&mut state.physics, life.node, address))
+            });
+            let id = id.ok_or(io::ErrorKind::ConnectionRefused)?;
+            let dial = Dialing { shared, id };
+            let ends = poll_fn(|cx| dial.shared.with(|s| s.streams.poll_dial(dial.id, cx))).await?;
+            Ok(Box::new(SimStream::new(dial.shared.clone(), ends)) as Box<dyn Stream>)
+        }
+        .boxed()
+    }
+}
+
+/// A dial that is given up when it is dropped before it ended.
+struct Dialing {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Drop for Dialing {
+    fn drop(&mut self) {
+        self.shared.with(|state| state.streams.drop_dial(&mut state.physics, self.id));
+    }
+}
+
+struct SimListener {
+    shared: Arc<Shared>,
+    address: String,
+    id: u64,
+}
+
+impl Listener for SimListener {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>> {
+        poll_fn(|cx| {
+            let accepted = self.shared.with(|s| s.streams.accept(&self.address, self.id, cx));
+            accepted.map_ok(|ends| {
+                Box::new(SimStream::new(self.shared.clone(), ends)) as Box<dyn Stream>
+            })
+        })
+        .boxed()
+    }
+
+    fn local_address(&self) -> String {
+        self.address.clone()
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        self.shared.with(|s| s.streams.close_port(&mut s.physics, &self.address, self.id));
+    }
+}
+
+struct SimStream {
+    shared: Arc<Shared>,
+    reads: PipeId,
+    writes: PipeId,
+    peer_address: String,
+}
+
+impl SimStream {
+    fn new(shared: Arc<Shared>, ends: Ends) -> Self {
+        let Ends { reads, writes, peer_address } = ends;
+        SimStream { shared, reads, writes, peer_address }
+    }
+}
+
+impl AsyncRead for SimStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.shared.with(|state| match state.streams.pipe(self.reads) {
+            Some(pipe) => pipe.read(&mut state.physics, cx, out),
+            None => Poll::Ready(Ok(())),
+        })
+    }
+}
+
+impl AsyncWrite for SimStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.shared.with(|state| match state.streams.pipe(self.writes) {
+            Some(pipe) => pipe.write(&mut state.physics, self.writes, cx, bytes),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.with(|state| {
+            if let Some(pipe) = state.streams.pipe(self.writes) {
+                pipe.finish(&mut state.physics, self.writes);
+            }
+        });
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for SimStream {
+    fn drop(&mut self) {
+        self.shared.with(|s| s.streams.drop_ends(&mut s.physics, self.reads, self.writes));
+    }
+}
+
+impl Stream for SimStream {
+    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
+        None
+    }
+
+    fn peer_address(&self) -> String {
+        self.peer_address.clone()
+    }
+}
+
+impl fmt::Debug for SimStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimStream to {}", self.peer_address)
+    }
+}

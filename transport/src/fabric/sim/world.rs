@@ -1,0 +1,161 @@
+//! A simulated world: its nodes, faults, log and counters.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use super::event::Event;
+use super::link_model::{LinkModel, nanos};
+use super::queue::SimFabric;
+use super::rule::{Counters, Rule};
+use super::state::Shared;
+use super::wire::SimWire;
+use crate::entropy::Entropy;
+
+/// A world of nodes on one virtual clock. All chance in it comes from its seed. Clones are the
+/// same world.
+#[derive(Clone)]
+pub struct World(pub(super) Arc<Shared>);
+
+impl World {
+    /// The world of this seed, at instant 0. Its time passes under [`run`](super::run) only.
+    pub fn new(seed: u64) -> Self {
+        World(Shared::new(seed))
+    }
+
+    /// A node's ends of the network. After [`kill_node`](Self::kill_node) the old ends are dead,
+    /// and new ones are the node's next life.
+    pub fn network(&self, node: &str) -> (Arc<SimWire>, Arc<SimFabric>) {
+        let life = self.0.with(|state| state.life(node));
+        let wire = SimWire::new(self.0.clone(), life);
+        (Arc::new(wire), Arc::new(SimFabric::new(self.0.clone(), life)))
+    }
+
+    /// A source of random numbers for a node, seeded by the world.
+    pub fn entropy(&self) -> Entropy {
+        Entropy::seeded(self.random())
+    }
+
+    /// A random number of the world.
+    pub fn random(&self) -> u64 {
+        self.0.with(|state| state.physics.chance.u64(..))
+    }
+
+    /// Virtual time since the world began, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.0.with(|state| state.physics.now)
+    }
+
+    /// Adds a line to the log.
+    pub fn log(&self, line: &str) {
+        self.0.with(|state| state.physics.log(format_args!("{line}")));
+    }
+
+    /// All lines so far, each after its instant in nanoseconds. The same in every run of the same
+    /// scenario with the same seed.
+    pub fn log_text(&self) -> String {
+        self.0.with(|state| state.physics.log_text().to_owned())
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        self.0.with(|state| state.physics.counters)
+    }
+
+    /// Sets how fast all paths are that have no model of their own.
+    pub fn set_links(&self, model: LinkModel) {
+        self.0.with(|state| state.physics.links.set_usual(model));
+    }
+
+    /// Sets how fast the path from one node to another is; the way back is another path.
+    pub fn set_link(&self, from: &str, to: &str, model: LinkModel) {
+        self.0.with(|state| {
+            let (from, to) = (state.physics.node(from), state.physics.node(to));
+            state.physics.links.set(from, to, model);
+        });
+    }
+
+    /// Adds a rule about frames that are posted from now on, behind those there are.
+    pub fn add_rule(&self, rule: Rule) {
+        self.0.with(|state| state.physics.rules.push(rule));
+    }
+
+    /// Removes all rules.
+    pub fn clear_rules(&self) {
+        self.0.with(|state| state.physics.rules.clear());
+    }
+
+    /// Ends a node's life: its queue pairs, streams and ports are gone, at once for itself; its
+    /// peers' streams end or are reset, and their queue pairs find out when they send. What still
+    /// runs of it can listen, dial and open no more.
+    pub fn kill_node(&self, node: &str) {
+        self.0.with(|state| state.kill(node));
+    }
+
+    /// Lets the path of all present queue pairs between two nodes vanish. Both ends find out when
+    /// they send.
+    pub fn sever_data(&self, a: &str, b: &str) {
+        self.0.with(|state| {
+            let (a, b) = (state.physics.node(a), state.physics.node(b));
+            for number in state.queue_pairs.between(a, Some(b)) {
+                state.queue_pairs.sever(&mut state.physics, number);
+            }
+        });
+    }
+
+    /// Resets all present streams between two nodes.
+    pub fn sever_streams(&self, a: &str, b: &str) {
+        self.0.with(|state| {
+            let (a, b) = (state.physics.node(a), state.physics.node(b));
+            state.streams.sever(&mut state.physics, a, b);
+        });
+    }
+
+    /// Nothing passes between two nodes until they are [mended](Self::mend): frames are lost,
+    /// bytes of streams and dials wait.
+    pub fn partition(&self, a: &str, b: &str) {
+        self.set_partitioned(a, b, true);
+    }
+
+    /// Ends a partition.
+    pub fn mend(&self, a: &str, b: &str) {
+        self.set_partitioned(a, b, false);
+    }
+
+    fn set_partitioned(&self, a: &str, b: &str, cut: bool) {
+        self.0.with(|state| {
+            let what = if cut { "parted from" } else { "joined to" };
+            state.physics.log(format_args!("{a} is {what} {b}"));
+            let (a, b) = (state.physics.node(a), state.physics.node(b));
+            state.set_partitioned(a, b, cut);
+        });
+    }
+
+    /// Waits until this much virtual time has passed, to the nanosecond. (Tokio's own timers go by
+    /// milliseconds.)
+    pub async fn sleep(&self, time: Duration) {
+        let deadline = self.now() + nanos(time);
+        let mut asked: Option<Waker> = None;
+        poll_fn(|cx| {
+            self.0.with(|state| {
+                if state.physics.now >= deadline {
+                    return Poll::Ready(());
+                }
+                if !asked.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    asked = Some(cx.waker().clone());
+                    state.physics.at(deadline, Event::Wake(cx.waker().clone()));
+                }
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.with(|s| write!(f, "World(seed {}, {} ns)", s.seed, s.physics.now))
+    }
+}

@@ -1,0 +1,65 @@
+//! Where incoming data connections meet the queue pairs that wait for them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+/// Where incoming data connections meet the queue pairs that wait for them, by one-use token.
+/// Clones are the same doors.
+#[derive(Clone, Default)]
+pub struct Doors(Arc<Mutex<BTreeMap<u128, oneshot::Sender<TcpStream>>>>);
+
+impl Doors {
+    /// Hands an accepted data connection to the queue pair that offered `token`; drops the
+    /// connection when there is none.
+    pub(crate) fn admit(&self, token: u128, stream: TcpStream) {
+        let waiting = self.0.lock().remove(&token);
+        // A queue pair that is dropped in this moment drops the connection, too.
+        let unclaimed = waiting.map(|waiting| waiting.send(stream));
+        if !matches!(unclaimed, Some(Ok(()))) {
+            tracing::debug!("dropped a data connection that no queue pair waits for");
+        }
+    }
+
+    /// A door that opens once, for `token`.
+    pub(super) fn expect(&self, token: u128) -> Door {
+        let (sender, stream) = oneshot::channel();
+        self.0.lock().insert(token, sender);
+        Door { doors: self.clone(), token, stream }
+    }
+}
+
+impl fmt::Debug for Doors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The tokens are secret.
+        write!(f, "Doors({} waiting)", self.0.lock().len())
+    }
+}
+
+/// One queue pair's door: its token is good until it is dropped.
+pub(super) struct Door {
+    doors: Doors,
+    token: u128,
+    stream: oneshot::Receiver<TcpStream>,
+}
+
+impl Door {
+    pub(super) fn token(&self) -> u128 {
+        self.token
+    }
+
+    /// Waits for the connection; `None` when another door took the token.
+    pub(super) async fn admitted(mut self) -> Option<TcpStream> {
+        (&mut self.stream).await.ok()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.doors.0.lock().remove(&self.token);
+    }
+}

@@ -1,0 +1,167 @@
+//! The writing side of a data connection: frames from the send queue, and the records that answer
+//! the peer.
+//!
+//! A record may only stand between two frames: the rest of a frame that was begun goes first.
+
+use std::io::{self, IoSlice};
+
+use tokio::net::TcpStream;
+
+use super::queues::Queues;
+use super::record::{RECORD_BYTES, Record, Refusal};
+use crate::limits::TCP_WRITE_SLICES;
+
+/// How far a queue pair has written.
+#[derive(Default)]
+pub(super) struct Output {
+    /// The send that is written next, or is being written when `begun` is not zero.
+    position: u64,
+    /// Bytes of it that are written.
+    begun: usize,
+    /// Records to be written before the next frame, from `answered` on.
+    answers: Vec<u8>,
+    answered: usize,
+    turn: Turn,
+    /// The stream takes nothing any more; what the peer still says is read.
+    broken: bool,
+}
+
+/// Whether another frame may be begun.
+#[derive(Default, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Go,
+    /// A frame was refused, and it is not yet time to try again.
+    Pause,
+    /// It is time: once the frame that was begun is written.
+    Again,
+}
+
+impl Output {
+    /// A record is to be written at the next chance.
+    pub(super) fn answer(&mut self, record: Record) {
+        self.answers.extend_from_slice(&record.encode());
+    }
+
+    /// Sends of which the peer has seen nothing. Those before may be accepted.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether the peer may refuse the send at `position`: it has seen some of it.
+    pub(super) fn has_begun(&self, position: u64) -> bool {
+        position < self.position || (position == self.position && self.begun > 0)
+    }
+
+    /// Begins no further frame.
+    pub(super) fn pause(&mut self) {
+        self.turn = Turn::Pause;
+    }
+
+    /// Starts again at the oldest send that was not accepted.
+    pub(super) fn again(&mut self) {
+        self.turn = Turn::Again;
+    }
+
+    /// Whether something waits for the stream to take it.
+    pub(super) fn pending(&self, queues: &Queues) -> bool {
+        let frames = self.begun > 0 || (self.turn == Turn::Go && self.position < queues.posted());
+        !self.broken && (frames || self.answered < self.answers.len() || self.turn == Turn::Again)
+    }
+
+    /// What is left of a frame that was begun.
+    pub(super) fn rest(&self, queues: &Queues) -> Vec<u8> {
+        if self.begun == 0 {
+            return Vec::new();
+        }
+        let (record, frame) = queues.frame(self.position);
+        [record, frame].concat().split_off(self.begun)
+    }
+
+    /// The queue pair has ended: after the rest of the frame that was begun, its last record is a
+    /// refusal. `posted` is how many sends there were.
+    pub(super) fn conclude(&mut self, mut rest: Vec<u8>, refusal: Refusal, posted: u64) {
+        rest.append(&mut self.answers.split_off(self.answered));
+        self.answers = rest;
+        self.answered = 0;
+        self.answer(Record::Refused(refusal));
+        self.position = posted;
+        self.begun = 0;
+        self.turn = Turn::Go;
+    }
+
+    /// Writes what the stream takes.
+    pub(super) fn write(&mut self, stream: &TcpStream, queues: &Queues) {
+        while self.pending(queues) {
+            if self.turn == Turn::Again && self.begun == 0 {
+                self.answer(Record::Again);
+                self.position = queues.accepted();
+                self.turn = Turn::Go;
+            }
+            let mut slices = [IoSlice::new(&[]); TCP_WRITE_SLICES];
+            let count = self.gather(queues, &mut slices);
+            match stream.try_write_vectored(&slices[..count]) {
+                Ok(0) => self.broken = true,
+                Ok(bytes) => self.advance(bytes, queues),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.broken = true,
+            }
+        }
+    }
+
+    fn gather<'a>(&'a self, queues: &'a Queues, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut position = self.position;
+        let mut count = 0;
+        let mut put = |bytes: &'a [u8]| {
+            if !bytes.is_empty() {
+                slices[count] = IoSlice::new(bytes);
+                count += 1;
+            }
+            count + 2 <= TCP_WRITE_SLICES
+        };
+        if self.begun > 0 {
+            let (record, frame) = queues.frame(position);
+            put(&record[self.begun.min(RECORD_BYTES)..]);
+            put(&frame[self.begun.saturating_sub(RECORD_BYTES)..]);
+            position += 1;
+        }
+        let mut room = put(&self.answers[self.answered..]);
+        while room && self.turn == Turn::Go && position < queues.posted() {
+            let (record, frame) = queues.frame(position);
+            put(record);
+            room = put(frame);
+            position += 1;
+        }
+        count
+    }
+
+    fn advance(&mut self, mut bytes: usize, queues: &Queues) {
+        if self.begun > 0 {
+            self.advance_frame(&mut bytes, queues);
+        }
+        let answers = bytes.min(self.answers.len() - self.answered);
+        self.answered += answers;
+        bytes -= answers;
+        if self.answered == self.answers.len() {
+            self.answers.clear();
+            self.answered = 0;
+        }
+        while bytes > 0 {
+            self.advance_frame(&mut bytes, queues);
+        }
+    }
+
+    fn advance_frame(&mut self, bytes: &mut usize, queues: &Queues) {
+        let (record, frame) = queues.frame(self.position);
+        let left = record.len() + frame.len() - self.begun;
+        if *bytes < left {
+            self.begun += *bytes;
+            *bytes = 0;
+        } else {
+            self.position += 1;
+            self.begun = 0;
+            *bytes -= left;
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A connected queue pair: its queues, its stream, and the rules between them. All of it happens
+//! inside the calls of its owner; there is no task.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::input::{Event, Input};
+use super::output::Output;
+use super::queues::{Failure, Queues};
+use super::record::{Record, Refusal};
+use crate::fabric::{Completion, Notify, PostError, SendRequest, Status};
+use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_READS_PER_CALL};
+use crate::memory::Slot;
+
+/// A connected queue pair.
+pub(super) struct QueuePair {
+    queues: Queues,
+    /// `None` once nothing more is to be read or written.
+    stream: Option<TcpStream>,
+    input: Input,
+    output: Output,
+    /// Frames accepted that the peer does not know of yet.
+    unacknowledged: u32,
+    tries: Tries,
+}
+
+/// Whether the notification came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readiness {
+    /// It did.
+    Ready,
+    /// It did not, and the stream has nothing more.
+    Pending,
+    /// It did not yet, and the stream goes on: other tasks should run before the next call.
+    Busy,
+}
+
+/// Of a send that finds no receive (PV-5).
+struct Tries {
+    at_most: u8,
+    left: u8,
+    /// The next one is made then.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl QueuePair {
+    pub(super) fn new(queues: Queues, stream: TcpStream, rnr_retry: u8) -> Self {
+        QueuePair {
+            queues,
+            stream: Some(stream),
+            input: Input::new(),
+            output: Output::default(),
+            unacknowledged: 0,
+            tries: Tries { at_most: rnr_retry, left: rnr_retry, pause: None },
+        }
+    }
+
+    pub(super) fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
+        let result = self.queues.post_send(batch);
+        self.write();
+        result
+    }
+
+    pub(super) fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        self.queues.post_recv(slots)
+    }
+
+    pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+        if self.tries.pause.as_ref().is_some_and(|pause| pause.deadline() <= Instant::now()) {
+            self.try_again();
+        }
+        self.read(max);
+        let count = self.queues.poll(out, max);
+        if count == 0 {
+            self.write();
+        }
+        count
+    }
+
+    pub(super) fn arm(&mut self, on: Notify) {
+        self.queues.arm(on);
+        self.write();
+    }
+
+    /// Looks for the notification. Before it says [`Readiness::Pending`] it registers for whatever
+    /// can bring it.
+    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
+        for _ in 0..TCP_READS_PER_CALL {
+            self.read(usize::MAX);
+            if self.queues.take_notification() {
+                return Readiness::Ready;
+            }
+            if self.tries.pause.as_mut().is_some_and(|pause| pause.as_mut().poll(cx).is_ready()) {
+                self.try_again();
+            }
+            self.write();
+            if !self.poll_stream(cx) {
+                self.queues.wait(cx.waker());
+                return Readiness::Pending;
+            }
+        }
+        Readiness::Busy
+    }
+
+    /// Moves to the error state (PV-10). What was accepted is acknowledged if the stream takes it.
+    pub(super) fn close(&mut self) {
+        self.write();
+        self.fail(Failure::Closed);
+    }
+
+    /// The task to wake after a post by another one: it was notified, or has to wait for the
+    /// stream to take more.
+    pub(super) fn waiter(&mut self) -> Option<Waker> {
+        let blocked = self.stream.is_some() && self.output.pending(&self.queues);
+        self.queues.waiter(blocked)
+    }
+
+    /// Whether reading or writing may go on; otherwise the task is woken when it may.
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(stream) = &self.stream else { return false };
+        let writable = self.output.pending(&self.queues) && stream.poll_write_ready(cx).is_ready();
+        if self.queues.failed() {
+            // Nothing is read any more.
+            return writable;
+        }
+        let readable = stream.poll_read_ready(cx);
+        if let Poll::Ready(Err(_)) = readable {
+            // The runtime shuts down.
+            self.fail(Failure::Send(Status::RetryExceeded));
+        }
+        readable.is_ready() || writable
+    }
+
+    /// Reads until the stream has no more, or `enough` completions wait.
+    fn read(&mut self, enough: usize) {
+        for _ in 0..TCP_READS_PER_CALL {
+            if self.queues.failed() || self.queues.waiting() >= enough {
+                return;
+            }
+            let Some(stream) = &self.stream else { return };
+            match self.input.read(stream, &mut self.queues) {
+                Ok(0) => return self.fail(Failure::Send(Status::RetryExceeded)),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return self.fail(Failure::Send(Status::RetryExceeded)),
+            }
+            while !self.queues.failed()
+                && let Some(event) = self.input.next(&mut self.queues)
+            {
+                self.on_event(event);
+            }
+            if self.unacknowledged >= TCP_ACKNOWLEDGE_EVERY {
+                self.write();
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Arrived { bytes, solicited } => {
+                self.queues.arrived(bytes, solicited);
+                self.unacknowledged += 1;
+            }
+            Event::NotReady => {
+                self.acknowledge();
+                self.output.answer(Record::Refused(Refusal::NotReady));
+                self.write();
+            }
+            Event::TooLong => self.refuse_too_long(),
+            Event::Accepted(count) => self.on_accepted(count),
+            Event::Refused(refusal) => self.on_refused(refusal),
+            Event::Garbage => self.on_garbage(),
+        }
+    }
+
+    fn on_accepted(&mut self, count: u32) {
+        let count = u64::from(count);
+        if count > self.output.position() - self.queues.accepted() {
+            return self.on_garbage();
+        }
+        self.queues.accept(count);
+        self.tries.left = self.tries.at_most;
+    }
+
+    fn on_refused(&mut self, refusal: Refusal) {
+        if !self.output.has_begun(self.queues.accepted()) || self.tries.pause.is_some() {
+            return self.on_garbage();
+        }
+        match refusal {
+            Refusal::TooLong => self.fail(Failure::Send(Status::RemoteInvalidRequest)),
+            Refusal::NotReady if self.tries.left == 0 => {
+                self.fail(Failure::Send(Status::RnrRetryExceeded));
+            }
+            Refusal::NotReady => {
+                self.tries.left -= 1;
+                self.tries.pause = Some(Box::pin(sleep(RNR_DELAY)));
+                self.output.pause();
+            }
+        }
+    }
+
+    fn on_garbage(&mut self) {
+        tracing::warn!("a data connection carried bytes that no queue pair writes; closing it");
+        self.fail(Failure::Send(Status::RetryExceeded));
+    }
+
+    fn try_again(&mut self) {
+        self.tries.pause = None;
+        self.output.again();
+    }
+
+    /// PV-6. The stream stays until the refusal is written.
+    fn refuse_too_long(&mut self) {
+        self.acknowledge();
+        let rest = self.output.rest(&self.queues);
+        self.queues.fail(Failure::Recv(Status::LocalLength));
+        self.tries.pause = None;
+        self.output.conclude(rest, Refusal::TooLong, self.queues.posted());
+        self.write();
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        if !self.queues.failed() {
+            self.queues.fail(failure);
+            self.tries.pause = None;
+            self.stream = None;
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        if self.unacknowledged > 0 {
+            self.output.answer(Record::Accepted { count: self.unacknowledged });
+            self.unacknowledged = 0;
+        }
+    }
+
+    /// Writes what the stream takes, acknowledgements first.
+    fn write(&mut self) {
+        self.acknowledge();
+        let Some(stream) = &self.stream else { return };
+        self.output.write(stream, &self.queues);
+        if self.queues.failed() && !self.output.pending(&self.queues) {
+            self.stream = None;
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The two work queues and the completion queue of a queue pair: what verbs say about them, and
+//! nothing of streams.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use super::record::{RECORD_BYTES, Record};
+use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
+use crate::limits::TCP_FRAME_BYTES_MAX;
+use crate::memory::Slot;
+
+/// The queues of one queue pair.
+///
+/// Sends are counted from the first one posted. `returned <= accepted <= posted`: those from
+/// `returned` to `accepted` went through and wait for a signaled one (PV-4).
+pub(super) struct Queues {
+    sends: VecDeque<Send>,
+    returned: u64,
+    accepted: u64,
+    recvs: VecDeque<Slot>,
+    done: VecDeque<Completion>,
+    room: Room,
+    inline_bytes: u32,
+    error: bool,
+    alarm: Alarm,
+}
+
+/// A send that waits to be written or to be accepted.
+struct Send {
+    record: [u8; RECORD_BYTES],
+    request: SendRequest,
+}
+
+/// How many more work requests can be posted. They count until they were polled (PV-9).
+struct Room {
+    send: u32,
+    recv: u32,
+}
+
+/// The one-shot notification (PV-8).
+#[derive(Default)]
+struct Alarm {
+    armed: Option<Notify>,
+    rang: bool,
+    waker: Option<Waker>,
+}
+
+/// What moved a queue pair to the error state (PV-7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The oldest send that was not accepted, if there is one.
+    Send(Status),
+    /// The oldest receive.
+    Recv(Status),
+    /// No work request.
+    Closed,
+}
+
+impl Queues {
+    /// Queues that hold what `config` asks for; all their memory is taken now.
+    pub(super) fn new(config: &QueuePairConfig) -> Self {
+        let (send, recv) = (config.send_queue, config.recv_queue);
+        Queues {
+            sends: VecDeque::with_capacity(send as usize),
+            returned: 0,
+            accepted: 0,
+            recvs: VecDeque::with_capacity(recv as usize),
+            done: VecDeque::with_capacity(send as usize + recv as usize),
+            room: Room { send, recv },
+            inline_bytes: config.inline_bytes,
+            error: false,
+            alarm: Alarm::default(),
+        }
+    }
+
+    pub(super) fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
+        let refused = batch.iter().enumerate().find_map(|(i, request)| {
+            let error = if i >= self.room.send as usize {
+                PostError::Full
+            } else if request.bytes as usize > request.slot.len()
+                || request.bytes > TCP_FRAME_BYTES_MAX
+            {
+                PostError::TooLong
+            } else if request.inline && request.bytes > self.inline_bytes {
+                PostError::InlineTooLong
+            } else {
+                return None;
+            };
+            Some((i, error))
+        });
+        let kept = refused.map_or(batch.len(), |(i, _)| i);
+        self.room.send -= kept as u32;
+        for request in batch.drain(..kept) {
+            if self.error {
+                self.complete(Work::Send, request.slot, Status::Flushed, true);
+                continue;
+            }
+            let record = Record::Frame { bytes: request.bytes, solicited: request.solicited };
+            self.sends.push_back(Send { record: record.encode(), request });
+        }
+        refused.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    pub(super) fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        let kept = slots.len().min(self.room.recv as usize);
+        self.room.recv -= kept as u32;
+        for slot in slots.drain(..kept) {
+            if self.error {
+                self.complete(Work::Recv { bytes: 0 }, slot, Status::Flushed, true);
+            } else {
+                self.recvs.push_back(slot);
+            }
+        }
+        if slots.is_empty() { Ok(()) } else { Err(PostError::Full) }
+    }
+
+    /// Sends posted so far.
+    pub(super) fn posted(&self) -> u64 {
+        self.returned + self.sends.len() as u64
+    }
+
+    /// Sends accepted so far.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Record and bytes of a send that was posted and not returned.
+    pub(super) fn frame(&self, position: u64) -> (&[u8], &[u8]) {
+        let send = &self.sends[(position - self.returned) as usize];
+        (&send.record, &send.request.slot[..send.request.bytes as usize])
+    }
+
+    /// The oldest receive.
+    pub(super) fn next_recv(&mut self) -> Option<&mut Slot> {
+        self.recvs.front_mut()
+    }
+
+    /// The oldest receive is filled.
+    pub(super) fn arrived(&mut self, bytes: u32, solicited: bool) {
+        if let Some(slot) = self.recvs.pop_front() {
+            self.complete(Work::Recv { bytes }, slot, Status::Success, solicited);
+        }
+    }
+
+    /// `count` more sends, which were posted, went through (PV-4).
+    pub(super) fn accept(&mut self, count: u64) {
+        for _ in 0..count {
+            let next = (self.accepted - self.returned) as usize;
+            self.accepted += 1;
+            if self.sends[next].request.signaled {
+                self.return_accepted();
+                self.alarm.ring(false);
+            }
+        }
+    }
+
+    /// Moves to the error state and flushes (PV-7).
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.error = true;
+        self.return_accepted();
+        if let Failure::Recv(status) = failure
+            && let Some(slot) = self.recvs.pop_front()
+        {
+            self.complete(Work::Recv { bytes: 0 }, slot, status, true);
+        }
+        let mut status = match failure {
+            Failure::Send(status) => status,
+            Failure::Recv(_) | Failure::Closed => Status::Flushed,
+        };
+        while let Some(send) = self.sends.pop_front() {
+            self.returned += 1;
+            self.complete(Work::Send, send.request.slot, status, true);
+            status = Status::Flushed;
+        }
+        self.accepted = self.returned;
+        while let Some(slot) = self.recvs.pop_front() {
+            self.complete(Work::Recv { bytes: 0 }, slot, Status::Flushed, true);
+        }
+    }
+
+    /// Whether it is in the error state.
+    pub(super) fn failed(&self) -> bool {
+        self.error
+    }
+
+    /// Completions that wait to be polled.
+    pub(super) fn waiting(&self) -> usize {
+        self.done.len()
+    }
+
+    pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+        let count = self.done.len().min(max);
+        for completion in self.done.drain(..count) {
+            match completion.work {
+                Work::Send => self.room.send += 1,
+                Work::Recv { .. } => self.room.recv += 1,
+            }
+            out.push(completion);
+        }
+        count
+    }
+
+    pub(super) fn arm(&mut self, on: Notify) {
+        if self.alarm.armed != Some(Notify::Any) {
+            self.alarm.armed = Some(on);
+        }
+    }
+
+    /// Whether the notification came; it is used up by this.
+    pub(super) fn take_notification(&mut self) -> bool {
+        std::mem::take(&mut self.alarm.rang)
+    }
+
+    /// Keeps the waker of the task that waits for the notification.
+    pub(super) fn wait(&mut self, waker: &Waker) {
+        self.alarm.waker.get_or_insert_with(|| waker.clone()).clone_from(waker);
+    }
+
+    /// The task to wake, if one waits for the notification and it came (or `anyway`).
+    pub(super) fn waiter(&mut self, anyway: bool) -> Option<Waker> {
+        if self.alarm.rang || anyway { self.alarm.waker.take() } else { None }
+    }
+
+    fn return_accepted(&mut self) {
+        while self.returned < self.accepted {
+            let Some(send) = self.sends.pop_front() else { return };
+            self.returned += 1;
+            let completion =
+                Completion { work: Work::Send, slot: send.request.slot, status: Status::Success };
+            self.done.push_back(completion);
+        }
+    }
+
+    fn complete(&mut self, work: Work, slot: Slot, status: Status, solicited: bool) {
+        self.done.push_back(Completion { work, slot, status });
+        self.alarm.ring(solicited);
+    }
+}
+
+impl Alarm {
+    /// A completion was added.
+    fn ring(&mut self, solicited: bool) {
+        if self.armed == Some(Notify::Any) || (self.armed.is_some() && solicited) {
+            self.armed = None;
+            self.rang = true;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What lies on the stream of a data connection: records of eight bytes, a frame's bytes after
+//! its record.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0 | kind: 1 frame, 2 accepted, 3 refused, 4 again |
+//! | 1 | frame: 1 when solicited, else 0; refused: the reason; else 0 |
+//! | 2..4 | zero |
+//! | 4..8 | little-endian; frame: its length; accepted: how many; else 0 |
+
+/// Length of a record, in bytes.
+pub(super) const RECORD_BYTES: usize = 8;
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record {
+    /// A frame follows.
+    Frame {
+        /// Its length.
+        bytes: u32,
+        /// Wakes a receiver that armed for solicited completions only.
+        solicited: bool,
+    },
+    /// So many more frames met a receive that they fit.
+    Accepted {
+        /// How many, at least one.
+        count: u32,
+    },
+    /// The oldest frame that was not accepted is refused, and every frame after it is skipped
+    /// until [`Record::Again`].
+    Refused(Refusal),
+    /// What follows starts again at the refused frame.
+    Again,
+}
+
+/// Why a frame was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It found no receive (PV-5).
+    NotReady,
+    /// It found a receive that is too short (PV-6); the refusing queue pair has ended.
+    TooLong,
+}
+
+impl Record {
+    pub(super) fn encode(self) -> [u8; RECORD_BYTES] {
+        let (kind, flag, value) = match self {
+            Record::Frame { bytes, solicited } => (1, u8::from(solicited), bytes),
+            Record::Accepted { count } => (2, 0, count),
+            Record::Refused(Refusal::NotReady) => (3, 1, 0),
+            Record::Refused(Refusal::TooLong) => (3, 2, 0),
+            Record::Again => (4, 0, 0),
+        };
+        let [a, b, c, d] = value.to_le_bytes();
+        [kind, flag, 0, 0, a, b, c, d]
+    }
+
+    /// `None` when the bytes are no record.
+    pub(super) fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let [kind, flag, 0, 0, a, b, c, d] = *record else { return None };
+        match (kind, flag, u32::from_le_bytes([a, b, c, d])) {
+            (1, 0 | 1, bytes) => Some(Record::Frame { bytes, solicited: flag == 1 }),
+            (2, 0, count @ 1..) => Some(Record::Accepted { count }),
+            (3, 1, 0) => Some(Record::Refused(Refusal::NotReady)),
+            (3, 2, 0) => Some(Record::Refused(Refusal::TooLong)),
+            (4, 0, 0) => Some(Record::Again),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What only the driver calls.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use super::{Counters, Link, ReplyLoss, Wishes};
+use crate::cause::LinkCause;
+use crate::mailbox::OpenRequest;
+use crate::memory::Payload;
+use crate::proto;
+use crate::proto::lanes::Entry;
+use crate::proto::link::{Event, Transmit};
+use crate::proto::outbound::{Dropped, Outbound};
+
+/// What was left when a link ended.
+pub(crate) struct Remains {
+    /// Tells that were never sent: their mailbox and message.
+    pub(crate) not_sent: Vec<(Arc<OpenRequest>, u128)>,
+    /// Tells that were sent and not acknowledged.
+    pub(crate) unknown: Vec<(Arc<OpenRequest>, u128)>,
+}
+
+impl Link {
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Keeps the driver's waker; called before each turn looks for work.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.driver.register(waker);
+    }
+
+    /// Reads one frame; wakes the senders it has news for.
+    pub(crate) fn handle_frame(
+        &self,
+        proto: &mut proto::link::Link,
+        frame: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), crate::cause::Violation> {
+        let mut wake = Vec::new();
+        let mut state = self.state.lock();
+        let result = proto.handle_frame(frame, &mut state.outbound, events);
+        for notice in state.outbound.take_notices() {
+            state.lines.notify(notice, &mut wake);
+        }
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Writes the next frame into `slot`.
+    pub(crate) fn poll_transmit(
+        &self,
+        proto: &mut proto::link::Link,
+        slot: &mut [u8],
+        dropped: &mut Vec<Dropped>,
+    ) -> Option<Transmit> {
+        let mut state = self.state.lock();
+        let transmit = proto.poll_transmit(&mut state.outbound, slot, dropped);
+        if transmit.is_none() {
+            state.awake = false;
+        }
+        transmit
+    }
+
+    /// What the session wants; each wish is given once.
+    pub(crate) fn take_wishes(&self) -> Wishes {
+        let mut state = self.state.lock();
+        let wishes = std::mem::take(&mut state.wishes);
+        if wishes.leave {
+            state.outbound.leave();
+        }
+        wishes
+    }
+
+    /// Nothing new is committed from now on: the peer is leaving.
+    pub(crate) fn stop_commits(&self) {
+        self.state.lock().outbound.leave();
+    }
+
+    /// The dirty marks since the last call.
+    pub(crate) fn take_dirty(&self) -> (Vec<u32>, Vec<(u32, u32)>) {
+        let mut dirty = self.dirty.lock();
+        (std::mem::take(&mut dirty.windows), std::mem::take(&mut dirty.closed))
+    }
+
+    /// The peer waits for the link's window, or no longer does.
+    pub(crate) fn set_peer_blocked(&self, blocked: bool) {
+        self.peer_blocked.store(blocked, Ordering::SeqCst);
+    }
+
+    /// Whether the peer waits for the link's window.
+    pub(crate) fn is_peer_blocked(&self) -> bool {
+        self.peer_blocked.load(Ordering::SeqCst)
+    }
+
+    /// Gives an answer to its asker; a late one is dropped.
+    pub(crate) fn answer(&self, correlation: u64, answer: Result<Payload, ReplyLoss>) {
+        let asker = self.state.lock().asks.take(correlation);
+        if let Some(asker) = asker {
+            // The asker may have gone between the two lines; then nobody wants it.
+            drop(asker.send(answer));
+        }
+    }
+
+    /// A message has its fate: gives which it was, for the report.
+    pub(crate) fn settle(&self, port: u32) -> Arc<OpenRequest> {
+        let mut state = self.state.lock();
+        let request = state.outbound.request_of(port);
+        state.outbound.settle(port);
+        request
+    }
+
+    /// Ends the link (LN-3): asks fail, waiters wake, and what was committed is given back.
+    pub(crate) fn end(&self, proto: &mut proto::link::Link, cause: &LinkCause) -> Remains {
+        let mut state = self.state.lock();
+        self.ended.store(true, Ordering::Release);
+        let asks = state.asks.end();
+        let wakers = state.lines.end();
+        let out = &mut state.outbound;
+        let entries = out.end();
+        let not_sent = entries.iter().filter(|e| is_tell(e)).map(|e| of(out, e.port, e.message));
+        let not_sent = not_sent.collect();
+        let in_flight = proto.end();
+        let tells = in_flight.iter().filter(|s| s.correlation == 0 && s.message != 0);
+        let unknown = tells.map(|s| of(out, s.port, s.message)).collect();
+        drop(state);
+        for ask in asks {
+            drop(ask.send(Err(ReplyLoss::LinkDown(cause.clone()))));
+        }
+        wakers.into_iter().for_each(Waker::wake);
+        Remains { not_sent, unknown }
+    }
+}
+
+fn is_tell(entry: &Entry) -> bool {
+    entry.correlation == 0
+}
+
+fn of(out: &Outbound, port: u32, message: u128) -> (Arc<OpenRequest>, u128) {
+    (out.request_of(port), message)
+}

@@ -1,0 +1,120 @@
+//! The lines in which senders wait at an outlet (LN-2).
+
+use std::collections::{HashMap, VecDeque};
+use std::task::Waker;
+
+use crate::proto::outbound::{Notice, Unopened};
+
+/// All lines of a link.
+#[derive(Default)]
+pub(super) struct Lines {
+    waiting: slab::Slab<Waiting>,
+    by_outlet: HashMap<u32, Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    senders: VecDeque<usize>,
+    /// Those that wait beside the line: for the opening, or for the mailbox's end.
+    watchers: Vec<usize>,
+}
+
+struct Waiting {
+    outlet: u32,
+    waker: Waker,
+    ended: Option<Unopened>,
+}
+
+/// Whose turn it is.
+pub(super) enum Turn {
+    /// The caller is first at this outlet.
+    First(u32),
+    /// Somebody is before it.
+    NotYet,
+    /// The outlet is gone.
+    Ended(Unopened),
+}
+
+impl Lines {
+    /// Stands at the end of a line.
+    pub(super) fn join(&mut self, outlet: u32, waker: Waker) -> usize {
+        let key = self.waiting.insert(Waiting { outlet, waker, ended: None });
+        self.by_outlet.entry(outlet).or_default().senders.push_back(key);
+        key
+    }
+
+    /// Waits for the end of an outlet, beside its line.
+    pub(super) fn watch(&mut self, outlet: u32, waker: Waker) -> usize {
+        let key = self.waiting.insert(Waiting { outlet, waker, ended: None });
+        self.by_outlet.entry(outlet).or_default().watchers.push(key);
+        key
+    }
+
+    /// Whose turn it is; keeps the waker, if there is one.
+    pub(super) fn turn(&mut self, key: usize, waker: Option<&Waker>) -> Turn {
+        if let Some(waker) = waker {
+            self.keep(key, waker);
+        }
+        let waiting = &self.waiting[key];
+        if let Some(why) = waiting.ended {
+            return Turn::Ended(why);
+        }
+        let line = self.by_outlet.get(&waiting.outlet);
+        if line.and_then(|line| line.senders.front()) == Some(&key) {
+            Turn::First(waiting.outlet)
+        } else {
+            Turn::NotYet
+        }
+    }
+
+    pub(super) fn keep(&mut self, key: usize, waker: &Waker) {
+        self.waiting[key].waker.clone_from(waker);
+    }
+
+    /// Whether nobody stands in this line.
+    pub(super) fn is_empty(&self, outlet: u32) -> bool {
+        self.by_outlet.get(&outlet).is_none_or(|line| line.senders.is_empty())
+    }
+
+    /// Leaves the line; gives who is first now, to be woken.
+    pub(super) fn leave(&mut self, key: usize) -> Option<Waker> {
+        let waiting = self.waiting.try_remove(key)?;
+        if waiting.ended.is_some() {
+            return None;
+        }
+        let line = self.by_outlet.get_mut(&waiting.outlet)?;
+        let was_first = line.senders.front() == Some(&key);
+        line.senders.retain(|k| *k != key);
+        line.watchers.retain(|k| *k != key);
+        let next = line.senders.front().copied();
+        if next.is_none() && line.watchers.is_empty() {
+            self.by_outlet.remove(&waiting.outlet);
+        }
+        next.filter(|_| was_first).map(|next| self.waiting[next].waker.clone())
+    }
+
+    /// Who is to be woken because of a notice.
+    pub(super) fn notify(&mut self, notice: Notice, wake: &mut Vec<Waker>) {
+        match notice {
+            Notice::Ready(outlet) => {
+                let Some(line) = self.by_outlet.get(&outlet) else { return };
+                let woken = line.senders.front().into_iter().chain(&line.watchers);
+                wake.extend(woken.map(|key| self.waiting[*key].waker.clone()));
+            }
+            Notice::Ended(outlet, why) => {
+                let Some(line) = self.by_outlet.remove(&outlet) else { return };
+                for key in line.senders.into_iter().chain(line.watchers) {
+                    self.waiting[key].ended = Some(why);
+                    wake.push(self.waiting[key].waker.clone());
+                }
+            }
+        }
+    }
+
+    /// Empties all lines: the link has ended.
+    pub(super) fn end(&mut self) -> Vec<Waker> {
+        self.by_outlet.clear();
+        let mut all = std::mem::take(&mut self.waiting);
+        all.drain().map(|waiting| waiting.waker).collect()
+    }
+}

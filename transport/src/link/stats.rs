@@ -1,0 +1,71 @@
+//! What a link has carried.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a link, or all links to a node, have carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkStats {
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Frames received.
+    pub frames_received: u64,
+    /// Messages and answers sent.
+    pub messages_sent: u64,
+    /// Messages and answers received.
+    pub messages_received: u64,
+    /// Bytes of frames sent.
+    pub bytes_sent: u64,
+    /// Bytes of frames received.
+    pub bytes_received: u64,
+    /// Frames sent that only returned credits.
+    pub credit_frames_sent: u64,
+    /// Times a sender found no room in a window and waited.
+    pub window_stalls: u64,
+    /// Times messages had to wait for credits.
+    pub credit_stalls: u64,
+    /// Messages that the peer refused.
+    pub refusals: u64,
+    /// Payloads that were copied out because few receive slots were spare.
+    pub copied_out: u64,
+}
+
+macro_rules! counters {
+    ($($name:ident),*) => {
+        /// The counters behind [`LinkStats`].
+        #[derive(Default)]
+        pub(crate) struct Counters { $(pub(crate) $name: AtomicU64),* }
+
+        impl Counters {
+            pub(super) fn read(&self) -> LinkStats {
+                LinkStats { $($name: self.$name.load(Ordering::Relaxed)),* }
+            }
+        }
+
+        impl std::ops::AddAssign for LinkStats {
+            fn add_assign(&mut self, other: LinkStats) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters!(
+    frames_sent,
+    frames_received,
+    messages_sent,
+    messages_received,
+    bytes_sent,
+    bytes_received,
+    credit_frames_sent,
+    window_stalls,
+    credit_stalls,
+    refusals,
+    copied_out
+);
+
+impl Counters {
+    /// Relaxed is enough: nothing is derived from one counter about another.
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,88 @@
+//! Planted bugs: each is switched on alone, to show that the random tests would catch it. Compiled
+//! in only with the feature `mutants`; without it [`planted!`] is the constant `false`.
+
+#[cfg(feature = "mutants")]
+pub use switch::{ALL, Mutant, plant};
+
+/// Whether this bug is switched on.
+#[cfg(not(feature = "mutants"))]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+
+/// Whether this bug is switched on.
+#[cfg(feature = "mutants")]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::mutants::is_planted($crate::mutants::Mutant::$bug)
+    };
+}
+
+pub(crate) use planted;
+
+#[cfg(feature = "mutants")]
+pub(crate) use switch::is_planted;
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A planted bug.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(usize)]
+    pub enum Mutant {
+        /// Data takes the reserve too (R = 0).
+        NoReserve = 1,
+        /// A window report does not wake the sender that waits for it.
+        SkippedWake,
+        /// Some refusals are forgotten; their frames count as consumed.
+        LostRefusal,
+        /// Some frames are dispatched twice.
+        DoubleDispatch,
+        /// Some taken messages are not given back to the window.
+        WindowLeak,
+        /// Some consumed frames are not counted.
+        CreditLeak,
+        /// Two parts of a fragmented message change places.
+        ReorderedFragments,
+        /// A message's generation is not looked at.
+        StaleGeneration,
+        /// A small message overtakes a large one of its own mailbox.
+        Overtaking,
+        /// What is in flight when a link ends gets no fate.
+        ForgottenFate,
+        /// A sender that waits for a window does not say so.
+        SilentBlock,
+        /// A credit-only frame is sent only when there is something else to say.
+        NoCreditFrame,
+    }
+
+    /// All of them.
+    pub const ALL: [Mutant; 12] = [
+        Mutant::NoReserve,
+        Mutant::SkippedWake,
+        Mutant::LostRefusal,
+        Mutant::DoubleDispatch,
+        Mutant::WindowLeak,
+        Mutant::CreditLeak,
+        Mutant::ReorderedFragments,
+        Mutant::StaleGeneration,
+        Mutant::Overtaking,
+        Mutant::ForgottenFate,
+        Mutant::SilentBlock,
+        Mutant::NoCreditFrame,
+    ];
+
+    static PLANTED: AtomicUsize = AtomicUsize::new(0);
+
+    /// Switches one bug on, and every other off.
+    pub fn plant(bug: Option<Mutant>) {
+        PLANTED.store(bug.map_or(0, |bug| bug as usize), Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_planted(bug: Mutant) -> bool {
+        PLANTED.load(Ordering::Relaxed) == bug as usize
+    }
+}

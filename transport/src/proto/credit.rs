@@ -1,0 +1,191 @@
+//! The credit ledger: one counter, which is credit and acknowledgement.
+//!
+//! Frames are counted, not numbered: a fabric keeps their order. Each frame carries `consumed`, how
+//! many of the peer's frames this side has dispatched and posted a fresh slot for.
+//!
+//! - **CR-1 conservation**: credits + frames not yet reported consumed = the peer's ring.
+//! - **CR-2 reserve**: a frame of each class needs so many credits that those below it can still be
+//!   sent: data `R + 1`, replies `min(3, R + 1)`, control 2, a credit-only frame 1.
+//! - **CR-3 last credit**: a credit-only frame returns at least one credit; so the two sides can
+//!   never both be without.
+//! - **CR-4 no storm**: nobody answers a lone credit-only frame, because one unreported frame is
+//!   below the threshold and only data, probes and goodbyes ask for an answer.
+//! - **CR-5 monotone**: a peer's count never goes back and never passes what was sent to it.
+//!
+//! `2 <= threshold <= ring - R` and `R >= 1` make CR-2 to CR-4 hold together; other settings are
+//! refused. The model in `credit/model.rs` explores all interleavings on this very type.
+
+#[cfg(test)]
+mod model;
+
+use crate::cause::Violation;
+use crate::mutants::planted;
+
+/// What a frame carries, by what it may starve: the lowest class of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Class {
+    /// Messages.
+    Data,
+    /// Answers.
+    Reply,
+    /// Openings, windows, signals, goodbyes.
+    Control,
+    /// Nothing but refusals and the count.
+    Credit,
+}
+
+/// How one side counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct CreditSettings {
+    /// Slots the peer has posted for this side's frames.
+    pub(crate) peer_ring: u32,
+    /// Slots this side has posted.
+    pub(crate) ring: u32,
+    /// R: credits that data never takes.
+    pub(crate) reserve: u32,
+    /// Unreported frames at which a credit-only frame is sent.
+    pub(crate) threshold: u32,
+}
+
+/// Settings that could deadlock or storm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("rings of {} and {} slots with a reserve of {} and a threshold of {} can stall",
+    .0.ring, .0.peer_ring, .0.reserve, .0.threshold)]
+pub(crate) struct InvalidCredit(pub(crate) CreditSettings);
+
+impl CreditSettings {
+    /// Reports at a quarter of the ring; the reserve is at most a quarter of the smaller ring, so
+    /// that both sides reckon with the same bound whatever their profiles.
+    pub(crate) fn new(peer_ring: u32, ring: u32, reserve: u32) -> Result<Self, InvalidCredit> {
+        let reserve = reserve.min(peer_ring.min(ring) / 4);
+        CreditSettings { peer_ring, ring, reserve, threshold: ring / 4 }.check()
+    }
+
+    fn check(self) -> Result<Self, InvalidCredit> {
+        let sound = self.reserve >= 1
+            && self.ring > self.reserve
+            && self.peer_ring > self.reserve
+            && self.threshold >= 2
+            && self.threshold <= self.ring - self.reserve;
+        if sound { Ok(self) } else { Err(InvalidCredit(self)) }
+    }
+}
+
+/// Where both counts start, so that every link passes the wrap-around early.
+pub(crate) const FIRST_COUNT: u32 = 0u32.wrapping_sub(64);
+
+/// One side's counts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Ledger {
+    settings: CreditSettings,
+    /// Frames sent.
+    sent: u32,
+    /// Of those, reported consumed by the peer.
+    acknowledged: u32,
+    /// Frames that arrived.
+    received: u32,
+    /// Of those, dispatched and replaced by a fresh slot, their refusals reported.
+    consumed: u32,
+    /// What the peer was told of `consumed`.
+    reported: u32,
+    /// The peer asked for an answer.
+    answer_now: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(settings: CreditSettings) -> Self {
+        Ledger {
+            settings,
+            sent: FIRST_COUNT,
+            acknowledged: FIRST_COUNT,
+            received: FIRST_COUNT,
+            consumed: FIRST_COUNT,
+            reported: FIRST_COUNT,
+            answer_now: false,
+        }
+    }
+
+    /// Records a frame that is about to be posted; gives the count it carries.
+    pub(crate) fn post(&mut self, class: Class) -> u32 {
+        assert!(self.may_send(class), "CR-2: {class:?} with {} credits", self.credits());
+        self.sent = self.sent.wrapping_add(1);
+        self.reported = self.consumed;
+        self.answer_now = false;
+        self.consumed
+    }
+
+    /// Records an arrival, with the count and the wish it carried. Gives how many of this side's frames
+    /// the peer newly reports.
+    pub(crate) fn arrive(&mut self, peer_count: u32, answer_now: bool) -> Result<u32, Violation> {
+        if self.received.wrapping_sub(self.reported) >= self.settings.ring {
+            return Err(Violation::CreditOverrun);
+        }
+        let news = peer_count.wrapping_sub(self.acknowledged);
+        if news > self.in_flight() {
+            return Err(Violation::Count);
+        }
+        self.received = self.received.wrapping_add(1);
+        self.acknowledged = peer_count;
+        self.answer_now |= answer_now;
+        Ok(news)
+    }
+
+    /// Records that the frames up to `count` were dispatched, their slots posted again and their
+    /// refusals written.
+    pub(crate) fn consume_to(&mut self, count: u32) {
+        debug_assert!(
+            count.wrapping_sub(self.consumed) <= self.received.wrapping_sub(self.consumed)
+        );
+        self.consumed = count;
+    }
+
+    /// Frames that may still be sent, of the highest class.
+    pub(crate) fn credits(&self) -> u32 {
+        self.settings.peer_ring - self.in_flight()
+    }
+
+    /// CR-2 and CR-3.
+    pub(crate) fn may_send(&self, class: Class) -> bool {
+        let reserve = if planted!(NoReserve) { 0 } else { self.settings.reserve };
+        match class {
+            Class::Data => self.credits() > reserve,
+            Class::Reply => self.credits() >= (reserve + 1).min(3),
+            Class::Control => self.credits() >= 2,
+            Class::Credit => self.credits() >= 1 && self.unreported() >= 1,
+        }
+    }
+
+    /// Whether a frame is to be sent although there is nothing to say in it.
+    pub(crate) fn credit_due(&self) -> bool {
+        let unreported = self.unreported();
+        unreported >= self.settings.threshold || (self.answer_now && unreported >= 1)
+    }
+
+    /// Frames sent so far.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// Frames that arrived so far.
+    pub(crate) fn received(&self) -> u32 {
+        self.received
+    }
+
+    /// What the peer has reported.
+    pub(crate) fn acknowledged(&self) -> u32 {
+        self.acknowledged
+    }
+
+    /// What the peer was told.
+    pub(crate) fn reported(&self) -> u32 {
+        self.reported
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.sent.wrapping_sub(self.acknowledged)
+    }
+
+    fn unreported(&self) -> u32 {
+        self.consumed.wrapping_sub(self.reported)
+    }
+}

@@ -1,0 +1,83 @@
+//! What became of messages that were put into frames.
+//!
+//! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight when
+//!   the link ends; the last are unknown.
+//! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused is in
+//!   the same or an earlier frame; so what is acknowledged and was not refused, was queued.
+
+use std::collections::VecDeque;
+
+use crate::cause::Violation;
+
+/// A message in a frame that the peer has not yet reported consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The frame it ended in, by count.
+    pub(crate) frame: u32,
+    /// The place of its (last) record in that frame.
+    pub(crate) place: u16,
+    pub(crate) port: u32,
+    pub(crate) message: u128,
+    /// Of an ask; 0 for a tell.
+    pub(crate) correlation: u64,
+}
+
+/// Messages in flight, in the order they were sent.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    sent: VecDeque<Sent>,
+}
+
+impl InFlight {
+    pub(crate) fn push(&mut self, sent: Sent) {
+        self.sent.push_back(sent);
+    }
+
+    /// Takes out the message that ended in record `place` of frame `frame`.
+    pub(crate) fn refuse(&mut self, frame: u32, place: u16) -> Result<Sent, Violation> {
+        let first = self.sent.front().ok_or(Violation::Refusal)?.frame;
+        let key = |sent: &Sent| (sent.frame.wrapping_sub(first), sent.place);
+        let at = self
+            .sent
+            .binary_search_by_key(&(frame.wrapping_sub(first), place), key)
+            .map_err(|_| Violation::Refusal)?;
+        self.sent.remove(at).ok_or(Violation::Refusal)
+    }
+
+    /// Takes out the next message of the frames before `count`: it was delivered (FA-2).
+    pub(crate) fn acknowledge(&mut self, count: u32) -> Option<Sent> {
+        let first = self.sent.front()?;
+        // Frames before `count`: the difference is small and positive.
+        let before = count.wrapping_sub(first.frame);
+        if before == 0 || before > u32::MAX / 2 { None } else { self.sent.pop_front() }
+    }
+
+    /// All that is left when the link ends.
+    pub(crate) fn end(&mut self) -> impl Iterator<Item = Sent> {
+        self.sent.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fates_across_the_wrap_of_the_count() {
+        let mut flight = InFlight::default();
+        let sent = |frame: u32, place| Sent { frame, place, port: 0, message: 0, correlation: 0 };
+        for (frame, place) in [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1), (1, 0)] {
+            flight.push(sent(frame, place));
+        }
+        assert_eq!(flight.refuse(u32::MAX, 1), Err(Violation::Refusal));
+        assert_eq!(flight.refuse(0, 1), Ok(sent(0, 1)));
+        assert_eq!(flight.refuse(0, 1), Err(Violation::Refusal));
+        assert_eq!(flight.acknowledge(u32::MAX - 1), None);
+        let mut acknowledged = Vec::new();
+        while let Some(sent) = flight.acknowledge(1) {
+            acknowledged.push((sent.frame, sent.place));
+        }
+        assert_eq!(acknowledged, [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3)]);
+        assert_eq!(flight.end().count(), 1);
+    }
+}

@@ -1,0 +1,165 @@
+//! Frames: a header and records behind each other, each record padded to 16 bytes so that every
+//! payload is aligned where it arrives.
+
+use std::ops::Range;
+
+use super::header::{FRAME_HEADER, FrameHeader, RecordHeader};
+use crate::cause::Violation;
+
+/// Writes records into a slot.
+pub(crate) struct FrameWriter<'a> {
+    slot: &'a mut [u8],
+    used: usize,
+    records: u16,
+}
+
+impl<'a> FrameWriter<'a> {
+    /// An empty frame in `slot`, whose length is the most the frame may have.
+    pub(crate) fn new(slot: &'a mut [u8]) -> Self {
+        FrameWriter { slot, used: FRAME_HEADER, records: 0 }
+    }
+
+    /// Payload bytes that still fit behind `header`.
+    pub(crate) fn room(&self, header: &RecordHeader) -> usize {
+        if self.records == u16::MAX {
+            return 0;
+        }
+        self.slot.len().saturating_sub(self.used + header.len())
+    }
+
+    /// Whether a record with this header and this much payload fits.
+    pub(crate) fn fits(&self, header: &RecordHeader, payload: usize) -> bool {
+        self.records < u16::MAX && self.used + header.len() + payload <= self.slot.len()
+    }
+
+    /// Records so far.
+    pub(crate) fn records(&self) -> u16 {
+        self.records
+    }
+
+    /// Whether there is no record yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Appends a record that [`fits`](Self::fits); gives its place in the frame.
+    pub(crate) fn push(&mut self, mut header: RecordHeader, payload: &[u8]) -> u16 {
+        header.payload = payload.len() as u32;
+        let at = self.used;
+        let body = at + header.len();
+        header.encode(&mut self.slot[at..]);
+        self.slot[body..body + payload.len()].copy_from_slice(payload);
+        let end = body + payload.len();
+        self.used = end.next_multiple_of(16).min(self.slot.len());
+        self.slot[end..self.used].fill(0);
+        self.records += 1;
+        self.records - 1
+    }
+
+    /// Writes the frame's header and gives its length.
+    pub(crate) fn finish(self, consumed: u32, answer_now: bool) -> usize {
+        let header =
+            FrameHeader { answer_now, records: self.records, consumed, bytes: self.used as u32 };
+        self.slot[..FRAME_HEADER].copy_from_slice(&header.encode());
+        self.used
+    }
+}
+
+/// Reads the records of a frame that arrived. Every length is checked against the bytes there are.
+pub(crate) struct FrameReader<'a> {
+    frame: &'a [u8],
+    at: usize,
+    left: u16,
+}
+
+/// One record: its header, its place among the frame's records, and where its payload lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) header: RecordHeader,
+    pub(crate) place: u16,
+    pub(crate) payload: Range<usize>,
+}
+
+impl<'a> FrameReader<'a> {
+    /// Checks the frame's header.
+    pub(crate) fn new(frame: &'a [u8]) -> Result<(FrameHeader, Self), Violation> {
+        let header = FrameHeader::decode(frame)?;
+        Ok((header, FrameReader { frame, at: FRAME_HEADER, left: header.records }))
+    }
+
+    /// The next record; `None` after the last, which must end the frame.
+    pub(crate) fn read(&mut self, records: u16) -> Result<Option<Record>, Violation> {
+        if self.left == 0 {
+            return if self.at == self.frame.len() { Ok(None) } else { Err(Violation::Frame) };
+        }
+        let (header, len) = RecordHeader::decode(&self.frame[self.at..])?;
+        let start = self.at + len;
+        let end = start.checked_add(header.payload as usize).ok_or(Violation::Record)?;
+        if end > self.frame.len() {
+            return Err(Violation::Record);
+        }
+        let place = records - self.left;
+        self.left -= 1;
+        self.at = end.next_multiple_of(16).min(self.frame.len());
+        Ok(Some(Record { header, place, payload: start..end }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::header::RecordKind;
+    use proptest::prelude::*;
+
+    fn read_all(frame: &[u8]) -> Result<Vec<Record>, Violation> {
+        let (header, mut reader) = FrameReader::new(frame)?;
+        let mut all = Vec::new();
+        while let Some(record) = reader.read(header.records)? {
+            all.push(record);
+        }
+        Ok(all)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(payloads in proptest::collection::vec(0usize..200, 0..20)) {
+            let mut slot = vec![0xaa; 4096];
+            let mut writer = FrameWriter::new(&mut slot);
+            let mut written = Vec::new();
+            for (i, bytes) in payloads.iter().enumerate() {
+                let header = RecordHeader { mailbox: i as u32, ..RecordHeader::new(RecordKind::Tell) };
+                if writer.fits(&header, *bytes) {
+                    writer.push(header, &vec![i as u8; *bytes]);
+                    written.push((i, *bytes));
+                }
+            }
+            let bytes = writer.finish(7, true);
+            let records = read_all(&slot[..bytes]).unwrap();
+            prop_assert_eq!(records.len(), written.len());
+            for (record, (i, bytes)) in records.iter().zip(written) {
+                prop_assert_eq!(record.payload.start % 16, 0);
+                prop_assert_eq!(&slot[record.payload.clone()], vec![i as u8; bytes]);
+            }
+            for cut in 0..bytes {
+                prop_assert!(read_all(&slot[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn hostile_frames_are_errors_not_panics(
+            mut frame in proptest::collection::vec(any::<u8>(), 16..300),
+            honest_length in any::<bool>(),
+        ) {
+            frame[0] = 1;
+            if honest_length {
+                let bytes = frame.len() as u32;
+                frame[8..12].copy_from_slice(&bytes.to_le_bytes());
+            }
+            if let Ok(records) = read_all(&frame) {
+                for record in records {
+                    prop_assert!(record.payload.end <= frame.len());
+                }
+            }
+        }
+    }
+}

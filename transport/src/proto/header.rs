@@ -1,0 +1,292 @@
+//! The fixed headers, byte by byte; `docs/WIRE.md` has the same tables for people.
+//!
+//! - **HD-1 sizes**: a frame header is 16 bytes, a record header 32 (asserted below); all numbers
+//!   are little-endian; what is reserved is zero when sent and ignored when received.
+//! - **HD-2 skippable**: a record says how long its header is, so that a reader skips optional
+//!   fields it does not know.
+
+use crate::cause::Violation;
+
+/// Bytes of a frame header.
+pub(crate) const FRAME_HEADER: usize = 16;
+/// Bytes of a record header without optional fields.
+pub(crate) const RECORD_HEADER: usize = 32;
+/// Bytes of a record header with a deadline.
+pub(crate) const RECORD_HEADER_MAX: usize = 48;
+
+/// The version of this format.
+const VERSION: u8 = 1;
+/// Frame flag: answer with a frame at once, so that the sender learns what was consumed.
+const ANSWER_NOW: u8 = 1;
+
+/// What every frame begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    /// The receiver is to report its count at once.
+    pub(crate) answer_now: bool,
+    /// Records in the frame.
+    pub(crate) records: u16,
+    /// The sender's count of frames consumed: credit and acknowledgement.
+    pub(crate) consumed: u32,
+    /// Bytes of the whole frame.
+    pub(crate) bytes: u32,
+}
+
+impl FrameHeader {
+    pub(crate) fn encode(&self) -> [u8; FRAME_HEADER] {
+        let mut out = [0; FRAME_HEADER];
+        out[0] = VERSION;
+        out[1] = if self.answer_now { ANSWER_NOW } else { 0 };
+        out[2..4].copy_from_slice(&self.records.to_le_bytes());
+        out[4..8].copy_from_slice(&self.consumed.to_le_bytes());
+        out[8..12].copy_from_slice(&self.bytes.to_le_bytes());
+        out
+    }
+
+    /// Reads the header of a frame that arrived with these bytes, all of them.
+    pub(crate) fn decode(frame: &[u8]) -> Result<Self, Violation> {
+        let (head, _) = frame.split_first_chunk::<FRAME_HEADER>().ok_or(Violation::Frame)?;
+        let header = FrameHeader {
+            answer_now: head[1] & ANSWER_NOW != 0,
+            records: u16_at(head, 2),
+            consumed: u32_at(head, 4),
+            bytes: u32_at(head, 8),
+        };
+        if head[0] != VERSION || header.bytes as usize != frame.len() {
+            return Err(Violation::Frame);
+        }
+        Ok(header)
+    }
+}
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum RecordKind {
+    /// A message without an answer. `mailbox`, `generation`, `ordinal`.
+    Tell = 1,
+    /// A message with an answer: also `correlation`.
+    Ask = 2,
+    /// An answer: `correlation`; `ordinal` is 0, or a code instead of an answer.
+    Reply = 3,
+    /// The next part of the message whose first record had a `total`.
+    Fragment = 4,
+    /// A signal to a mailbox: `mailbox`, `generation`, `ordinal` is the signal.
+    Signal = 5,
+    /// Asks for a mailbox: `correlation`; the payload is the request.
+    Open = 6,
+    /// It is open: `correlation`, `mailbox`, `generation`; the payload is a part of its description.
+    Opened = 7,
+    /// It is not: `correlation`; `ordinal` is the cause.
+    OpenRefused = 8,
+    /// A mailbox closed: `mailbox`, `generation`.
+    Closed = 9,
+    /// What was taken from a mailbox: `mailbox`, `generation`; `total` messages and `correlation`
+    /// bytes in all.
+    Window = 10,
+    /// The sender waits for a window: `mailbox`, `generation`, or [`ALL_MAILBOXES`].
+    Blocked = 11,
+    /// A message was refused: `mailbox` is the frame's number, `generation` the record's place,
+    /// `ordinal` the cause.
+    Refusal = 12,
+    /// Padding to the full size of a slot: the first frame of each side.
+    Confirm = 13,
+    /// Nothing; its frame asks for an answer.
+    Probe = 14,
+    /// The last record of this side.
+    Goodbye = 15,
+}
+
+/// `mailbox` of a [`RecordKind::Blocked`] that waits for the link's window.
+pub(crate) const ALL_MAILBOXES: u32 = u32::MAX;
+
+impl RecordKind {
+    fn of(byte: u8) -> Result<Self, Violation> {
+        use RecordKind::*;
+        const ALL: [RecordKind; 15] = [
+            Tell,
+            Ask,
+            Reply,
+            Fragment,
+            Signal,
+            Open,
+            Opened,
+            OpenRefused,
+            Closed,
+            Window,
+            Blocked,
+            Refusal,
+            Confirm,
+            Probe,
+            Goodbye,
+        ];
+        ALL.get((byte as usize).wrapping_sub(1)).copied().ok_or(Violation::Record)
+    }
+}
+
+/// Record flag: a deadline follows the fixed header.
+const DEADLINE: u8 = 1;
+/// Record flag: more records of the same kind and correlation follow (a long list).
+const MORE: u8 = 2;
+
+/// What every record begins with. Fields that its kind does not use are zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    pub(crate) kind: RecordKind,
+    /// The list goes on in the next record of this kind.
+    pub(crate) more: bool,
+    /// Bytes of payload in this record.
+    pub(crate) payload: u32,
+    pub(crate) mailbox: u32,
+    pub(crate) generation: u32,
+    pub(crate) correlation: u64,
+    pub(crate) ordinal: u16,
+    /// Bytes of the whole message where this record is only its first part; else 0 (but see
+    /// [`RecordKind::Window`]).
+    pub(crate) total: u32,
+    /// Microseconds the asker still waits.
+    pub(crate) deadline_us: Option<u64>,
+}
+
+impl RecordHeader {
+    /// A header with nothing but its kind.
+    pub(crate) fn new(kind: RecordKind) -> Self {
+        RecordHeader {
+            kind,
+            more: false,
+            payload: 0,
+            mailbox: 0,
+            generation: 0,
+            correlation: 0,
+            ordinal: 0,
+            total: 0,
+            deadline_us: None,
+        }
+    }
+
+    /// Bytes of the encoded header.
+    pub(crate) fn len(&self) -> usize {
+        if self.deadline_us.is_some() { RECORD_HEADER_MAX } else { RECORD_HEADER }
+    }
+
+    /// Writes the header to the front of `out`, which has room for it.
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        let len = self.len();
+        out[..len].fill(0);
+        out[0] = self.kind as u8;
+        out[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
+            | if self.more { MORE } else { 0 };
+        out[2..4].copy_from_slice(&(len as u16).to_le_bytes());
+        out[4..8].copy_from_slice(&self.payload.to_le_bytes());
+        out[8..12].copy_from_slice(&self.mailbox.to_le_bytes());
+        out[12..16].copy_from_slice(&self.generation.to_le_bytes());
+        out[16..24].copy_from_slice(&self.correlation.to_le_bytes());
+        out[24..26].copy_from_slice(&self.ordinal.to_le_bytes());
+        out[28..32].copy_from_slice(&self.total.to_le_bytes());
+        if let Some(us) = self.deadline_us {
+            out[32..40].copy_from_slice(&us.to_le_bytes());
+        }
+    }
+
+    /// Reads a header and says how long it is (HD-2).
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), Violation> {
+        let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER>().ok_or(Violation::Record)?;
+        let len = u16_at(head, 2) as usize;
+        if len < RECORD_HEADER || !len.is_multiple_of(16) || len > bytes.len() {
+            return Err(Violation::Record);
+        }
+        let deadline_us = match head[1] & DEADLINE != 0 {
+            true if len < RECORD_HEADER_MAX => return Err(Violation::Record),
+            true => Some(u64_at(rest, 0)),
+            false => None,
+        };
+        let header = RecordHeader {
+            kind: RecordKind::of(head[0])?,
+            more: head[1] & MORE != 0,
+            payload: u32_at(head, 4),
+            mailbox: u32_at(head, 8),
+            generation: u32_at(head, 12),
+            correlation: u64_at(head, 16),
+            ordinal: u16_at(head, 24),
+            total: u32_at(head, 28),
+            deadline_us,
+        };
+        Ok((header, len))
+    }
+}
+
+/// The number at `at`; the caller has checked that it is there.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The number at `at`; the caller has checked that it is there.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+/// The number at `at`; the caller has checked that it is there.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+/// The number at `at`; the caller has checked that it is there.
+pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    u128::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+const _: () = assert!(RECORD_HEADER.is_multiple_of(16) && RECORD_HEADER_MAX.is_multiple_of(16));
+const _: () = assert!(FRAME_HEADER.is_multiple_of(16));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_header() -> impl Strategy<Value = RecordHeader> {
+        let numbers = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u16>(), any::<u32>());
+        (1u8..=15, any::<bool>(), any::<u32>(), numbers, any::<Option<u64>>()).prop_map(
+            |(kind, more, payload, (mailbox, generation, correlation, ordinal, total), d)| {
+                RecordHeader {
+                    kind: RecordKind::of(kind).unwrap(),
+                    more,
+                    payload,
+                    mailbox,
+                    generation,
+                    correlation,
+                    ordinal,
+                    total,
+                    deadline_us: d,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_header_survives_the_wire(header in any_header()) {
+            let mut bytes = [0xff; RECORD_HEADER_MAX];
+            header.encode(&mut bytes);
+            prop_assert_eq!(RecordHeader::decode(&bytes), Ok((header, header.len())));
+            for cut in 0..header.len() {
+                prop_assert!(RecordHeader::decode(&bytes[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_decoders_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = FrameHeader::decode(&bytes);
+            let _ = RecordHeader::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_longer_header_of_a_later_version_is_skipped() {
+        let mut bytes = [0; 64];
+        RecordHeader::new(RecordKind::Probe).encode(&mut bytes);
+        bytes[2] = 64;
+        assert_eq!(RecordHeader::decode(&bytes).unwrap().1, 64);
+        bytes[2] = 40;
+        assert_eq!(RecordHeader::decode(&bytes), Err(Violation::Record), "not 16-byte aligned");
+    }
+}

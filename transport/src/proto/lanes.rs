@@ -1,0 +1,148 @@
+//! The queues of committed messages, in the order of service.
+//!
+//! - **LA-1 order**: messages of one port leave in commit order, sizes mixed: while a port has messages
+//!   in the bulk queue, its small ones queue there too; and a bulk message starts only when
+//!   everything that was in the eager queue before it has left.
+//! - **LA-2 no allocation**: bytes of small messages lie behind each other in one buffer per lane,
+//!   reused.
+
+use std::collections::VecDeque;
+
+use rkyv::util::AlignedVec;
+
+use super::header::{RecordHeader, RecordKind};
+
+/// One committed message or answer, without its bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// TELL, ASK, SIGNAL or REPLY.
+    pub(crate) kind: RecordKind,
+    /// The port it goes to; unused for an answer.
+    pub(crate) port: u32,
+    pub(crate) ordinal: u16,
+    /// Of an ask or an answer; else 0.
+    pub(crate) correlation: u64,
+    /// Which message, for its fate.
+    pub(crate) message: u128,
+    pub(crate) deadline_us: Option<u64>,
+}
+
+impl Entry {
+    /// The record header it is sent with, to an opened mailbox.
+    pub(crate) fn header(&self, mailbox: u32, generation: u32) -> RecordHeader {
+        RecordHeader {
+            mailbox,
+            generation,
+            ordinal: self.ordinal,
+            correlation: self.correlation,
+            deadline_us: self.deadline_us,
+            ..RecordHeader::new(self.kind)
+        }
+    }
+}
+
+/// Small messages, first in first out.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    entries: VecDeque<(Entry, u32)>,
+    bytes: Vec<u8>,
+    /// Where the first entry's bytes begin.
+    start: usize,
+    /// Entries that ever left.
+    left: u64,
+}
+
+/// Bytes that may lie unused in front before they are moved over.
+const SLACK: usize = 64 * 1024;
+
+impl Lane {
+    pub(crate) fn push(&mut self, entry: Entry, bytes: &[u8]) {
+        if self.entries.is_empty() || self.start > SLACK.max(self.bytes.len() / 2) {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.entries.push_back((entry, bytes.len() as u32));
+    }
+
+    /// The next message and its bytes.
+    pub(crate) fn front(&self) -> Option<(&Entry, &[u8])> {
+        let (entry, len) = self.entries.front()?;
+        Some((entry, &self.bytes[self.start..self.start + *len as usize]))
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
+        let (entry, len) = self.entries.pop_front()?;
+        self.start += len as usize;
+        self.left += 1;
+        Some(entry)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A mark that has [`passed`](Self::passed) when all that is queued now has left.
+    pub(crate) fn mark(&self) -> u64 {
+        self.left + self.entries.len() as u64
+    }
+
+    pub(crate) fn passed(&self, mark: u64) -> bool {
+        self.left >= mark
+    }
+}
+
+/// A message that is larger than a slot, or waits behind one that is.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    pub(crate) entry: Entry,
+    pub(crate) body: AlignedVec<16>,
+    /// Of the eager lane: what must leave first (LA-1).
+    pub(crate) mark: u64,
+    /// Bytes that have left.
+    pub(crate) sent: usize,
+}
+
+impl Bulk {
+    pub(crate) fn remaining(&self) -> &[u8] {
+        &self.body[self.sent..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(ordinal: u16) -> Entry {
+        let kind = RecordKind::Tell;
+        Entry { kind, port: 0, ordinal, correlation: 0, message: 0, deadline_us: None }
+    }
+
+    proptest! {
+        /// The oracle is a queue of owned messages.
+        #[test]
+        fn a_lane_is_a_queue(steps in proptest::collection::vec(proptest::option::of(0usize..9000), 1..200)) {
+            let mut lane = Lane::default();
+            let mut oracle = VecDeque::new();
+            let mark = lane.mark();
+            prop_assert!(lane.passed(mark));
+            for (i, step) in steps.iter().enumerate() {
+                match step {
+                    Some(len) => {
+                        let bytes = vec![i as u8; *len];
+                        lane.push(entry(i as u16), &bytes);
+                        oracle.push_back((i as u16, bytes));
+                    }
+                    None => {
+                        let front = lane.front().map(|(e, b)| (e.ordinal, b.to_vec()));
+                        prop_assert_eq!(front, oracle.pop_front());
+                        lane.pop();
+                    }
+                }
+                prop_assert_eq!(lane.is_empty(), oracle.is_empty());
+                prop_assert!(oracle.is_empty() || !lane.passed(lane.mark()));
+            }
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! One side of a link: what arrives is handled, what is to be sent is polled.
+//!
+//! - **LK-1 confirm first**: the first frame of each side is a CONFIRM as long as a frame can be; so a
+//!   path that loses large frames is found before the link is used. Nothing else is sent before
+//!   the peer's has come.
+//! - **LK-2 counted when done**: a frame counts as consumed when it was dispatched, its slot posted
+//!   again, and every refusal it caused is written (FA-2).
+//! - **LK-3 goodbye last**: GOODBYE is sent when nothing waits; after it a side sends only credit.
+//!   A side is done when its goodbye is acknowledged and the peer's is reported.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use rkyv::util::AlignedVec;
+
+use super::credit::{Class, CreditSettings, FIRST_COUNT, Ledger};
+use super::fate::{InFlight, Sent};
+use super::fragment::Assembly;
+use super::frame::FrameWriter;
+use super::header::{FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind};
+use super::outbound::{Dropped, Outbound};
+use super::window::Count;
+use crate::cause::{Refusal, Violation};
+use crate::limits;
+use crate::mailbox::OpenRequest;
+use crate::mutants::planted;
+
+mod receive;
+
+/// The driver's part of the protocol.
+pub(crate) struct Link {
+    ledger: Ledger,
+    in_flight: InFlight,
+    refusals: VecDeque<Note>,
+    /// Frames dispatched whose slots are posted again.
+    dispatched: u32,
+    assembly: Option<Assembly>,
+    control: VecDeque<(RecordHeader, Vec<u8>)>,
+    sizes: Sizes,
+    handshake: Handshake,
+    probe: bool,
+    credit_stalled: bool,
+}
+
+/// Sizes both sides know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Longest frame.
+    pub(crate) frame_max: usize,
+    /// Longest message this side takes.
+    pub(crate) message_max: u32,
+}
+
+/// Beginning and end of the exchange.
+#[derive(Default)]
+struct Handshake {
+    confirm_sent: bool,
+    confirm_received: bool,
+    leave: bool,
+    goodbye_sent: Option<u32>,
+    goodbye_received: Option<u32>,
+}
+
+/// A refusal that is to be written.
+struct Note {
+    frame: u32,
+    place: u16,
+    refusal: Refusal,
+}
+
+/// What a frame asks the driver to do, in order.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The peer's CONFIRM came: the link may be used.
+    Confirmed,
+    /// A message for a mailbox.
+    Deliver(Arrival),
+    /// An answer; `code` is 0, or stands for it.
+    Reply { correlation: u64, code: u16, body: Body },
+    /// A signal to a mailbox; `windowed`: it came in the order of messages and took room as one.
+    Signal { mailbox: u32, generation: u32, signal: u16, windowed: bool },
+    /// The peer wants a mailbox.
+    Open { correlation: u64, request: OpenRequest },
+    /// The peer waits for the window of this mailbox.
+    Blocked { mailbox: u32, generation: u32 },
+    /// The peer waits for the link's window.
+    LinkBlocked,
+    /// A message of this side was refused.
+    Refused(Sent, Refusal),
+    /// The peer said goodbye.
+    Goodbye,
+}
+
+/// A message that arrived.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// The frame it ended in, and its record's place: what a refusal names.
+    pub(crate) at: (u32, u16),
+    pub(crate) mailbox: u32,
+    pub(crate) generation: u32,
+    pub(crate) ordinal: u16,
+    /// Of an ask.
+    pub(crate) correlation: Option<u64>,
+    pub(crate) deadline_us: Option<u64>,
+    pub(crate) body: Body,
+}
+
+/// Where the bytes of an arrival are.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    /// In the frame.
+    Part(Range<usize>),
+    /// Put together from fragments.
+    Whole(AlignedVec<16>),
+}
+
+impl Body {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Body::Part(range) => range.len(),
+            Body::Whole(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// A frame to post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Transmit {
+    pub(crate) bytes: usize,
+    pub(crate) class: Class,
+    pub(crate) messages: u32,
+}
+
+impl Link {
+    pub(crate) fn new(credit: CreditSettings, sizes: Sizes) -> Self {
+        Link {
+            ledger: Ledger::new(credit),
+            in_flight: InFlight::default(),
+            refusals: VecDeque::new(),
+            dispatched: FIRST_COUNT,
+            assembly: None,
+            control: VecDeque::new(),
+            sizes,
+            handshake: Handshake::default(),
+            probe: false,
+            credit_stalled: false,
+        }
+    }
+
+    /// Largest payload that fits a frame alone, for frames of this length.
+    pub(crate) fn eager_max(frame_max: usize) -> usize {
+        frame_max - FRAME_HEADER - RECORD_HEADER_MAX
+    }
+
+    /// The next frame, written into `slot`; `None` when there is nothing to send or no credit for
+    /// it. Messages that it turned out impossible to send go to `dropped`.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        out: &mut Outbound,
+        slot: &mut [u8],
+        dropped: &mut Vec<Dropped>,
+    ) -> Option<Transmit> {
+        if self.ledger.credits() == 0 {
+            self.note_stall(out);
+            return None;
+        }
+        let slot = &mut slot[..self.sizes.frame_max];
+        if !self.handshake.confirm_sent {
+            self.handshake.confirm_sent = true;
+            return Some(self.transmit_confirm(slot));
+        }
+        if !self.handshake.confirm_received {
+            return None;
+        }
+        let frame = self.ledger.sent();
+        let mut writer = FrameWriter::new(slot);
+        self.write_refusals(&mut writer);
+        let mut answer_now = false;
+        let mut class = if writer.is_empty() { None } else { Some(Class::Credit) };
+        let mut messages = 0;
+        if self.handshake.goodbye_sent.is_none()
+            && let Some(allowed) = self.allowed()
+        {
+            let control = self.write_control(&mut writer);
+            class = control.or(class);
+            if self.control.is_empty() {
+                let in_flight = &mut self.in_flight;
+                let mut sent = |sent| in_flight.push(sent);
+                let filled = out.fill(&mut writer, allowed, frame, &mut sent, dropped);
+                class = filled.class.map_or(class, |f| Some(class.map_or(f, |c| c.min(f))));
+                messages = filled.messages;
+            }
+            answer_now = self.write_last(out, &mut writer, &mut class, frame);
+        }
+        if class.is_none() && self.ledger.credit_due() && !planted!(NoCreditFrame) {
+            class = Some(Class::Credit);
+        }
+        let Some(class) = class.filter(|class| self.ledger.may_send(*class)) else {
+            self.note_stall(out);
+            return None;
+        };
+        self.credit_stalled = false;
+        let consumed = self.ledger.post(class);
+        Some(Transmit { bytes: writer.finish(consumed, answer_now), class, messages })
+    }
+
+    /// The lowest class that may be sent, if any but credit.
+    fn allowed(&self) -> Option<Class> {
+        [Class::Data, Class::Reply, Class::Control].into_iter().find(|c| self.ledger.may_send(*c))
+    }
+
+    fn transmit_confirm(&mut self, slot: &mut [u8]) -> Transmit {
+        let mut writer = FrameWriter::new(slot);
+        let header = RecordHeader::new(RecordKind::Confirm);
+        let padding = vec![0; writer.room(&header)];
+        writer.push(header, &padding);
+        let consumed = self.ledger.post(Class::Control);
+        Transmit { bytes: writer.finish(consumed, false), class: Class::Control, messages: 0 }
+    }
+
+    /// Writes refusals, and counts the frames that now have all of theirs written (LK-2).
+    fn write_refusals(&mut self, writer: &mut FrameWriter<'_>) {
+        while let Some(note) = self.refusals.front() {
+            let header = RecordHeader {
+                mailbox: note.frame,
+                generation: note.place.into(),
+                ordinal: refusal_code(note.refusal),
+                ..RecordHeader::new(RecordKind::Refusal)
+            };
+            if !writer.fits(&header, 0) {
+                break;
+            }
+            writer.push(header, &[]);
+            self.refusals.pop_front();
+        }
+        let mut count = self.refusals.front().map_or(self.dispatched, |note| note.frame);
+        if planted!(CreditLeak) {
+            count = count.wrapping_sub(count.wrapping_sub(FIRST_COUNT) / 16);
+        }
+        self.ledger.consume_to(count);
+    }
+
+    fn write_control(&mut self, writer: &mut FrameWriter<'_>) -> Option<Class> {
+        let mut class = None;
+        while let Some((header, payload)) = self.control.front() {
+            if !writer.fits(header, payload.len()) {
+                break;
+            }
+            writer.push(*header, payload);
+            class = Some(Class::Control);
+            self.control.pop_front();
+        }
+        class
+    }
+
+    /// A probe, and the goodbye when nothing else waits; says whether the frame wants an answer.
+    fn write_last(
+        &mut self,
+        out: &Outbound,
+        writer: &mut FrameWriter<'_>,
+        class: &mut Option<Class>,
+        frame: u32,
+    ) -> bool {
+        let mut push = |kind| {
+            let header = RecordHeader::new(kind);
+            let fits = writer.fits(&header, 0);
+            if fits {
+                writer.push(header, &[]);
+                *class = Some(class.map_or(Class::Control, |c| c.min(Class::Control)));
+            }
+            fits
+        };
+        let mut answer_now = false;
+        if self.probe && push(RecordKind::Probe) {
+            self.probe = false;
+            answer_now = true;
+        }
+        let idle = out.is_empty() && self.control.is_empty();
+        if self.handshake.leave && idle && push(RecordKind::Goodbye) {
+            self.handshake.goodbye_sent = Some(frame);
+            answer_now = true;
+        }
+        answer_now
+    }
+
+    fn note_stall(&mut self, out: &Outbound) {
+        self.credit_stalled = !out.is_empty() && self.handshake.confirm_received;
+    }
+
+    /// Whether messages wait for credits since the last frame.
+    pub(crate) fn is_credit_stalled(&self) -> bool {
+        self.credit_stalled
+    }
+
+    /// The frame handled last was dispatched and a slot posted in its place (LK-2).
+    pub(crate) fn handle_dispatched(&mut self) {
+        self.dispatched = self.ledger.received();
+    }
+
+    /// A message of the frame handled last was not queued.
+    pub(crate) fn refuse(&mut self, at: (u32, u16), refusal: Refusal) {
+        if !planted!(LostRefusal) {
+            self.refusals.push_back(Note { frame: at.0, place: at.1, refusal });
+        }
+    }
+
+    /// Queues a control record of the receiver's side. A peer that asks for much and takes no answers is
+    /// cut off.
+    pub(crate) fn control(
+        &mut self,
+        header: RecordHeader,
+        payload: Vec<u8>,
+    ) -> Result<(), Violation> {
+        if self.control.len() >= limits::ACCEPTED_MAX {
+            return Err(Violation::Flood);
+        }
+        self.control.push_back((header, payload));
+        Ok(())
+    }
+
+    /// Queues OPENED, in as many records as its description needs.
+    pub(crate) fn opened(
+        &mut self,
+        correlation: u64,
+        place: (u32, u32),
+        description: &[u8],
+    ) -> Result<(), Violation> {
+        let part_max = self.sizes.frame_max - FRAME_HEADER - RECORD_HEADER;
+        let parts = description.chunks(part_max);
+        let last = parts.len() - 1;
+        for (i, part) in parts.enumerate() {
+            let header = RecordHeader {
+                more: i < last,
+                correlation,
+                mailbox: place.0,
+                generation: place.1,
+                ..RecordHeader::new(RecordKind::Opened)
+            };
+            self.control(header, part.to_vec())?;
+        }
+        Ok(())
+    }
+
+    /// Queues a window report. (The driver makes them from dirty marks just before it transmits, so
+    /// there is at most one per mailbox.)
+    pub(crate) fn report_window(&mut self, place: (u32, u32), taken: Count) {
+        let header = RecordHeader {
+            mailbox: place.0,
+            generation: place.1,
+            correlation: taken.bytes,
+            total: taken.messages,
+            ..RecordHeader::new(RecordKind::Window)
+        };
+        self.control.push_back((header, Vec::new()));
+    }
+
+    /// Has the next frame ask for an answer.
+    pub(crate) fn probe(&mut self) {
+        self.probe = true;
+    }
+
+    /// Says goodbye as soon as nothing waits.
+    pub(crate) fn leave(&mut self) {
+        self.handshake.leave = true;
+    }
+
+    /// Whether the goodbye exchange is complete (LK-3).
+    pub(crate) fn is_done(&self) -> bool {
+        let after = |count: u32, frame: u32| {
+            let past = count.wrapping_sub(frame);
+            past > 0 && past < u32::MAX / 2
+        };
+        let Handshake { goodbye_sent, goodbye_received, .. } = self.handshake;
+        goodbye_sent.is_some_and(|frame| after(self.ledger.acknowledged(), frame))
+            && goodbye_received.is_some_and(|frame| after(self.ledger.reported(), frame))
+    }
+
+    /// Whether the peer said goodbye.
+    pub(crate) fn peer_left(&self) -> bool {
+        self.handshake.goodbye_received.is_some()
+    }
+
+    /// What is in flight when the link ends.
+    pub(crate) fn end(&mut self) -> Vec<Sent> {
+        if planted!(ForgottenFate) {
+            return Vec::new();
+        }
+        self.in_flight.end().collect()
+    }
+}
+
+const CLOSED: u16 = 1;
+
+fn refusal_code(refusal: Refusal) -> u16 {
+    match refusal {
+        Refusal::Closed => CLOSED,
+    }
+}
+
+fn refusal_of(code: u16) -> Result<Refusal, Violation> {
+    if code == CLOSED { Ok(Refusal::Closed) } else { Err(Violation::Refusal) }
+}

@@ -1,0 +1,179 @@
+//! The sender's end of opened mailboxes.
+//!
+//! An *outlet* is a request (by name or identity) and how far it got. A *port* is an opened mailbox of
+//! the peer; two outlets that turn out to be the same mailbox share its port, and so its window
+//! and its order.
+//!
+//! - **OU-1 once**: while a request is being opened or is open, it is not sent again.
+//! - **OU-2 known first**: what a mailbox accepts is known before anything is sent to it.
+//! - **OU-3 gone is gone**: after CLOSED a port takes nothing more; what waited for it is told.
+
+use std::sync::Arc;
+
+use super::header::{u32_at, u128_at};
+use super::window::{SendWindow, WindowSize};
+use crate::cause::Violation;
+use crate::id::Incarnation;
+use crate::limits;
+use crate::mailbox::{Accepted, OpenRequest, Target};
+
+/// A request for a mailbox, and how far it got.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) request: Arc<OpenRequest>,
+    pub(crate) state: OutletState,
+}
+
+/// How far a request got.
+#[derive(Debug)]
+pub(crate) enum OutletState {
+    /// OPEN was queued; these bytes of the description have come.
+    Opening(Vec<u8>),
+    /// It is open, at this port.
+    Open(u32),
+}
+
+/// An opened mailbox of the peer.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) request: Arc<OpenRequest>,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+    pub(crate) accepted: Arc<[Accepted]>,
+    pub(crate) window: SendWindow,
+    /// Messages of this port in the bulk queue: while there are any, all go there (order).
+    pub(crate) bulk: u32,
+    /// The peer was told that this port waits.
+    pub(crate) blocked: bool,
+    /// The mailbox is closed (OU-3).
+    pub(crate) closed: bool,
+    /// Messages queued or without a fate; the port stays until there are none.
+    pub(crate) uses: u32,
+}
+
+/// What OPENED says of a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) window: WindowSize,
+    pub(crate) accepted: Vec<Accepted>,
+}
+
+const HEAD: usize = 16;
+const ROW: usize = 48;
+
+impl Description {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD + ROW * self.accepted.len());
+        out.extend_from_slice(&self.window.messages.to_le_bytes());
+        out.extend_from_slice(&self.window.bytes.to_le_bytes());
+        out.extend_from_slice(&(self.accepted.len() as u32).to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        for row in &self.accepted {
+            for number in [row.id, row.layout, row.reply] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// Most bytes a description may have.
+    pub(crate) const BYTES_MAX: usize = HEAD + ROW * limits::ACCEPTED_MAX;
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Violation> {
+        let (head, rows) = bytes.split_first_chunk::<HEAD>().ok_or(Violation::Opening)?;
+        let window = WindowSize { messages: u32_at(head, 0), bytes: u32_at(head, 4) };
+        let count = u32_at(head, 8) as usize;
+        if rows.len() != count.saturating_mul(ROW) || window.messages == 0 {
+            return Err(Violation::Opening);
+        }
+        let accepted = rows
+            .chunks_exact(ROW)
+            .map(|row| Accepted {
+                id: u128_at(row, 0),
+                layout: u128_at(row, 16),
+                reply: u128_at(row, 32),
+            })
+            .collect();
+        Ok(Description { window, accepted })
+    }
+}
+
+/// The payload of OPEN: the expected kind, then the target.
+pub(crate) fn encode_request(request: &OpenRequest) -> Vec<u8> {
+    let mut out = request.kind.to_le_bytes().to_vec();
+    match &request.target {
+        Target::Name(name) => {
+            out.push(0);
+            out.extend_from_slice(name.as_bytes());
+        }
+        Target::Identity { incarnation, index, generation } => {
+            out.push(1);
+            out.extend_from_slice(&incarnation.0.to_le_bytes());
+            out.extend_from_slice(&index.to_le_bytes());
+            out.extend_from_slice(&generation.to_le_bytes());
+        }
+    }
+    out
+}
+
+/// Reads the payload of OPEN.
+pub(crate) fn decode_request(bytes: &[u8]) -> Result<OpenRequest, Violation> {
+    let (kind, rest) = bytes.split_first_chunk::<16>().ok_or(Violation::Opening)?;
+    let (tag, rest) = rest.split_first().ok_or(Violation::Opening)?;
+    let target = match (tag, rest.len()) {
+        (0, 1..=limits::MAILBOX_NAME_BYTES_MAX) => {
+            let name = std::str::from_utf8(rest).map_err(|_| Violation::Opening)?;
+            Target::Name(name.to_owned())
+        }
+        (1, 24) => Target::Identity {
+            incarnation: Incarnation(u128_at(rest, 0)),
+            index: u32_at(rest, 16),
+            generation: u32_at(rest, 20),
+        },
+        _ => return Err(Violation::Opening),
+    };
+    Ok(OpenRequest { target, kind: u128::from_le_bytes(*kind) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn requests_survive_the_wire(
+            name in "[a-zé/]{1,40}", kind: u128, incarnation: u128, index: u32, generation: u32,
+        ) {
+            let identity =
+                Target::Identity { incarnation: Incarnation(incarnation), index, generation };
+            for target in [Target::Name(name), identity] {
+                let request = OpenRequest { target, kind };
+                let bytes = encode_request(&request);
+                prop_assert_eq!(decode_request(&bytes), Ok(request));
+                prop_assert!(decode_request(&bytes[..16]).is_err());
+            }
+        }
+
+        #[test]
+        fn descriptions_survive_the_wire(rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9)) {
+            let accepted =
+                rows.iter().map(|r| Accepted { id: r[0], layout: r[1], reply: r[2] }).collect();
+            let window = WindowSize { messages: 3, bytes: 9 };
+            let description = Description { window, accepted };
+            let bytes = description.encode();
+            prop_assert_eq!(Description::decode(&bytes), Ok(description));
+            for cut in 0..bytes.len() {
+                prop_assert!(Description::decode(&bytes[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn hostile_openings_are_errors_not_panics(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let _ = decode_request(&bytes);
+            let _ = Description::decode(&bytes);
+        }
+    }
+}
