@@ -64,9 +64,12 @@ pub enum Cause {
     /// There was no room, or no link, before the time-out of the ask.
     #[error("it could not be sent within the time-out of the ask: try again later")]
     Timeout,
-    /// This node is shutting down.
-    #[error("this node is shutting down")]
-    Shutdown,
+    /// As many asks of that node are pending as a link keeps.
+    #[error("too many asks of the actor's node are pending: wait for some answers first")]
+    TooManyAsks,
+    /// This node or the actor's is shutting down.
+    #[error("this node or the actor's is shutting down: nothing more is sent between them")]
+    Leaving,
 }
 
 impl Cause {
@@ -75,7 +78,11 @@ impl Cause {
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Cause::MailboxFull | Cause::NodeUnreachable(_) | Cause::LinkDown | Cause::Timeout
+            Cause::MailboxFull
+                | Cause::NodeUnreachable(_)
+                | Cause::LinkDown
+                | Cause::Timeout
+                | Cause::TooManyAsks
         )
     }
 }
@@ -147,6 +154,9 @@ pub enum AskError {
     /// The bytes that arrived at the actor are not an archive of the message.
     #[error("the actor's node found the message's archive invalid: build both nodes alike")]
     InvalidAsk,
+    /// The reply is larger than this node takes.
+    #[error("the reply is larger than this node takes: raise `message_bytes_max` in its profile, or ask for less")]
+    ReplyTooLarge,
     /// The reply could not be archived, or its archive is invalid.
     #[error("the reply's archive is invalid: build both nodes alike")]
     InvalidReply,

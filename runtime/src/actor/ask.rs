@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Raw;
-use super::port::{AskPort, Pending, Port, Sending};
+use super::port::{AskPort, Pending, Sending};
 use crate::error::{AskError, Cause};
 use crate::limits;
 use crate::message::Message;

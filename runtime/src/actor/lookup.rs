@@ -19,7 +19,7 @@ impl Node {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn actor<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
-        let actor = ActorRef::bind(self, self.parse(path)?);
+        let actor: ActorRef<A> = ActorRef::bind(self, self.parse(path)?);
         let there = actor.touch().await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(actor)
@@ -38,7 +38,7 @@ impl Node {
         &self,
         path: &str,
     ) -> Result<Recipient<M, R>, LookupError> {
-        let recipient = Recipient::bind(self, self.parse(path)?);
+        let recipient: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
         let there = recipient.touch().await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(recipient)

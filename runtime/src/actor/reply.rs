@@ -69,7 +69,7 @@ impl<R> ReplyTo<R> {
 
 fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
     thread_local! {
-        static SCRATCH: RefCell<AlignedVec<16>> = const { RefCell::new(AlignedVec::new()) };
+        static SCRATCH: RefCell<AlignedVec<16>> = RefCell::new(AlignedVec::new());
     }
     // Taken, not borrowed: the encoder runs the user's code.
     let mut archive = SCRATCH.take();

@@ -31,10 +31,8 @@ pub(crate) mod code {
     pub(crate) const INVALID_ASK: u16 = 1;
     /// The reply cannot leave its node.
     pub(crate) const LOCAL_REPLY: u16 = 2;
-    /// The actor ended before it took the ask.
-    pub(crate) const STOPPED: u16 = 3;
     /// The reply could not be archived.
-    pub(crate) const INVALID_REPLY: u16 = 4;
+    pub(crate) const INVALID_REPLY: u16 = 3;
 }
 
 /// Finds the actors of this node for its peers.

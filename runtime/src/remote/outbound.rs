@@ -11,7 +11,7 @@ use ringpost_transport::endpoint::{
 use ringpost_transport::memory::Payload;
 use rkyv::util::AlignedVec;
 
-use super::{Accepted, code};
+use super::{Accepted, Replier, code};
 use crate::error::{AskError, Cause};
 use crate::exit::ActorExit;
 
@@ -46,7 +46,7 @@ impl Outbound {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Answer>, Cause>> {
         let mut failure = None;
-        let mut archive = archive_of(parcel, &mut failure);
+        let mut archive = |out: &mut _| parcel.write(out, &mut failure);
         let sent = self.outlet.poll_send(parcel.accepted, parcel.kind, &mut archive, place, cx);
         sent.map(|sent| sent.map(|reply| reply.map(Answer)).map_err(|e| cause_of(e, failure)))
     }
@@ -54,7 +54,7 @@ impl Outbound {
     /// Sends if that needs no waiting.
     pub(crate) fn try_send(&self, parcel: &Parcel<'_>) -> Result<(), Cause> {
         let mut failure = None;
-        let mut archive = archive_of(parcel, &mut failure);
+        let mut archive = |out: &mut _| parcel.write(out, &mut failure);
         let sent = self.outlet.try_send(parcel.accepted, parcel.kind, &mut archive);
         sent.map(|_| ()).map_err(|e| cause_of(e, failure))
     }
@@ -77,13 +77,14 @@ impl Outbound {
     }
 }
 
-/// The archive's writer as the transport wants it, keeping what a failure said.
-fn archive_of<'a>(
-    parcel: &'a Parcel<'_>,
-    failure: &'a mut Option<String>,
-) -> impl FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed> + 'a {
-    move |out| {
-        (parcel.archive)(out).map_err(|error| {
+impl Parcel<'_> {
+    /// Writes the archive as the transport wants it, keeping what a failure says.
+    fn write(
+        &self,
+        out: &mut AlignedVec<16>,
+        failure: &mut Option<String>,
+    ) -> Result<(), ArchiveFailed> {
+        (self.archive)(out).map_err(|error| {
             *failure = Some(error.to_string());
             ArchiveFailed
         })
@@ -101,7 +102,8 @@ fn cause_of(unsent: Unsent, failure: Option<String>) -> Cause {
         Unsent::SchemaMismatch => Cause::SchemaMismatch,
         Unsent::TooLarge { bytes, limit } => Cause::TooLarge { bytes, limit },
         Unsent::Full => Cause::MailboxFull,
-        Unsent::Shutdown => Cause::Shutdown,
+        Unsent::Leaving => Cause::Leaving,
+        Unsent::TooManyAsks => Cause::TooManyAsks,
         Unsent::Archive => Cause::Archive(failure.unwrap_or_default()),
         other => Cause::Archive(other.to_string()),
     }
@@ -116,9 +118,10 @@ impl Future for Answer {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map_err(|loss| match loss {
             ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
-            ReplyLoss::Refused(_) | ReplyLoss::Failed(code::STOPPED) => AskError::Stopped,
+            ReplyLoss::Refused(_) => AskError::Stopped,
             ReplyLoss::Failed(code::INVALID_ASK) => AskError::InvalidAsk,
             ReplyLoss::Failed(code::LOCAL_REPLY) => AskError::LocalOnly,
+            ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
             ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
             _ => AskError::NoReply,
         })

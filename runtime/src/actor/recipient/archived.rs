@@ -52,7 +52,7 @@ impl<M: Message, R> Archive for Recipient<M, R> {
     type Resolver = AddressResolver;
 
     fn resolve(&self, resolver: AddressResolver, out: Place<Self::Archived>) {
-        munge!(let ArchivedRecipient { address, .. } = out);
+        munge!(let ArchivedRecipient { address, _message: _ } = out);
         Address::resolve(self.address(), resolver, address);
     }
 }

@@ -46,7 +46,7 @@ impl<A: Handlers> Archive for ActorRef<A> {
     type Resolver = AddressResolver;
 
     fn resolve(&self, resolver: AddressResolver, out: Place<Self::Archived>) {
-        munge!(let ArchivedActorRef { address, .. } = out);
+        munge!(let ArchivedActorRef { address, _actor: _ } = out);
         Address::resolve(self.address(), resolver, address);
     }
 }
