@@ -13,6 +13,9 @@ impl Teller {
     pub async fn balance(&self, account: String) -> usize {
         account.len()
     }
+
+    #[handler]
+    pub async fn close(&mut self) {}
 }
 
 impl Handler<Ping> for Teller {
