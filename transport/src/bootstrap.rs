@@ -1,31 +1,38 @@
-//! How two nodes that meet prove themselves and agree on a link.
+//! How two nodes that meet prove themselves to each other, and the encrypted connection they keep.
+//!
+//! Everything but [`Channel`] is sans-I/O: bytes in, bytes out. In the order things happen:
+//! [`Handshake`] (prefaces, Noise, HELLO), then [`Session`] seals and opens [`Message`]s, carried by
+//! a [`Channel`]. What the messages are for is decided in `mesh`. Every byte is described in
+//! `docs/WIRE.md`.
+//!
+//! - **BS-1 proof first**: nothing a peer says is used before it has proved that it knows the
+//!   secret, except a plain [`Rejection`], which can only end the connection.
+//! - **BS-2 bounded**: before the proof at most `UNPROVEN_BYTES_MAX` bytes are taken in; a record
+//!   is never longer than that afterwards either.
+//! - **BS-3 strict**: each message has one encoding. A length that is off by one, a byte too many,
+//!   a number out of range is [`Malformed`], and ends the connection.
+//! - **BS-4 no downgrade**: both prefaces, version ranges included, are in Noise's prologue. Two
+//!   sides that saw different ones do not understand each other.
 
-use std::fmt;
+mod channel;
+mod codec;
+mod failure;
+mod handshake;
+mod message;
+mod noise;
+mod record;
+mod rejection;
+mod secret;
+mod session;
+#[cfg(test)]
+mod tests;
+mod version;
 
-/// What all nodes of a cluster know: at least 32 random bytes.
-#[derive(Clone)]
-pub struct Secret(#[allow(dead_code, reason = "skeleton")] std::sync::Arc<[u8]>);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-/// A secret that is too short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a secret of {0} bytes is too short: use at least 32 random bytes")]
-pub struct InvalidSecret(pub usize);
-
-impl Secret {
-    /// Takes at least 32 random bytes.
-    ///
-    /// # Errors
-    /// [`InvalidSecret`] when there are fewer.
-    pub fn new(bytes: &[u8]) -> Result<Self, InvalidSecret> {
-        if bytes.len() < 32 {
-            return Err(InvalidSecret(bytes.len()));
-        }
-        Ok(Secret(bytes.into()))
-    }
-}
+pub(crate) use channel::{Channel, meet};
+pub(crate) use codec::{ADDRESS_BYTES_MAX, ADDRESSES_MAX};
+pub(crate) use failure::Failure;
+pub(crate) use handshake::{Handshake, Identity};
+pub(crate) use message::{Beat, Hello, Message, OfferMade};
+pub(crate) use rejection::Rejection;
+pub use secret::{InvalidSecret, Secret};
+pub(crate) use version::VERSIONS;

@@ -80,6 +80,9 @@ pub enum NodeDownCause {
         /// What the last attempt to reach it met.
         last: String,
     },
+    /// This node is shutting down and reaches nobody any more.
+    #[error("this node is shutting down")]
+    Shutdown,
 }
 
 /// A peer broke the protocol. The link ends; the node lives on.
@@ -89,6 +92,9 @@ pub enum Violation {
     /// A frame's header does not describe the bytes that arrived.
     #[error("malformed frame")]
     Frame,
+    /// Its bootstrap connection carried what does not belong there.
+    #[error("malformed message on the bootstrap connection")]
+    Bootstrap,
     /// A record does not fit its frame, or is of no known kind.
     #[error("malformed record")]
     Record,

@@ -19,10 +19,15 @@ pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
 /// How long a connection may take to prove itself.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the lower-named node may take to choose a connection: it may have to ask an older one
+/// whether it lives, and to drain it.
+pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one candidate fabric may take from OFFER to CONFIRM.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a dial may take to connect.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause after a failed accept: the process may be out of file descriptors.
+pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// First pause between two dials; doubles up to [`REDIAL_BACKOFF_MAX`], jittered by a quarter.
 pub const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(10);
 /// Longest pause between two dials.
@@ -48,7 +53,9 @@ pub const SLOT_BYTES: u32 = 8 * 1024 + 256;
 pub const SLOT_BYTES_SMALL: u32 = 4 * 1024 + 256;
 /// Smallest slot a peer may offer: an OPEN with the longest names fits.
 pub const SLOT_BYTES_MIN: u32 = 2 * 1024;
-/// Largest ring or slot a peer may offer.
+/// Smallest ring a peer may offer.
+pub const RING_SLOTS_MIN: u32 = 8;
+/// Largest ring a peer may offer.
 pub const RING_SLOTS_MAX: u32 = 4096;
 /// Largest slot a peer may offer.
 pub const SLOT_BYTES_MAX: u32 = 1024 * 1024;

@@ -1,84 +1,146 @@
 //! Who is connected to whom.
+//!
+//! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
+//! which two nodes prove themselves; [`join`] makes one of them a link, [`session`] keeps it. All
+//! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their news go
+//! over the [`board`]. The invariants `MS-1` to `MS-6` stand at the modules that keep them:
+//!
+//! - MS-1 one link per pair, MS-2 newcomers, MS-3 same choice: [`join`]
+//! - MS-4 down: [`dial`]
+//! - MS-5 one owner: [`session`]
+//! - MS-6 bounded: [`accept`]
+//!
+//! A lock is never held over an await, a waker's wake or a call of the layer above.
+
+mod accept;
+mod backoff;
+mod board;
+mod bond;
+mod carrier;
+mod claim;
+mod connection;
+mod dial;
+mod join;
+mod peer;
+mod session;
+mod start;
+mod table;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod waiters;
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::cause::{LinkCause, NodeDownCause};
+use tokio::time::timeout;
+
+use crate::cause::LinkCause;
 use crate::config::Config;
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
-use crate::link::{Link, LinkStats};
+use crate::limits;
+use crate::link::LinkStats;
 
-/// Why a node cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {}
+use table::Table;
 
-/// All peers of a node.
-pub(crate) struct Mesh {}
+pub(crate) use peer::Peer;
+pub use start::StartError;
+
+/// All peers of a node. Dropping it closes all links without a goodbye.
+pub(crate) struct Mesh {
+    table: Arc<Table>,
+}
 
 impl Mesh {
+    /// Checks the configuration, listens, and starts reaching for the seeds.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left behind then.
     pub(crate) async fn start(
-        _config: Config,
-        _host: Arc<dyn Host>,
+        config: Config,
+        host: Arc<dyn Host>,
     ) -> Result<Arc<Mesh>, StartError> {
-        unimplemented!()
+        start::check(&config)?;
+        let (addresses, listener) = start::listen(&config).await?;
+        let (table, wants) = start::table(&config, addresses, host);
+        table.tasks.spawn(dial::serve_wants(table.clone(), wants));
+        if let Some(listener) = listener {
+            table.tasks.spawn(accept::accept(table.clone(), listener));
+        }
+        for seed in config.seeds {
+            table.tasks.spawn(dial::meet_seed(table.clone(), seed));
+        }
+        Ok(Arc::new(Mesh { table }))
     }
+
+    /// This node.
     pub(crate) fn id(&self) -> &NodeId {
-        unimplemented!()
+        &self.table.identity.node
     }
+
+    /// The addresses it tells its peers.
     pub(crate) fn addresses(&self) -> Vec<String> {
-        unimplemented!()
+        self.table.identity.addresses.clone()
     }
-    pub(crate) async fn ready(&self, _count: usize) {
-        unimplemented!()
+
+    /// Waits until `count` other nodes are linked. When the node closes before, it waits forever.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn ready(&self, count: usize) {
+        let mut linked = self.table.board.linked().subscribe();
+        let _ = linked.wait_for(|linked| *linked >= count).await;
     }
+
+    /// Nodes that are linked now, by name.
     pub(crate) fn linked(&self) -> Vec<NodeId> {
-        unimplemented!()
+        self.table.all().iter().filter_map(|peer| Some(peer.linked()?.0)).collect()
     }
+
+    /// What the links to each peer have carried, links that ended included, by name. Peers that
+    /// were never linked are left out.
     pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
-        unimplemented!()
+        let stats = |peer: &Arc<Peer>| Some((peer.name().clone(), peer.stats()?));
+        self.table.all().iter().filter_map(stats).collect()
     }
+
     /// The peer of this name; made when it was never heard of.
-    pub(crate) fn peer(&self, _name: &NodeName) -> Arc<Peer> {
-        unimplemented!()
+    pub(crate) fn peer(&self, name: &NodeName) -> Arc<Peer> {
+        self.table.peer(name)
     }
-    pub(crate) async fn shutdown(&self, _deadline: Duration) {
-        unimplemented!()
+
+    /// Ends the node's part in the network, in this order: no new links; a goodbye on every link;
+    /// their ends, until `deadline`; what is left is closed; the end of all tasks.
+    pub(crate) async fn shutdown(&self, deadline: Duration) {
+        self.close();
+        for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
+            link.goodbye();
+        }
+        let mut linked = self.table.board.linked().subscribe();
+        let _ = timeout(deadline, linked.wait_for(|linked| *linked == 0)).await;
+        self.abort(LinkCause::Shutdown);
+        self.table.tasks.end(2 * limits::DRAIN_TIMEOUT).await;
     }
-    pub(crate) fn abort(&self, _cause: LinkCause) {
-        unimplemented!()
+
+    /// Closes all links at once, without a goodbye, and lets no new one come about.
+    pub(crate) fn abort(&self, cause: LinkCause) {
+        self.close();
+        for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
+            link.close(cause.clone());
+        }
+    }
+
+    fn close(&self) {
+        self.table.board.close();
+        for peer in self.table.all() {
+            peer.close();
+        }
     }
 }
 
-/// One peer: its link, or the search for one.
-pub(crate) struct Peer {}
-
-impl Peer {
-    pub(crate) fn name(&self) -> &NodeName {
-        unimplemented!()
-    }
-    /// The link there is now, if it is up.
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        unimplemented!()
-    }
-    /// Waits for a link, having one made when there is none; fails when the node is down (nothing
-    /// heard for `down_after` since the later of its last sign of life and the first of these calls).
-    /// `ticket` is the caller's place among those that wait; give the same one to each poll.
-    pub(crate) fn poll_link(
-        &self,
-        _ticket: &mut Option<u64>,
-        _cx: &mut Context<'_>,
-    ) -> Poll<Result<Arc<Link>, NodeDownCause>> {
-        unimplemented!()
-    }
-    /// Gives up a place among those that wait.
-    pub(crate) fn forget(&self, _ticket: u64) {
-        unimplemented!()
-    }
-    /// Has a link made when there is none, without waiting.
-    pub(crate) fn want_link(&self) {
-        unimplemented!()
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.abort(LinkCause::Shutdown);
     }
 }

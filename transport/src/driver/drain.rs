@@ -7,6 +7,7 @@ use super::{Driver, Phase};
 use crate::cause::{Fate, LinkCause};
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
+use crate::link::Counters;
 
 impl Driver {
     /// Moves the queue pair to the error state and takes back its slots; what had arrived before is
@@ -55,6 +56,8 @@ impl Driver {
 
     /// Gives everything its fate and reports the end.
     pub(super) fn finish(mut self, cause: LinkCause) {
+        let cut = u64::from(self.proto.is_assembling());
+        Counters::add(&self.link.counters().fragments_cut, cut);
         let remains = self.link.end(&mut self.proto, &cause);
         for (request, message) in remains.not_sent {
             self.lost(&request, message, Fate::NotSent);

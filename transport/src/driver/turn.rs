@@ -6,7 +6,7 @@ use super::{Driver, Phase};
 use crate::cause::LinkCause;
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
-use crate::link::LinkStats;
+use crate::link::{Counters, LinkStats};
 use crate::memory::{Lease, Slot};
 use crate::proto::credit::Class;
 use crate::proto::link::Event;
@@ -129,8 +129,8 @@ impl Driver {
         bytes: usize,
     ) -> Result<(), crate::cause::Violation> {
         let counters = self.link.counters();
-        crate::link::Counters::add(&counters.frames_received, 1);
-        crate::link::Counters::add(&counters.bytes_received, bytes as u64);
+        Counters::add(&counters.frames_received, 1);
+        Counters::add(&counters.bytes_received, bytes as u64);
         let mut events = std::mem::take(&mut self.scratch.events);
         let result = match self.slots.pool.take() {
             Some(spare) => {
@@ -210,6 +210,8 @@ impl Driver {
         if !more {
             self.slots.stage_last();
         }
+        let stalls = u64::from(self.proto.take_credit_stall());
+        Counters::add(&self.link.counters().credit_stalls, stalls);
         for Dropped(entry) in dropped.drain(..) {
             self.settle_dropped(&entry);
         }
@@ -218,11 +220,13 @@ impl Driver {
     }
 
     fn count_sent(&self, transmit: &crate::proto::link::Transmit) {
-        use crate::link::Counters;
         let counters = self.link.counters();
         Counters::add(&counters.frames_sent, 1);
         Counters::add(&counters.bytes_sent, transmit.bytes as u64);
         Counters::add(&counters.messages_sent, transmit.messages.into());
+        if self.proto.frames_sent() == 0 {
+            Counters::add(&counters.count_wraps, 1);
+        }
         if transmit.class == Class::Credit {
             Counters::add(&counters.credit_frames_sent, 1);
         }

@@ -16,11 +16,12 @@
 //!   time than its limit, panics with the seed and the end of the log.
 //!
 //! Time stands still while any task is runnable: a task that spins until time has passed spins
-//! for ever here, so spinning must also be bounded by a count.
+//! for ever here, so spinning must also be bounded by a count. Who spins on this module panics.
 
 mod carry;
 mod clock;
 mod completion;
+mod ending;
 mod event;
 mod heap;
 mod link_model;
@@ -28,6 +29,7 @@ mod physics;
 mod pipe;
 mod queue;
 mod queue_pair;
+mod queue_pairs;
 mod rule;
 mod state;
 mod streams;

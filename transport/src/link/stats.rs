@@ -27,6 +27,10 @@ pub struct LinkStats {
     pub refusals: u64,
     /// Payloads that were copied out because few receive slots were spare.
     pub copied_out: u64,
+    /// Fragmented messages of which parts had come when the link ended.
+    pub fragments_cut: u64,
+    /// Times the count of sent frames wrapped around (it starts close before it).
+    pub count_wraps: u64,
 }
 
 macro_rules! counters {
@@ -60,7 +64,9 @@ counters!(
     window_stalls,
     credit_stalls,
     refusals,
-    copied_out
+    copied_out,
+    fragments_cut,
+    count_wraps
 );
 
 impl Counters {

@@ -39,7 +39,14 @@ pub(crate) struct Link {
     sizes: Sizes,
     handshake: Handshake,
     probe: bool,
-    credit_stalled: bool,
+    credit_stall: CreditStall,
+}
+
+/// Whether messages wait for credits, and whether that is news.
+#[derive(Default)]
+struct CreditStall {
+    now: bool,
+    news: bool,
 }
 
 /// Sizes both sides know.
@@ -143,7 +150,7 @@ impl Link {
             sizes,
             handshake: Handshake::default(),
             probe: false,
-            credit_stalled: false,
+            credit_stall: CreditStall::default(),
         }
     }
 
@@ -199,7 +206,7 @@ impl Link {
             self.note_stall(out);
             return None;
         };
-        self.credit_stalled = false;
+        self.credit_stall.now = false;
         let consumed = self.ledger.post(class);
         Some(Transmit { bytes: writer.finish(consumed, answer_now), class, messages })
     }
@@ -284,12 +291,24 @@ impl Link {
     }
 
     fn note_stall(&mut self, out: &Outbound) {
-        self.credit_stalled = !out.is_empty() && self.handshake.confirm_received;
+        let stalled = !out.is_empty() && self.handshake.confirm_received;
+        self.credit_stall.news |= stalled && !self.credit_stall.now;
+        self.credit_stall.now = stalled;
     }
 
-    /// Whether messages wait for credits since the last frame.
-    pub(crate) fn is_credit_stalled(&self) -> bool {
-        self.credit_stalled
+    /// Whether messages began to wait for credits since the last call.
+    pub(crate) fn take_credit_stall(&mut self) -> bool {
+        std::mem::take(&mut self.credit_stall.news)
+    }
+
+    /// Frames sent, as the wrapping count that starts shortly before the wrap-around.
+    pub(crate) fn frames_sent(&self) -> u32 {
+        self.ledger.sent()
+    }
+
+    /// Whether parts of a fragmented message have come.
+    pub(crate) fn is_assembling(&self) -> bool {
+        self.assembly.is_some()
     }
 
     /// The frame handled last was dispatched and a slot posted in its place (LK-2).

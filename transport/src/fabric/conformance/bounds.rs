@@ -1,7 +1,7 @@
 //! Queues hold what was asked for, and nothing more is asked: PV-9.
 
 use super::pair::{Pair, Pairs, Plan};
-use crate::fabric::{FabricError, Notify, PostError, Status};
+use crate::fabric::{FabricError, Notify, PostError, QueuePairConfig, Status};
 
 /// PV-9: a full send queue takes what fits of a batch and leaves the rest; room comes back when a
 /// completion is polled, not before.
@@ -40,11 +40,11 @@ pub(crate) async fn full_receive_queue(pairs: &impl Pairs) {
 /// sent.
 pub(crate) async fn send_exceed_max_inline_data(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
-    let mut batch = [64, 65, 1].map(|bytes| pair.a.request(&vec![1; bytes])).into_iter().collect();
-    let inline = |batch: &mut Vec<crate::fabric::SendRequest>| {
-        batch.iter_mut().for_each(|request| request.inline = true);
-    };
-    inline(&mut batch);
+    let mut batch = Vec::new();
+    for bytes in [64, 65, 1] {
+        batch.push(pair.a.request(&vec![1; bytes]));
+    }
+    batch.iter_mut().for_each(|request| request.inline = true);
     assert_eq!(pair.a.halves.send.post(&mut batch), Err(PostError::InlineTooLong));
     assert_eq!(batch.iter().map(|r| r.bytes).collect::<Vec<_>>(), [65, 1]);
     pair.until(|a, b| a.got.len() == 1 && b.got.len() == 1).await;
@@ -65,7 +65,7 @@ pub(crate) async fn frame_longer_than_its_slot(pairs: &impl Pairs) {
 pub(crate) async fn more_than_the_limits(pairs: &impl Pairs) {
     for (fabric, side) in pairs.ends() {
         let limits = fabric.limits();
-        let fits = crate::fabric::QueuePairConfig { side, ..Plan::new(2, 2).config };
+        let fits = QueuePairConfig { side, ..Plan::new(2, 2).config };
         let mut asked = [fits.clone(), fits.clone(), fits.clone(), fits];
         asked[0].send_queue = limits.send_queue_max + 1;
         asked[1].recv_queue = limits.recv_queue_max + 1;

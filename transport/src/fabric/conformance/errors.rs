@@ -56,10 +56,9 @@ pub(crate) async fn send_rnr_retry_success(pairs: &impl Pairs) {
 /// PV-6: a frame longer than its receive ends both queue pairs; what came before it arrived.
 pub(crate) async fn send_with_too_small_recv(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
-    let small = pair.b.slots[0].region().bytes() / 16;
+    // A receive of 256 bytes, then two of 16.
     let mut recvs = pair.b.slots.split_off(pair.b.slots.len() - 1);
     recvs.extend(pairs.ends()[1].0.alloc(64).unwrap().into_slots(16).into_iter().take(2));
-    assert!(small > 2);
     pair.b.halves.recv.post(&mut recvs).unwrap();
     for bytes in [16, 17, 1] {
         let request = pair.a.request(&vec![9; bytes]);
@@ -98,13 +97,13 @@ pub(crate) async fn unsignaled_send_error(pairs: &impl Pairs) {
 }
 
 /// PV-2, PV-4, PV-7: closing flushes both queues; each slot comes back once, in the order of its
-/// queue, with the unsignaled ones that went through as successes.
+/// queue. Those that went through, unsignaled ones too, are successes and come first.
 pub(crate) async fn flush_error_poll_together(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(8, 4)).await;
     let mut request = pair.a.request(&[0]);
     request.signaled = false;
     pair.a.send(request);
-    // The answer comes after the frame was accepted: this one went through.
+    // It arrived, which its sender may or may not know yet.
     pair.until(|_, b| b.got.len() == 1).await;
     pair.b.send_numbers(1);
     pair.until(|a, b| a.got.len() == 1 && b.sent().len() == 1).await;
@@ -116,8 +115,8 @@ pub(crate) async fn flush_error_poll_together(pairs: &impl Pairs) {
     let sent = pair.a.got.iter().filter(|c| c.work == Work::Send);
     let sent = sent.map(|c| (c.status, c.slot[0])).collect::<Vec<_>>();
     assert_eq!(sent.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 10, 11, 12]);
-    assert_eq!(sent[0].0, Status::Success);
-    assert!(sent[1..].iter().all(|(s, _)| matches!(s, Status::Success | Status::Flushed)));
+    let through = sent.iter().take_while(|(status, _)| *status == Status::Success).count();
+    assert!(sent[through..].iter().all(|(status, _)| *status == Status::Flushed), "{sent:?}");
 }
 
 /// PV-7, PV-9: posting in the error state is accepted up to the size of the queue, and flushed.

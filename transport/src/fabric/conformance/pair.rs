@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use crate::fabric::{
     Completion, Fabric, Halves, Notify, Opening, PostError, QueuePairConfig, SendRequest, Side,
@@ -140,7 +140,7 @@ impl End {
     }
 
     /// The wait loop of PV-8: arm, poll until nothing comes, wait. Says whether to come again.
-    fn turn(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
         self.halves.done.arm(Notify::Any);
         self.collect();
         self.halves.done.poll_ready(cx).is_ready()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::pair::{End, Pair, Pairs, Plan, open};
-use crate::fabric::{PostError, Status, Work};
+use crate::fabric::{PostError, SendRequest, Status, Work};
 
 /// PV-2, PV-3: a frame arrives whole, and both slots come back.
 pub(crate) async fn basic_send(pairs: &impl Pairs) {
@@ -124,7 +124,7 @@ pub(crate) async fn both_directions_at_once(pairs: &impl Pairs) {
     let numbered = |end: &mut End, i: u8| {
         let mut slot = end.slots.pop().unwrap();
         slot.fill(i);
-        let request = crate::fabric::SendRequest {
+        let request = SendRequest {
             slot,
             bytes: BYTES as u32,
             signaled: true,

@@ -57,7 +57,10 @@ impl Clock {
     pub(super) fn follow(&self) -> u64 {
         let start = *self.pump.lock().start.get_or_insert_with(Instant::now);
         let tokio_ns = super::link_model::nanos(start.elapsed());
-        self.shared.with(|state| state.physics.now = state.physics.now.max(tokio_ns));
+        self.shared.with(|state| {
+            state.uses = 0;
+            state.physics.now = state.physics.now.max(tokio_ns);
+        });
         tokio_ns
     }
 

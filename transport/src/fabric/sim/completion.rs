@@ -8,26 +8,15 @@ use super::physics::Physics;
 use crate::memory::Slot;
 
 /// Completions of one queue pair and who is to be told of the next (PV-8).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CompletionState {
     ready: VecDeque<Completion>,
-    holds: usize,
     armed: Option<Notify>,
     notified: bool,
     waker: Option<Waker>,
 }
 
 impl CompletionState {
-    /// An empty queue that holds this many completions.
-    pub(super) fn new(holds: usize) -> Self {
-        CompletionState { ready: VecDeque::new(), holds, armed: None, notified: false, waker: None }
-    }
-
-    /// Whether one more completion of success would overrun it (PV-9). Errors always find room.
-    pub(super) fn is_full(&self) -> bool {
-        self.ready.len() >= self.holds
-    }
-
     /// Adds a completion; notifies if that was asked for before (PV-8).
     pub(super) fn push(
         &mut self,
@@ -55,20 +44,13 @@ impl CompletionState {
     }
 
     /// Takes some of what is there: at least one if there is any, but perhaps fewer than there
-    /// are. Says how many of each queue.
-    pub(super) fn poll(
-        &mut self,
-        physics: &mut Physics,
-        out: &mut Vec<Completion>,
-        max: usize,
-    ) -> Polled {
+    /// are.
+    pub(super) fn poll(&mut self, physics: &mut Physics, out: &mut Vec<Completion>, max: usize) {
         let mut count = self.ready.len().min(max);
         if count > 1 && physics.one_in(4) {
             count = physics.chance.usize(1..count);
         }
-        let sends = self.ready.iter().take(count).filter(|c| c.work == Work::Send).count();
         out.extend(self.ready.drain(..count));
-        Polled { all: count, sends }
     }
 
     /// Asks for one notification. `Any` is kept if `Solicited` is asked for after it.
@@ -89,12 +71,4 @@ impl CompletionState {
         }
         Poll::Pending
     }
-}
-
-/// How many completions a poll took.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Polled {
-    pub(super) all: usize,
-    /// Of them, how many were sends.
-    pub(super) sends: usize,
 }

@@ -8,7 +8,7 @@ use super::super::Status;
 /// A node's name, interned.
 pub(super) type NodeId = usize;
 /// A queue pair of the world; numbers are never used twice.
-pub(super) type Number = u64;
+pub(super) type Number = usize;
 /// One direction of a stream.
 pub(super) type PipeId = u64;
 
@@ -23,12 +23,10 @@ pub(super) enum Event {
     Arrive(Frame),
     /// A frame that found no receive is tried again.
     RnrTimer { number: Number },
-    /// All sends up to `index` were accepted.
-    Ack { number: Number, index: u64 },
-    /// All sends before `index` were accepted; this one ends with `status`.
-    Nak { number: Number, index: u64, status: Status },
-    /// A sender has tried long enough.
-    RetryOut { number: Number },
+    /// All sends before `index` were accepted, and so was this one, or it ends with `error`.
+    Answer { number: Number, index: u64, error: Option<Status> },
+    /// A sender has tried long enough to get rid of this send.
+    RetryOut { number: Number, oldest: u64 },
     /// An end learns without sending that the other is gone.
     PeerGone { number: Number },
     /// A notification for nothing.

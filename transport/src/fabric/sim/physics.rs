@@ -130,12 +130,21 @@ impl Physics {
         self.chance.u32(0..n) == 0
     }
 
-    /// What becomes of a frame.
+    /// What becomes of a frame; counted and logged if it is not to pass.
     pub(super) fn judge(&mut self, from: NodeId, to: NodeId, index: u64) -> Verdict {
         let Physics { rules, chance, names, .. } = self;
-        rules
+        let verdict = rules
             .iter_mut()
             .find_map(|rule| rule.judge(&names[from], &names[to], index, chance))
-            .unwrap_or(Verdict::Pass)
+            .unwrap_or(Verdict::Pass);
+        match verdict {
+            Verdict::Pass => return verdict,
+            Verdict::Delay(_) => self.counters.delayed += 1,
+            Verdict::Drop => self.counters.dropped += 1,
+            Verdict::Fail(_) => self.counters.failed += 1,
+            Verdict::Kill => self.counters.killed += 1,
+        }
+        self.log(format_args!("frame {index} from node {from} to {to} meets {verdict:?}"));
+        verdict
     }
 }

@@ -95,9 +95,11 @@ impl Pipe {
             self.reader.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        for byte in self.buffer.drain(..count) {
-            out.put_slice(&[byte]);
-        }
+        let (front, back) = self.buffer.as_slices();
+        let split = count.min(front.len());
+        out.put_slice(&front[..split]);
+        out.put_slice(&back[..count - split]);
+        self.buffer.drain(..count);
         if count > 0 {
             physics.wake(self.writer.waker.take());
         }

@@ -14,9 +14,9 @@ use super::super::{
     Completion, CompletionQueue, Fabric, FabricError, Halves, Limits, Notify, Opening, PostError,
     QueuePairConfig, RecvQueue, SendQueue, SendRequest,
 };
-use super::carry::FRAME_BYTES_MAX;
 use super::event::{Event, Number};
 use super::queue_pair::Cause;
+use super::queue_pairs::FRAME_BYTES_MAX;
 use super::state::{Life, Shared};
 use crate::memory::{Region, Slot};
 
@@ -106,7 +106,7 @@ struct SimOpening(Arc<End>);
 
 impl Opening for SimOpening {
     fn offer(&self) -> Vec<u8> {
-        [&OFFER_MAGIC[..], &self.0.number.to_le_bytes()].concat()
+        [&OFFER_MAGIC[..], &(self.0.number as u64).to_le_bytes()].concat()
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
@@ -118,14 +118,15 @@ impl Opening for SimOpening {
         async move {
             let number = peer
                 .strip_prefix(OFFER_MAGIC)
-                .and_then(|number| Some(Number::from_le_bytes(number.try_into().ok()?)))
+                .and_then(|number| Some(u64::from_le_bytes(number.try_into().ok()?)))
                 .ok_or(FabricError::Offer("it does not name a simulated queue pair"))?;
             end.shared.with(|state| {
-                if number == end.number || !state.queue_pairs.ever_opened(number) {
-                    return Err(FabricError::Offer("there is no such queue pair"));
-                }
-                state.queue_pairs.connect(&mut state.physics, end.number, number);
-                Ok(())
+                let peer = state.queue_pairs.peer(number as Number);
+                let peer = peer
+                    .filter(|peer| peer.number != end.number)
+                    .ok_or(FabricError::Offer("there is no such queue pair"))?;
+                state.queue_pairs.connect(&mut state.physics, end.number, peer);
+                Ok::<_, FabricError>(())
             })?;
             poll_fn(|cx| end.shared.with(|s| s.queue_pairs.poll_connected(end.number, cx)))
                 .await
@@ -166,10 +167,8 @@ struct SimDone(Arc<End>);
 impl CompletionQueue for SimDone {
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         self.0.shared.with(|state| {
-            let Some(qp) = state.queue_pairs.get(self.0.number) else { return 0 };
-            let polled = qp.done.poll(&mut state.physics, out, max);
-            qp.outgoing.held -= polled.sends as u32;
-            polled.all
+            let qp = state.queue_pairs.get(self.0.number);
+            qp.map_or(0, |qp| qp.poll(&mut state.physics, out, max))
         })
     }
 

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::Waker;
 
-use super::super::{QueuePairConfig, SendRequest, Status, Work};
+use super::super::{Completion, QueuePairConfig, Status, Work};
 use super::completion::CompletionState;
 use super::event::{Frame, NodeId, Number};
+use super::link_model::Links;
 use super::physics::Physics;
 use crate::memory::Slot;
 
@@ -16,12 +17,20 @@ pub(super) struct QueuePair {
     pub(super) node: NodeId,
     pub(super) config: QueuePairConfig,
     pub(super) phase: Phase,
-    pub(super) peer: Option<Number>,
+    /// Whom `connect` was called for.
+    pub(super) peer: Option<Peer>,
     /// The path to the peer has vanished.
     pub(super) severed: bool,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
     pub(super) done: CompletionState,
+}
+
+/// The other end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    pub(super) number: Number,
+    pub(super) node: NodeId,
 }
 
 /// Where an end is in its life.
@@ -70,6 +79,8 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) receives: VecDeque<Slot>,
+    /// Posted and not yet polled: what the queue is bounded by (PV-9).
+    pub(super) held: u32,
     /// Arrived and not yet accepted: behind a frame that found no receive.
     pub(super) inbox: VecDeque<Frame>,
     /// Frames accepted so far.
@@ -83,7 +94,6 @@ pub(super) struct Incoming {
 impl QueuePair {
     /// A new end.
     pub(super) fn new(node: NodeId, config: QueuePairConfig) -> Self {
-        let holds = config.send_queue as usize + config.recv_queue as usize;
         QueuePair {
             node,
             config,
@@ -93,16 +103,17 @@ impl QueuePair {
             outgoing: Outgoing::default(),
             incoming: Incoming {
                 receives: VecDeque::new(),
+                held: 0,
                 inbox: VecDeque::new(),
                 accepted: 0,
                 cut: u64::MAX,
                 waits_for_timer: false,
             },
-            done: CompletionState::new(holds),
+            done: CompletionState::default(),
         }
     }
 
-    /// Whether frames can arrive here.
+    /// Whether `connect` was called here, and nothing ended it.
     pub(super) fn listens(&self) -> bool {
         matches!(self.phase, Phase::Connecting { .. } | Phase::Ready)
     }
@@ -112,36 +123,46 @@ impl QueuePair {
         matches!(self.phase, Phase::Error)
     }
 
-    /// Completes everything accepted up to `index` (PV-3, PV-4). Says which send overran the
-    /// completion queue, if one did (PV-9).
-    pub(super) fn acknowledge(&mut self, physics: &mut Physics, index: u64) -> Option<u64> {
-        while let Some(sent) = self.outgoing.posted.pop_front_if(|sent| sent.index <= index) {
-            if !sent.signaled {
-                self.outgoing.silent.push(sent.slot);
-                continue;
-            }
-            for slot in self.outgoing.silent.drain(..) {
-                self.done.push(physics, Work::Send, slot, Status::Success, false);
-            }
-            if self.done.is_full() {
-                let index = sent.index;
-                self.outgoing.posted.push_front(sent);
-                return Some(index);
-            }
-            self.done.push(physics, Work::Send, sent.slot, Status::Success, false);
-        }
-        None
+    /// Whether anything can come from its peer.
+    pub(super) fn hears(&self, links: &Links) -> bool {
+        !self.severed && self.peer.is_some_and(|peer| !links.partitioned(peer.node, self.node))
     }
 
-    /// Moves to the error state and completes everything (PV-7); `cause` is what the first error
-    /// is of. The order between the two queues is up to the seed. Says from which index on frames
+    /// Whether frames from there can come in, at once or after `connect`.
+    pub(super) fn takes(&self, from: Peer, links: &Links) -> bool {
+        match &self.phase {
+            Phase::Fresh => !links.partitioned(from.node, self.node),
+            Phase::Connecting { .. } | Phase::Ready => {
+                self.peer.is_some_and(|peer| peer.number == from.number) && self.hears(links)
+            }
+            Phase::Refused(_) | Phase::Error => false,
+        }
+    }
+
+    /// Completes all sends before this index (PV-3, PV-4).
+    pub(super) fn acknowledge(&mut self, physics: &mut Physics, before: u64) {
+        let Outgoing { posted, silent, .. } = &mut self.outgoing;
+        while let Some(sent) = posted.pop_front_if(|sent| sent.index < before) {
+            silent.push(sent.slot);
+            if sent.signaled {
+                for slot in silent.drain(..) {
+                    self.done.push(physics, Work::Send, slot, Status::Success, false);
+                }
+            }
+        }
+    }
+
+    /// Moves to the error state and completes everything (PV-4, PV-7); `cause` is what the first
+    /// error is of. The order between the two queues is up to the seed. Says from which index on frames
     /// never left.
     pub(super) fn fail(&mut self, physics: &mut Physics, cause: Cause) -> u64 {
-        self.phase = Phase::Error;
+        if let Phase::Connecting { waker } = std::mem::replace(&mut self.phase, Phase::Error) {
+            physics.wake(waker);
+        }
         let Outgoing { posted, silent, count, .. } = &mut self.outgoing;
         let cut = posted.iter().find(|sent| sent.departs > physics.now).map(|sent| sent.index);
         let cut = cut.unwrap_or(*count);
-        let mut sends: VecDeque<_> = silent.drain(..).map(|slot| (slot, Status::Flushed)).collect();
+        let mut sends: VecDeque<_> = silent.drain(..).map(|slot| (slot, Status::Success)).collect();
         sends.extend(posted.drain(..).map(|sent| match cause {
             Cause::Send(index, status) if index == sent.index => (sent.slot, status),
             _ => (sent.slot, Status::Flushed),
@@ -167,13 +188,36 @@ impl QueuePair {
     }
 
     /// Completes a send that was posted in the error state (PV-7).
-    pub(super) fn flush_send(&mut self, physics: &mut Physics, request: SendRequest) {
-        self.done.push(physics, Work::Send, request.slot, Status::Flushed, false);
+    pub(super) fn flush_send(&mut self, physics: &mut Physics, slot: Slot) {
+        self.done.push(physics, Work::Send, slot, Status::Flushed, false);
     }
 
-    /// Completes a receive that was posted in the error state (PV-7).
-    pub(super) fn flush_recv(&mut self, physics: &mut Physics, slot: Slot) {
-        self.done.push(physics, Work::Recv { bytes: 0 }, slot, Status::Flushed, false);
+    /// Posts a receive, which the error state flushes (PV-7).
+    pub(super) fn post_recv(&mut self, physics: &mut Physics, slot: Slot) {
+        self.incoming.held += 1;
+        if self.is_error() {
+            self.done.push(physics, Work::Recv { bytes: 0 }, slot, Status::Flushed, false);
+        } else {
+            self.incoming.receives.push_back(slot);
+        }
+    }
+
+    /// Takes some completions; they no longer count against their queues (PV-9).
+    pub(super) fn poll(
+        &mut self,
+        physics: &mut Physics,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> usize {
+        let before = out.len();
+        self.done.poll(physics, out, max);
+        for completion in &out[before..] {
+            match completion.work {
+                Work::Send => self.outgoing.held -= 1,
+                Work::Recv { .. } => self.incoming.held -= 1,
+            }
+        }
+        out.len() - before
     }
 }
 

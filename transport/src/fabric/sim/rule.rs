@@ -36,7 +36,11 @@ pub struct Rule {
 
 impl Rule {
     /// For every frame of every queue pair.
+    ///
+    /// # Panics
+    /// When it is to fail with [`Status::Success`].
     pub fn new(verdict: Verdict) -> Self {
+        assert!(verdict != Verdict::Fail(Status::Success), "a success is no failure");
         Rule { from: None, to: None, frames: 0..u64::MAX, one_in: 1, times: u32::MAX, verdict }
     }
 
@@ -108,6 +112,6 @@ pub struct Counters {
     pub dropped: u64,
     /// Frames that met [`Verdict::Fail`].
     pub failed: u64,
-    /// Queue pairs killed by [`Verdict::Kill`] or severed by the test.
+    /// Frames that met [`Verdict::Kill`].
     pub killed: u64,
 }

@@ -1,26 +1,32 @@
 //! The whole of a simulated world behind one lock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use super::carry::QueuePairs;
-use super::event::{Event, NodeId, PipeId};
+use super::event::{Event, NodeId, PipeEnd};
 use super::physics::Physics;
 use super::queue_pair::{Cause, Phase};
+use super::queue_pairs::QueuePairs;
 use super::streams::Streams;
+
+/// How often a world may be used before time must move on.
+const USES_MAX: u64 = 10_000_000;
 
 /// Everything there is.
 pub(super) struct State {
     pub(super) seed: u64,
+    /// How often the world was used since it last came to rest.
+    pub(super) uses: u64,
     pub(super) physics: Physics,
     pub(super) queue_pairs: QueuePairs,
     pub(super) streams: Streams,
     /// How often each node has been killed.
-    deaths: Vec<(NodeId, u32)>,
+    deaths: BTreeMap<NodeId, u32>,
     /// What waits for a path to be mended.
-    held: Vec<((NodeId, NodeId), Event)>,
+    held: Vec<Event>,
 }
 
 /// A node's name, in one of its lives.
@@ -34,10 +40,11 @@ impl State {
     fn new(seed: u64) -> Self {
         State {
             seed,
+            uses: 0,
             physics: Physics::new(seed),
             queue_pairs: QueuePairs::default(),
             streams: Streams::default(),
-            deaths: Vec::new(),
+            deaths: BTreeMap::new(),
             held: Vec::new(),
         }
     }
@@ -45,24 +52,19 @@ impl State {
     /// The present life of a node.
     pub(super) fn life(&mut self, name: &str) -> Life {
         let node = self.physics.node(name);
-        let deaths = self.deaths.iter().find(|(dead, _)| *dead == node);
-        Life { node, deaths: deaths.map_or(0, |(_, deaths)| *deaths) }
+        Life { node, deaths: self.deaths.get(&node).copied().unwrap_or(0) }
     }
 
     /// Whether a node still lives this life.
     pub(super) fn lives(&self, life: Life) -> bool {
-        let deaths = self.deaths.iter().find(|(dead, _)| *dead == life.node);
-        life.deaths == deaths.map_or(0, |(_, deaths)| *deaths)
+        life.deaths == self.deaths.get(&life.node).copied().unwrap_or(0)
     }
 
     /// Ends a node's present life.
     pub(super) fn kill(&mut self, name: &str) {
         let node = self.physics.node(name);
         self.physics.log(format_args!("{name} is killed"));
-        match self.deaths.iter_mut().find(|(dead, _)| *dead == node) {
-            Some((_, deaths)) => *deaths += 1,
-            None => self.deaths.push((node, 1)),
-        }
+        *self.deaths.entry(node).or_insert(0) += 1;
         for number in self.queue_pairs.between(node, None) {
             self.queue_pairs.sever(&mut self.physics, number);
             self.queue_pairs.fail(&mut self.physics, number, Cause::Outside);
@@ -74,26 +76,24 @@ impl State {
     pub(super) fn set_partitioned(&mut self, a: NodeId, b: NodeId, cut: bool) {
         self.physics.links.set_partitioned(a, b, cut);
         self.physics.links.set_partitioned(b, a, cut);
-        if !cut {
-            let (mended, held) = std::mem::take(&mut self.held)
-                .into_iter()
-                .partition(|(path, _)| *path == (a, b) || *path == (b, a));
-            self.held = held;
-            let mended: Vec<_> = mended;
-            for ((from, to), event) in mended {
-                let now = self.physics.now;
-                let latency = super::link_model::nanos(self.physics.links.model(from, to).latency);
-                self.physics.at(now + latency, event);
-            }
+        // What was held comes before whatever is still on its way.
+        for event in std::mem::take(&mut self.held) {
+            self.happen(event);
         }
     }
 
-    /// The next event happens. False if there is none.
-    pub(super) fn step(&mut self) -> bool {
-        let Some(event) = self.physics.next() else { return false };
-        if let Some(path) = self.stuck(&event) {
-            self.held.push((path, event));
-            return true;
+    /// The next event happens, if there is one.
+    pub(super) fn step(&mut self) {
+        if let Some(event) = self.physics.next() {
+            self.happen(event);
+        }
+    }
+
+    /// This event happens, or is held until its path is mended.
+    fn happen(&mut self, event: Event) {
+        if self.is_cut_off(&event) {
+            self.held.push(event);
+            return;
         }
         let State { physics, queue_pairs, streams, .. } = self;
         match event {
@@ -104,11 +104,10 @@ impl State {
             }
             Event::Arrive(frame) => queue_pairs.arrive(physics, frame),
             Event::RnrTimer { number } => queue_pairs.rnr_timer(physics, number),
-            Event::Ack { number, index } => queue_pairs.answered(physics, number, index, None),
-            Event::Nak { number, index, status } => {
-                queue_pairs.answered(physics, number, index, Some(status));
+            Event::Answer { number, index, error } => {
+                queue_pairs.answered(physics, number, index, error);
             }
-            Event::RetryOut { number } => queue_pairs.retry_out(physics, number),
+            Event::RetryOut { number, oldest } => queue_pairs.retry_out(physics, number, oldest),
             Event::PeerGone { number } => queue_pairs.peer_gone(physics, number),
             Event::Spurious { number } => {
                 if let Some(qp) = queue_pairs.get(number) {
@@ -134,21 +133,22 @@ impl State {
             Event::Dialed { dial } => streams.dialed(physics, dial),
             Event::Wake(waker) => physics.wake(Some(waker)),
         }
-        true
     }
 
-    /// The path that must be mended before this event can happen, if there is one.
-    fn stuck(&mut self, event: &Event) -> Option<(NodeId, NodeId)> {
+    /// Whether the path that this event comes by is cut.
+    fn is_cut_off(&mut self, event: &Event) -> bool {
+        let mut pipe = |pipe| self.streams.pipe(pipe).map(|pipe| (pipe.from, pipe.to));
+        let back = |(from, to)| (to, from);
         let path = match event {
-            Event::Bytes { pipe, .. } | Event::Fin { pipe } => self.path(*pipe)?,
-            Event::Dial { dial } => self.streams.dial_path(*dial)?,
-            _ => return None,
+            Event::Bytes { pipe: id, .. }
+            | Event::Fin { pipe: id }
+            | Event::Break { pipe: id, end: PipeEnd::Reader, .. } => pipe(*id),
+            Event::Break { pipe: id, end: PipeEnd::Writer, .. } => pipe(*id).map(back),
+            Event::Dial { dial } => self.streams.dial_path(*dial),
+            Event::Dialed { dial } => self.streams.dial_path(*dial).map(back),
+            _ => None,
         };
-        self.physics.links.partitioned(path.0, path.1).then_some(path)
-    }
-
-    fn path(&mut self, pipe: PipeId) -> Option<(NodeId, NodeId)> {
-        self.streams.pipe(pipe).map(|pipe| (pipe.from, pipe.to))
+        path.is_some_and(|(from, to)| self.physics.links.partitioned(from, to))
     }
 }
 
@@ -171,6 +171,12 @@ impl Shared {
     /// Does something to the world; the caller wakes whom that concerns.
     pub(super) fn with_wakes<R>(&self, act: impl FnOnce(&mut State) -> R) -> (R, Vec<Waker>) {
         let mut state = self.0.lock();
+        state.uses += 1;
+        if state.uses == USES_MAX {
+            let seed = state.seed;
+            drop(state);
+            panic!("seed {seed}: a task spins and so stops the time of its world");
+        }
         let result = act(&mut state);
         (result, state.physics.take_wakes())
     }

@@ -1,7 +1,7 @@
 //! The reading side of a data connection: bytes into posted slots, records into events.
 //!
 //! The rest of a frame is read straight into its slot, what follows it into a buffer of its own, in
-//! one call; from there it is copied once. Every length is checked before a byte is moved.
+//! one call; from there it is copied once. Every length is checked before a byte is moved (TC-4).
 
 use std::io::{self, IoSliceMut};
 
@@ -18,7 +18,7 @@ pub(super) struct Input {
     start: usize,
     end: usize,
     expect: Expect,
-    /// A frame was refused: frames are skipped until the peer starts again.
+    /// A frame was refused: frames are skipped until the peer starts again (TC-3).
     refusing: bool,
 }
 

@@ -1,5 +1,5 @@
 //! A connected queue pair: its queues, its stream, and the rules between them. All of it happens
-//! inside the calls of its owner; there is no task.
+//! inside the calls of its owner (TC-1).
 
 use std::io;
 use std::pin::Pin;
@@ -162,6 +162,7 @@ impl QueuePair {
 
     fn on_event(&mut self, event: Event) {
         match event {
+            // The frame lies in its slot, whole: only now is it accepted (TC-2).
             Event::Arrived { bytes, solicited } => {
                 self.queues.arrived(bytes, solicited);
                 self.unacknowledged += 1;
@@ -204,11 +205,13 @@ impl QueuePair {
         }
     }
 
+    /// TC-4.
     fn on_garbage(&mut self) {
         tracing::warn!("a data connection carried bytes that no queue pair writes; closing it");
         self.fail(Failure::Send(Status::RetryExceeded));
     }
 
+    /// TC-3.
     fn try_again(&mut self) {
         self.tries.pause = None;
         self.output.again();

@@ -57,7 +57,7 @@ pub(super) enum Failure {
 }
 
 impl Queues {
-    /// Queues that hold what `config` asks for; all their memory is taken now.
+    /// Queues that hold what `config` asks for; all their memory is taken now (TC-5).
     pub(super) fn new(config: &QueuePairConfig) -> Self {
         let (send, recv) = (config.send_queue, config.recv_queue);
         Queues {

@@ -68,3 +68,37 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_decoded_is_what_was_encoded(
+            kind in 0..6u8, flag in 0..4u8, zero in 0..2u8, value in prop_oneof![0..3u32, any::<u32>()],
+        ) {
+            let [a, b, c, d] = value.to_le_bytes();
+            let bytes = [kind, flag, 0, zero, a, b, c, d];
+            if let Some(record) = Record::decode(&bytes) {
+                prop_assert_eq!(record.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn every_record_is_read_back() {
+        for record in [
+            Record::Frame { bytes: 0, solicited: false },
+            Record::Frame { bytes: u32::MAX, solicited: true },
+            Record::Accepted { count: 1 },
+            Record::Refused(Refusal::NotReady),
+            Record::Refused(Refusal::TooLong),
+            Record::Again,
+        ] {
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+    }
+}

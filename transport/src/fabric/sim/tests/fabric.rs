@@ -1,107 +1,185 @@
-//! The fabric contract on the simulator.
+//! Queue pairs: the contract, and the freedom it leaves (SI-3).
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use super::super::super::*;
 use super::*;
 use crate::memory::Slot;
 
+/// One end of a connection between two nodes.
 pub(super) struct End {
     pub(super) halves: Halves,
-    pub(super) spare: Vec<Slot>,
+    slots: Vec<Slot>,
 }
 
-pub(super) fn config() -> QueuePairConfig {
-    QueuePairConfig {
-        send_queue: 16,
-        recv_queue: 16,
-        inline_bytes: 64,
-        rnr_retry: 0,
-        side: Side::Acceptor,
-    }
+fn config() -> QueuePairConfig {
+    let side = Side::Acceptor;
+    QueuePairConfig { send_queue: 16, recv_queue: 16, inline_bytes: 64, rnr_retry: 0, side }
 }
 
-/// Two connected ends on two nodes, each with `posted` receives posted.
-pub(super) async fn pair(
-    a: &dyn Fabric,
-    b: &dyn Fabric,
-    config: QueuePairConfig,
-    posted: usize,
-) -> (End, End) {
-    let open = |fabric: &dyn Fabric| {
-        let mut opening = fabric.open(config.clone()).unwrap();
-        let mut spare = fabric.alloc(64 * 256).unwrap().into_slots(256);
-        let mut first = spare.split_off(spare.len() - posted);
-        opening.post_recv(&mut first).unwrap();
-        (opening, spare)
-    };
-    let ((a, a_spare), (b, b_spare)) = (open(a), open(b));
-    let (a_offer, b_offer) = (a.offer(), b.offer());
-    let (a, b) = futures::future::join(a.connect(b_offer), b.connect(a_offer)).await;
-    (End { halves: a.unwrap(), spare: a_spare }, End { halves: b.unwrap(), spare: b_spare })
+/// Connects a queue pair of `alpha` with one of `beta`, all receives posted.
+pub(super) async fn connected(world: &World) -> (End, End) {
+    connected_by(&*world.network("alpha").1, &*world.network("beta").1).await
+}
+
+/// Connects two queue pairs, all receives posted.
+pub(super) async fn connected_by(a: &dyn Fabric, b: &dyn Fabric) -> (End, End) {
+    let [(a, a_slots), (b, b_slots)] = [a, b].map(|fabric| {
+        let mut opening = fabric.open(config()).unwrap();
+        let mut slots = fabric.alloc(64 * 256).unwrap().into_slots(256);
+        let mut ring = slots.split_off(48);
+        opening.post_recv(&mut ring).unwrap();
+        (opening, slots)
+    });
+    let offers = (a.offer(), b.offer());
+    let (a, b) = futures::join!(a.connect(offers.1), b.connect(offers.0));
+    (End { halves: a.unwrap(), slots: a_slots }, End { halves: b.unwrap(), slots: b_slots })
 }
 
 impl End {
-    pub(super) fn send(&mut self, bytes: &[u8], signaled: bool) -> Result<(), PostError> {
-        let mut slot = self.spare.pop().unwrap();
-        slot[..bytes.len()].copy_from_slice(bytes);
-        let bytes = bytes.len() as u32;
-        let request = SendRequest { slot, bytes, signaled, solicited: true, inline: false };
-        let mut batch = vec![request];
-        let result = self.halves.send.post(&mut batch);
-        self.spare.extend(batch.pop().map(|left| left.slot));
-        result
+    /// Posts a signaled frame of one byte.
+    pub(super) fn send(&mut self, byte: u8) {
+        let mut slot = self.slots.pop().unwrap();
+        slot[0] = byte;
+        let (signaled, solicited, inline) = (true, true, false);
+        let mut batch = vec![SendRequest { slot, bytes: 1, signaled, solicited, inline }];
+        self.halves.send.post(&mut batch).unwrap();
     }
 
-    pub(super) fn receive(&mut self, count: usize) -> Result<(), PostError> {
-        let mut slots = self.spare.split_off(self.spare.len() - count);
-        let result = self.halves.recv.post(&mut slots);
-        self.spare.append(&mut slots);
-        result
-    }
-
-    /// The next completions, at least one.
-    pub(super) async fn next(&mut self) -> Vec<Completion> {
-        let mut out = Vec::new();
-        loop {
-            if self.halves.done.poll(&mut out, 16) > 0 {
-                return out;
-            }
-            self.halves.done.arm(Notify::Any);
-            if self.halves.done.poll(&mut out, 16) > 0 {
-                return out;
-            }
-            poll_fn(|cx| self.halves.done.poll_ready(cx)).await;
-        }
-    }
-
-    /// The next `count` completions.
-    pub(super) async fn take(&mut self, count: usize) -> Vec<Completion> {
+    /// The next `count` completions: of receives their byte, of sends none.
+    pub(super) async fn take(&mut self, count: usize) -> Vec<(Option<u8>, Status)> {
         let mut out = Vec::new();
         while out.len() < count {
-            out.append(&mut self.next().await);
+            self.halves.done.arm(Notify::Any);
+            let max = count - out.len();
+            if self.halves.done.poll(&mut out, max) == 0 {
+                poll_fn(|cx| self.halves.done.poll_ready(cx)).await;
+            }
         }
-        out
+        out.into_iter()
+            .map(|done| match done.work {
+                Work::Send => (None, done.status),
+                Work::Recv { .. } => (Some(done.slot[0]), done.status),
+            })
+            .collect()
+    }
+
+    /// How everything ends once the queue pair fails: the sends, then the receives.
+    pub(super) async fn statuses(&mut self, count: usize) -> (Vec<Status>, Vec<Status>) {
+        let (sends, receives): (Vec<_>, Vec<_>) =
+            self.take(count).await.into_iter().partition(|(byte, _)| byte.is_none());
+        let statuses = |done: Vec<(_, Status)>| done.into_iter().map(|(_, status)| status);
+        (statuses(sends).collect(), statuses(receives).collect())
     }
 }
 
+/// How many of these seeds do this.
+fn seeds_that(does: impl Fn(u64) -> bool) -> usize {
+    (0..100).filter(|&seed| does(seed)).count()
+}
+
 #[test]
-fn frames_arrive_in_order() {
+fn the_completion_of_a_send_may_come_after_the_answer() {
+    let late = seeds_that(|seed| {
+        run(seed, |world| async move {
+            let (mut a, mut b) = connected(&world).await;
+            a.send(1);
+            b.take(1).await;
+            b.send(2);
+            a.take(2).await[0] == (Some(2), Status::Success)
+        })
+    });
+    assert!((5..95).contains(&late), "{late} of 100");
+}
+
+#[test]
+fn a_poll_may_be_short_but_is_not_empty() {
+    let short = seeds_that(|seed| {
+        run(seed, |world| async move {
+            let (mut a, mut b) = connected(&world).await;
+            (0..8).for_each(|byte| a.send(byte));
+            a.take(8).await;
+            let mut out = Vec::new();
+            let first = b.halves.done.poll(&mut out, 16);
+            assert!(first > 0);
+            while b.halves.done.poll(&mut out, 16) > 0 {}
+            assert_eq!(out.len(), 8);
+            first < 8
+        })
+    });
+    assert!((5..95).contains(&short), "{short} of 100");
+}
+
+#[test]
+fn a_notification_may_come_for_nothing() {
+    let spurious = seeds_that(|seed| {
+        run(seed, |world| async move {
+            let (mut a, _b) = connected(&world).await;
+            a.halves.done.arm(Notify::Any);
+            let wait = poll_fn(|cx| a.halves.done.poll_ready(cx));
+            tokio::time::timeout(Duration::from_secs(1), wait).await.is_ok()
+        })
+    });
+    assert!((1..50).contains(&spurious), "{spurious} of 100");
+}
+
+/// PV-10: the other end learns of a close late, or only when it sends.
+#[test]
+fn a_closed_peer_may_go_unnoticed_until_one_sends() {
+    let noticed = seeds_that(|seed| {
+        run(seed, |world| async move {
+            let (mut a, mut b) = connected(&world).await;
+            a.halves.done.close();
+            let wait = tokio::time::timeout(Duration::from_secs(60), b.take(16)).await;
+            if let Ok(flushed) = wait {
+                assert!(flushed.iter().all(|done| done.1 == Status::Flushed));
+                return true;
+            }
+            b.send(1);
+            let (sends, receives) = b.statuses(17).await;
+            assert_eq!(sends, [Status::RetryExceeded]);
+            assert_eq!(receives, [Status::Flushed; 16]);
+            false
+        })
+    });
+    assert!((20..80).contains(&noticed), "{noticed} of 100");
+}
+
+/// A flushed send may have arrived: what had left before the close does.
+#[test]
+fn what_left_before_a_close_arrives() {
+    let arrived = seeds_that(|seed| {
+        run(seed, |world| async move {
+            let (mut a, mut b) = connected(&world).await;
+            a.send(7);
+            let leaves = world.random() % 300;
+            world.sleep(Duration::from_nanos(leaves)).await;
+            a.halves.done.close();
+            assert_eq!(a.statuses(17).await.0, [Status::Flushed]);
+            let mut out = Vec::new();
+            world.sleep(Duration::from_millis(1)).await;
+            b.halves.done.poll(&mut out, 1);
+            out.first().is_some_and(|done| done.status == Status::Success)
+        })
+    });
+    assert!((5..95).contains(&arrived), "{arrived} of 100");
+}
+
+/// PV-2: slots go with the queue pair, and frames that were on their way harm nobody.
+#[test]
+fn halves_may_be_dropped_at_any_moment() {
     for seed in 0..50 {
         run(seed, |world| async move {
-            let (a, b) = (world.network("alpha").1, world.network("beta").1);
-            let (mut a, mut b) = pair(&*a, &*b, config(), 16).await;
-            for n in 0..10u8 {
-                a.send(&[n; 9], n == 9).unwrap();
-            }
-            let received = b.take(10).await;
-            for (n, done) in received.iter().enumerate() {
-                assert_eq!((done.work, done.status), (Work::Recv { bytes: 9 }, Status::Success));
-                assert_eq!(done.slot[..9], [n as u8; 9]);
-            }
-            let sent = a.take(10).await;
-            assert!(sent.iter().all(|done| done.work == Work::Send));
-            assert_eq!(world.counters().rnr, 0);
+            let (mut a, mut b) = connected(&world).await;
+            let region = Arc::downgrade(a.slots[0].region());
+            (0..10).for_each(|byte| a.send(byte));
+            world.sleep(Duration::from_nanos(world.random() % 5_000)).await;
+            drop(a);
+            assert!(region.upgrade().is_none(), "slots outlived their queue pair");
+            b.send(1);
+            let (sends, _) = b.statuses(17).await;
+            assert!([Status::RetryExceeded, Status::Flushed].contains(&sends[0]), "{sends:?}");
         });
     }
 }

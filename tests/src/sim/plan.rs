@@ -1,0 +1,76 @@
+//! What a seed decides before anything runs.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use ringpost_transport::endpoint::Profile;
+use ringpost_transport::fabric::sim::LinkModel;
+
+/// One scenario, as its seed wants it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Names of the nodes.
+    pub nodes: Vec<String>,
+    /// Sizes and windows of each.
+    pub profiles: Vec<Profile>,
+    /// How fast the paths are.
+    pub link: LinkModel,
+    /// Mailboxes on each node.
+    pub mailboxes: usize,
+    /// Senders on each node.
+    pub senders: usize,
+    /// Messages of each sender.
+    pub messages: u64,
+    /// Longest message, in bytes.
+    pub bytes_max: usize,
+    /// Longest pause of a consumer after a message.
+    pub pause_max: Duration,
+    /// One in this many messages closes its mailbox, which opens again later; 0: none.
+    pub close_one_in: u32,
+    /// Faults, in the order they come.
+    pub faults: u32,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x5eed_0000);
+        let count = rng.usize(2..=3);
+        let nodes = ["a", "b", "c"][..count].iter().map(|n| n.to_string()).collect();
+        let profiles = (0..count).map(|_| profile(&mut rng)).collect();
+        let link = LinkModel {
+            latency: Duration::from_nanos(rng.u64(500..2_000_000)),
+            jitter: Duration::from_nanos(rng.u64(0..1_000_000)),
+            bytes_per_second: [2_000_000, 100_000_000, 12_500_000_000][rng.usize(0..3)],
+            work_request: Duration::from_nanos(rng.u64(50..20_000)),
+            retry: Duration::from_millis(rng.u64(20..600)),
+        };
+        let large = rng.u32(0..3) == 0;
+        Plan {
+            nodes,
+            profiles,
+            link,
+            mailboxes: rng.usize(1..=3),
+            senders: rng.usize(1..=3),
+            messages: rng.u64(20..if large { 60 } else { 200 }),
+            bytes_max: if large { 60_000 } else { rng.usize(64..6_000) },
+            pause_max: Duration::from_micros([0, 300, 20_000][rng.usize(0..3)]),
+            close_one_in: [0, 0, 150, 60][rng.usize(0..4)],
+            faults: [0, 0, 1, 2, 4][rng.usize(0..5)],
+        }
+    }
+}
+
+fn profile(rng: &mut Rng) -> Profile {
+    let ring_slots = rng.u32(8..=24);
+    Profile {
+        ring_slots,
+        slot_bytes: [2048, 2304, 4352][rng.usize(0..3)],
+        credit_reserve: rng.u32(1..=ring_slots / 4),
+        message_bytes_max: 256 * 1024,
+        mailbox_window_messages: rng.u32(1..=32),
+        mailbox_window_bytes: rng.u32(2_000..=60_000),
+        link_window_bytes: rng.u32(20_000..=200_000),
+        ..Profile::default()
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a connection between two nodes came to nothing, so that both sides can say it.
+
+use std::io;
+
+use super::codec::Malformed;
+use super::message::Message;
+use super::rejection::Rejection;
+use super::version::Versions;
+
+/// Why a connection ended before or while it carried messages.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// This node does not want it.
+    #[error("refused: {0}")]
+    Rejected(Rejection),
+    /// The peer does not want it.
+    #[error("refused by the peer: {0}")]
+    RejectedByPeer(Rejection),
+    /// There is no version that both speak.
+    #[error("this node speaks protocol versions {ours}, the other {theirs}")]
+    VersionMismatch {
+        /// This node's range.
+        ours: Versions,
+        /// The peer's.
+        theirs: Versions,
+    },
+    /// The peer is this very node.
+    #[error("it is this node itself")]
+    SelfConnection,
+    /// The peer sent something that does not follow the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Malformed(#[from] Malformed),
+    /// The peer closed the connection.
+    #[error("the connection was closed")]
+    Closed,
+    /// The connection failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Failure {
+    /// The peer said something that does not belong here.
+    pub(crate) fn unexpected(message: &Message) -> Self {
+        Failure::Malformed(Malformed::Unexpected(message.name()))
+    }
+
+    /// What to tell the peer, when there is something to tell.
+    pub(crate) fn answer(&self) -> Option<Rejection> {
+        match self {
+            Failure::Rejected(rejection) => Some(*rejection),
+            Failure::Malformed(_) => Some(Rejection::Garbage),
+            // The peer knows: it said so, or it can tell from what both sides sent, or is gone.
+            Failure::RejectedByPeer(_)
+            | Failure::VersionMismatch { .. }
+            | Failure::SelfConnection
+            | Failure::Closed
+            | Failure::Io(_) => None,
+        }
+    }
+
+    /// Whether it only means that another connection between the same nodes was chosen.
+    pub(crate) fn is_dial_race(&self) -> bool {
+        matches!(
+            self,
+            Failure::Rejected(Rejection::DialRace) | Failure::RejectedByPeer(Rejection::DialRace)
+        )
+    }
+}

@@ -1,0 +1,264 @@
+//! The handshake, sans-I/O: from the first byte to two proven nodes that know each other's HELLO.
+//!
+//! Feed what arrives to [`Handshake::handle_bytes`], send what [`Handshake::poll_output`] gives,
+//! until [`Handshake::poll_established`] gives the session. After an error, send what there is still
+//! to send and close.
+
+use snow::HandshakeState;
+
+use crate::entropy::Entropy;
+use crate::id::NodeId;
+use crate::limits;
+use crate::wire::{PREFACE_BYTES, Preface};
+
+use super::codec::Malformed;
+use super::failure::Failure;
+use super::message::{Hello, Message};
+use super::noise::{self, HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
+use super::record::{Kind, record, take_record};
+use super::rejection::Rejection;
+use super::session::Session;
+use super::version::{VERSIONS_BYTES, Versions};
+
+/// What a node shows of itself in a handshake, and what it proves.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// Its name and run.
+    pub(crate) node: NodeId,
+    /// Where it can be dialled.
+    pub(crate) addresses: Vec<String>,
+    /// What it can carry a link over, best first.
+    pub(crate) fabrics: Vec<String>,
+    /// What it speaks.
+    pub(crate) versions: Versions,
+    /// What it proves to know.
+    pub(crate) key: [u8; 32],
+    /// Where its ephemeral keys come from.
+    pub(crate) entropy: Entropy,
+}
+
+/// One side of a handshake.
+pub(crate) struct Handshake<'a> {
+    identity: &'a Identity,
+    dialler: bool,
+    state: State,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    received: usize,
+}
+
+enum State {
+    /// Waiting for the peer's preface.
+    Preface,
+    /// Waiting for the peer's message of the Noise handshake.
+    Noise(Box<HandshakeState>),
+    /// Waiting for the peer's HELLO, which proves it.
+    Hello(Box<Session>),
+    /// The peer is proven.
+    Established(Box<Session>, Hello),
+    /// It failed, or the session was taken.
+    Over,
+}
+
+const OPENING_BYTES: usize = PREFACE_BYTES + VERSIONS_BYTES;
+
+impl<'a> Handshake<'a> {
+    /// The side that dialled.
+    pub(crate) fn dial(identity: &'a Identity) -> Self {
+        let outgoing = opening(identity.versions).to_vec();
+        Handshake { dialler: true, outgoing, ..Handshake::accept(identity) }
+    }
+
+    /// The side that was dialled.
+    pub(crate) fn accept(identity: &'a Identity) -> Self {
+        Handshake {
+            identity,
+            dialler: false,
+            state: State::Preface,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            received: 0,
+        }
+    }
+
+    /// How many bytes it takes in at most from now on (BS-2).
+    pub(crate) fn room(&self) -> usize {
+        limits::UNPROVEN_BYTES_MAX.saturating_sub(self.received)
+    }
+
+    /// Takes in what arrived.
+    ///
+    /// # Errors
+    /// [`Failure`], final. What the peer is to be told is in the output.
+    pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.received += bytes.len();
+        self.incoming.extend_from_slice(bytes);
+        let mut result = self.advance();
+        if result.is_ok()
+            && self.received >= limits::UNPROVEN_BYTES_MAX
+            && !matches!(self.state, State::Established(..))
+        {
+            result = Err(Malformed::TooMuch.into());
+        }
+        if let Err(failure) = &result {
+            self.give_up(failure);
+        }
+        result
+    }
+
+    /// What has to be sent now.
+    pub(crate) fn poll_output(&mut self) -> Option<Vec<u8>> {
+        if self.outgoing.is_empty() { None } else { Some(std::mem::take(&mut self.outgoing)) }
+    }
+
+    /// The session, once: when the peer is proven.
+    pub(crate) fn poll_established(&mut self) -> Option<(Session, Hello)> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Established(session, hello) => Some((*session, hello)),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Ends it: tells the peer why, as well as the state of things allows.
+    pub(crate) fn give_up(&mut self, failure: &Failure) {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        let Some(rejection) = failure.answer() else { return };
+        match state {
+            // Whatever is there does not speak this protocol, or is silent.
+            State::Preface | State::Over => {}
+            State::Noise(_) => {
+                self.outgoing.extend(record(Kind::Rejection, &[rejection.code()]));
+            }
+            State::Hello(mut session) | State::Established(mut session, _) => {
+                self.outgoing.extend(session.seal(&Message::Reject(rejection)));
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<(), Failure> {
+        if matches!(self.state, State::Preface) {
+            let Some((theirs, _)) = self.incoming.split_first_chunk::<OPENING_BYTES>() else {
+                return Ok(());
+            };
+            let theirs = *theirs;
+            self.incoming.drain(..OPENING_BYTES);
+            self.handle_opening(&theirs)?;
+        }
+        while matches!(self.state, State::Noise(_) | State::Hello(_)) {
+            let Some((kind, body)) = take_record(&mut self.incoming)? else { return Ok(()) };
+            match kind {
+                Kind::Handshake => self.handle_handshake(&body)?,
+                Kind::Sealed => self.handle_hello(&body)?,
+                Kind::Rejection => return Err(rejected(&body)?),
+            }
+        }
+        if let State::Established(session, _) = &mut self.state {
+            session.handle_bytes(&std::mem::take(&mut self.incoming));
+        }
+        Ok(())
+    }
+
+    /// Both openings are in the prologue (BS-4).
+    fn handle_opening(&mut self, theirs: &[u8; OPENING_BYTES]) -> Result<(), Failure> {
+        let (preface, versions) = theirs.split_first_chunk().expect("it is longer");
+        if Preface::decode(preface).map_err(Malformed::Preface)? != Preface::Bootstrap {
+            return Err(Malformed::NotBootstrap.into());
+        }
+        let Identity { versions: ours, key, entropy, .. } = self.identity;
+        let mine = opening(*ours);
+        let theirs_range = Versions::decode([versions[0], versions[1]])?;
+        if !self.dialler {
+            self.outgoing.extend(mine);
+        }
+        if !ours.meet(theirs_range) {
+            return Err(Failure::VersionMismatch { ours: *ours, theirs: theirs_range });
+        }
+        let noise = if self.dialler {
+            let mut noise = noise::initiator(key, &[mine, *theirs].concat(), entropy);
+            self.write_handshake(&mut noise)?;
+            noise
+        } else {
+            noise::responder(key, &[*theirs, mine].concat(), entropy)
+        };
+        self.state = State::Noise(Box::new(noise));
+        Ok(())
+    }
+
+    fn handle_handshake(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let State::Noise(noise) = &mut self.state else {
+            return Err(Malformed::Record(Kind::Handshake as u8).into());
+        };
+        if body.len() != HANDSHAKE_MESSAGE_BYTES {
+            return Err(Malformed::HandshakeMessage.into());
+        }
+        match noise.read_message(body, &mut [0; HANDSHAKE_MESSAGE_BYTES]) {
+            Ok(_) => {}
+            // Which of a wrong key and a forged message it is cannot be told.
+            Err(snow::Error::Decrypt) => return Err(Failure::Rejected(Rejection::WrongSecret)),
+            Err(_) => return Err(Malformed::HandshakeMessage.into()),
+        }
+        let State::Noise(mut noise) = std::mem::replace(&mut self.state, State::Over) else {
+            return Ok(());
+        };
+        if !self.dialler {
+            self.write_handshake(&mut noise)?;
+        }
+        let keys = noise.into_transport_mode().map_err(|_| Malformed::HandshakeMessage)?;
+        let mut session = Session::new(keys, Vec::new());
+        self.outgoing.extend(session.seal(&Message::Hello(self.hello())));
+        self.state = State::Hello(Box::new(session));
+        Ok(())
+    }
+
+    fn write_handshake(&mut self, noise: &mut HandshakeState) -> Result<(), Malformed> {
+        let mut message = [0; HANDSHAKE_MESSAGE_BYTES + TAG_BYTES];
+        let length =
+            noise.write_message(&[], &mut message).map_err(|_| Malformed::HandshakeMessage)?;
+        self.outgoing.extend(record(Kind::Handshake, &message[..length]));
+        Ok(())
+    }
+
+    /// The first sealed record proves the peer (BS-1).
+    fn handle_hello(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let State::Hello(session) = &mut self.state else {
+            return Err(Malformed::Record(Kind::Sealed as u8).into());
+        };
+        let hello = match session.open(body)? {
+            Message::Hello(hello) => hello,
+            Message::Reject(rejection) => return Err(Failure::RejectedByPeer(rejection)),
+            other => return Err(Failure::unexpected(&other)),
+        };
+        if hello.node == self.identity.node {
+            return Err(Failure::SelfConnection);
+        }
+        if hello.node.name == self.identity.node.name {
+            return Err(Failure::Rejected(Rejection::DuplicateNodeName));
+        }
+        let State::Hello(session) = std::mem::replace(&mut self.state, State::Over) else {
+            return Ok(());
+        };
+        self.state = State::Established(session, hello);
+        Ok(())
+    }
+
+    fn hello(&self) -> Hello {
+        let Identity { node, addresses, fabrics, .. } = self.identity;
+        Hello { node: node.clone(), addresses: addresses.clone(), fabrics: fabrics.clone() }
+    }
+}
+
+/// What each side sends first.
+fn opening(versions: Versions) -> [u8; OPENING_BYTES] {
+    let mut out = [0; OPENING_BYTES];
+    out[..PREFACE_BYTES].copy_from_slice(&Preface::Bootstrap.encode());
+    out[PREFACE_BYTES..].copy_from_slice(&versions.encode());
+    out
+}
+
+fn rejected(body: &[u8]) -> Result<Failure, Malformed> {
+    let [code] = body else { return Err(Malformed::Truncated) };
+    Ok(Failure::RejectedByPeer(Rejection::from_code(*code)?))
+}

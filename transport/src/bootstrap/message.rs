@@ -1,0 +1,241 @@
+//! What two proven nodes say to each other, and its bytes.
+
+use crate::id::{Incarnation, NodeId, NodeName};
+use crate::limits;
+
+use super::codec::{self, Malformed, Reader};
+use super::rejection::Rejection;
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Who the sender is. The first message of each side, and only that.
+    Hello(Hello),
+    /// The lower-named node chose this connection for the link.
+    Commit,
+    /// What the sender's queue pair needs from the peer's.
+    Offer(OfferMade),
+    /// The sender gives this fabric up.
+    Pass {
+        /// The fabric.
+        fabric: String,
+        /// Why, for the peer's log.
+        reason: String,
+    },
+    /// Frames went through in both directions: the link stands, as far as the sender can see.
+    Ready {
+        /// The fabric.
+        fabric: String,
+    },
+    /// The sender lives.
+    Heartbeat(Beat),
+    /// Where is this node?
+    WhoIs(NodeName),
+    /// It is there; no address: the sender does not know.
+    Known {
+        /// The node.
+        name: NodeName,
+        /// Where it can be dialled.
+        addresses: Vec<String>,
+    },
+    /// The sender's side of the link ended.
+    Bye {
+        /// After a goodbye; otherwise it was lost.
+        left: bool,
+    },
+    /// The sender does not want this connection, or no longer.
+    Reject(Rejection),
+}
+
+/// Who a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hello {
+    /// Its name and run.
+    pub(crate) node: NodeId,
+    /// Where it can be dialled.
+    pub(crate) addresses: Vec<String>,
+    /// What it can carry a link over, best first.
+    pub(crate) fabrics: Vec<String>,
+}
+
+/// A fabric's offer, with numbers within the limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OfferMade {
+    /// The fabric.
+    pub(crate) fabric: String,
+    /// Receive slots posted: 8 to `RING_SLOTS_MAX`.
+    pub(crate) ring_slots: u32,
+    /// Bytes of each: `SLOT_BYTES_MIN` to `SLOT_BYTES_MAX`, a multiple of 16.
+    pub(crate) slot_bytes: u32,
+    /// Largest message taken, in bytes: 1 to `i32::MAX`.
+    pub(crate) message_bytes_max: u32,
+    /// Bytes that may wait in all mailboxes together: 1 to `i32::MAX`.
+    pub(crate) link_window_bytes: u32,
+    /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes.
+    pub(crate) queue_pair: Vec<u8>,
+}
+
+/// What a heartbeat asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beat {
+    /// Nothing.
+    Plain,
+    /// An answer at once.
+    Question,
+    /// It is one.
+    Answer,
+}
+
+impl Message {
+    /// Its name, for errors.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Message::Hello(_) => "HELLO",
+            Message::Commit => "COMMIT",
+            Message::Offer(_) => "OFFER",
+            Message::Pass { .. } => "PASS",
+            Message::Ready { .. } => "READY",
+            Message::Heartbeat(_) => "HEARTBEAT",
+            Message::WhoIs(_) => "WHO_IS",
+            Message::Known { .. } => "KNOWN",
+            Message::Bye { .. } => "BYE",
+            Message::Reject(_) => "REJECT",
+        }
+    }
+
+    /// Its bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        match self {
+            Message::Hello(hello) => hello.encode(&mut out),
+            Message::Commit => out.push(2),
+            Message::Offer(offer) => offer.encode(&mut out),
+            Message::Pass { fabric, reason } => {
+                out.push(4);
+                codec::put_text(&mut out, fabric);
+                codec::put_text(&mut out, &reason.replace(char::is_control, " "));
+            }
+            Message::Ready { fabric } => {
+                out.push(5);
+                codec::put_text(&mut out, fabric);
+            }
+            Message::Heartbeat(beat) => out.extend([6, *beat as u8]),
+            Message::WhoIs(name) => {
+                out.push(7);
+                codec::put_text(&mut out, name.as_str());
+            }
+            Message::Known { name, addresses } => {
+                out.push(8);
+                codec::put_text(&mut out, name.as_str());
+                codec::put_texts(&mut out, addresses, codec::ADDRESSES_MAX);
+            }
+            Message::Bye { left } => out.extend([9, u8::from(*left)]),
+            Message::Reject(rejection) => out.extend([10, rejection.code()]),
+        }
+        out
+    }
+
+    /// Parses the bytes of one message.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            1 => Message::Hello(Hello::decode(&mut reader)?),
+            2 => Message::Commit,
+            3 => Message::Offer(OfferMade::decode(&mut reader)?),
+            4 => Message::Pass { fabric: reader.fabric_name()?, reason: reader.text("reason")? },
+            5 => Message::Ready { fabric: reader.fabric_name()? },
+            6 => Message::Heartbeat(match reader.u8()? {
+                0 => Beat::Plain,
+                1 => Beat::Question,
+                2 => Beat::Answer,
+                other => return Err(number("kind of heartbeat", other)),
+            }),
+            7 => Message::WhoIs(reader.node_name()?),
+            8 => Message::Known { name: reader.node_name()?, addresses: reader.addresses()? },
+            9 => Message::Bye {
+                left: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    other => return Err(number("kind of end", other)),
+                },
+            },
+            10 => Message::Reject(Rejection::from_code(reader.u8()?)?),
+            other => return Err(Malformed::MessageKind(other)),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+impl Hello {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(1);
+        codec::put_text(out, self.node.name.as_str());
+        out.extend(self.node.incarnation.0.to_le_bytes());
+        out.extend(0u64.to_le_bytes());
+        codec::put_texts(out, &self.addresses, codec::ADDRESSES_MAX);
+        codec::put_texts(out, &self.fabrics, codec::FABRICS_MAX);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let name = reader.node_name()?;
+        let incarnation = Incarnation(reader.u128()?);
+        // Feature bits: this version has none, and what it does not know it does not use.
+        reader.u64()?;
+        let addresses = reader.addresses()?;
+        let fabrics = reader.list("number of fabrics", codec::FABRICS_MAX, Reader::fabric_name)?;
+        Ok(Hello { node: NodeId { name, incarnation }, addresses, fabrics })
+    }
+}
+
+impl OfferMade {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(3);
+        codec::put_text(out, &self.fabric);
+        out.extend(self.ring_slots.to_le_bytes());
+        out.extend(self.slot_bytes.to_le_bytes());
+        out.extend(self.message_bytes_max.to_le_bytes());
+        out.extend(self.link_window_bytes.to_le_bytes());
+        out.extend((self.queue_pair.len() as u16).to_le_bytes());
+        out.extend_from_slice(&self.queue_pair);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let fabric = reader.fabric_name()?;
+        let ring_slots = reader.u32()?;
+        let slot_bytes = reader.u32()?;
+        let message_bytes_max = reader.u32()?;
+        let link_window_bytes = reader.u32()?;
+        let length = reader.u16()?;
+        if usize::from(length) > limits::OFFER_BYTES_MAX {
+            return Err(number("length of a queue pair's offer", length));
+        }
+        let queue_pair = reader.bytes(length.into())?.to_vec();
+        if !(limits::RING_SLOTS_MIN..=limits::RING_SLOTS_MAX).contains(&ring_slots) {
+            return Err(number("number of ring slots", ring_slots));
+        }
+        if !(limits::SLOT_BYTES_MIN..=limits::SLOT_BYTES_MAX).contains(&slot_bytes)
+            || !slot_bytes.is_multiple_of(limits::PAYLOAD_ALIGN as u32)
+        {
+            return Err(number("slot size", slot_bytes));
+        }
+        if !(1..=i32::MAX as u32).contains(&message_bytes_max) {
+            return Err(number("size limit of messages", message_bytes_max));
+        }
+        if !(1..=i32::MAX as u32).contains(&link_window_bytes) {
+            return Err(number("window of a link", link_window_bytes));
+        }
+        Ok(OfferMade {
+            fabric,
+            ring_slots,
+            slot_bytes,
+            message_bytes_max,
+            link_window_bytes,
+            queue_pair,
+        })
+    }
+}
+
+fn number(what: &'static str, value: impl Into<u64>) -> Malformed {
+    Malformed::Number { what, value: value.into() }
+}

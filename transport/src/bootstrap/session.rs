@@ -1,0 +1,55 @@
+//! Two proven nodes: messages are sealed and opened, in order, each once.
+
+use snow::TransportState;
+
+use super::codec::Malformed;
+use super::message::Message;
+use super::noise::TAG_BYTES;
+use super::record::{Kind, record, take_record};
+
+/// The keys of one connection and what arrived on it.
+pub(crate) struct Session {
+    keys: TransportState,
+    incoming: Vec<u8>,
+}
+
+impl Session {
+    pub(super) fn new(keys: TransportState, incoming: Vec<u8>) -> Self {
+        Session { keys, incoming }
+    }
+
+    /// The bytes that carry `message`. They have to be sent in the order they were made.
+    pub(super) fn seal(&mut self, message: &Message) -> Vec<u8> {
+        let plain = message.encode();
+        let mut sealed = vec![0; plain.len() + TAG_BYTES];
+        let length = self
+            .keys
+            .write_message(&plain, &mut sealed)
+            .expect("fewer than 2^64 messages, each shorter than Noise's limit");
+        record(Kind::Sealed, &sealed[..length])
+    }
+
+    /// Takes in bytes of the connection.
+    pub(super) fn handle_bytes(&mut self, bytes: &[u8]) {
+        self.incoming.extend_from_slice(bytes);
+    }
+
+    /// The next message, when it is there as a whole.
+    ///
+    /// # Errors
+    /// [`Malformed`] is final: the connection has to be given up.
+    pub(super) fn poll_message(&mut self) -> Result<Option<Message>, Malformed> {
+        match take_record(&mut self.incoming)? {
+            None => Ok(None),
+            Some((Kind::Sealed, sealed)) => self.open(&sealed).map(Some),
+            Some((other, _)) => Err(Malformed::Record(other as u8)),
+        }
+    }
+
+    /// Opens the body of a sealed record.
+    pub(super) fn open(&mut self, sealed: &[u8]) -> Result<Message, Malformed> {
+        let mut plain = vec![0; sealed.len()];
+        let length = self.keys.read_message(sealed, &mut plain).map_err(|_| Malformed::Seal)?;
+        Message::decode(&plain[..length])
+    }
+}

@@ -1,0 +1,158 @@
+//! All queue pairs of a world: opening, connecting, posting.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::task::{Context, Poll};
+
+use super::super::{PostError, QueuePairConfig, SendRequest};
+use super::event::{Event, NodeId, Number};
+use super::physics::Physics;
+use super::queue_pair::{Peer, Phase, QueuePair};
+use crate::limits::SLOT_BYTES_MAX;
+use crate::memory::Slot;
+
+/// Longest frame, in bytes.
+pub(super) const FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX;
+
+/// All queue pairs of a world.
+#[derive(Debug, Default)]
+pub(super) struct QueuePairs {
+    /// Those that some half of is still held.
+    pub(super) all: BTreeMap<Number, QueuePair>,
+    /// The node of every queue pair there ever was; its index is the number.
+    nodes: Vec<NodeId>,
+}
+
+impl QueuePairs {
+    /// A new queue pair of a node.
+    pub(super) fn open(&mut self, node: NodeId, config: QueuePairConfig) -> Number {
+        let number = self.nodes.len();
+        self.nodes.push(node);
+        self.all.insert(number, QueuePair::new(node, config));
+        number
+    }
+
+    /// A queue pair that is still held.
+    pub(super) fn get(&mut self, number: Number) -> Option<&mut QueuePair> {
+        self.all.get_mut(&number)
+    }
+
+    /// A queue pair that ever was, as somebody's peer.
+    pub(super) fn peer(&self, number: Number) -> Option<Peer> {
+        self.nodes.get(number).map(|&node| Peer { number, node })
+    }
+
+    /// The ends on both nodes of the connections between them; with one node, its ends.
+    pub(super) fn between(&self, a: NodeId, b: Option<NodeId>) -> Vec<Number> {
+        let meant = |qp: &QueuePair| match (b, qp.peer) {
+            (None, _) => qp.node == a,
+            (Some(_), None) => false,
+            (Some(b), Some(peer)) => [(a, b), (b, a)].contains(&(qp.node, peer.node)),
+        };
+        self.all.iter().filter(|(_, qp)| meant(qp)).map(|(number, _)| *number).collect()
+    }
+
+    /// `connect` was called. It mostly ends once both ends have named each other, or one is gone;
+    /// but it may end before, for it promises nothing about the peer.
+    pub(super) fn connect(&mut self, physics: &mut Physics, number: Number, peer: Peer) {
+        let other = self.all.get(&peer.number).map(|other| {
+            let named = other.peer.map(|peer| peer.number);
+            (named == Some(number) && other.listens(), matches!(other.phase, Phase::Fresh))
+        });
+        let Some(own) = self.all.get_mut(&number) else { return };
+        own.peer = Some(peer);
+        own.incoming.inbox.retain(|frame| frame.from == peer.number);
+        if own.is_error() {
+            own.phase = Phase::Refused(io::ErrorKind::ConnectionReset);
+            return;
+        }
+        own.phase = Phase::Connecting { waker: None };
+        let here = own.node;
+        let at = physics.after_latency(peer.node, here);
+        match other {
+            Some((true, _)) => {
+                physics.at(at, Event::Connected { number });
+                let at = physics.after_latency(here, peer.node);
+                physics.at(at, Event::Connected { number: peer.number });
+            }
+            _ if physics.one_in(4) => physics.at(at, Event::Connected { number }),
+            Some((_, true)) => {}
+            _ => physics.at(at, Event::Refused { number }),
+        }
+        self.deliver(physics, number);
+    }
+
+    /// Whether `connect` is over.
+    pub(super) fn poll_connected(
+        &mut self,
+        number: Number,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), io::ErrorKind>> {
+        match self.all.get_mut(&number).map(|qp| &mut qp.phase) {
+            Some(Phase::Connecting { waker }) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(Phase::Ready) => Poll::Ready(Ok(())),
+            Some(Phase::Refused(kind)) => Poll::Ready(Err(*kind)),
+            Some(Phase::Fresh | Phase::Error) | None => {
+                Poll::Ready(Err(io::ErrorKind::ConnectionReset))
+            }
+        }
+    }
+
+    /// `connect` ends.
+    pub(super) fn settle(&mut self, physics: &mut Physics, number: Number, to: Phase) {
+        let Some(qp) = self.all.get_mut(&number) else { return };
+        if let Phase::Connecting { waker } = &mut qp.phase {
+            physics.wake(waker.take());
+            physics.log(format_args!("qp {number} is {to:?}"));
+            qp.phase = to;
+        }
+    }
+
+    /// Posts the front of `batch` (PV-9).
+    pub(super) fn post_send(
+        &mut self,
+        physics: &mut Physics,
+        number: Number,
+        batch: &mut Vec<SendRequest>,
+    ) -> Result<(), PostError> {
+        let Some(qp) = self.all.get_mut(&number) else { return Ok(()) };
+        let room = qp.config.send_queue.saturating_sub(qp.outgoing.held) as usize;
+        let refusal = batch.iter().take(room).enumerate().find_map(|(place, request)| {
+            let bytes = request.bytes;
+            if bytes as usize > request.slot.len() || bytes > FRAME_BYTES_MAX {
+                Some((place, PostError::TooLong))
+            } else if request.inline && bytes > qp.config.inline_bytes {
+                Some((place, PostError::InlineTooLong))
+            } else {
+                None
+            }
+        });
+        let (taken, result) = match refusal {
+            Some((place, error)) => (place, Err(error)),
+            None if batch.len() > room => (room, Err(PostError::Full)),
+            None => (batch.len(), Ok(())),
+        };
+        for request in batch.drain(..taken) {
+            self.send(physics, number, request);
+        }
+        result
+    }
+
+    /// Posts the front of `slots` (PV-9).
+    pub(super) fn post_recv(
+        &mut self,
+        physics: &mut Physics,
+        number: Number,
+        slots: &mut Vec<Slot>,
+    ) -> Result<(), PostError> {
+        let Some(qp) = self.all.get_mut(&number) else { return Ok(()) };
+        let room = qp.config.recv_queue.saturating_sub(qp.incoming.held) as usize;
+        for slot in slots.drain(..room.min(slots.len())) {
+            qp.post_recv(physics, slot);
+        }
+        if slots.is_empty() { Ok(()) } else { Err(PostError::Full) }
+    }
+}

@@ -1,0 +1,107 @@
+//! What all peers of a node share: where their news goes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+
+use crate::host::{Host, PeerEvent};
+use crate::id::NodeName;
+
+/// Where the news of peers goes.
+pub(super) struct Board {
+    host: Arc<dyn Host>,
+    events: Mutex<Events>,
+    linked: watch::Sender<usize>,
+    closing: watch::Sender<bool>,
+    wants: mpsc::UnboundedSender<NodeName>,
+    down_after: Duration,
+}
+
+#[derive(Default)]
+struct Events {
+    queue: VecDeque<PeerEvent>,
+    telling: bool,
+}
+
+impl Board {
+    /// A board, and where the names of peers arrive that are to be reached.
+    pub(super) fn new(
+        host: Arc<dyn Host>,
+        down_after: Duration,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<NodeName>) {
+        let (wants, wanted) = mpsc::unbounded_channel();
+        let board = Board {
+            host,
+            events: Mutex::default(),
+            linked: watch::Sender::new(0),
+            closing: watch::Sender::new(false),
+            wants,
+            down_after,
+        };
+        (Arc::new(board), wanted)
+    }
+
+    /// The layer above.
+    pub(super) fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
+    /// Silence after which a node is down.
+    pub(super) fn down_after(&self) -> Duration {
+        self.down_after
+    }
+
+    /// Queues an event. To be called under the lock of the peer it is about, so that its events
+    /// keep their order; [`tell`](Self::tell) has to follow without it.
+    pub(super) fn push(&self, event: PeerEvent) {
+        self.events.lock().queue.push_back(event);
+    }
+
+    /// Tells the layer above what is queued: one task at a time, in order, without any lock.
+    pub(super) fn tell(&self) {
+        let mut events = self.events.lock();
+        if events.telling {
+            return;
+        }
+        events.telling = true;
+        while let Some(event) = events.queue.pop_front() {
+            drop(events);
+            tracing::info!(?event, "peer");
+            self.host.event(event);
+            events = self.events.lock();
+        }
+        events.telling = false;
+    }
+
+    /// How many peers are linked.
+    pub(super) fn linked(&self) -> &watch::Sender<usize> {
+        &self.linked
+    }
+
+    /// Has a peer reached for.
+    pub(super) fn want(&self, name: &NodeName) {
+        // Nobody receives any more: the node is closing.
+        let _ = self.wants.send(name.clone());
+    }
+
+    /// Whether the node is closing: no new links.
+    pub(super) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// From now on there are no new links.
+    pub(super) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Ready when the node is closing.
+    pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closing = self.closing.subscribe();
+        async move {
+            let _ = closing.wait_for(|closing| *closing).await;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The one connection that a peer may have, and what may be asked of the task that owns it.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::bootstrap::Message;
+use crate::cause::LinkCause;
+use crate::id::Incarnation;
+use crate::limits;
+use crate::link::Link;
+
+/// A peer's connection (MS-1: at most one).
+#[derive(Clone)]
+pub(super) enum Bond {
+    /// There is none.
+    None,
+    /// One was chosen and is being made into a link.
+    Joining(Occupant),
+    /// There is a link.
+    Linked(Occupant, Arc<Link>),
+}
+
+/// The task that owns a peer's connection.
+#[derive(Clone)]
+pub(super) struct Occupant {
+    /// The run of the peer it talks to.
+    pub(super) incarnation: Incarnation,
+    /// Closed when the connection is given up and the peer has none.
+    pub(super) orders: mpsc::UnboundedSender<Order>,
+}
+
+/// What may be asked of that task.
+pub(super) enum Order {
+    /// Ask the peer for a sign of life, and say when it comes.
+    Probe(oneshot::Sender<()>),
+    /// Send this, when there is a link.
+    Send(Message),
+    /// Stop making a link.
+    Abandon,
+}
+
+impl Occupant {
+    /// Whether the peer gives a sign of life within `DUPLICATE_PROBE_TIMEOUT`.
+    pub(super) async fn answers(&self) -> bool {
+        let (answer, answered) = oneshot::channel();
+        // An order that nobody takes any more drops its sender: no answer.
+        let _ = self.orders.send(Order::Probe(answer));
+        matches!(timeout(limits::DUPLICATE_PROBE_TIMEOUT, answered).await, Ok(Ok(())))
+    }
+
+    /// Waits until the connection is given up.
+    pub(super) async fn gone(&self) {
+        self.orders.closed().await;
+    }
+}
+
+impl Bond {
+    /// The link, if it is up. One that has ended is on its way out.
+    pub(super) fn link(&self) -> Option<&Arc<Link>> {
+        match self {
+            Bond::Linked(_, link) if !link.has_ended() => Some(link),
+            _ => None,
+        }
+    }
+
+    /// Has the connection given up.
+    pub(super) fn close(&self, cause: LinkCause) {
+        match self {
+            Bond::None => {}
+            Bond::Joining(occupant) => {
+                let _ = occupant.orders.send(Order::Abandon);
+            }
+            Bond::Linked(_, link) => link.close(cause),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The right to be a peer's one connection (MS-1).
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::bootstrap::Hello;
+use crate::cause::{LinkCause, NodeDownCause};
+use crate::host::PeerEvent;
+use crate::id::NodeId;
+use crate::link::Link;
+
+use super::bond::{Bond, Occupant, Order};
+use super::peer::Peer;
+
+/// The right to be a peer's one connection. Dropping it gives it up.
+pub(super) struct Claim {
+    peer: Arc<Peer>,
+    node: NodeId,
+    /// Dropped last: whoever waits for its end finds the peer without a connection.
+    orders: mpsc::UnboundedReceiver<Order>,
+    given_up: bool,
+}
+
+/// Why there is no claim.
+pub(super) enum Unclaimed {
+    /// This node is shutting down.
+    Closing,
+    /// Another connection has it.
+    Taken(Bond),
+}
+
+impl Claim {
+    /// Claims `peer` for a connection on which `hello` was said. When an earlier run of the node
+    /// was linked, it is reported down now.
+    pub(super) fn new(peer: &Arc<Peer>, hello: &Hello) -> Result<Self, Unclaimed> {
+        let mut state = peer.state.lock();
+        if peer.board.is_closing() {
+            return Err(Unclaimed::Closing);
+        }
+        if !matches!(state.bond, Bond::None) {
+            return Err(Unclaimed::Taken(state.bond.clone()));
+        }
+        let (sender, orders) = mpsc::unbounded_channel();
+        let incarnation = hello.node.incarnation;
+        state.bond = Bond::Joining(Occupant { incarnation, orders: sender });
+        state.heard = Some(Instant::now());
+        if !hello.addresses.is_empty() {
+            state.reach.addresses = hello.addresses.clone();
+        }
+        if let Some(earlier) = state.alive.take_if(|alive| alive.incarnation != incarnation) {
+            let cause = NodeDownCause::Restarted;
+            peer.board.push(PeerEvent::NodeDown { peer: earlier, cause });
+        }
+        drop(state);
+        peer.board.tell();
+        Ok(Claim { peer: peer.clone(), node: hello.node.clone(), orders, given_up: false })
+    }
+
+    /// The peer it is about.
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// What is asked of the task that owns the connection.
+    ///
+    /// # Cancel safety
+    /// No order is lost when the future is dropped.
+    pub(super) async fn order(&mut self) -> Order {
+        match self.orders.recv().await {
+            Some(order) => order,
+            // The bond holds a sender for as long as this claim is not given up.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the connection is not wanted any more. Nothing else is listened to meanwhile.
+    pub(super) async fn abandoned(&mut self) {
+        while !matches!(self.order().await, Order::Abandon) {}
+    }
+
+    /// The link stands: it is there for all who waited. Says no when the node is shutting down.
+    pub(super) fn link_up(&self, link: Arc<Link>, fabric: &'static str) -> bool {
+        let wakers = {
+            let mut state = self.peer.state.lock();
+            let Bond::Joining(occupant) = &state.bond else { return false };
+            if self.peer.board.is_closing() {
+                return false;
+            }
+            state.bond = Bond::Linked(occupant.clone(), link);
+            state.heard = Some(Instant::now());
+            state.alive = Some(self.node.clone());
+            state.reach.wanted = None;
+            self.peer.board.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
+            state.waiters.take()
+        };
+        self.peer.board.tell();
+        self.peer.board.linked().send_modify(|linked| *linked += 1);
+        wakers.into_iter().for_each(Waker::wake);
+        self.peer.reach(false);
+        true
+    }
+
+    /// The link ended.
+    pub(super) fn link_down(mut self, cause: &LinkCause) {
+        self.give_up(cause);
+    }
+
+    fn give_up(&mut self, cause: &LinkCause) {
+        self.given_up = true;
+        let (linked, start) = {
+            let mut state = self.peer.state.lock();
+            if let Bond::Linked(..) = state.bond {
+                (1, state.ended(&self.node, cause, &self.peer.board))
+            } else {
+                state.bond = Bond::None;
+                (0, false)
+            }
+        };
+        self.peer.board.tell();
+        self.peer.board.linked().send_modify(|count| *count -= linked);
+        self.peer.reach(start);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.given_up {
+            self.give_up(&LinkCause::Shutdown);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One bootstrap connection from its first byte to its last.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+use crate::bootstrap::{Failure, Handshake, Rejection, meet};
+use crate::fabric::Side;
+use crate::id::NodeName;
+use crate::limits;
+use crate::wire::Stream;
+
+use super::join::{Met, join};
+use super::table::Table;
+
+/// What became of an attempt to reach a node at an address.
+pub(super) struct Outcome {
+    /// Who answered there, when it proved itself.
+    pub(super) node: Option<NodeName>,
+    /// Whether there is a link now.
+    pub(super) result: Result<(), DialFailure>,
+}
+
+/// Why an attempt did not make a link.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialFailure {
+    #[error("cannot connect: {0}")]
+    Unreachable(#[source] std::io::Error),
+    #[error("cannot connect within {:?}", limits::DIAL_TIMEOUT)]
+    NoAnswer,
+    #[error("without a secret only loopback addresses are dialled")]
+    NotLoopback,
+    #[error("{0}")]
+    Failed(#[from] Failure),
+    #[error("this node is shutting down")]
+    Closing,
+}
+
+/// Dials `address` in a task of its own, which then carries the link. The outcome tells when it
+/// stands.
+pub(super) fn dial(table: &Arc<Table>, address: String) -> oneshot::Receiver<Outcome> {
+    let (report, outcome) = oneshot::channel();
+    let shared = table.clone();
+    table.tasks.spawn(async move { carry(shared, address, report).await });
+    outcome
+}
+
+async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outcome>) {
+    let met = tokio::select! {
+        biased;
+        () = table.board.closing() => Err(DialFailure::Closing),
+        met = reach(&table, address) => met,
+    };
+    let (node, session) = match met {
+        Err(failure) => (None, Err(failure)),
+        Ok(met) => {
+            let node = met.hello.node.name.clone();
+            (Some(node), join(&table, met).await.map_err(DialFailure::Failed))
+        }
+    };
+    match session {
+        Ok(session) => {
+            let _ = report.send(Outcome { node, result: Ok(()) });
+            session.run().await;
+        }
+        Err(failure) => {
+            let _ = report.send(Outcome { node, result: Err(failure) });
+        }
+    }
+}
+
+async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
+    let stream = timeout(limits::DIAL_TIMEOUT, table.network.wire.dial(address.clone()))
+        .await
+        .map_err(|_| DialFailure::NoAnswer)?
+        .map_err(DialFailure::Unreachable)?;
+    if !table.secret && !is_loopback(&stream.peer_address()) {
+        return Err(DialFailure::NotLoopback);
+    }
+    let handshake = Handshake::dial(&table.identity);
+    let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
+    let (channel, hello) = meet(stream, handshake, &[], deadline, std::future::pending()).await?;
+    Ok(Met { channel, hello, side: Side::Dialer { address } })
+}
+
+/// Carries an accepted connection of which `first` was read. `give_way` ends it before the proof,
+/// `proven` is dropped after it.
+pub(super) async fn accepted(
+    table: Arc<Table>,
+    stream: Box<dyn Stream>,
+    first: &[u8],
+    deadline: Instant,
+    give_way: impl Future<Output = ()>,
+    unproven: impl Sized,
+) -> Result<(), Failure> {
+    let handshake = Handshake::accept(&table.identity);
+    let met = tokio::select! {
+        biased;
+        () = table.board.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
+        met = meet(stream, handshake, first, deadline, give_way) => met,
+    };
+    drop(unproven);
+    let (channel, hello) = met?;
+    let session = join(&table, Met { channel, hello, side: Side::Acceptor }).await?;
+    session.run().await;
+    Ok(())
+}
+
+/// Whether an address is of this machine. What is not an IP address (a simulated one) counts.
+pub(super) fn is_loopback(address: &str) -> bool {
+    address.parse::<SocketAddr>().map_or(true, |address| address.ip().to_canonical().is_loopback())
+}
+
+impl DialFailure {
+    /// Whether it only means that another connection between the same nodes was chosen.
+    pub(super) fn is_dial_race(&self) -> bool {
+        matches!(self, DialFailure::Failed(failure) if failure.is_dial_race())
+    }
+}

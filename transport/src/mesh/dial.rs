@@ -1,0 +1,164 @@
+//! Reaching for peers: the seeds from the start, the others when they are wanted or were lost.
+//!
+//! - **MS-4 down**: a node is reported down when nothing was heard of it for `down_after` since its
+//!   last sign of life; whoever waits for a link to it fails when nothing was heard for that long
+//!   since the later of that and the beginning of the first wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::bootstrap::Failure;
+use crate::id::NodeName;
+
+use super::backoff::Backoff;
+use super::connection::{self, DialFailure, Outcome};
+use super::peer::{Peer, Plan};
+use super::table::Table;
+
+/// Starts a task for each peer that is to be reached.
+pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedReceiver<NodeName>) {
+    loop {
+        let name = tokio::select! {
+            biased;
+            () = table.board.closing() => return,
+            name = wants.recv() => name,
+        };
+        let Some(name) = name else { return };
+        let dialler = Dialler::new(table.clone(), table.peer(&name));
+        table.tasks.spawn(dialler.run());
+    }
+}
+
+/// Dials a seed until some node proves itself there; from then on it is known by its name.
+pub(super) async fn meet_seed(table: Arc<Table>, address: String) {
+    let mut backoff = Backoff::new(&table.identity.entropy);
+    let mut last = String::new();
+    loop {
+        let outcome = tokio::select! {
+            biased;
+            () = table.board.closing() => return,
+            outcome = connection::dial(&table, address.clone()) => outcome,
+        };
+        let Ok(Outcome { node, result }) = outcome else { return };
+        if let Some(name) = node {
+            return table.peer(&name).met_at_seed(address);
+        }
+        match result {
+            Err(DialFailure::Failed(Failure::SelfConnection)) => return,
+            Err(failure) if last != failure.to_string() => {
+                last = failure.to_string();
+                tracing::info!(address, failure = last, "a seed is not reached yet");
+            }
+            _ => {}
+        }
+        tokio::select! {
+            biased;
+            () = table.board.closing() => return,
+            () = sleep(backoff.pause()) => {}
+        }
+    }
+}
+
+/// The task that reaches for one peer until there is a link or nobody wants one.
+struct Dialler {
+    table: Arc<Table>,
+    peer: Arc<Peer>,
+    backoff: Backoff,
+    /// Addresses of this round that were not tried yet.
+    round: VecDeque<String>,
+    /// The address that is being tried.
+    attempt: Option<(String, oneshot::Receiver<Outcome>)>,
+    /// When the next one is to be tried.
+    next: Instant,
+    /// Whether an address was known when this was last looked at.
+    known: bool,
+}
+
+impl Dialler {
+    fn new(table: Arc<Table>, peer: Arc<Peer>) -> Self {
+        let mut backoff = Backoff::new(&table.identity.entropy);
+        let mut next = Instant::now();
+        if peer.is_missed() {
+            // Both sides redial: let them not do it at the same moment.
+            next += backoff.pause();
+        }
+        Dialler { table, peer, backoff, round: VecDeque::new(), attempt: None, next, known: false }
+    }
+
+    async fn run(mut self) {
+        loop {
+            let until = match self.peer.plan(Instant::now()) {
+                Plan::Stop => return,
+                Plan::Wait(until) => until,
+                Plan::Dial(addresses, until) => {
+                    self.dial(addresses);
+                    // While an attempt runs, its outcome decides what is next.
+                    let next = self.attempt.is_none().then_some(self.next);
+                    [until, next].into_iter().flatten().min()
+                }
+            };
+            let table = self.table.clone();
+            let peer = self.peer.clone();
+            tokio::select! {
+                biased;
+                // The plan is to stop then.
+                () = table.board.closing() => {}
+                outcome = outcome(&mut self.attempt) => self.handle_outcome(outcome),
+                () = peer.changed() => {}
+                () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
+            }
+        }
+    }
+
+    /// Tries the next address, when it is time to.
+    fn dial(&mut self, addresses: Vec<String>) {
+        let now = Instant::now();
+        let learned = !self.known && !addresses.is_empty();
+        self.known = !addresses.is_empty();
+        if self.attempt.is_some() || (now < self.next && !learned) {
+            return;
+        }
+        if self.round.is_empty() {
+            self.round = addresses.into();
+        }
+        match self.round.pop_front() {
+            Some(address) => {
+                let outcome = connection::dial(&self.table, address.clone());
+                self.attempt = Some((address, outcome));
+            }
+            None => {
+                self.peer.note("no address is known: add it to the seeds".into());
+                self.table.ask_for(self.peer.name());
+                self.next = now + self.backoff.pause();
+            }
+        }
+    }
+
+    fn handle_outcome(&mut self, outcome: Option<Outcome>) {
+        let Some((address, _)) = self.attempt.take() else { return };
+        if self.round.is_empty() {
+            self.next = Instant::now() + self.backoff.pause();
+        }
+        let Some(Outcome { node, result }) = outcome else { return };
+        let note = match (node, result) {
+            (Some(name), _) if name != *self.peer.name() => {
+                format!("at {address} there is another node, `{name}`")
+            }
+            (_, Err(failure)) if !failure.is_dial_race() => format!("{address}: {failure}"),
+            // There is a link, or there is about to be.
+            _ => return,
+        };
+        self.peer.note(note);
+    }
+}
+
+/// The outcome of the attempt that runs; never ready when none does.
+async fn outcome(attempt: &mut Option<(String, oneshot::Receiver<Outcome>)>) -> Option<Outcome> {
+    match attempt {
+        Some((_, outcome)) => outcome.await.ok(),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,256 @@
+//! From two proven nodes to a link: which connection, which fabric.
+//!
+//! - **MS-1 one link per pair**: of two nodes the lower-named one decides. It sends COMMIT on the
+//!   first connection whose handshake completes, whoever dialled, and refuses the others with
+//!   `DialRace`. Nothing is allocated for a link before COMMIT.
+//! - **MS-2 newcomers**: who claims to be a node that is linked makes this node ask the old
+//!   connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is
+//!   refused, otherwise the old link is closed and makes way.
+//! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
+//!   lower-named one, and leave each candidate together: a link is used when both said READY.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
+use crate::cause::LinkCause;
+use crate::driver::{Ends, Offer, Prepared};
+use crate::fabric::{Fabric, Side};
+use crate::limits;
+
+use super::bond::Bond;
+use super::carrier::Carrier;
+use super::claim::{Claim, Unclaimed};
+use super::peer::Peer;
+use super::session::Session;
+use super::table::Table;
+
+/// A connection of two proven nodes.
+pub(super) struct Met {
+    /// What carries their messages.
+    pub(super) channel: Channel,
+    /// Who the peer is.
+    pub(super) hello: Hello,
+    /// Who dialled.
+    pub(super) side: Side,
+}
+
+/// Makes a connection into a link. After a failure the peer has been told.
+///
+/// # Errors
+/// [`Failure`]; [`Failure::is_dial_race`] when another connection was chosen.
+pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Failure> {
+    let outcome = tokio::select! {
+        biased;
+        () = table.board.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
+        outcome = commit_and_choose(table, &mut met) => outcome,
+    };
+    match outcome {
+        Ok((claim, carrier)) if claim.link_up(carrier.running.link.clone(), carrier.fabric) => {
+            Ok(Session::new(table.clone(), claim, met.channel, carrier))
+        }
+        Ok(_) => {
+            met.channel.close(&Message::Reject(Rejection::ShuttingDown));
+            Err(Failure::Rejected(Rejection::ShuttingDown))
+        }
+        Err(failure) => {
+            if let Some(rejection) = failure.answer() {
+                met.channel.close(&Message::Reject(rejection));
+            }
+            Err(failure)
+        }
+    }
+}
+
+async fn commit_and_choose(table: &Arc<Table>, met: &mut Met) -> Result<(Claim, Carrier), Failure> {
+    let decides = table.identity.node.name < met.hello.node.name;
+    let peer = table.peer(&met.hello.node.name);
+    if !decides {
+        let commit = timeout(limits::COMMIT_TIMEOUT, met.channel.recv());
+        match commit.await.map_err(|_| Failure::Rejected(Rejection::TooSlow))?? {
+            Message::Commit => {}
+            other => return Err(Failure::unexpected(&other)),
+        }
+    }
+    let mut claim = seat(&peer, &met.hello, decides).await?;
+    if decides {
+        met.channel.send(&Message::Commit).await?;
+    }
+    let carrier = tokio::select! {
+        biased;
+        () = claim.abandoned() => return Err(Failure::Rejected(Rejection::DialRace)),
+        carrier = choose(table, met, decides) => carrier?,
+    };
+    Ok((claim, carrier))
+}
+
+/// Claims the peer, from an older connection if it does not live (MS-2).
+async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<Claim, Failure> {
+    loop {
+        let bond = match Claim::new(peer, hello) {
+            Ok(claim) => return Ok(claim),
+            Err(Unclaimed::Closing) => return Err(Failure::Rejected(Rejection::ShuttingDown)),
+            Err(Unclaimed::Taken(bond)) => bond,
+        };
+        let (Bond::Joining(occupant) | Bond::Linked(occupant, _)) = &bond else { continue };
+        let same = occupant.incarnation == hello.node.incarnation;
+        // The lower-named node chose anew, so the older connection is over for it (MS-1).
+        let over = same && !decides;
+        let joining = matches!(bond, Bond::Joining(_));
+        if !over && (joining || occupant.answers().await) {
+            let why =
+                if same || joining { Rejection::DialRace } else { Rejection::DuplicateNodeName };
+            return Err(Failure::Rejected(why));
+        }
+        bond.close(if same { LinkCause::Replaced } else { LinkCause::PeerRestarted });
+        if timeout(limits::COMMIT_TIMEOUT, occupant.gone()).await.is_err() {
+            return Err(Failure::Rejected(Rejection::DialRace));
+        }
+    }
+}
+
+/// Connects the best fabric that both nodes can use (MS-3).
+async fn choose(table: &Table, met: &mut Met, decides: bool) -> Result<Carrier, Failure> {
+    let peer = met.hello.node.name.clone();
+    let mut passed_over = Vec::new();
+    for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
+        match attempt(table, met, &fabric).await? {
+            Ok(carrier) => {
+                tracing::info!(%peer, fabric = fabric.name(), ?passed_over, "fabric chosen");
+                return Ok(carrier);
+            }
+            Err(why) => passed_over.push(format!("{}: {why}", fabric.name())),
+        }
+    }
+    tracing::warn!(%peer, ?passed_over, theirs = ?met.hello.fabrics, "no fabric could be connected");
+    Err(Failure::Rejected(Rejection::NoCommonFabric))
+}
+
+/// The fabrics that both have, in the order of the node that decides.
+fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec<Arc<dyn Fabric>> {
+    let mut common: Vec<_> = ours
+        .iter()
+        .filter_map(|fabric| {
+            let place = theirs.iter().position(|name| name == fabric.name())?;
+            Some((place, fabric.clone()))
+        })
+        .collect();
+    if !decides {
+        common.sort_by_key(|(place, _)| *place);
+    }
+    common.into_iter().map(|(_, fabric)| fabric).collect()
+}
+
+/// Tries one fabric: OFFER, OFFER, then READY, READY. `Ok(Err(why))` when a side gave it up.
+async fn attempt(
+    table: &Table,
+    met: &mut Met,
+    fabric: &Arc<dyn Fabric>,
+) -> Result<Result<Carrier, String>, Failure> {
+    let name = fabric.name();
+    let prepared = match Prepared::new(fabric, &table.profile, met.side.clone()) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let why = error.to_string();
+            met.channel.send(&pass(name, &why)).await?;
+            // The peer's offer, or its own reason, is of no interest any more.
+            answer(&mut met.channel, name).await?;
+            return Ok(Err(why));
+        }
+    };
+    met.channel.send(&offer(name, prepared.offer())).await?;
+    let theirs = match answer(&mut met.channel, name).await? {
+        Answer::Offer(offer) => offer,
+        Answer::Pass(why) => return Ok(Err(format!("given up by the peer: {why}"))),
+        Answer::Ready => return Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
+    };
+    let ends = Ends { local: table.identity.node.clone(), peer: met.hello.node.clone() };
+    let carrier = match connect(table, prepared, theirs, ends, name).await {
+        Ok(carrier) => carrier,
+        Err(why) => {
+            met.channel.send(&pass(name, &why)).await?;
+            answer(&mut met.channel, name).await?;
+            return Ok(Err(why));
+        }
+    };
+    met.channel.send(&Message::Ready { fabric: name.into() }).await?;
+    match answer(&mut met.channel, name).await? {
+        Answer::Ready => Ok(Ok(carrier)),
+        Answer::Pass(why) => {
+            end(carrier).await;
+            Ok(Err(format!("given up by the peer: {why}")))
+        }
+        Answer::Offer(_) => Err(Failure::unexpected(&Message::Commit)),
+    }
+}
+
+/// Connects and confirms, within `CONFIRM_TIMEOUT`.
+async fn connect(
+    table: &Table,
+    prepared: Prepared,
+    theirs: Offer,
+    ends: Ends,
+    fabric: &'static str,
+) -> Result<Carrier, String> {
+    let deadline = Instant::now() + limits::CONFIRM_TIMEOUT;
+    let connecting = prepared.connect(theirs, ends, table.board.host().clone());
+    let running = timeout_at(deadline, connecting)
+        .await
+        .map_err(|_| format!("not connected within {:?}", limits::CONFIRM_TIMEOUT))?
+        .map_err(|error| error.to_string())?;
+    let mut carrier = Carrier { running, fabric };
+    let why = match timeout_at(deadline, carrier.running.confirmed()).await {
+        Ok(Ok(())) => return Ok(carrier),
+        Ok(Err(cause)) => cause.to_string(),
+        Err(_) => format!("frames did not go through within {:?}", limits::CONFIRM_TIMEOUT),
+    };
+    end(carrier).await;
+    Err(why)
+}
+
+async fn end(mut carrier: Carrier) {
+    carrier.running.link.close(LinkCause::Closed);
+    carrier.running.ended().await;
+}
+
+/// What the peer says about the fabric that is tried.
+enum Answer {
+    Offer(Offer),
+    Ready,
+    Pass(String),
+}
+
+async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, Failure> {
+    // The peer may have begun later, and takes as long itself.
+    let message = timeout(2 * limits::CONFIRM_TIMEOUT, channel.recv())
+        .await
+        .map_err(|_| Failure::Rejected(Rejection::TooSlow))??;
+    match message {
+        Message::Offer(made) if made.fabric == fabric => Ok(Answer::Offer(Offer {
+            ring_slots: made.ring_slots,
+            slot_bytes: made.slot_bytes,
+            message_bytes_max: made.message_bytes_max,
+            link_window_bytes: made.link_window_bytes,
+            queue_pair: made.queue_pair,
+        })),
+        Message::Ready { fabric: named } if named == fabric => Ok(Answer::Ready),
+        Message::Pass { fabric: named, reason } if named == fabric => Ok(Answer::Pass(reason)),
+        other => Err(Failure::unexpected(&other)),
+    }
+}
+
+fn offer(fabric: &str, offer: Offer) -> Message {
+    Message::Offer(OfferMade {
+        fabric: fabric.into(),
+        ring_slots: offer.ring_slots,
+        slot_bytes: offer.slot_bytes,
+        message_bytes_max: offer.message_bytes_max,
+        link_window_bytes: offer.link_window_bytes,
+        queue_pair: offer.queue_pair,
+    })
+}
+
+fn pass(fabric: &str, why: &str) -> Message {
+    Message::Pass { fabric: fabric.into(), reason: why.into() }
+}

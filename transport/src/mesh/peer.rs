@@ -1,0 +1,340 @@
+//! One peer: its connection, or the search for one.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::bootstrap::{ADDRESSES_MAX, Message};
+use crate::cause::{LinkCause, NodeDownCause};
+use crate::host::PeerEvent;
+use crate::id::{NodeId, NodeName};
+use crate::link::{Link, LinkStats};
+
+use super::board::Board;
+use super::bond::{Bond, Order};
+use super::waiters::Waiters;
+
+/// One peer: its link, or the search for one.
+pub(crate) struct Peer {
+    name: NodeName,
+    pub(super) board: Arc<Board>,
+    /// Something that the task which reaches for this peer waits for.
+    changed: Notify,
+    pub(super) state: Mutex<State>,
+}
+
+/// What is known of a peer.
+pub(super) struct State {
+    pub(super) bond: Bond,
+    /// The run that was linked and is not reported down.
+    pub(super) alive: Option<NodeId>,
+    /// When it last gave a sign of life.
+    pub(super) heard: Option<Instant>,
+    /// What links that ended have carried; `None` when there was none yet.
+    pub(super) carried: Option<LinkStats>,
+    pub(super) waiters: Waiters,
+    pub(super) reach: Reach,
+}
+
+/// The search for a connection.
+pub(super) struct Reach {
+    /// Someone waits for a link, since then.
+    pub(super) wanted: Option<Instant>,
+    /// It is one of the seeds: reached for until it leaves.
+    pub(super) seed: bool,
+    /// A task reaches for it.
+    running: bool,
+    /// Where it can be dialled.
+    pub(super) addresses: Vec<String>,
+    /// What the last attempt met.
+    last: String,
+}
+
+/// What the task that reaches for a peer has to do.
+pub(super) enum Plan {
+    /// End: there is a link, or nobody wants one.
+    Stop,
+    /// Wait: another connection is being made into a link.
+    Wait(Option<Instant>),
+    /// Try these addresses.
+    Dial(Vec<String>, Option<Instant>),
+}
+
+impl Peer {
+    pub(super) fn new(name: NodeName, board: Arc<Board>) -> Self {
+        let reach = Reach {
+            wanted: None,
+            seed: false,
+            running: false,
+            addresses: Vec::new(),
+            last: "not dialled yet".into(),
+        };
+        let state = State {
+            bond: Bond::None,
+            alive: None,
+            heard: None,
+            carried: None,
+            waiters: Waiters::default(),
+            reach,
+        };
+        Peer { name, board, changed: Notify::new(), state: Mutex::new(state) }
+    }
+
+    pub(crate) fn name(&self) -> &NodeName {
+        &self.name
+    }
+
+    /// The link there is now, if it is up.
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.state.lock().bond.link().cloned()
+    }
+
+    /// Waits for a link, having one made when there is none; fails when the node is down (nothing
+    /// heard for `down_after` since the later of its last sign of life and the first of these calls).
+    /// `ticket` is the caller's place among those that wait; give the same one to each poll.
+    pub(crate) fn poll_link(
+        &self,
+        ticket: &mut Option<u64>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Arc<Link>, NodeDownCause>> {
+        let waker = cx.waker().clone();
+        let mut state = self.state.lock();
+        let outcome = if let Some(link) = state.bond.link() {
+            Ok(link.clone())
+        } else if let Some(cause) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
+            Err(cause)
+        } else if self.board.is_closing() {
+            Err(NodeDownCause::Shutdown)
+        } else {
+            let old = state.waiters.wait(ticket, waker);
+            let start = state.reach.want(Instant::now());
+            drop(state);
+            drop(old);
+            self.reach(start);
+            return Poll::Pending;
+        };
+        let old = ticket.take().and_then(|ticket| state.waiters.remove(ticket));
+        drop(state);
+        drop(old);
+        Poll::Ready(outcome)
+    }
+
+    /// Gives up a place among those that wait.
+    pub(crate) fn forget(&self, ticket: u64) {
+        let old = self.state.lock().waiters.remove(ticket);
+        drop(old);
+    }
+
+    /// Has a link made when there is none, without waiting.
+    pub(crate) fn want_link(&self) {
+        let start = {
+            let mut state = self.state.lock();
+            if state.bond.link().is_some() || self.board.is_closing() {
+                return;
+            }
+            state.reach.want(Instant::now())
+        };
+        self.reach(start);
+    }
+
+    /// The node and the link to it, if it is up.
+    pub(super) fn linked(&self) -> Option<(NodeId, Arc<Link>)> {
+        match &self.state.lock().bond {
+            Bond::Linked(occupant, link) => {
+                let node = NodeId { name: self.name.clone(), incarnation: occupant.incarnation };
+                Some((node, link.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// What all links to it have carried; `None` when there was none.
+    pub(super) fn stats(&self) -> Option<LinkStats> {
+        let state = self.state.lock();
+        match &state.bond {
+            Bond::Linked(_, link) => Some(total(state.carried, link.stats())),
+            _ => state.carried,
+        }
+    }
+
+    /// Sends `message` to it, if there is a link.
+    pub(super) fn send(&self, message: Message) {
+        let bond = self.state.lock().bond.clone();
+        if let Bond::Linked(occupant, _) = bond {
+            let _ = occupant.orders.send(Order::Send(message));
+        }
+    }
+
+    /// Where it can be dialled.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.state.lock().reach.addresses.clone()
+    }
+
+    /// Another node says where it can be dialled.
+    pub(super) fn learn(&self, addresses: Vec<String>) {
+        {
+            let known = &mut self.state.lock().reach.addresses;
+            for address in addresses {
+                if known.len() < ADDRESSES_MAX && !known.contains(&address) {
+                    known.push(address);
+                }
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// It was met at one of the seeds: from now on it is reached for by its name.
+    pub(super) fn met_at_seed(&self, address: String) {
+        let start = {
+            let mut state = self.state.lock();
+            state.reach.seed = true;
+            if !state.reach.addresses.contains(&address) {
+                state.reach.addresses.push(address);
+            }
+            !matches!(state.bond, Bond::Linked(..)) && state.reach.start()
+        };
+        self.reach(start);
+    }
+
+    /// It gave a sign of life.
+    pub(super) fn heard(&self) {
+        self.state.lock().heard = Some(Instant::now());
+    }
+
+    /// What the last attempt to reach it met.
+    pub(super) fn note(&self, last: String) {
+        tracing::debug!(peer = %self.name, last, "not reached");
+        self.state.lock().reach.last = last;
+    }
+
+    /// Waits until something changed that a plan depends on.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether it was linked and is only missed now.
+    pub(super) fn is_missed(&self) -> bool {
+        self.state.lock().alive.is_some()
+    }
+
+    /// What to do to reach it now. Reports it down when it is time to (MS-4).
+    pub(super) fn plan(&self, now: Instant) -> Plan {
+        let (plan, wakers) = {
+            let mut state = self.state.lock();
+            let wakers = self.expire(&mut state, now);
+            let until = state.deadline(self.board.down_after());
+            let wanted = state.reach.seed || state.reach.wanted.is_some() || state.alive.is_some();
+            let plan = match &state.bond {
+                Bond::None if wanted && !self.board.is_closing() => {
+                    Plan::Dial(state.reach.addresses.clone(), until)
+                }
+                Bond::Joining(_) if !self.board.is_closing() => Plan::Wait(until),
+                _ => {
+                    state.reach.running = false;
+                    Plan::Stop
+                }
+            };
+            (plan, wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        self.board.tell();
+        plan
+    }
+
+    /// No link will come any more: this node is closing.
+    pub(super) fn close(&self) {
+        let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has a task reach for it if `start` says that there is none; otherwise that task looks again.
+    pub(super) fn reach(&self, start: bool) {
+        if start {
+            self.board.want(&self.name);
+        } else {
+            self.changed.notify_one();
+        }
+    }
+
+    fn expire(&self, state: &mut State, now: Instant) -> Vec<Waker> {
+        if matches!(state.bond, Bond::Linked(..)) {
+            return Vec::new();
+        }
+        let last = state.reach.last.clone();
+        let silent = |since: Option<Instant>| {
+            let silence = now.saturating_duration_since(since?);
+            let silent_ms = silence.as_millis() as u64;
+            let down = silence >= self.board.down_after();
+            down.then(|| NodeDownCause::Silent { silent_ms, last: last.clone() })
+        };
+        if let Some(cause) = silent(state.missed_since())
+            && let Some(peer) = state.alive.take()
+        {
+            self.board.push(PeerEvent::NodeDown { peer, cause });
+        }
+        let Some(cause) = silent(state.waiting_since()) else { return Vec::new() };
+        state.reach.wanted = None;
+        state.waiters.fail(&cause)
+    }
+}
+
+impl State {
+    /// Since when those that wait for a link have heard nothing.
+    fn waiting_since(&self) -> Option<Instant> {
+        self.reach.wanted.map(|wanted| self.heard.map_or(wanted, |heard| heard.max(wanted)))
+    }
+
+    /// Since when nothing was heard of a node that is not reported down.
+    fn missed_since(&self) -> Option<Instant> {
+        self.alive.as_ref().and(self.heard)
+    }
+
+    /// When there is something to report.
+    fn deadline(&self, down_after: Duration) -> Option<Instant> {
+        [self.waiting_since(), self.missed_since()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| t + down_after)
+    }
+
+    /// The link ended: what is known of the node afterwards, and whether it is to be reached for.
+    pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, board: &Board) -> bool {
+        if let Bond::Linked(_, link) = std::mem::replace(&mut self.bond, Bond::None) {
+            self.carried = Some(total(self.carried, link.stats()));
+        }
+        board.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
+        if board.is_closing() {
+            return false;
+        }
+        if *cause == LinkCause::Left {
+            self.reach.seed = false;
+            if let Some(peer) = self.alive.take() {
+                board.push(PeerEvent::NodeDown { peer, cause: NodeDownCause::Left });
+            }
+        }
+        // Who saw that the link had ended before this was known may wait for another one already.
+        (*cause != LinkCause::Left || self.reach.wanted.is_some()) && self.reach.start()
+    }
+}
+
+impl Reach {
+    /// Someone wants a link. Whether a task has to be started that makes one.
+    fn want(&mut self, now: Instant) -> bool {
+        self.wanted.get_or_insert(now);
+        self.start()
+    }
+
+    fn start(&mut self) -> bool {
+        !std::mem::replace(&mut self.running, true)
+    }
+}
+
+fn total(earlier: Option<LinkStats>, mut stats: LinkStats) -> LinkStats {
+    stats += earlier.unwrap_or_default();
+    stats
+}

@@ -1,0 +1,151 @@
+//! The life of a link beside its driver: heartbeats, questions, and how it ends.
+//!
+//! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
+//!   driver says so, and for no other reason: what this task finds out it tells the driver.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+
+use crate::bootstrap::{Beat, Channel, Failure, Message};
+use crate::cause::{LinkCause, Violation};
+use crate::limits;
+
+use super::bond::Order;
+use super::carrier::Carrier;
+use super::claim::Claim;
+use super::table::Table;
+
+/// A link and its bootstrap connection.
+pub(super) struct Session {
+    table: Arc<Table>,
+    carrier: Carrier,
+    channel: Channel,
+    claim: Claim,
+    /// When the peer was last heard on the bootstrap connection.
+    heard: Instant,
+    /// Those that want to know when it answers.
+    probes: Vec<oneshot::Sender<()>>,
+    /// The bootstrap connection is of no use any more: when the link has to have ended, and why
+    /// if it has not.
+    over: Option<(Instant, LinkCause)>,
+}
+
+impl Session {
+    pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
+        let heard = Instant::now();
+        Session { table, carrier, channel, claim, heard, probes: Vec::new(), over: None }
+    }
+
+    /// Runs until the link has ended.
+    pub(super) async fn run(mut self) {
+        let cause = self.watch().await;
+        self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
+        let closing = self.table.board.is_closing();
+        let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
+        self.claim.link_down(&cause);
+    }
+
+    async fn watch(&mut self) -> LinkCause {
+        let mut beat = heartbeats();
+        loop {
+            let open = self.over.is_none();
+            let patience = self.over.as_ref().map_or_else(Instant::now, |(patience, _)| *patience);
+            let step = tokio::select! {
+                biased;
+                cause = self.carrier.running.ended() => return cause,
+                order = self.claim.order() => self.handle_order(order).await,
+                message = self.channel.recv(), if open => self.handle_message(message).await,
+                _ = beat.tick(), if open => self.handle_beat().await,
+                () = sleep_until(patience), if !open => {
+                    self.give_up_waiting();
+                    Ok(())
+                }
+            };
+            if let Err(failure) = step {
+                self.handle_failure(&failure);
+            }
+        }
+    }
+
+    async fn handle_order(&mut self, order: Order) -> Result<(), Failure> {
+        match order {
+            Order::Probe(answer) if self.over.is_none() => {
+                self.probes.push(answer);
+                self.channel.send(&Message::Heartbeat(Beat::Question)).await
+            }
+            Order::Send(message) if self.over.is_none() => self.channel.send(&message).await,
+            // A link is there already, or it is ending: there is nothing to be done.
+            Order::Probe(_) | Order::Send(_) | Order::Abandon => Ok(()),
+        }
+    }
+
+    async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
+        let message = message?;
+        self.heard = Instant::now();
+        self.claim.peer().heard();
+        match message {
+            Message::Heartbeat(Beat::Plain) => Ok(()),
+            Message::Heartbeat(Beat::Question) => {
+                self.channel.send(&Message::Heartbeat(Beat::Answer)).await
+            }
+            Message::Heartbeat(Beat::Answer) => {
+                for answer in self.probes.drain(..) {
+                    let _ = answer.send(());
+                }
+                Ok(())
+            }
+            Message::WhoIs(name) => {
+                let addresses = self.table.addresses_of(&name);
+                self.channel.send(&Message::Known { name, addresses }).await
+            }
+            Message::Known { name, addresses } => {
+                self.table.learn(&name, addresses);
+                Ok(())
+            }
+            Message::Bye { left } => {
+                // The peer's driver has ended; this one is about to find out by itself.
+                let cause = if left { LinkCause::Left } else { LinkCause::Closed };
+                self.over = Some((Instant::now() + limits::DRAIN_TIMEOUT, cause));
+                Ok(())
+            }
+            other => Err(Failure::unexpected(&other)),
+        }
+    }
+
+    async fn handle_beat(&mut self) -> Result<(), Failure> {
+        if self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
+            self.over = Some((Instant::now(), LinkCause::Silent));
+            return Ok(());
+        }
+        self.carrier.running.link.probe();
+        self.channel.send(&Message::Heartbeat(Beat::Plain)).await
+    }
+
+    fn handle_failure(&mut self, failure: &Failure) {
+        tracing::debug!(peer = %self.claim.peer().name(), %failure, "bootstrap connection ended");
+        let cause = match failure {
+            Failure::Malformed(_) => LinkCause::Violation(Violation::Bootstrap),
+            Failure::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => LinkCause::Silent,
+            _ => LinkCause::Closed,
+        };
+        self.over = Some((Instant::now(), cause));
+    }
+
+    /// Closes the link; from here on its driver needs `DRAIN_TIMEOUT` at most.
+    fn give_up_waiting(&mut self) {
+        if let Some((patience, cause)) = &mut self.over {
+            self.carrier.running.link.close(cause.clone());
+            *patience = Instant::now() + 2 * limits::DRAIN_TIMEOUT;
+        }
+        self.probes.clear();
+    }
+}
+
+fn heartbeats() -> Interval {
+    let mut beat =
+        interval_at(Instant::now() + limits::HEARTBEAT_INTERVAL, limits::HEARTBEAT_INTERVAL);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat
+}

@@ -1,0 +1,138 @@
+//! From a configuration to a node that listens.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::bootstrap::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Identity, Secret, VERSIONS};
+use crate::config::Config;
+use crate::host::Host;
+use crate::id::{Incarnation, NodeId, NodeName};
+use crate::profile::InvalidProfile;
+use crate::wire::Listener;
+
+use super::board::Board;
+use super::connection::is_loopback;
+use super::table::Table;
+use super::tasks::Tasks;
+
+/// Why a node cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A size or window that cannot work.
+    #[error("the profile cannot work: {0}")]
+    Profile(#[from] InvalidProfile),
+    /// An address that is none.
+    #[error("the {what} address `{address}` is not of the form host:port")]
+    Address {
+        /// `listen`, `advertise` or `seed`.
+        what: &'static str,
+        /// What was given.
+        address: String,
+    },
+    /// More addresses are advertised than peers are told.
+    #[error("{count} addresses are advertised, but at most {max} can be", max = ADDRESSES_MAX)]
+    TooManyAddresses {
+        /// How many.
+        count: usize,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// What was given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The address can be reached from elsewhere, and there is nothing to keep strangers out.
+    #[error("{address} is not a loopback address: give all nodes of the cluster the same secret")]
+    NoSecret {
+        /// What was listened on.
+        address: String,
+    },
+    /// Peers cannot dial the address that is listened on.
+    #[error("{address} is not one address that peers could dial: say which to advertise")]
+    NoAdvertise {
+        /// What was listened on.
+        address: String,
+    },
+}
+
+/// Checks what can be checked before listening.
+pub(super) fn check(config: &Config) -> Result<(), StartError> {
+    config.profile.validate()?;
+    let form = |what, addresses: &[String], port_needed| {
+        let wrong = addresses.iter().find(|address| !is_host_and_port(address, port_needed));
+        wrong.map_or(Ok(()), |address| Err(StartError::Address { what, address: address.clone() }))
+    };
+    form("listen", config.listen.as_slice(), false)?;
+    form("advertise", &config.advertise, true)?;
+    form("seed", &config.seeds, true)?;
+    if config.advertise.len() > ADDRESSES_MAX {
+        return Err(StartError::TooManyAddresses { count: config.advertise.len() });
+    }
+    Ok(())
+}
+
+/// Listens, and says which addresses to tell peers.
+pub(super) async fn listen(
+    config: &Config,
+) -> Result<(Vec<String>, Option<Box<dyn Listener>>), StartError> {
+    let Some(address) = &config.listen else { return Ok((config.advertise.clone(), None)) };
+    let listener = config
+        .network
+        .wire
+        .listen(address.clone())
+        .await
+        .map_err(|source| StartError::Listen { address: address.clone(), source })?;
+    let address = listener.local_address();
+    if config.secret.is_none() && !is_loopback(&address) {
+        return Err(StartError::NoSecret { address });
+    }
+    if !config.advertise.is_empty() {
+        return Ok((config.advertise.clone(), Some(listener)));
+    }
+    if address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified()) {
+        return Err(StartError::NoAdvertise { address });
+    }
+    Ok((vec![address], Some(listener)))
+}
+
+/// The table of a node that is starting, and where the names of wanted peers will arrive.
+pub(super) fn table(
+    config: &Config,
+    addresses: Vec<String>,
+    host: Arc<dyn Host>,
+) -> (Arc<Table>, mpsc::UnboundedReceiver<NodeName>) {
+    let incarnation = Incarnation(config.entropy.u128());
+    let fabrics = config.network.fabrics.iter().map(|fabric| fabric.name().into()).collect();
+    let identity = Identity {
+        node: NodeId { name: config.name.clone(), incarnation },
+        addresses,
+        fabrics,
+        versions: VERSIONS,
+        key: Secret::key(config.secret.as_ref()),
+        entropy: config.entropy.clone(),
+    };
+    let (board, wants) = Board::new(host, config.profile.down_after);
+    let table = Table {
+        identity,
+        profile: config.profile.clone(),
+        network: config.network.clone(),
+        secret: config.secret.is_some(),
+        board,
+        tasks: Tasks::new(),
+        peers: Default::default(),
+    };
+    (Arc::new(table), wants)
+}
+
+fn is_host_and_port(address: &str, port_needed: bool) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else { return false };
+    let port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
+    let printable = !address.chars().any(|c| c.is_control() || c.is_whitespace());
+    port && printable && !host.is_empty() && address.len() <= ADDRESS_BYTES_MAX
+}

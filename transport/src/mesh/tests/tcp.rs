@@ -1,0 +1,223 @@
+//! Over loopback TCP: the listener, start-up, and whole links.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::bootstrap::{Failure, Handshake, Identity, Rejection, VERSIONS, meet};
+use crate::id::Incarnation;
+use crate::limits;
+use crate::wire::{Preface, Stream};
+
+async fn node(name: &str, seeds: &[String]) -> Node {
+    Node::start(config(name, Network::tcp(), seeds)).await.unwrap()
+}
+
+async fn refused(change: impl FnOnce(&mut Config)) -> String {
+    let mut config = config("alpha", Network::tcp(), &[]);
+    change(&mut config);
+    Node::start(config).await.err().expect("it does not start").to_string()
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_refused_by_name() {
+    let taken = node("taken", &[]).await.address();
+    let address = taken.clone();
+    let error = refused(|c| c.listen = Some(address)).await;
+    assert!(error.starts_with(&format!("cannot listen on {taken}: ")), "{error}");
+    let error = refused(|c| (c.listen, c.secret) = (Some("0.0.0.0:0".into()), None)).await;
+    assert!(error.contains("is not a loopback address"), "{error}");
+    let error = refused(|c| c.listen = Some("[::]:0".into())).await;
+    assert!(error.contains("say which to advertise"), "{error}");
+    let error = refused(|c| c.seeds = vec![String::new()]).await;
+    assert_eq!(error, "the seed address `` is not of the form host:port");
+    let error = refused(|c| c.advertise = vec!["10.0.0.1:0".into()]).await;
+    assert_eq!(error, "the advertise address `10.0.0.1:0` is not of the form host:port");
+    let error = refused(|c| c.advertise = vec!["a:1".into(); 9]).await;
+    assert_eq!(error, "9 addresses are advertised, but at most 8 can be");
+    let error = refused(|c| c.profile.ring_slots = 7).await;
+    assert_eq!(error, "the profile cannot work: ring_slots is 7, but must be 8 to 4096");
+}
+
+#[tokio::test]
+async fn a_wildcard_listener_tells_what_it_was_told_to() {
+    let mut config = config("alpha", Network::tcp(), &[]);
+    config.listen = Some("0.0.0.0:0".into());
+    config.advertise = vec!["alpha.example:7700".into()];
+    let alpha = Node::start(config).await.unwrap();
+    assert_eq!(alpha.mesh.addresses(), ["alpha.example:7700"]);
+}
+
+#[tokio::test]
+async fn two_nodes_link_and_part() {
+    let alpha = node("alpha", &[]).await;
+    let beta = node("beta", &[alpha.address()]).await;
+    alpha.mesh.ready(1).await;
+    beta.mesh.ready(1).await;
+    assert_eq!(alpha.linked(), ["beta"]);
+    assert_eq!(beta.mesh.linked(), [alpha.mesh.id().clone()]);
+    assert!(alpha.link("beta").await.is_ok());
+    beta.shutdown().await;
+    alpha
+        .watcher
+        .until(&["beta up over tcp", "beta lost: the peer left", "beta down: it left"])
+        .await;
+    let shutdown = "alpha lost: this node is shutting down";
+    beta.watcher.until(&["alpha up over tcp", shutdown]).await;
+    let stats = alpha.mesh.stats();
+    assert_eq!(stats[0].0.as_str(), "beta");
+    assert!(stats[0].1.frames_received >= 1, "{stats:?}");
+    alpha.shutdown().await;
+}
+
+#[tokio::test]
+async fn nodes_that_dial_each_other_get_one_link() {
+    let (port_a, port_b) = (free_port().await, free_port().await);
+    let mut a = config("alpha", Network::tcp(), std::slice::from_ref(&port_b));
+    a.listen = Some(port_a.clone());
+    let mut b = config("beta", Network::tcp(), &[port_a, port_b.clone()]);
+    b.listen = Some(port_b);
+    let (alpha, beta) = tokio::join!(Node::start(a), Node::start(b));
+    let (alpha, beta) = (alpha.unwrap(), beta.unwrap());
+    alpha.mesh.ready(1).await;
+    beta.mesh.ready(1).await;
+    beta.shutdown().await;
+    alpha
+        .watcher
+        .until(&["beta up over tcp", "beta lost: the peer left", "beta down: it left"])
+        .await;
+}
+
+async fn free_port() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_node_never_met_is_found_by_asking() {
+    let alpha = node("alpha", &[]).await;
+    let beta = node("beta", &[alpha.address()]).await;
+    let gamma = node("gamma", &[alpha.address()]).await;
+    alpha.mesh.ready(2).await;
+    gamma.link("beta").await.unwrap();
+    gamma.mesh.ready(2).await;
+    beta.mesh.ready(2).await;
+    assert_eq!(gamma.linked(), ["alpha", "beta"]);
+}
+
+#[tokio::test]
+async fn a_namesake_is_refused_and_the_link_stands() {
+    let alpha = node("alpha", &[]).await;
+    for (first, second) in [("beta", "beta"), ("aa", "aa")] {
+        let real = node(first, &[alpha.address()]).await;
+        real.mesh.ready(1).await;
+        let link = alpha.link(first).await.unwrap();
+        let namesake = identity(second, &Secret::new(&[3; 32]).unwrap());
+        let (mut channel, hello) = dial(&alpha, &namesake).await.unwrap();
+        assert_eq!(hello.node, *alpha.mesh.id());
+        if second < "alpha" {
+            // The lower-named node decides, so alpha waits for its COMMIT.
+            channel.send(&crate::bootstrap::Message::Commit).await.unwrap();
+        }
+        let failure = channel.recv().await.unwrap_err();
+        assert!(
+            matches!(failure, Failure::RejectedByPeer(Rejection::DuplicateNodeName)),
+            "{failure}"
+        );
+        assert!(!link.has_ended());
+        real.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_restarted_node_is_down_and_linked_again() {
+    let alpha = node("alpha", &[]).await;
+    let beta = node("beta", &[alpha.address()]).await;
+    alpha.mesh.ready(1).await;
+    beta.mesh.abort(crate::cause::LinkCause::Shutdown);
+    beta.watcher.until(&["alpha up over tcp", "alpha lost: this node is shutting down"]).await;
+    let again = node("beta", &[alpha.address()]).await;
+    again.mesh.ready(1).await;
+    alpha.mesh.ready(1).await;
+    let texts = alpha.watcher.texts();
+    assert_eq!(texts[0], "beta up over tcp");
+    assert!(texts[1].starts_with("beta lost: "), "{texts:?}");
+    assert_eq!(texts[2..], ["beta down: it was restarted", "beta up over tcp"]);
+    assert_eq!(alpha.mesh.linked(), [again.mesh.id().clone()]);
+}
+
+fn identity(name: &str, secret: &Secret) -> Identity {
+    let incarnation = Incarnation(Entropy::os().u128());
+    Identity {
+        node: NodeId { name: NodeName::new(name).unwrap(), incarnation },
+        addresses: Vec::new(),
+        fabrics: vec!["tcp".into()],
+        versions: VERSIONS,
+        key: Secret::key(Some(secret)),
+        entropy: Entropy::os(),
+    }
+}
+
+/// The dialler's side of a handshake by hand.
+async fn dial(
+    node: &Node,
+    identity: &Identity,
+) -> Result<(crate::bootstrap::Channel, crate::bootstrap::Hello), Failure> {
+    let stream: Box<dyn Stream> = Box::new(TcpStream::connect(node.address()).await.unwrap());
+    let deadline = tokio::time::Instant::now() + limits::HANDSHAKE_TIMEOUT;
+    meet(stream, Handshake::dial(identity), &[], deadline, std::future::pending()).await
+}
+
+#[tokio::test]
+async fn strangers_end_only_their_own_connection() {
+    let alpha = node("alpha", &[]).await;
+    let stranger = identity("beta", &Secret::new(&[4; 32]).unwrap());
+    let failure = dial(&alpha, &stranger).await.err().expect("the secret is wrong");
+    assert!(matches!(failure, Failure::RejectedByPeer(Rejection::WrongSecret)), "{failure}");
+    for round in 0..300u32 {
+        let mut stream = TcpStream::connect(alpha.address()).await.unwrap();
+        let mut garbage = vec![0; 5000];
+        Entropy::os().fill(&mut garbage);
+        if round % 3 == 1 {
+            garbage[..12].copy_from_slice(&Preface::Bootstrap.encode());
+        } else if round % 3 == 2 {
+            garbage[..12].copy_from_slice(&Preface::Data.encode());
+        }
+        // The node may close at any of these bytes.
+        let _ = stream.write_all(&garbage).await;
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    }
+    let beta = node("beta", &[alpha.address()]).await;
+    beta.mesh.ready(1).await;
+    assert_eq!(beta.linked(), ["alpha"]);
+}
+
+/// MS-6
+#[tokio::test]
+async fn of_too_many_silent_connections_the_oldest_gives_way() {
+    let alpha = node("alpha", &[]).await;
+    let mut silent = Vec::new();
+    for _ in 0..=limits::UNPROVEN_CONNECTIONS_MAX {
+        silent.push(TcpStream::connect(alpha.address()).await.unwrap());
+    }
+    let began = std::time::Instant::now();
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0);
+    assert!(began.elapsed() < limits::HANDSHAKE_TIMEOUT);
+    let beta = node("beta", &[alpha.address()]).await;
+    beta.mesh.ready(1).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_a_shutdown() {
+    let alpha = node("alpha", &[]).await;
+    let beta = node("beta", &[alpha.address()]).await;
+    alpha.mesh.ready(1).await;
+    let mut silent = TcpStream::connect(alpha.address()).await.unwrap();
+    alpha.shutdown().await;
+    assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
+    assert!(TcpStream::connect(alpha.address()).await.is_err());
+    assert_eq!(alpha.link("beta").await.unwrap_err(), NodeDownCause::Shutdown);
+    assert_eq!(Arc::strong_count(&alpha.mesh.table), 1);
+    let texts = ["alpha up over tcp", "alpha lost: the peer left", "alpha down: it left"];
+    beta.watcher.until(&texts).await;
+}
