@@ -90,11 +90,33 @@ impl Method {
         })
     }
 
-    /// The name of the message made for this handler.
-    pub(super) fn generated_name(&self) -> Option<&Ident> {
-        match &self.takes {
-            Takes::Fields(generated) => Some(&generated.ident),
-            Takes::Whole(_) => None,
+    /// Why two methods cannot be handlers of one actor. Of conditional ones there may be one at a time.
+    pub(super) fn conflict_with(&self, earlier: &Method) -> Option<Error> {
+        if self.conditions().chain(earlier.conditions()).next().is_some() {
+            return None;
+        }
+        match (&self.takes, &earlier.takes) {
+            (Takes::Fields(this), Takes::Fields(other)) if this.ident == other.ident => {
+                Some(Error::new(
+                    this.ident.span(),
+                    format!(
+                        "another handler of this actor generates a message called `{}` too: \
+                         choose a name with `#[handler(name = ..)]`",
+                        this.ident
+                    ),
+                ))
+            }
+            (Takes::Whole(input), Takes::Whole(_)) if self.input().1 == earlier.input().1 => {
+                Some(Error::new_spanned(
+                    input,
+                    format!(
+                        "`{}` takes this message already: an actor has one handler for a message, \
+                         which takes it owned or as a `View`",
+                        earlier.ident
+                    ),
+                ))
+            }
+            _ => None,
         }
     }
 

@@ -97,6 +97,13 @@ impl Teller {
     #[cfg(any())]
     #[handler]
     pub async fn never(&mut self, x: NoSuchType) {}
+
+    /// The other of two, of which one is there.
+    #[cfg(not(any()))]
+    #[handler]
+    pub async fn never(&mut self, x: u8) {
+        drop([x]);
+    }
 }
 
 impl Handler<View<Audit>> for Teller {
