@@ -58,6 +58,7 @@ async fn sends_on_the_typed_path_allocate_the_reply_slot_and_nothing_else() {
     let asker = actor.asker::<Count>();
     let tell = allocations!("local tell typed", actor.tell(Count { by: 1 }).await.unwrap());
     let erased = allocations!("local tell recipient", recipient.tell(Count { by: 1 }).await.unwrap());
+    actor.ask(Count { by: 0 }).await.unwrap();
     let yielding = allocations!("local try_tell typed", {
         actor.try_tell(Count { by: 1 }).unwrap();
         tokio::task::yield_now().await;

@@ -1,6 +1,7 @@
 //! The runtime's integration tests: one binary, one module for each subject.
 
-#![allow(missing_docs, unreachable_pub, reason = "tests")]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::mutable_key_type, reason = "references compare and hash by their address only")]
 
 mod actors;
 mod asking;
@@ -9,3 +10,4 @@ mod cost;
 mod ending;
 mod names;
 mod references;
+mod remote;
