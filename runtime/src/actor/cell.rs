@@ -1,6 +1,7 @@
 //! What an actor of this node shares with those who send to it: its mailbox and its end.
 
 use std::any::{Any, TypeId};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures::future::AbortHandle;
@@ -17,6 +18,7 @@ use crate::exit::ActorExit;
 use crate::limits;
 use crate::mailbox::{Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
+use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, signal};
 use crate::resident::{Halt, Resident};
 use crate::schema::Hash;
@@ -24,7 +26,7 @@ use crate::schema::Hash;
 /// An actor of this node, from outside its task.
 pub(crate) struct Cell<A: Handlers> {
     address: Address,
-    identity: Identity,
+    key: Key,
     node: Node,
     mailbox: ActorMailbox<A>,
     kill: AbortHandle,
@@ -53,14 +55,15 @@ pub(super) struct Arrival {
 impl<A: Handlers> Cell<A> {
     pub(super) fn new(
         node: Node,
-        identity: Identity,
+        key: Key,
         name: Option<Arc<str>>,
         capacity: usize,
         kill: AbortHandle,
     ) -> Self {
+        let identity = Identity { incarnation: node.id().incarnation, key };
         Cell {
             address: Address::of(node.shared_name().clone(), identity, name),
-            identity,
+            key,
             node,
             mailbox: Mailbox::new(capacity),
             kill,
@@ -111,7 +114,7 @@ impl<A: Handlers> Cell<A> {
     /// began is a dead letter. `hand` is what it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
-        self.node.residents().remove(self.identity);
+        self.node.residents().remove(self.key);
         let notices = self.notices.lock().take();
         drop(notices);
         while let Some(taken) = hand.take() {
@@ -122,6 +125,8 @@ impl<A: Handlers> Cell<A> {
             if let Some(label) = label {
                 self.bury(label, DeadLetterCause::Stopped);
             }
+            // A message whose own `Drop` panics must not keep the others, and who waits, from the end.
+            drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
         self.exit.send_replace(Some(exit));
     }
@@ -224,7 +229,7 @@ impl<A: Handlers> Resident for Cell<A> {
 
 impl<A: Handlers> Inbox for Cell<A> {
     fn id(&self) -> u64 {
-        u64::from(self.identity.key.generation) << 32 | u64::from(self.identity.key.index)
+        u64::from(self.key.generation) << 32 | u64::from(self.key.index)
     }
 
     fn accepted(&self) -> Vec<Accepted> {

@@ -27,8 +27,6 @@ impl Teller {
 
 pub async fn go(teller: ActorRef<Teller>) {
     let _ = teller.tell(Other).await;
-    let _ = teller.ask(Other).await;
-    let _: Recipient<Other> = teller.recipient();
 }
 
 fn main() {}
