@@ -35,6 +35,17 @@ pub(crate) struct Cell<A: Handlers> {
     notices: Mutex<Option<Vec<CloseNotice>>>,
 }
 
+/// A cell as its references hold it. A trait object, so that the compiler does not look for what is
+/// `Send` through a reference into the envelope: an error in one message would be reported again at
+/// every handler of the actor.
+pub(super) trait Home<A: Handlers>: Resident {
+    fn node(&self) -> &Node;
+
+    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
+    /// all the same, and it is a dead letter (DL-1).
+    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>);
+}
+
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
 pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
 
@@ -72,20 +83,8 @@ impl<A: Handlers> Cell<A> {
         }
     }
 
-    pub(super) fn node(&self) -> &Node {
-        &self.node
-    }
-
     pub(super) fn mailbox(&self) -> &ActorMailbox<A> {
         &self.mailbox
-    }
-
-    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
-    /// all the same, and it is a dead letter (DL-1).
-    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
-        if let Err(letter) = self.mailbox.fill(room, letter) {
-            self.bury(letter.label, DeadLetterCause::Stopped);
-        }
     }
 
     /// Reads what arrived from another node; `None` when there is nothing to handle.
@@ -161,6 +160,18 @@ fn is_late(deadline: Option<Instant>) -> bool {
 /// The hash of an actor's type, as links compare it.
 pub(super) const fn kind<A: Handlers>() -> u128 {
     Hash::new("actor").str(A::NAME).end()
+}
+
+impl<A: Handlers> Home<A> for Cell<A> {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
+        if let Err(letter) = self.mailbox.fill(room, letter) {
+            self.bury(letter.label, DeadLetterCause::Stopped);
+        }
+    }
 }
 
 impl<A: Handlers> Resident for Cell<A> {

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::cell::{Cell, kind};
+use super::cell::{Cell, Home, kind};
 use super::tell::{Tell, Told, try_tell};
 use super::{Accepts, Ask, Asked, Client, Handlers, Recipient};
 use crate::address::Address;
@@ -42,7 +42,7 @@ struct Lead<A: Handlers> {
 }
 
 enum Way<A: Handlers> {
-    Local(Arc<Cell<A>>),
+    Local(Arc<dyn Home<A>>),
     Remote(Outbound, Node),
     Nowhere(Cause),
 }

@@ -5,7 +5,7 @@ use crate::actor::Handlers;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::remote::{Lane, signal};
-use crate::resident::{Halt, Resident};
+use crate::resident::Halt;
 
 impl<A: Handlers> ActorRef<A> {
     /// Has the actor stop after the message it is handling; what waits in its mailbox becomes dead

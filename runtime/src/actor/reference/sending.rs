@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Raw, Way};
-use crate::actor::cell::{Cell, Letter};
+use crate::actor::cell::{Home, Letter};
 use crate::actor::life::is_running;
 use crate::actor::port::{self, AskPort, Line, Pending, Port, Wanted};
 use crate::actor::route::{Label, reply_layout};
@@ -14,12 +14,11 @@ use crate::actor::{Accepts, ReplyTo};
 use crate::error::Cause;
 use crate::mailbox::Room;
 use crate::message::Message;
-use crate::resident::Resident;
 use crate::view::Input;
 
 /// Puts a message into an actor of this node; on an error it is left in `message`.
 fn put<A: Accepts<M>, M: Message>(
-    cell: &Cell<A>,
+    cell: &dyn Home<A>,
     room: Room<'_>,
     message: &mut Option<M>,
     reply: ReplyTo<A::Reply>,
@@ -48,8 +47,8 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
     ) -> Poll<Result<(), Cause>> {
         match &self.lead.way {
             Way::Local(cell) => {
-                let room = ready!(line.poll_room(cell.mailbox(), cell.token(), cx))?;
-                Poll::Ready(put(cell, room, message, ReplyTo::nobody(), None))
+                let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
+                Poll::Ready(put(&**cell, room, message, ReplyTo::nobody(), None))
             }
             Way::Remote(outbound, _) => {
                 line.poll_send(outbound, message, Wanted::NOTHING, cx).map_ok(|_| ())
@@ -61,8 +60,8 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
     fn try_tell(&self, message: &mut Option<M>) -> Result<(), Cause> {
         match &self.lead.way {
             Way::Local(cell) => {
-                let room = port::try_room(cell.mailbox())?;
-                put(cell, room, message, ReplyTo::nobody(), None)
+                let room = port::try_room(cell.intake())?;
+                put(&**cell, room, message, ReplyTo::nobody(), None)
             }
             Way::Remote(outbound, _) => port::try_send(outbound, message),
             Way::Nowhere(cause) => Err(cause.clone()),
@@ -71,7 +70,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
 
     fn leave(&self, line: &mut Line) {
         if let Way::Local(cell) = &self.lead.way {
-            line.leave(cell.mailbox());
+            line.leave(cell.intake());
         }
     }
 }
@@ -89,9 +88,9 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
         match &self.lead.way {
             Way::Local(cell) if is_running(cell.token()) => Poll::Ready(Err(Cause::SelfAsk)),
             Way::Local(cell) => {
-                let room = ready!(line.poll_room(cell.mailbox(), cell.token(), cx))?;
+                let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
                 let (sender, receiver) = oneshot::channel();
-                let put = put(cell, room, message, ReplyTo::local(sender), Some(deadline));
+                let put = put(&**cell, room, message, ReplyTo::local(sender), Some(deadline));
                 Poll::Ready(put.map(|()| Pending::Local(receiver)))
             }
             Way::Remote(outbound, node) => {
