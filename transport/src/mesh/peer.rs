@@ -94,8 +94,9 @@ impl Peer {
     }
 
     /// Waits for a link, having one made when there is none; fails when the node is down (nothing
-    /// heard for `down_after` since the later of its last sign of life and the first of these calls).
-    /// `ticket` is the caller's place among those that wait; give the same one to each poll.
+    /// heard for `down_after` since the later of its last sign of life and the first of these
+    /// calls). `ticket` is the caller's place among those that wait; give the same one to each
+    /// poll.
     pub(crate) fn poll_link(
         &self,
         ticket: &mut Option<u64>,
