@@ -28,17 +28,8 @@ impl Driver {
             let mut completions = Vec::new();
             self.queues.done.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
-            for Completion { work, slot, status } in completions {
-                match work {
-                    Work::Send => self.slots.free.push(slot),
-                    Work::Recv { bytes } => {
-                        self.slots.posted -= 1;
-                        if trust && status == Status::Success {
-                            trust = self.take_frame(slot, bytes as usize).is_ok();
-                            self.slots.refill.clear();
-                        }
-                    }
-                }
+            for completion in completions {
+                self.reclaim(completion, &mut trust);
             }
             if self.slots.posted == 0 && self.slots.sends_done() {
                 return Poll::Ready(());
@@ -51,6 +42,22 @@ impl Driver {
                 self.queues.done.arm(Notify::Any);
             }
             armed = idle;
+        }
+    }
+
+    /// Takes a slot back from a link that ends. A frame that had arrived is dispatched, as long as the
+    /// peer is to be trusted.
+    pub(super) fn reclaim(&mut self, completion: Completion, trust: &mut bool) {
+        let Completion { work, slot, status } = completion;
+        match work {
+            Work::Send => self.slots.free.push(slot),
+            Work::Recv { bytes } => {
+                self.slots.posted -= 1;
+                if *trust && status == Status::Success {
+                    *trust = self.take_frame(slot, bytes as usize).is_ok();
+                    self.slots.refill.clear();
+                }
+            }
         }
     }
 
