@@ -46,7 +46,6 @@ impl Claim {
         let (sender, orders) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
         state.bond = Bond::Joining(Occupant { incarnation, orders: sender });
-        state.heard = Some(Instant::now());
         if !hello.addresses.is_empty() {
             state.reach.addresses = hello.addresses.clone();
         }

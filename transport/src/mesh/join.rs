@@ -55,6 +55,9 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             Err(Failure::Rejected(Rejection::ShuttingDown))
         }
         Err(failure) => {
+            if !failure.is_dial_race() {
+                table.peer(&met.hello.node.name).note(failure.to_string());
+            }
             if let Some(rejection) = failure.answer() {
                 met.channel.close(&Message::Reject(rejection));
             }

@@ -32,7 +32,8 @@ pub(super) struct State {
     pub(super) bond: Bond,
     /// The run that was linked and is not reported down.
     pub(super) alive: Option<NodeId>,
-    /// When it last gave a sign of life.
+    /// When it last gave a sign of life on a link: a node that answers and cannot be linked is of no
+    /// use to those that wait.
     pub(super) heard: Option<Instant>,
     /// What links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
@@ -200,7 +201,7 @@ impl Peer {
         self.reach(start);
     }
 
-    /// It gave a sign of life.
+    /// It gave a sign of life on its link.
     pub(super) fn heard(&self) {
         self.state.lock().heard = Some(Instant::now());
     }
