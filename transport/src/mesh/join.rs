@@ -55,7 +55,8 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             Err(Failure::Rejected(Rejection::ShuttingDown))
         }
         Err(failure) => {
-            if !failure.is_dial_race() {
+            // Who dialled notes it with the address.
+            if met.side == Side::Acceptor && !failure.is_dial_race() {
                 table.peer(&met.hello.node.name).note(failure.to_string());
             }
             if let Some(rejection) = failure.answer() {
@@ -126,7 +127,8 @@ async fn choose(table: &Table, met: &mut Met, decides: bool) -> Result<Carrier, 
             Err(why) => passed_over.push(format!("{}: {why}", fabric.name())),
         }
     }
-    tracing::warn!(%peer, ?passed_over, theirs = ?met.hello.fabrics, "no fabric could be connected");
+    let theirs = &met.hello.fabrics;
+    tracing::warn!(%peer, ?passed_over, ?theirs, "no fabric could be connected");
     Err(Failure::Rejected(Rejection::NoCommonFabric))
 }
 
