@@ -12,7 +12,7 @@ use rkyv::{Archive, Archived, Deserialize, Serialize};
 
 use crate::node::Node;
 
-pub use sharing::Unarchiver;
+use sharing::Unarchiver;
 
 /// Where an archive is written. A type of its own, so that the bound on messages does not name the
 /// buffer.
@@ -52,7 +52,7 @@ pub trait InNode {
 
 impl<E> InNode for Strategy<Unarchiver<'_>, E> {
     fn node(&self) -> &Node {
-        Unarchiver::node(self)
+        self.bound_to()
     }
 }
 

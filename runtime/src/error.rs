@@ -50,7 +50,7 @@ pub enum Cause {
         limit: usize,
     },
     /// The message or its reply cannot leave its node, and the actor is on another one.
-    #[error("the message or its reply is local to its node, and the actor is on another one")]
+    #[error("the message or its reply stays on its node, and the actor is on another one: send it where the actor is")]
     LocalOnly,
     /// The archive could not be written.
     #[error("the message could not be archived: {0}")]
@@ -148,9 +148,6 @@ pub enum AskError {
     /// The link was lost; whether the message was handled is unknown.
     #[error("the link to the actor's node was lost ({0}): the message may have been handled")]
     LinkDown(LinkCause),
-    /// The reply cannot leave its node, and the actor is on another one.
-    #[error("the reply is local to the actor's node: ask it there, or give it a reply that can be archived")]
-    LocalOnly,
     /// The bytes that arrived at the actor are not an archive of the message.
     #[error("the actor's node found the message's archive invalid: build both nodes alike")]
     InvalidAsk,

@@ -75,7 +75,6 @@ pub(crate) type Encode<T> = fn(&T, &mut AlignedVec<16>) -> Result<(), Error>;
 
 impl<T: Wire> Codec<T> {
     /// The codec of a type that can cross nodes.
-    #[expect(clippy::new_without_default, reason = "a codec is made in constants only")]
     pub const fn of() -> Self {
         const {
             assert!(

@@ -16,12 +16,13 @@ use ringpost_transport::mailbox::OpenRequest;
 use crate::address::Address;
 
 pub use ringpost_transport::endpoint::{
-    Config, InvalidProfile, InvalidSecret, LinkStats, Network, Profile, Secret, StartError,
+    InvalidProfile, InvalidSecret, LinkStats, Network, Profile, StartError,
 };
 pub use ringpost_transport::entropy::Entropy;
 
 pub(crate) use host::{Directory, Observers, code, signal};
 pub(crate) use outbound::{Answer, Outbound, Parcel, Place};
+pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::endpoint::{CloseNotice, Kind, Lane, Replier};
 pub(crate) use ringpost_transport::host::{Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target};
 

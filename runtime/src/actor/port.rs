@@ -188,7 +188,7 @@ impl<R: Reply> Pending<R> {
             }
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(answer).poll(cx))?;
-                let codec = R::CODEC.ok_or(AskError::LocalOnly)?;
+                let codec = R::CODEC.ok_or(AskError::InvalidReply)?;
                 Poll::Ready((codec.decode)(payload, node).map_err(|error| {
                     tracing::warn!(%error, "the archive of a reply");
                     AskError::InvalidReply

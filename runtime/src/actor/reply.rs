@@ -38,8 +38,7 @@ pub struct ReplyTo<R>(To<R>);
 enum To<R> {
     Nobody,
     Local(oneshot::Sender<R>),
-    /// Without an encoder the reply cannot leave its node.
-    Remote(Replier, Option<Encode<R>>),
+    Remote(Replier, Encode<R>),
 }
 
 impl<R> ReplyTo<R> {
@@ -51,7 +50,7 @@ impl<R> ReplyTo<R> {
         ReplyTo(To::Local(asker))
     }
 
-    pub(super) fn remote(replier: Replier, encode: Option<Encode<R>>) -> Self {
+    pub(super) fn remote(replier: Replier, encode: Encode<R>) -> Self {
         ReplyTo(To::Remote(replier, encode))
     }
 
@@ -61,8 +60,7 @@ impl<R> ReplyTo<R> {
             To::Nobody => {}
             // An error says that the asker gave up.
             To::Local(asker) => drop(asker.send(reply)),
-            To::Remote(replier, None) => replier.fail(code::LOCAL_REPLY),
-            To::Remote(replier, Some(encode)) => send_archive(replier, encode, &reply),
+            To::Remote(replier, encode) => send_archive(replier, encode, &reply),
         }
     }
 }

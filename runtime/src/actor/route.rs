@@ -86,12 +86,14 @@ fn open<A: Accepts<M>, M: Message>(
     replier: Option<Replier>,
 ) -> Result<A::Envelope, InvalidArchive> {
     match <A::Input as Input>::from_remote(payload, node) {
-        Ok(input) => Ok(A::envelope(input, match replier {
-            Some(replier) => {
-                ReplyTo::remote(replier, <A::Reply as Reply>::CODEC.map(|codec| codec.encode))
-            }
-            None => ReplyTo::nobody(),
-        })),
+        Ok(input) => {
+            // No peer asks for a reply that has no layout; one that did is told that none comes.
+            let reply = match (replier, <A::Reply as Reply>::CODEC) {
+                (Some(replier), Some(codec)) => ReplyTo::remote(replier, codec.encode),
+                _ => ReplyTo::nobody(),
+            };
+            Ok(A::envelope(input, reply))
+        }
         Err(error) => {
             if let Some(replier) = replier {
                 replier.fail(code::INVALID_ASK);

@@ -18,7 +18,7 @@ impl<'a> Unarchiver<'a> {
         Unarchiver { node, pool: Pool::new() }
     }
 
-    pub(super) fn node(&self) -> &Node {
+    pub(super) fn bound_to(&self) -> &Node {
         self.node
     }
 }

@@ -29,10 +29,8 @@ pub(crate) mod signal {
 pub(crate) mod code {
     /// The ask's bytes are not an archive of the message.
     pub(crate) const INVALID_ASK: u16 = 1;
-    /// The reply cannot leave its node.
-    pub(crate) const LOCAL_REPLY: u16 = 2;
     /// The reply could not be archived.
-    pub(crate) const INVALID_REPLY: u16 = 3;
+    pub(crate) const INVALID_REPLY: u16 = 2;
 }
 
 /// Finds the actors of this node for its peers.

@@ -120,7 +120,6 @@ impl Future for Answer {
             ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
             ReplyLoss::Refused(_) => AskError::Stopped,
             ReplyLoss::Failed(code::INVALID_ASK) => AskError::InvalidAsk,
-            ReplyLoss::Failed(code::LOCAL_REPLY) => AskError::LocalOnly,
             ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
             ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
             _ => AskError::NoReply,

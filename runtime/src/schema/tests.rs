@@ -1,7 +1,7 @@
 //! What changes a type's identity and layout, and what does not (SC-1, SC-2, SC-3).
 
 use super::*;
-use crate::wire::Wire;
+use crate::Wire;
 use crate::{message, rkyv};
 use std::collections::hash_map::RandomState;
 

@@ -97,12 +97,12 @@ impl Driver {
         let count = self.queues.done.poll(&mut completions, limits::POLL_BATCH);
         let mut result = Ok(count);
         for completion in completions.drain(..) {
-            match &result {
+            match &mut result {
                 Ok(_) => result = self.complete(completion).map(|()| count),
                 // The link ends; the rest of the batch is part of its drain (DR-4).
                 Err(cause) => {
                     let mut trust = !matches!(cause, LinkCause::Violation(_));
-                    self.reclaim(completion, &mut trust);
+                    self.reclaim(completion, cause, &mut trust);
                 }
             }
         }
@@ -121,10 +121,11 @@ impl Driver {
                 self.take_frame(slot, bytes as usize).map_err(LinkCause::Violation)?;
             }
             (_, status) => {
-                self.reclaim(Completion { work, slot, status }, &mut false);
                 // A peer that said goodbye and is gone has left, however its end shows.
                 let left = self.proto.peer_left();
-                return Err(if left { LinkCause::Left } else { LinkCause::Fabric(status) });
+                let mut cause = if left { LinkCause::Left } else { LinkCause::Fabric(status) };
+                self.reclaim(Completion { work, slot, status }, &mut cause, &mut false);
+                return Err(cause);
             }
         }
         Ok(())

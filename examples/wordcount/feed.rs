@@ -1,0 +1,101 @@
+//! Reads the input and hands it to the mappers, no faster than they take it.
+//!
+//! FE-1 (backpressure): a thread reads, a short queue holds pieces, one feeder for each mapper takes
+//! the next piece and waits until its `tell` is accepted. A slow mapper slows only its feeder.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use ringpost::prelude::*;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::{self, JoinSet};
+
+use crate::files::{Listing, Skipped, Source, Why};
+use crate::mapper::{Chunk, Mapper};
+use crate::progress::Progress;
+use crate::text::{Pieces, ReadError};
+
+/// Pieces that wait for a feeder, for each feeder.
+const QUEUED_PER_MAPPER: usize = 2;
+
+/// What was read and handed on.
+#[derive(Debug, Default)]
+pub(crate) struct Fed {
+    /// The files whose text was handed on.
+    pub(crate) sources: Vec<Source>,
+    /// The bytes of it, those that did not reach a mapper included.
+    pub(crate) bytes: u64,
+    /// What could not be read.
+    pub(crate) skipped: Vec<Skipped>,
+    /// Files that were not read, because no mapper was left.
+    pub(crate) unread: usize,
+}
+
+/// Hands the text of all files to `mappers`.
+///
+/// # Cancel safety
+/// When the future is dropped, reading stops; what was sent was sent.
+pub(crate) async fn feed(listing: Listing, mappers: Vec<ActorRef<Mapper>>) -> Fed {
+    let (queue, pieces) = mpsc::channel(QUEUED_PER_MAPPER * mappers.len().max(1));
+    let reader = task::spawn_blocking(move || read(listing, &queue));
+    let pieces = Arc::new(Mutex::new(pieces));
+    let mut feeders = JoinSet::new();
+    for mapper in mappers {
+        feeders.spawn(hand_on(mapper, Arc::clone(&pieces)));
+    }
+    drop(pieces);
+    while feeders.join_next().await.is_some() {}
+    reader.await.unwrap_or_default()
+}
+
+/// Ends with the input, or when the mapper is out of reach: the others go on.
+async fn hand_on(mapper: ActorRef<Mapper>, pieces: Arc<Mutex<mpsc::Receiver<String>>>) {
+    loop {
+        let next = pieces.lock().await.recv().await;
+        let Some(text) = next else { return };
+        if mapper.tell(Chunk { text }).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn read(listing: Listing, queue: &mpsc::Sender<String>) -> Fed {
+    let mut progress = Progress::new(listing.bytes());
+    let mut fed = Fed { skipped: listing.skipped, ..Fed::default() };
+    for source in listing.sources {
+        if queue.is_closed() {
+            fed.unread += 1;
+            continue;
+        }
+        match source.open() {
+            Err(error) => fed.skipped.push(Skipped::new(&source, error)),
+            Ok(mut pieces) => {
+                let read = hand_over(&mut pieces, queue, &mut fed.bytes, &mut progress);
+                if let Err(error) = read {
+                    let path = source.path.clone();
+                    fed.skipped.push(Skipped { path, why: Why::Changed(error) });
+                }
+                fed.sources.push(source);
+            }
+        }
+    }
+    progress.finish();
+    fed
+}
+
+fn hand_over(
+    pieces: &mut Pieces<File>,
+    queue: &mpsc::Sender<String>,
+    sent: &mut u64,
+    progress: &mut Progress,
+) -> Result<(), ReadError> {
+    while let Some(piece) = pieces.next_piece()? {
+        let bytes = piece.len() as u64;
+        *sent += bytes;
+        if queue.blocking_send(piece).is_err() {
+            break;
+        }
+        progress.advance(bytes);
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! The mailbox alone, polled by hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::*;
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Sender {
+    bell: Arc<Bell>,
+    turn: Option<u64>,
+}
+
+impl Sender {
+    fn new() -> Self {
+        Sender { bell: Arc::default(), turn: None }
+    }
+
+    fn poll<'a>(&mut self, mailbox: &'a Mailbox<u32, u32>) -> Poll<Result<Room<'a>, Closed>> {
+        let waker = Waker::from(self.bell.clone());
+        mailbox.poll_room(&mut self.turn, &mut Context::from_waker(&waker))
+    }
+
+    fn push(&mut self, mailbox: &Mailbox<u32, u32>, message: u32) -> bool {
+        match self.poll(mailbox) {
+            Poll::Ready(Ok(room)) => mailbox.fill(room, message).is_ok(),
+            _ => false,
+        }
+    }
+
+    fn rings(&self) -> usize {
+        self.bell.0.load(Ordering::Relaxed)
+    }
+}
+
+struct Reader {
+    bell: Arc<Bell>,
+    hand: Hand<u32, u32>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        Reader { bell: Arc::default(), hand: Hand::new() }
+    }
+
+    fn poll(&mut self, mailbox: &Mailbox<u32, u32>) -> Poll<Batch> {
+        let waker = Waker::from(self.bell.clone());
+        mailbox.poll_batch(&mut self.hand, &mut Context::from_waker(&waker))
+    }
+
+    fn taken(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.hand.take())
+            .map(|taken| match taken {
+                Taken::Local(message) | Taken::Remote(message) => message,
+            })
+            .collect()
+    }
+
+    fn rings(&self) -> usize {
+        self.bell.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn mb1_no_more_than_the_capacity_is_reserved_or_waiting() {
+    let mailbox = Mailbox::<u32, u32>::new(2);
+    let room = mailbox.try_room().ok().unwrap();
+    assert!(Sender::new().push(&mailbox, 1));
+    assert_eq!(mailbox.try_room().err(), Some(NoRoom::Full));
+    assert!(mailbox.fill(room, 2).is_ok());
+    assert!(Sender::new().poll(&mailbox).is_pending());
+}
+
+#[test]
+fn mb2_room_goes_to_those_who_wait_in_the_order_they_came() {
+    let mailbox = Mailbox::<u32, u32>::new(1);
+    let mut reader = Reader::new();
+    assert!(Sender::new().push(&mailbox, 0));
+    let (mut first, mut second) = (Sender::new(), Sender::new());
+    assert!(first.poll(&mailbox).is_pending());
+    assert!(second.poll(&mailbox).is_pending());
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!((first.rings(), second.rings()), (1, 0));
+    assert!(second.poll(&mailbox).is_pending(), "it is the first one's turn");
+    assert_eq!(mailbox.try_room().err(), Some(NoRoom::Full), "nobody overtakes the line");
+    assert!(first.push(&mailbox, 1));
+    assert_eq!(reader.taken(), [0]);
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert!(second.push(&mailbox, 2));
+}
+
+#[test]
+fn mb2_a_sender_that_leaves_gives_its_turn_to_the_next() {
+    let mailbox = Mailbox::<u32, u32>::new(1);
+    let mut reader = Reader::new();
+    assert!(Sender::new().push(&mailbox, 0));
+    let (mut first, mut second) = (Sender::new(), Sender::new());
+    assert!(first.poll(&mailbox).is_pending());
+    assert!(second.poll(&mailbox).is_pending());
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    mailbox.leave(first.turn.take().unwrap());
+    assert_eq!(second.rings(), 1);
+    assert!(second.push(&mailbox, 2));
+}
+
+#[test]
+fn mb3_room_that_is_not_filled_goes_to_the_next() {
+    let mailbox = Mailbox::<u32, u32>::new(1);
+    let room = mailbox.try_room().ok().unwrap();
+    let mut next = Sender::new();
+    assert!(next.poll(&mailbox).is_pending());
+    drop(room);
+    assert_eq!(next.rings(), 1);
+    assert!(next.push(&mailbox, 1));
+}
+
+#[test]
+fn mb5_a_batch_takes_from_both_intakes_in_order_and_rings_once() {
+    let mailbox = Mailbox::<u32, u32>::new(64);
+    let mut reader = Reader::new();
+    assert!(reader.poll(&mailbox).is_pending());
+    for message in 0..3 {
+        assert!(Sender::new().push(&mailbox, message));
+        assert!(mailbox.push_remote(10 + message).is_ok());
+    }
+    assert_eq!(reader.rings(), 1, "once for the whole batch");
+    let mut all = Vec::new();
+    while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
+        all.append(&mut reader.taken());
+    }
+    let (local, remote): (Vec<u32>, Vec<u32>) = all.iter().partition(|message| **message < 10);
+    assert_eq!(local, [0, 1, 2]);
+    assert_eq!(remote, [10, 11, 12]);
+    assert_eq!(all.last(), Some(&2), "the remote intake has its turn after a batch of two: {all:?}");
+}
+
+#[test]
+fn mb6_a_drain_takes_what_was_accepted_and_what_was_reserved() {
+    let mailbox = Mailbox::<u32, u32>::new(4);
+    let mut reader = Reader::new();
+    let room = mailbox.try_room().ok().unwrap();
+    let unused = mailbox.try_room().ok().unwrap();
+    assert!(mailbox.push_remote(7).is_ok());
+    let mut late = Sender::new();
+    mailbox.drain();
+    assert!(matches!(late.poll(&mailbox), Poll::Ready(Err(Closed))));
+    assert_eq!(mailbox.push_remote(8), Err(8));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.taken(), [7]);
+    assert!(reader.poll(&mailbox).is_pending(), "room is still reserved");
+    assert!(mailbox.fill(room, 9).is_ok());
+    assert_eq!(reader.rings(), 1);
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.taken(), [9]);
+    assert!(reader.poll(&mailbox).is_pending());
+    drop(unused);
+    assert_eq!(reader.rings(), 2);
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
+}
+
+#[test]
+fn mb6_a_stop_wakes_all_and_leaves_what_was_not_begun() {
+    let mailbox = Mailbox::<u32, u32>::new(1);
+    let mut reader = Reader::new();
+    assert!(reader.poll(&mailbox).is_pending());
+    assert!(Sender::new().push(&mailbox, 1));
+    assert!(mailbox.push_remote(2).is_ok());
+    let mut waiting = Sender::new();
+    assert!(waiting.poll(&mailbox).is_pending());
+    mailbox.stop();
+    assert!(mailbox.is_stopping());
+    assert_eq!(waiting.rings(), 1);
+    assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Closed))));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
+    mailbox.close(&mut reader.hand);
+    assert_eq!(reader.taken(), [1, 2]);
+}
+
+#[test]
+fn room_that_outlives_a_stop_takes_nothing() {
+    let mailbox = Mailbox::<u32, u32>::new(2);
+    let (room, other) = (mailbox.try_room().ok().unwrap(), mailbox.try_room().ok().unwrap());
+    mailbox.stop();
+    assert_eq!(mailbox.fill(room, 5), Err(5));
+    drop(other);
+}

@@ -1,0 +1,78 @@
+//! The actors that the tests talk to.
+
+use std::sync::Arc;
+
+use ringpost::prelude::*;
+use tokio::sync::{Notify, Semaphore};
+
+/// A node without a network.
+pub async fn node() -> Node {
+    Node::builder("alpha").start().await.unwrap()
+}
+
+/// Notes what it is told; each `hold` takes one permit of its gate.
+#[actor]
+pub struct Notebook {
+    pub notes: Vec<u64>,
+    pub gate: Arc<Semaphore>,
+    /// Notified when a `hold` begins.
+    pub held: Arc<Notify>,
+}
+
+impl Notebook {
+    pub fn new() -> Self {
+        Notebook { notes: Vec::new(), gate: Arc::new(Semaphore::new(0)), held: Arc::default() }
+    }
+}
+
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    pub number: u64,
+}
+
+#[handlers]
+impl Notebook {
+    #[handler]
+    pub fn note(&mut self, msg: Note) {
+        self.notes.push(msg.number);
+    }
+
+    #[handler]
+    pub fn notes(&self) -> Vec<u64> {
+        self.notes.clone()
+    }
+
+    /// Waits for a permit of the gate.
+    #[handler]
+    pub async fn hold(&mut self) {
+        self.held.notify_one();
+        self.gate.acquire().await.unwrap().forget();
+    }
+
+    #[handler]
+    pub fn fail(&mut self) -> u64 {
+        panic!("as it was told")
+    }
+
+    #[handler]
+    pub fn stop_yourself(&mut self, cx: &mut Context<Self>) {
+        cx.stop();
+    }
+}
+
+/// A notebook in the middle of a `hold`.
+pub struct Held {
+    pub actor: ActorRef<Notebook>,
+    pub gate: Arc<Semaphore>,
+}
+
+pub async fn held(node: &Node, capacity: usize) -> Held {
+    let notebook = Notebook::new();
+    let (gate, held) = (notebook.gate.clone(), notebook.held.clone());
+    let options = SpawnOptions::named("held").mailbox_capacity(capacity);
+    let actor = node.spawn_with(options, notebook).await.unwrap();
+    actor.tell(Hold).await.unwrap();
+    held.notified().await;
+    Held { actor, gate }
+}

@@ -1,0 +1,119 @@
+//! Bounded mailboxes: order, room, turns.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Poll, Waker};
+
+use ringpost::prelude::*;
+
+use crate::actors::{Note, Notebook, held, node};
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut std::task::Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn messages_of_one_sender_are_handled_in_the_order_they_were_sent() {
+    let node = node().await;
+    let notebook = node.spawn("notebook", Notebook::new()).await.unwrap();
+    for number in 0..10_000 {
+        notebook.tell(Note { number }).await.unwrap();
+    }
+    assert_eq!(notebook.notes().await.unwrap(), (0..10_000).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_senders_wait_for_room_and_none_is_lost() {
+    let node = node().await;
+    let options = SpawnOptions::anonymous().mailbox_capacity(3);
+    let notebook = node.spawn_with(options, Notebook::new()).await.unwrap();
+    let senders = (0..8u64).map(|sender| {
+        let notebook = notebook.clone();
+        tokio::spawn(async move {
+            for number in 0..500 {
+                notebook.tell(Note { number: sender * 1000 + number }).await.unwrap();
+            }
+        })
+    });
+    for sender in senders.collect::<Vec<_>>() {
+        sender.await.unwrap();
+    }
+    let notes = notebook.notes().await.unwrap();
+    assert_eq!(notes.len(), 4000);
+    for sender in 0..8 {
+        let own: Vec<u64> = notes.iter().copied().filter(|n| n / 1000 == sender).collect();
+        assert!(own.is_sorted(), "each sender's messages keep their order");
+    }
+}
+
+#[tokio::test]
+async fn a_full_mailbox_refuses_try_tell_and_gives_the_message_back() {
+    let node = node().await;
+    let held = held(&node, 2).await;
+    held.actor.try_tell(Note { number: 1 }).unwrap();
+    held.actor.try_tell(Note { number: 2 }).unwrap();
+    let refused = held.actor.try_tell(Note { number: 3 }).unwrap_err();
+    assert_eq!(refused.message, Note { number: 3 });
+    assert_eq!(refused.cause, Cause::MailboxFull);
+    assert!(refused.cause.is_retryable());
+    held.gate.add_permits(1);
+    assert_eq!(held.actor.notes().await.unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_tell_waits_for_room_and_is_handled_when_there_is_some() {
+    let node = node().await;
+    let held = held(&node, 1).await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    let mut waiting = pin!(held.actor.tell(Note { number: 2 }));
+    assert!(poll(waiting.as_mut()).is_pending());
+    held.gate.add_permits(1);
+    waiting.await.unwrap();
+    assert_eq!(held.actor.notes().await.unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_tell_that_is_dropped_gives_its_turn_to_the_next() {
+    let node = node().await;
+    let held = held(&node, 1).await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    let mut second = pin!(held.actor.tell(Note { number: 3 }));
+    {
+        let mut first = pin!(held.actor.tell(Note { number: 2 }));
+        assert!(poll(first.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_pending());
+        held.gate.add_permits(1);
+    }
+    second.await.unwrap();
+    assert_eq!(held.actor.notes().await.unwrap(), [1, 3]);
+}
+
+#[actor]
+struct Talker;
+
+#[handlers]
+impl Talker {
+    /// Tells itself until its mailbox is full; gives the cause of the first refusal.
+    #[handler]
+    async fn flood(&mut self, cx: &mut Context<Self>) -> u32 {
+        let mut sent = 0;
+        loop {
+            match cx.actor().tell(Nothing).await {
+                Ok(()) => sent += 1,
+                Err(TellError { cause: Cause::MailboxFull, .. }) => return sent,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[handler]
+    fn nothing(&mut self) {}
+}
+
+#[tokio::test]
+async fn a_tell_to_oneself_never_waits() {
+    let node = node().await;
+    let options = SpawnOptions::anonymous().mailbox_capacity(5);
+    let talker = node.spawn_with(options, Talker).await.unwrap();
+    assert_eq!(talker.flood().await.unwrap(), 5);
+}

@@ -1,0 +1,193 @@
+//! The ends of actors and nodes: stop, drain, kill, panics, hooks, shutdown, dead letters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{DeadLetterCause, Message};
+use tokio::sync::mpsc;
+
+use crate::actors::{Note, Notebook, held, node};
+
+/// Reports its hooks.
+struct Reporter {
+    start: Result<(), &'static str>,
+    log: mpsc::UnboundedSender<&'static str>,
+    dropped: Dropped,
+}
+
+struct Dropped(mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        // The test may be over.
+        self.0.send("dropped").ok();
+    }
+}
+
+impl Reporter {
+    fn new(start: Result<(), &'static str>) -> (Self, mpsc::UnboundedReceiver<&'static str>) {
+        let (log, reports) = mpsc::unbounded_channel();
+        (Reporter { start, log: log.clone(), dropped: Dropped(log) }, reports)
+    }
+}
+
+#[actor]
+impl Actor for Reporter {
+    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.log.send("start")?;
+        if self.start == Err("panic") {
+            panic!("in on_start");
+        }
+        self.start.map_err(Into::into)
+    }
+
+    async fn on_stop(&mut self, cx: &mut Context<Self>) {
+        let _ = &self.dropped;
+        assert!(cx.actor().is_local());
+        self.log.send("stop").unwrap();
+    }
+}
+
+#[handlers]
+impl Reporter {
+    #[handler]
+    async fn forever(&mut self) {
+        self.log.send("forever").unwrap();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn hooks_run_around_the_messages_and_the_state_is_dropped_before_the_end_is_told() {
+    let node = node().await;
+    let (reporter, mut reports) = Reporter::new(Ok(()));
+    let actor = node.spawn("reporter", reporter).await.unwrap();
+    actor.stop().await.unwrap();
+    assert_eq!(actor.wait_stopped().await, ActorExit::Stopped);
+    let all: Vec<_> = std::iter::from_fn(|| reports.try_recv().ok()).collect();
+    assert_eq!(all, ["start", "stop", "dropped"]);
+    actor.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_start_reaches_the_spawner_and_frees_the_name() {
+    let node = node().await;
+    let (reporter, mut reports) = Reporter::new(Err("no disk"));
+    let error = node.spawn("reporter", reporter).await.unwrap_err();
+    assert_eq!(error.to_string(), "the actor could not start: no disk");
+    assert_eq!((reports.recv().await, reports.recv().await), (Some("start"), Some("dropped")));
+    let (reporter, _reports) = Reporter::new(Err("panic"));
+    let error = node.spawn("reporter", reporter).await.unwrap_err();
+    assert!(matches!(&error, SpawnError::Panicked(text) if &**text == "in on_start"), "{error}");
+    let (reporter, _reports) = Reporter::new(Ok(()));
+    node.spawn("reporter", reporter).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
+    let node = node().await;
+    let mut letters = node.dead_letters().subscribe();
+    let held = held(&node, 8).await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    held.actor.stop().await.unwrap();
+    let refused = held.actor.tell(Note { number: 2 }).await.unwrap_err();
+    assert_eq!((refused.message.number, refused.cause), (2, Cause::Stopped));
+    held.gate.add_permits(1);
+    assert_eq!(held.actor.wait_stopped().await, ActorExit::Stopped);
+    let letter = letters.recv().await.unwrap();
+    assert_eq!((letter.message, letter.cause), (Note::ID, DeadLetterCause::Stopped));
+    assert_eq!(&letter.to, held.actor.address());
+    assert_eq!(node.dead_letters().total(), 1);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 1);
+}
+
+#[tokio::test]
+async fn a_drain_handles_what_was_accepted_and_refuses_the_rest() {
+    let node = node().await;
+    let held = held(&node, 8).await;
+    let answer = {
+        let actor = held.actor.clone();
+        tokio::spawn(async move { actor.notes().await })
+    };
+    tokio::task::yield_now().await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    held.actor.drain().await.unwrap();
+    assert_eq!(held.actor.tell(Note { number: 2 }).await.unwrap_err().cause, Cause::Stopped);
+    held.gate.add_permits(1);
+    assert_eq!(answer.await.unwrap(), Ok(vec![]));
+    assert_eq!(held.actor.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(node.dead_letters().total(), 0);
+}
+
+#[tokio::test]
+async fn a_kill_drops_the_running_handler_and_its_asker_is_told() {
+    let node = node().await;
+    let (reporter, mut reports) = Reporter::new(Ok(()));
+    let actor = node.spawn("reporter", reporter).await.unwrap();
+    let answer = {
+        let actor = actor.clone();
+        tokio::spawn(async move { actor.forever().await })
+    };
+    assert_eq!((reports.recv().await, reports.recv().await), (Some("start"), Some("forever")));
+    actor.kill().await.unwrap();
+    assert_eq!(actor.wait_stopped().await, ActorExit::Killed);
+    assert_eq!(answer.await.unwrap(), Err(AskError::NoReply));
+    assert_eq!(reports.recv().await, Some("dropped"), "on_stop did not run");
+    assert!(node.actor::<Reporter>("reporter").await.is_err(), "the name is free");
+}
+
+#[tokio::test]
+async fn an_actor_can_stop_itself() {
+    let node = node().await;
+    let notebook = node.spawn("notebook", Notebook::new()).await.unwrap();
+    assert_eq!(notebook.stop_yourself().await, Ok(()));
+    assert_eq!(notebook.wait_stopped().await, ActorExit::Stopped);
+}
+
+#[tokio::test]
+async fn a_panic_ends_only_its_actor_and_frees_the_name() {
+    let node = node().await;
+    let first = node.spawn("notebook", Notebook::new()).await.unwrap();
+    let other = node.spawn("other", Notebook::new()).await.unwrap();
+    first.tell(crate::actors::Fail).await.unwrap();
+    assert!(matches!(first.wait_stopped().await, ActorExit::Panicked(_)));
+    let second = node.spawn("notebook", Notebook::new()).await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(other.notes().await, Ok(vec![]));
+    assert_eq!(second.notes().await, Ok(vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_drains_and_kills_what_is_late() {
+    let node = node().await;
+    let held = held(&node, 8).await;
+    let quick = node.spawn("quick", Notebook::new()).await.unwrap();
+    for number in 0..100 {
+        quick.tell(Note { number }).await.unwrap();
+    }
+    let killed = node.shutdown(Duration::from_millis(50)).await;
+    assert_eq!(killed, [held.actor.address().clone()]);
+    assert_eq!(quick.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(held.actor.wait_stopped().await, ActorExit::Killed);
+    assert_eq!(node.dead_letters().total(), 0);
+    assert!(matches!(node.spawn("late", Notebook::new()).await, Err(SpawnError::Shutdown)));
+    assert!(node.shutdown(Duration::ZERO).await.is_empty(), "a second one finds nothing to do");
+}
+
+#[tokio::test]
+async fn a_node_and_its_actors_hold_nothing_of_each_other_after_the_end() {
+    let node = node().await;
+    let witness = Arc::new(());
+    let (reporter, mut reports) = Reporter::new(Ok(()));
+    let actor = node.spawn_anonymous(reporter).await.unwrap();
+    drop(witness);
+    node.shutdown(Duration::from_secs(1)).await;
+    assert_eq!(actor.wait_stopped().await, ActorExit::Stopped);
+    drop((actor, node));
+    let mut last = None;
+    while let Some(report) = reports.recv().await {
+        last = Some(report);
+    }
+    assert_eq!(last, Some("dropped"));
+}

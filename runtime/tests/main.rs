@@ -1,0 +1,13 @@
+//! The runtime's integration tests: one binary, one module for each subject.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::mutable_key_type, reason = "references compare and hash by their address only")]
+
+mod actors;
+mod asking;
+mod backpressure;
+mod cost;
+mod ending;
+mod names;
+mod references;
+mod remote;

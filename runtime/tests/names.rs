@@ -1,0 +1,79 @@
+//! Names, lookups and what cannot be found.
+
+use ringpost::prelude::*;
+use ringpost::{StartError, Unasked};
+
+use crate::actors::{Note, Notebook, node};
+use crate::asking::{Teller, Withdraw};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_that_want_one_name_exactly_one_gets_it() {
+    let node = node().await;
+    let spawns = (0..32).map(|_| {
+        let node = node.clone();
+        tokio::spawn(async move { node.spawn("notebook", Notebook::new()).await })
+    });
+    let (mut won, mut lost) = (Vec::new(), 0);
+    for spawn in spawns.collect::<Vec<_>>() {
+        match spawn.await.unwrap() {
+            Ok(actor) => won.push(actor),
+            Err(SpawnError::NameTaken(name)) if name == "notebook" => lost += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!((won.len(), lost), (1, 31));
+    assert_eq!(node.actor::<Notebook>("notebook").await.unwrap(), won[0]);
+}
+
+#[tokio::test]
+async fn an_actor_is_found_by_its_name_and_type() {
+    let node = node().await;
+    let teller = node.spawn("teller", Teller::default()).await.unwrap();
+    for path in ["teller", "alpha/teller"] {
+        let found = node.actor::<Teller>(path).await.unwrap();
+        assert!(found.is_local());
+        assert_eq!(found, teller);
+    }
+    let wrong = node.actor::<Notebook>("teller").await.unwrap_err();
+    assert_eq!(wrong.cause(), Some(&Cause::WrongActorType));
+    let nobody = node.actor::<Teller>("alpha/nobody").await.unwrap_err();
+    assert_eq!(nobody.cause(), Some(&Cause::NoSuchActor));
+    assert!(nobody.to_string().starts_with("alpha/nobody: there is no such actor"));
+    let elsewhere = node.actor::<Teller>("beta/teller").await.unwrap_err();
+    assert_eq!(elsewhere.cause(), Some(&Cause::NoNetwork));
+}
+
+#[tokio::test]
+async fn texts_that_are_no_names_are_errors() {
+    let node = node().await;
+    for name in ["", "a/b", "#1", "line\nbreak", &"x".repeat(257)] {
+        let error = node.spawn(name, Notebook::new()).await.unwrap_err();
+        assert!(matches!(error, SpawnError::InvalidName(_)), "{name}: {error}");
+        let path = format!("alpha/{name}");
+        let error = node.actor::<Notebook>(&path).await.unwrap_err();
+        assert!(matches!(error, LookupError::InvalidName(_)), "{path}: {error}");
+    }
+    let error = node.actor::<Notebook>("a b/x").await.unwrap_err();
+    assert!(matches!(error, LookupError::InvalidNode(_)), "{error}");
+    let error = Node::builder("a b").start().await.unwrap_err();
+    assert!(matches!(error, StartError::InvalidName(_)), "{error}");
+    let error =
+        Node::builder("a").listen("127.0.0.1:0").secret("short").start().await.unwrap_err();
+    assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_recipient_is_found_by_path_if_it_accepts_the_message_and_answers_so() {
+    let node = node().await;
+    let notebook = node.spawn("notebook", Notebook::new()).await.unwrap();
+    node.spawn("teller", Teller::default()).await.unwrap();
+    let notes = node.recipient::<Note, Unasked>("notebook").await.unwrap();
+    notes.tell(Note { number: 7 }).await.unwrap();
+    assert_eq!(notebook.notes().await, Ok(vec![7]));
+    let asks = node.recipient::<Withdraw, Result<u64, String>>("teller").await.unwrap();
+    assert_eq!(asks.ask(Withdraw { cents: 0 }).await, Ok(Ok(0)));
+    let wrong = node.recipient::<Withdraw, String>("teller").await.unwrap_err();
+    assert_eq!(wrong.cause(), Some(&Cause::NotAccepted));
+    let wrong = node.recipient::<Note, Unasked>("teller").await.unwrap_err();
+    assert_eq!(wrong.cause(), Some(&Cause::NotAccepted));
+}

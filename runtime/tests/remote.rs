@@ -1,0 +1,199 @@
+//! Two and three nodes over loopback: the same references, elsewhere.
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{DeadLetterCause, NodeEvent, Unasked};
+
+use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
+use crate::asking::{Anything, Audit, Deposit, Teller, Withdraw};
+use crate::references::{Topic, Subscribe};
+
+async fn listening(name: &str, seeds: &[&Node]) -> Node {
+    let seeds = seeds.iter().flat_map(|node| node.addresses());
+    Node::builder(name).listen("127.0.0.1:0").seeds(seeds).start().await.unwrap()
+}
+
+async fn pair() -> (Node, Node) {
+    let alpha = listening("alpha", &[]).await;
+    let beta = listening("beta", &[&alpha]).await;
+    alpha.ready(1).await;
+    beta.ready(1).await;
+    (alpha, beta)
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+async fn end(nodes: [Node; 2]) {
+    let [first, second] = &nodes;
+    let (killed, late) = tokio::join!(first.shutdown(PATIENCE), second.shutdown(PATIENCE));
+    assert_eq!((killed, late), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this() {
+    let (alpha, beta) = pair().await;
+    let there = beta.spawn("teller", Teller::default()).await.unwrap();
+    let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
+    assert!(!teller.is_local() && there.is_local());
+    assert_eq!(teller.deposit(Deposit { account: "ada".into(), cents: 3 }).await, Ok(3));
+    teller.tell(Deposit { account: "bob".into(), cents: 4 }).await.unwrap();
+    assert_eq!(teller.last().await, Ok(Some("bob".into())));
+    assert_eq!(teller.withdraw(8).await, Ok(Err("not that much".into())));
+    assert_eq!(teller.ask(Audit { note: "four".into() }).await, Ok(4));
+    let local = Err(AskError::NotSent(Cause::LocalOnly));
+    assert_eq!(teller.channel().await.map(|_| ()), local);
+    assert_eq!(teller.ask(Anything { value: 1 }).await.map(|_| ()), local);
+    let back = teller.tell(Anything { value: 7 }).await.unwrap_err();
+    assert_eq!((back.message.value, back.cause), (7, Cause::LocalOnly));
+    let asks = alpha.recipient::<Withdraw, Result<u64, String>>("beta/teller").await.unwrap();
+    assert_eq!(asks.ask(Withdraw { cents: 7 }).await, Ok(Ok(0)));
+    let wrong = alpha.recipient::<Withdraw, String>("beta/teller").await.unwrap();
+    let wrong = wrong.ask(Withdraw { cents: 7 }).await;
+    assert_eq!(wrong, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn lookups_on_another_node_say_what_is_wrong() {
+    let (alpha, beta) = pair().await;
+    beta.spawn("teller", Teller::default()).await.unwrap();
+    let cause = |error: LookupError| error.cause().cloned();
+    let nobody = alpha.actor::<Teller>("beta/nobody").await.map_err(cause);
+    assert_eq!(nobody, Err(Some(Cause::NoSuchActor)));
+    let wrong = alpha.actor::<Notebook>("beta/teller").await.map_err(cause);
+    assert_eq!(wrong, Err(Some(Cause::WrongActorType)));
+    let notes = alpha.recipient::<Note, Unasked>("beta/teller").await.unwrap();
+    let refused = notes.tell(Note { number: 1 }).await.unwrap_err();
+    assert_eq!((refused.message.number, refused.cause), (1, Cause::NotAccepted));
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_back() {
+    let (alpha, beta) = pair().await;
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let mut sent = 0;
+    let refused = loop {
+        match notebook.try_tell(Note { number: sent }) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.cause, Cause::MailboxFull);
+    assert_eq!(refused.message.number, sent);
+    assert!(sent >= 200, "{sent}");
+    held.gate.add_permits(1);
+    for number in sent..5000 {
+        notebook.tell(Note { number }).await.unwrap();
+    }
+    assert_eq!(notebook.notes().await, Ok((0..5000).collect::<Vec<_>>()));
+    let teller = beta.spawn("teller", Teller::default()).await.unwrap();
+    drop(teller);
+    let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
+    for bytes in [0, 1, 9 * 1024, 20 * 1024 * 1024, 3] {
+        let note = "x".repeat(bytes);
+        assert_eq!(teller.ask(Audit { note }).timeout(PATIENCE * 6).await, Ok(bytes));
+    }
+    let refused = teller.tell(Audit { note: "x".repeat(65 * 1024 * 1024) }).await.unwrap_err();
+    assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for() {
+    let (alpha, beta) = pair().await;
+    for (name, exit) in [("stop", ActorExit::Stopped), ("kill", ActorExit::Killed)] {
+        let there = beta.spawn(name, Notebook::new()).await.unwrap();
+        let here = alpha.actor::<Notebook>(&format!("beta/{name}")).await.unwrap();
+        here.tell(Hold).await.unwrap();
+        if name == "kill" {
+            here.kill().await.unwrap();
+        } else {
+            here.ask(StopYourself).timeout(Duration::ZERO).await.unwrap_err();
+            here.stop().await.unwrap();
+            there.kill().await.unwrap();
+        }
+        let (ended, there) = tokio::join!(here.wait_stopped(), there.wait_stopped());
+        assert_eq!(ended, ActorExit::Gone);
+        assert!(there == exit || there == ActorExit::Killed);
+        let refused = here.tell(Note { number: 1 }).await.unwrap_err();
+        assert!(matches!(refused.cause, Cause::Stopped | Cause::NoSuchActor), "{refused}");
+    }
+    let there = beta.spawn("drain", Notebook::new()).await.unwrap();
+    let here = alpha.actor::<Notebook>("beta/drain").await.unwrap();
+    let mut letters = beta.dead_letters().subscribe();
+    for number in 0..100 {
+        here.tell(Note { number }).await.unwrap();
+    }
+    here.drain().await.unwrap();
+    assert_eq!(here.wait_stopped().await, ActorExit::Gone);
+    assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    while let Ok(letter) = letters.try_recv() {
+        assert_ne!(letter.to, *there.address(), "a drain loses nothing: {letter}");
+    }
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn a_panic_on_another_node_is_an_error_for_the_asker() {
+    let (alpha, beta) = pair().await;
+    beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    assert_eq!(notebook.ask(Fail).await, Err(AskError::NoReply));
+    assert_eq!(notebook.wait_stopped().await, ActorExit::Gone);
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn references_cross_nodes_and_lead_back() {
+    let (alpha, beta) = pair().await;
+    let gamma = listening("gamma", &[&beta]).await;
+    gamma.ready(1).await;
+    let notebook = alpha.spawn("notebook", Notebook::new()).await.unwrap();
+    gamma.spawn("topic", Topic::default()).await.unwrap();
+    let by_name = beta.actor::<Notebook>("alpha/notebook").await.unwrap();
+    let topic = beta.actor::<Topic>("gamma/topic").await.unwrap();
+    for who in [notebook.clone(), by_name.clone()] {
+        // The topic is on a node that has never met the notebook's; it asks it on the way.
+        let message = Subscribe { notes: who.recipient(), asks: who.asker(), who };
+        assert_eq!(topic.subscribe(message).timeout(PATIENCE * 4).await.unwrap(), "alpha/notebook");
+    }
+    assert_eq!(topic.publish(2).await, Ok(2));
+    assert_eq!(by_name.notes().await, Ok(vec![1, 1, 2, 2]));
+    gamma.shutdown(PATIENCE).await;
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
+    let (alpha, beta) = pair().await;
+    let mut events = alpha.events();
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let pending = {
+        let notebook = notebook.clone();
+        tokio::spawn(async move { notebook.notes().timeout(PATIENCE * 4).await })
+    };
+    while beta.links().iter().all(|(_, stats)| stats.messages_received < 1) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(beta.shutdown(Duration::from_millis(10)).await, [held.actor.address().clone()]);
+    let lost = pending.await.unwrap().unwrap_err();
+    assert!(matches!(lost, AskError::NoReply | AskError::LinkDown(_)), "{lost}");
+    let ended = notebook.wait_stopped().await;
+    assert!(matches!(ended, ActorExit::Gone | ActorExit::Unreachable), "{ended}");
+    let refused = notebook.tell(Note { number: 1 }).await.unwrap_err();
+    assert!(
+        matches!(refused.cause, Cause::NodeUnreachable(_) | Cause::Stopped | Cause::NoSuchActor),
+        "{refused}"
+    );
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(NodeEvent::NodeDown { .. })) {
+        seen.push(events.recv().await.unwrap());
+    }
+    assert!(seen.iter().any(|event| matches!(event, NodeEvent::LinkDown { .. })), "{seen:?}");
+    assert_eq!(alpha.dead_letters().count(DeadLetterCause::Unknown), 0);
+    alpha.shutdown(PATIENCE).await;
+}
