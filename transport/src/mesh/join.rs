@@ -47,7 +47,7 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
         outcome = commit_and_choose(table, &mut met) => outcome,
     };
     match outcome {
-        Ok((claim, carrier)) if claim.link_up(carrier.running.link.clone(), carrier.fabric) => {
+        Ok((claim, carrier)) if claim.link_up(carrier.running.link.clone()) => {
             Ok(Session::new(table.clone(), claim, met.channel, carrier))
         }
         Ok(_) => {
@@ -171,7 +171,7 @@ async fn attempt(
         Answer::Ready => return Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
     };
     let ends = Ends { local: table.identity.node.clone(), peer: met.hello.node.clone() };
-    let carrier = match connect(table, prepared, theirs, ends, name).await {
+    let carrier = match connect(table, prepared, theirs, ends).await {
         Ok(carrier) => carrier,
         Err(why) => {
             met.channel.send(&pass(name, &why)).await?;
@@ -196,7 +196,6 @@ async fn connect(
     prepared: Prepared,
     theirs: Offer,
     ends: Ends,
-    fabric: &'static str,
 ) -> Result<Carrier, String> {
     let deadline = Instant::now() + limits::CONFIRM_TIMEOUT;
     let connecting = prepared.connect(theirs, ends, table.board.host().clone());
@@ -204,7 +203,7 @@ async fn connect(
         .await
         .map_err(|_| format!("not connected within {:?}", limits::CONFIRM_TIMEOUT))?
         .map_err(|error| error.to_string())?;
-    let mut carrier = Carrier { running, fabric };
+    let mut carrier = Carrier { running };
     let why = match timeout_at(deadline, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),
