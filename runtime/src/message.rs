@@ -43,7 +43,8 @@ pub trait Wire:
                       + Sync
                       + for<'a> CheckBytes<Check<'a>>
                       + for<'a> Deserialize<Self, De<'a>>,
-    > + for<'a> Serialize<Ser<'a>>
+    >
+    + for<'a> Serialize<Ser<'a>>
 {
 }
 
@@ -59,7 +60,8 @@ impl<T> Wire for T where
                           + Sync
                           + for<'a> CheckBytes<Check<'a>>
                           + for<'a> Deserialize<T, De<'a>>,
-        > + for<'a> Serialize<Ser<'a>>
+        >
+        + for<'a> Serialize<Ser<'a>>
 {
 }
 

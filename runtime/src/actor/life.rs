@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::{AbortRegistration, Abortable};
 use tokio::sync::oneshot;
 
-use super::cell::{ActorHand, Cell};
+use super::cell::{ActorHand, Cell, Home};
 use super::{ActorRef, Context, Handlers};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;

@@ -183,9 +183,7 @@ impl<R: Reply> Pending<R> {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
         match self {
-            Pending::Local(receiver) => {
-                Pin::new(receiver).poll(cx).map_err(|_| AskError::NoReply)
-            }
+            Pending::Local(receiver) => Pin::new(receiver).poll(cx).map_err(|_| AskError::NoReply),
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(answer).poll(cx))?;
                 let codec = R::CODEC.ok_or(AskError::InvalidReply)?;

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::port::{Port, Sending};
 use super::Raw;
+use super::port::{Port, Sending};
 use crate::error::TellError;
 use crate::message::Message;
 

@@ -141,7 +141,11 @@ fn mb5_a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     let (local, remote): (Vec<u32>, Vec<u32>) = all.iter().partition(|message| **message < 10);
     assert_eq!(local, [0, 1, 2]);
     assert_eq!(remote, [10, 11, 12]);
-    assert_eq!(all.last(), Some(&2), "the remote intake has its turn after a batch of two: {all:?}");
+    assert_eq!(
+        all.last(),
+        Some(&2),
+        "the remote intake has its turn after a batch of two: {all:?}"
+    );
 }
 
 #[test]

@@ -10,9 +10,9 @@ use rkyv::ser::Writer;
 use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
 
 use super::{Recipient, Unasked};
-use crate::Message;
 use crate::address::{Address, AddressResolver, ArchivedAddress};
 use crate::archive::InNode;
+use crate::message::Message;
 use crate::schema::{FORMAT, Hash, Schema};
 
 /// A [`Recipient`] in an archive. `Context::own` or `View::to_owned` make it a recipient again, bound
