@@ -103,7 +103,11 @@ async fn gather(
     while members.len() < count as usize {
         tokio::select! {
             biased;
-            Some(member) = joins.recv() => members.push(member),
+            Some(member) = joins.recv() => {
+                // One that was started again takes the place of its former self.
+                members.retain(|known: &Member| known.name != member.name);
+                members.push(member);
+            }
             exit = crew.next_exit() => return Err(DriveError::Ended(exit)),
         }
     }
