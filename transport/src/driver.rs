@@ -203,8 +203,8 @@ struct Driver {
 
 impl Driver {
     async fn run(mut self) {
-        let cause = std::future::poll_fn(|cx| self.turn(cx)).await;
-        self.drain(&cause).await;
+        let mut cause = std::future::poll_fn(|cx| self.turn(cx)).await;
+        self.drain(&mut cause).await;
         self.finish(cause);
     }
 }

@@ -108,6 +108,6 @@ pub const TCP_READS_PER_CALL: usize = 8;
 pub const TCP_WRITE_SLICES: usize = 4 * POST_LIST_MAX + 2;
 
 const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 256);
-const _: () = assert!(SLOT_BYTES as usize % PAYLOAD_ALIGN == 0);
-const _: () = assert!(SLOT_BYTES_SMALL as usize % PAYLOAD_ALIGN == 0);
+const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));
+const _: () = assert!((SLOT_BYTES_SMALL as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!(RING_SLOTS / 4 <= RING_SLOTS - CREDIT_RESERVE && RING_SLOTS / 4 >= 2);

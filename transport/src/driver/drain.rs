@@ -9,26 +9,39 @@ use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
 use crate::link::Counters;
 
+const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
+
 impl Driver {
     /// Moves the queue pair to the error state and takes back its slots; what had arrived before is
     /// still dispatched, unless the peer broke the protocol.
-    pub(super) async fn drain(&mut self, cause: &LinkCause) {
+    ///
+    /// The two queues complete in no order to each other, so the first error that was seen may be a
+    /// mere flush: the one behind it becomes the cause.
+    pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
         self.queues.done.close();
         let trust = !matches!(cause, LinkCause::Violation(_));
-        let drained = poll_fn(|cx| self.drain_turn(cx, trust));
+        let drained = poll_fn(|cx| self.drain_turn(cx, trust, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
             tracing::debug!(peer = %self.ends.peer.name, "a closing queue pair kept its slots");
         }
     }
 
-    fn drain_turn(&mut self, cx: &mut Context<'_>, mut trust: bool) -> Poll<()> {
+    fn drain_turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut trust: bool,
+        cause: &mut LinkCause,
+    ) -> Poll<()> {
         let mut armed = false;
         loop {
             let mut completions = Vec::new();
             self.queues.done.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
             for Completion { work, slot, status } in completions {
+                if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
+                    *cause = LinkCause::Fabric(status);
+                }
                 match work {
                     Work::Send => self.slots.free.push(slot),
                     Work::Recv { bytes } => {

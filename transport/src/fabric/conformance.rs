@@ -54,6 +54,7 @@ macro_rules! for_each_case {
             frame_longer_than_its_slot more_than_the_limits cq_counts poll_takes_at_most_max
             recv_solicited_notify recv_any_notify send_completion_notify arm_is_not_weakened
             one_shot_arm_missed_event error_completion_is_solicited last_waker_is_woken
+            post_wakes_another_task
             close_idle close_twice_with_work close_after_error both_sides_close
             peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
         }

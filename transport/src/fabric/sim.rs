@@ -53,6 +53,17 @@ pub const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Runs a scenario in the world of this seed, for at most [`LIMIT`] of virtual time.
 ///
+/// ```
+/// use ringpost_transport::fabric::sim;
+/// use std::time::Duration;
+///
+/// let now = sim::run(7, |world| async move {
+///     tokio::time::sleep(Duration::from_secs(60)).await;
+///     world.now()
+/// });
+/// assert_eq!(now, 60_000_000_000);
+/// ```
+///
 /// # Panics
 /// When the scenario panics, is deadlocked or reaches the limit (SI-4).
 pub fn run<F, S, T>(seed: u64, scenario: F) -> T

@@ -90,11 +90,6 @@ impl Link {
         self.peer_blocked.store(blocked, Ordering::SeqCst);
     }
 
-    /// Whether the peer waits for the link's window.
-    pub(crate) fn is_peer_blocked(&self) -> bool {
-        self.peer_blocked.load(Ordering::SeqCst)
-    }
-
     /// Gives an answer to its asker; a late one is dropped.
     pub(crate) fn answer(&self, correlation: u64, answer: Result<Payload, ReplyLoss>) {
         let asker = self.state.lock().asks.take(correlation);

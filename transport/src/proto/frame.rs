@@ -32,11 +32,6 @@ impl<'a> FrameWriter<'a> {
         self.records < u16::MAX && self.used + header.len() + payload <= self.slot.len()
     }
 
-    /// Records so far.
-    pub(crate) fn records(&self) -> u16 {
-        self.records
-    }
-
     /// Whether there is no record yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.records == 0

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use rkyv::util::AlignedVec;
 
-use super::credit::Class;
 use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
 use super::outlet::{Description, Outlet, OutletState, Port, encode_request};
@@ -346,16 +345,8 @@ impl Outbound {
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving
     }
-
-    /// Largest payload that goes into one record.
-    pub(crate) fn eager_max(&self) -> usize {
-        self.eager_max
-    }
 }
 
 fn blocked(mailbox: u32, generation: u32) -> RecordHeader {
     RecordHeader { mailbox, generation, ..RecordHeader::new(RecordKind::Blocked) }
 }
-
-/// The most that can be sent, by class: nothing, or this class and all above it.
-pub(crate) type Allowed = Option<Class>;

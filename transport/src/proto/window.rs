@@ -118,7 +118,7 @@ impl RecvWindow {
 
     /// Records that one message was taken; says whether a report is due.
     pub(crate) fn take(&mut self, bytes: u32) -> bool {
-        if !(planted!(WindowLeak) && bytes % 8 == 0) {
+        if !(planted!(WindowLeak) && bytes.is_multiple_of(8)) {
             self.taken.add(1, bytes.into());
         }
         self.due()

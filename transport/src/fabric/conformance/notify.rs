@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Context;
 
 use super::pair::{End, Pair, Pairs, Plan};
-use crate::fabric::{Notify, Status};
+use crate::fabric::{Halves, Notify, Status};
 
 /// Sends one frame from `end` that wakes only who armed for any completion.
 fn send_unsolicited(end: &mut End, number: u8) {
@@ -130,4 +130,28 @@ pub(crate) async fn last_waker_is_woken(pairs: &impl Pairs) {
         pair.b.collect();
     }
     assert_eq!(pair.b.frames(), [[0]]);
+}
+
+/// PV-7, PV-8: the halves are used apart. Who waits for completions is woken by what another task
+/// posts.
+pub(crate) async fn post_wakes_another_task(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
+    pair.a.halves.done.close();
+    pair.a.until(|a| a.got.len() == 4).await;
+    let request = pair.a.request(b"late");
+    let Halves { mut send, recv: _recv, mut done } = pair.a.halves;
+    let waiting = tokio::spawn(async move {
+        let mut got = Vec::new();
+        loop {
+            done.arm(Notify::Solicited);
+            if done.poll(&mut got, 1) > 0 {
+                return got;
+            }
+            poll_fn(|cx| done.poll_ready(cx)).await;
+        }
+    });
+    // It waits by now, or will find the completion when it polls.
+    tokio::task::yield_now().await;
+    send.post(&mut vec![request]).unwrap();
+    assert_eq!(waiting.await.unwrap()[0].status, Status::Flushed);
 }

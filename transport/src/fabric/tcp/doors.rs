@@ -28,7 +28,7 @@ impl Doors {
     /// A door that opens once, for `token`.
     pub(super) fn expect(&self, token: u128) -> Door {
         let (sender, stream) = oneshot::channel();
-        self.0.lock().insert(token, sender);
+        let _replaced = self.0.lock().insert(token, sender);
         Door { doors: self.clone(), token, stream }
     }
 }
@@ -60,6 +60,7 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.doors.0.lock().remove(&self.token);
+        // Dropped after the lock is released: it may wake.
+        let _sender = self.doors.0.lock().remove(&self.token);
     }
 }

@@ -11,6 +11,10 @@ use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
 use crate::limits::TCP_WRITE_SLICES;
 
+/// Two acknowledgements and a refusal can wait at once; no second refusal before the peer has
+/// read the first.
+const ANSWERS_MAX: usize = 4;
+
 /// How far a queue pair has written.
 #[derive(Default)]
 pub(super) struct Output {
@@ -41,6 +45,16 @@ impl Output {
     /// A record is to be written at the next chance.
     pub(super) fn answer(&mut self, record: Record) {
         self.answers.extend_from_slice(&record.encode());
+    }
+
+    /// Whether records wait for the stream to take them.
+    pub(super) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Whether more records wait than a peer can cause that reads what it is told.
+    pub(super) fn has_too_many_answers(&self) -> bool {
+        self.answers.len() > ANSWERS_MAX * RECORD_BYTES
     }
 
     /// Sends of which the peer has seen nothing. Those before may be accepted.

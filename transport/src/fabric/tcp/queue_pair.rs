@@ -13,7 +13,7 @@ use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::record::{Record, Refusal};
 use crate::fabric::{Completion, Notify, PostError, SendRequest, Status};
-use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_READS_PER_CALL};
+use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_QUEUE_MAX, TCP_READS_PER_CALL};
 use crate::memory::Slot;
 
 /// A connected queue pair.
@@ -166,11 +166,18 @@ impl QueuePair {
             Event::Arrived { bytes, solicited } => {
                 self.queues.arrived(bytes, solicited);
                 self.unacknowledged += 1;
+                if self.unacknowledged > TCP_QUEUE_MAX {
+                    // More than any send queue holds.
+                    self.on_garbage();
+                }
             }
             Event::NotReady => {
                 self.acknowledge();
                 self.output.answer(Record::Refused(Refusal::NotReady));
                 self.write();
+                if self.output.has_too_many_answers() {
+                    self.on_garbage();
+                }
             }
             Event::TooLong => self.refuse_too_long(),
             Event::Accepted(count) => self.on_accepted(count),
@@ -244,9 +251,17 @@ impl QueuePair {
 
     /// Writes what the stream takes, acknowledgements first.
     fn write(&mut self) {
-        self.acknowledge();
-        let Some(stream) = &self.stream else { return };
-        self.output.write(stream, &self.queues);
+        loop {
+            // One acknowledgement at a time: those that the stream does not take must not pile up.
+            if !self.output.has_answers() {
+                self.acknowledge();
+            }
+            let Some(stream) = &self.stream else { return };
+            self.output.write(stream, &self.queues);
+            if self.unacknowledged == 0 || self.output.has_answers() {
+                break;
+            }
+        }
         if self.queues.failed() && !self.output.pending(&self.queues) {
             self.stream = None;
         }

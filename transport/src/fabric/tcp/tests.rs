@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,8 +17,8 @@ use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
     Completion, Fabric, Halves, Notify, QueuePairConfig, SendRequest, Side, Status, Work,
 };
-use crate::limits::{TCP_ACKNOWLEDGE_EVERY, TCP_FRAME_BYTES_MAX};
-use crate::memory::Slot;
+use crate::limits::{TCP_ACKNOWLEDGE_EVERY, TCP_FRAME_BYTES_MAX, TCP_QUEUE_MAX};
+use crate::memory::Region;
 use crate::wire::{PREFACE_BYTES, Preface, TcpWire, Wire};
 
 /// Two fabrics on loopback. The second one's port admits data connections, as a node's does.
@@ -73,7 +74,6 @@ conformance::for_each_case!(conform);
 struct Bare {
     halves: Halves,
     got: Vec<Completion>,
-    slots: Vec<Slot>,
     peer: TcpStream,
 }
 
@@ -93,17 +93,17 @@ impl Bare {
         ring.truncate(receives as usize);
         opening.post_recv(&mut ring).unwrap();
         let mut peer = TcpStream::connect(address).await.unwrap();
+        peer.set_nodelay(true).unwrap();
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
         let halves = opening.connect(Vec::new()).await.unwrap();
-        let slots = fabric.alloc(64 * TCP_FRAME_BYTES_MAX as usize).unwrap();
-        let slots = slots.into_slots(TCP_FRAME_BYTES_MAX as usize);
-        Bare { halves, got: Vec::new(), slots, peer }
+        Bare { halves, got: Vec::new(), peer }
     }
 
     /// Posts a signaled frame.
     fn send(&mut self, frame: &[u8]) {
-        let mut slot = self.slots.pop().unwrap();
+        let slot_bytes = frame.len().next_multiple_of(16);
+        let mut slot = Region::heap(slot_bytes).into_slots(slot_bytes).swap_remove(0);
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
         let request = SendRequest { slot, bytes, signaled: true, solicited: false, inline: false };
@@ -322,6 +322,48 @@ async fn unsolicited_frames_are_acknowledged_without_a_notification() {
         records = acknowledged => assert!(records <= 40 / TCP_ACKNOWLEDGE_EVERY + 2),
     }
     assert_eq!(bare.completed(40).await, [Status::Success; 40]);
+}
+
+/// TC-4: a peer that sends and never reads what it is told is cut off; nothing grows with what it
+/// sends.
+#[tokio::test]
+async fn a_peer_that_never_reads_is_bounded() {
+    let frame = [&UNSOLICITED.encode()[..], b"x"].concat();
+    let refused = [&frame[..], &Record::Again.encode()].concat();
+    // So many receives that what one read brings never finds none.
+    for (receives, flood) in [(TCP_QUEUE_MAX, frame), (0, refused)] {
+        let mut bare = Bare::new(receives, 0).await;
+        for _ in 0..32 {
+            bare.send(&vec![5; TCP_FRAME_BYTES_MAX as usize]);
+        }
+        let Bare { halves, got, peer, .. } = &mut bare;
+        let mut flooding = pin!(async {
+            let flood = flood.repeat(1000);
+            while peer.write_all(&flood).await.is_ok() {}
+        });
+        let mut frames = 0;
+        let cut_off = poll_fn(|cx| {
+            let _ = flooding.as_mut().poll(cx);
+            halves.done.arm(Notify::Any);
+            while halves.done.poll(got, 8) > 0 {
+                for done in got.drain(..) {
+                    if done.status != Status::Success {
+                        return Poll::Ready(done);
+                    }
+                    frames += 1;
+                    halves.recv.post(&mut vec![done.slot]).unwrap();
+                }
+            }
+            if halves.done.poll_ready(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        });
+        let ended = tokio::time::timeout(Duration::from_secs(10), cut_off).await.unwrap();
+        assert_eq!((ended.work, ended.status), (Work::Send, Status::RetryExceeded));
+        // Those of an acknowledgement that waits for the stream, and a whole send queue.
+        assert!(frames <= 2 * TCP_QUEUE_MAX, "{frames}");
+    }
 }
 
 /// A token opens one door once, and none after its queue pair was given up.

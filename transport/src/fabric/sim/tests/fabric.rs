@@ -25,16 +25,19 @@ pub(super) async fn connected(world: &World) -> (End, End) {
 
 /// Connects two queue pairs, all receives posted.
 pub(super) async fn connected_by(a: &dyn Fabric, b: &dyn Fabric) -> (End, End) {
-    let [(a, a_slots), (b, b_slots)] = [a, b].map(|fabric| {
-        let mut opening = fabric.open(config()).unwrap();
-        let mut slots = fabric.alloc(64 * 256).unwrap().into_slots(256);
-        let mut ring = slots.split_off(48);
-        opening.post_recv(&mut ring).unwrap();
-        (opening, slots)
-    });
+    let [(a, a_slots), (b, b_slots)] = [a, b].map(opened);
     let offers = (a.offer(), b.offer());
     let (a, b) = futures::join!(a.connect(offers.1), b.connect(offers.0));
     (End { halves: a.unwrap(), slots: a_slots }, End { halves: b.unwrap(), slots: b_slots })
+}
+
+/// A queue pair with all receives posted, and slots to send from.
+fn opened(fabric: &dyn Fabric) -> (Box<dyn Opening>, Vec<Slot>) {
+    let mut opening = fabric.open(config()).unwrap();
+    let mut slots = fabric.alloc(64 * 256).unwrap().into_slots(256);
+    let mut ring = slots.split_off(48);
+    opening.post_recv(&mut ring).unwrap();
+    (opening, slots)
 }
 
 impl End {
@@ -91,6 +94,48 @@ fn the_completion_of_a_send_may_come_after_the_answer() {
         })
     });
     assert!((5..95).contains(&late), "{late} of 100");
+}
+
+/// A frame that comes before the peer called `connect` waits for it.
+#[test]
+fn a_connect_may_end_before_the_peers() {
+    let eager = seeds_that(|seed| {
+        run(seed, |world| async move {
+            let fabrics = [world.network("alpha").1, world.network("beta").1];
+            let [(a, slots), (b, b_slots)] = [&*fabrics[0], &*fabrics[1]].map(|f| opened(f));
+            let (a_offer, b_offer) = (a.offer(), b.offer());
+            let mut alone = a.connect(b_offer);
+            let early = tokio::time::timeout(Duration::from_millis(1), &mut alone).await;
+            let Ok(halves) = early else { return false };
+            let mut a = End { halves: halves.unwrap(), slots };
+            a.send(3);
+            world.sleep(Duration::from_millis(1)).await;
+            let mut b = End { halves: b.connect(a_offer).await.unwrap(), slots: b_slots };
+            assert_eq!(b.take(1).await, [(Some(3), Status::Success)]);
+            assert_eq!(a.take(1).await, [(None, Status::Success)]);
+            true
+        })
+    });
+    assert!((5..60).contains(&eager), "{eager} of 100");
+}
+
+/// Who waits for a queue pair that is dropped learns that nobody will connect.
+#[test]
+fn a_connect_to_a_dropped_queue_pair_fails_or_is_of_no_use() {
+    for seed in 0..30 {
+        run(seed, |world| async move {
+            let fabrics = [world.network("alpha").1, world.network("beta").1];
+            let [(a, slots), (b, _)] = [&*fabrics[0], &*fabrics[1]].map(|f| opened(f));
+            let connecting = tokio::spawn(a.connect(b.offer()));
+            world.sleep(Duration::from_nanos(world.random() % 10_000)).await;
+            drop(b);
+            if let Ok(halves) = connecting.await.unwrap() {
+                let mut a = End { halves, slots };
+                a.send(1);
+                assert_eq!(a.statuses(17).await.0, [Status::RetryExceeded]);
+            }
+        });
+    }
 }
 
 #[test]
