@@ -44,12 +44,14 @@ pub(crate) enum Loss {
 }
 
 impl Run {
-    /// Notes once that a node is out of reach.
+    /// Notes that a node did not answer. It is not asked again: each time would be a wait.
     pub(crate) fn lose_node(&mut self, name: &str, cause: &dyn Error) {
-        let known = |loss: &Loss| matches!(loss, Loss::Node { name: lost, .. } if lost == name);
-        if !self.losses.iter().any(known) {
-            self.losses.push(Loss::Node { name: name.to_owned(), cause: cause.to_string() });
-        }
+        self.losses.push(Loss::Node { name: name.to_owned(), cause: cause.to_string() });
+    }
+
+    /// Whether a node has been lost.
+    pub(crate) fn has_lost(&self, name: &str) -> bool {
+        self.losses.iter().any(|loss| matches!(loss, Loss::Node { name: lost, .. } if lost == name))
     }
 
     /// Whether every word of the files that were handed on is in the tally.
