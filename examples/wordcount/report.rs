@@ -37,9 +37,9 @@ pub(crate) struct Run {
 pub(crate) enum Loss {
     #[error("node {name} is lost: {cause}")]
     Node { name: String, cause: String },
-    #[error("{read} bytes were read and {counted} bytes were counted")]
+    #[error("{read} bytes were read and the nodes that answered counted {counted}")]
     Bytes { read: u64, counted: u64 },
-    #[error("{counted} words were counted and {tables} are in the tables")]
+    #[error("the nodes that answered counted {counted} words and have {tables} in their tables")]
     Words { counted: u64, tables: u64 },
 }
 

@@ -54,7 +54,7 @@ fn a_run_that_lost_text_is_not_whole() {
     lost.fed.unread = 3;
     assert!(!lost.is_whole() && !lost.is_complete());
     let expected = [
-        "lost: 9 bytes were read and 7 bytes were counted",
+        "lost: 9 bytes were read and the nodes that answered counted 7",
         "lost: node n2 is lost: it left",
         "lost: 3 files were not read, as no node was left",
     ];
