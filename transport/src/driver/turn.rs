@@ -8,6 +8,7 @@ use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
 use crate::link::{Counters, LinkStats};
 use crate::memory::{Lease, Slot};
+use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::link::Event;
 use crate::proto::outbound::Dropped;
@@ -159,6 +160,9 @@ impl Driver {
     pub(super) fn refill(&mut self) -> Result<(), LinkCause> {
         if self.slots.refill.is_empty() {
             return Ok(());
+        }
+        if planted!(UnpostedSlot) && self.slots.posted > 4 {
+            self.slots.refill.pop();
         }
         self.slots.posted += self.slots.refill.len();
         let posted = self.queues.recv.post(&mut self.slots.refill);

@@ -199,7 +199,7 @@ impl Link {
             }
             answer_now = self.write_last(out, &mut writer, &mut class, frame);
         }
-        if class.is_none() && self.ledger.credit_due() && !planted!(NoCreditFrame) {
+        if class.is_none() && self.ledger.credit_due() {
             class = Some(Class::Credit);
         }
         let Some(class) = class.filter(|class| self.ledger.may_send(*class)) else {
