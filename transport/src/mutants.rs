@@ -55,8 +55,8 @@ mod switch {
         ForgottenFate,
         /// A sender that waits for a window does not say so.
         SilentBlock,
-        /// A credit-only frame is sent only when there is something else to say.
-        NoCreditFrame,
+        /// Some consumed frames are counted although no slot was posted in their place.
+        UnpostedSlot,
     }
 
     /// All of them.
@@ -72,7 +72,7 @@ mod switch {
         Mutant::Overtaking,
         Mutant::ForgottenFate,
         Mutant::SilentBlock,
-        Mutant::NoCreditFrame,
+        Mutant::UnpostedSlot,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

@@ -8,6 +8,7 @@ use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
 use crate::link::{Counters, LinkStats};
 use crate::memory::{Lease, Slot};
+use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::link::Event;
 use crate::proto::outbound::Dropped;
@@ -97,8 +98,13 @@ impl Driver {
         let count = self.queues.done.poll(&mut completions, limits::POLL_BATCH);
         let mut result = Ok(count);
         for completion in completions.drain(..) {
-            if result.is_ok() {
-                result = self.complete(completion).map(|()| count);
+            match &mut result {
+                Ok(_) => result = self.complete(completion).map(|()| count),
+                // The link ends; the rest of the batch is part of its drain (DR-4).
+                Err(cause) => {
+                    let mut trust = !matches!(cause, LinkCause::Violation(_));
+                    self.reclaim(completion, cause, &mut trust);
+                }
             }
         }
         self.scratch.completions = completions;
@@ -115,9 +121,13 @@ impl Driver {
                 self.slots.posted -= 1;
                 self.take_frame(slot, bytes as usize).map_err(LinkCause::Violation)?;
             }
-            // A peer that said goodbye and is gone has left, however its end shows.
-            (_, _) if self.proto.peer_left() => return Err(LinkCause::Left),
-            (_, status) => return Err(LinkCause::Fabric(status)),
+            (_, status) => {
+                // A peer that said goodbye and is gone has left, however its end shows.
+                let left = self.proto.peer_left();
+                let mut cause = if left { LinkCause::Left } else { LinkCause::Fabric(status) };
+                self.reclaim(Completion { work, slot, status }, &mut cause, &mut false);
+                return Err(cause);
+            }
         }
         Ok(())
     }
@@ -159,6 +169,9 @@ impl Driver {
     pub(super) fn refill(&mut self) -> Result<(), LinkCause> {
         if self.slots.refill.is_empty() {
             return Ok(());
+        }
+        if planted!(UnpostedSlot) && self.slots.posted > 4 {
+            self.slots.refill.pop();
         }
         self.slots.posted += self.slots.refill.len();
         let posted = self.queues.recv.post(&mut self.slots.refill);
