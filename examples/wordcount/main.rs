@@ -52,6 +52,9 @@ const USAGE: u8 = 2;
 /// Exit status: something of the input is not in the result.
 const INCOMPLETE: u8 = 3;
 
+/// What is logged unless RUST_LOG says otherwise: with it a node says why it does not reach a seed.
+const LOG: &str = "warn,ringpost_transport::mesh::dial=info";
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 enum MainError {
@@ -88,7 +91,7 @@ impl MainError {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let filter = EnvFilter::from_default_env();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     start(&args).unwrap_or_else(|error| {
         print::note(&format!("wordcount: {error}"));

@@ -9,6 +9,7 @@ use ringpost::{Ask, Handlers, ReplyTo, Tell};
 
 use crate::actors::{Note, Notebook, node};
 use crate::asking::{Deposit, Teller};
+use crate::remote::{PATIENCE, listening};
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -51,13 +52,14 @@ macro_rules! allocations {
 }
 
 #[tokio::test]
-async fn sends_on_the_typed_path_allocate_the_reply_slot_and_nothing_else() {
+async fn sends_on_the_typed_path_allocate_the_reply_and_nothing_else() {
     let node = node().await;
     let actor = node.spawn("counter", Counter::default()).await.unwrap();
     let recipient: Recipient<Count> = actor.recipient();
     let asker = actor.asker::<Count>();
     let tell = allocations!("local tell typed", actor.tell(Count { by: 1 }).await.unwrap());
-    let erased = allocations!("local tell recipient", recipient.tell(Count { by: 1 }).await.unwrap());
+    let erased =
+        allocations!("local tell recipient", recipient.tell(Count { by: 1 }).await.unwrap());
     actor.ask(Count { by: 0 }).await.unwrap();
     let yielding = allocations!("local try_tell typed", {
         actor.try_tell(Count { by: 1 }).unwrap();
@@ -71,6 +73,30 @@ async fn sends_on_the_typed_path_allocate_the_reply_slot_and_nothing_else() {
     assert_eq!((tell, erased, yielding), (0.0, 0.0, 0.0));
     assert_eq!((ask, asked), (1.0, 1.0));
     assert!(view <= 1.01, "one for the archive");
+}
+
+/// The nodes run on threads of their own, so that what is counted is the sender's.
+#[test]
+fn a_remote_tell_and_ask_allocate_little_on_the_senders_thread() {
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    };
+    let (here, there) = (runtime(), runtime());
+    let (alpha, beta) = here.block_on(async {
+        let spawned = there.spawn(listening("beta", &[]));
+        let beta = spawned.await.unwrap();
+        let alpha = listening("alpha", &[&beta]).await;
+        alpha.ready(1).await;
+        (alpha, beta)
+    });
+    here.block_on(async {
+        beta.spawn("counter", Counter::default()).await.unwrap();
+        let actor = alpha.actor::<Counter>("beta/counter").await.unwrap();
+        let tell = allocations!("remote tell eager", actor.tell(Count { by: 1 }).await.unwrap());
+        let ask = allocations!("remote ask eager", actor.ask(Count { by: 1 }).await.unwrap());
+        assert!(tell <= 1.0 && ask <= 4.0);
+        tokio::join!(alpha.shutdown(PATIENCE), beta.shutdown(PATIENCE));
+    });
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! One task per link: the only place that knows both `proto` and `fabric`.
 //!
-//! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it, has
-//! the protocol write what is to be sent, posts it, and sleeps when none of this found work.
+//! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it,
+//! has the protocol write what is to be sent, posts it, and sleeps when none of this found work.
 //!
 //! - **DR-1 ring full**: a filled slot is replaced by a posted one before its frame is counted as
 //!   consumed, so that a credit always stands for a posted slot.
-//! - **DR-2 never waits**: dispatch does not wait for anything; what a mailbox may be sent is bounded by
-//!   its window.
-//! - **DR-3 no lost wake-up**: the waker is registered before a turn looks for work, and the completion
-//!   queue is polled again after it was armed.
-//! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or has
-//!   had the time to), what arrived was dispatched, and each committed message has its fate.
+//! - **DR-2 never waits**: dispatch does not wait for anything; what a mailbox may be sent is
+//!   bounded by its window.
+//! - **DR-3 no lost wake-up**: the waker is registered before a turn looks for work, and the
+//!   completion queue is polled again after it was armed.
+//! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or
+//!   has had the time to), what arrived was dispatched, and each committed message has its fate.
 
 mod dispatch;
 mod drain;

@@ -38,20 +38,8 @@ impl Driver {
             let mut completions = Vec::new();
             self.queues.done.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
-            for Completion { work, slot, status } in completions {
-                if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
-                    *cause = LinkCause::Fabric(status);
-                }
-                match work {
-                    Work::Send => self.slots.free.push(slot),
-                    Work::Recv { bytes } => {
-                        self.slots.posted -= 1;
-                        if trust && status == Status::Success {
-                            trust = self.take_frame(slot, bytes as usize).is_ok();
-                            self.slots.refill.clear();
-                        }
-                    }
-                }
+            for completion in completions {
+                self.reclaim(completion, cause, &mut trust);
             }
             if self.slots.posted == 0 && self.slots.sends_done() {
                 return Poll::Ready(());
@@ -64,6 +52,30 @@ impl Driver {
                 self.queues.done.arm(Notify::Any);
             }
             armed = idle;
+        }
+    }
+
+    /// Takes a slot back from a link that ends. A frame that had arrived is dispatched, as long as
+    /// the peer is to be trusted.
+    pub(super) fn reclaim(
+        &mut self,
+        completion: Completion,
+        cause: &mut LinkCause,
+        trust: &mut bool,
+    ) {
+        let Completion { work, slot, status } = completion;
+        if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
+            *cause = LinkCause::Fabric(status);
+        }
+        match work {
+            Work::Send => self.slots.free.push(slot),
+            Work::Recv { bytes } => {
+                self.slots.posted -= 1;
+                if *trust && status == Status::Success {
+                    *trust = self.take_frame(slot, bytes as usize).is_ok();
+                    self.slots.refill.clear();
+                }
+            }
         }
     }
 
