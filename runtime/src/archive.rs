@@ -43,7 +43,8 @@ pub type De<'a> = Strategy<Unarchiver<'a>, Error>;
 /// A deserialiser that knows the node it works for, and so can bind references to actors.
 #[diagnostic::on_unimplemented(
     message = "a reference to an actor can only be deserialised by a node",
-    note = "use `View::to_owned` or `Context::own` instead of `rkyv::deserialize` or `rkyv::from_bytes`"
+    note = "use `View::to_owned` or `Context::own` instead of `rkyv::deserialize` or \
+         `rkyv::from_bytes`"
 )]
 pub trait InNode {
     /// The node.

@@ -47,7 +47,8 @@ pub enum Cause {
     NotAccepted,
     /// The archive is larger than the limit.
     #[error(
-        "the message is {bytes} bytes, more than the limit of {limit}: split it, or raise `message_bytes_max` in the profile"
+        "the message is {bytes} bytes, more than the limit of {limit}: split it, or raise \
+        `message_bytes_max` in the profile"
     )]
     TooLarge {
         /// Size of the archive.
@@ -57,7 +58,8 @@ pub enum Cause {
     },
     /// The message or its reply cannot leave its node, and the actor is on another one.
     #[error(
-        "the message or its reply stays on its node, and the actor is on another one: send it where the actor is"
+        "the message or its reply stays on its node, and the actor is on another one: send it \
+        where the actor is"
     )]
     LocalOnly,
     /// The archive could not be written.
@@ -65,7 +67,8 @@ pub enum Cause {
     Archive(String),
     /// There is no link to the node right now. Only where waiting was not wanted.
     #[error(
-        "there is no link to the actor's node right now: try again later, or use `tell`, which waits for one"
+        "there is no link to the actor's node right now: try again later, or use `tell`, which \
+        waits for one"
     )]
     LinkDown,
     /// An actor asked itself, and would have waited for its own answer.
@@ -158,7 +161,8 @@ pub enum AskError {
     NoReply,
     /// The actor ended before it took the message.
     #[error(
-        "the actor stopped before it took the message: look its name up again if another one may have taken its place"
+        "the actor stopped before it took the message: look its name up again if another one may \
+        have taken its place"
     )]
     Stopped,
     /// The link was lost; whether the message was handled is unknown.
@@ -169,7 +173,8 @@ pub enum AskError {
     InvalidAsk,
     /// The reply is larger than this node takes.
     #[error(
-        "the reply is larger than this node takes: raise `message_bytes_max` in its profile, or ask for less"
+        "the reply is larger than this node takes: raise `message_bytes_max` in its profile, or \
+        ask for less"
     )]
     ReplyTooLarge,
     /// The reply could not be archived, or its archive is invalid.

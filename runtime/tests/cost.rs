@@ -52,7 +52,7 @@ macro_rules! allocations {
 }
 
 #[tokio::test]
-async fn sends_on_the_typed_path_allocate_the_reply_slot_and_nothing_else() {
+async fn sends_on_the_typed_path_allocate_the_reply_and_nothing_else() {
     let node = node().await;
     let actor = node.spawn("counter", Counter::default()).await.unwrap();
     let recipient: Recipient<Count> = actor.recipient();

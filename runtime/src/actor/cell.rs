@@ -93,14 +93,16 @@ impl<A: Handlers> Cell<A> {
         drop(receipt);
         let route = A::ROUTES.get(usize::from(ordinal))?;
         if is_late(arrival.deadline) {
-            tracing::debug!(actor = %self.address, message = route.label.name, "skipped a late ask");
+            let name = route.label.name;
+            tracing::debug!(actor = %self.address, name, "skipped an ask that is too late");
             return None;
         }
         let is_tell = replier.is_none();
         match (route.open)(payload, &self.node, replier) {
             Ok(envelope) => Some(envelope),
             Err(error) => {
-                tracing::warn!(actor = %self.address, message = route.label.name, %error, "bytes from another node");
+                let name = route.label.name;
+                tracing::warn!(actor = %self.address, name, %error, "a message was unreadable");
                 if is_tell {
                     self.bury(&route.label, DeadLetterCause::InvalidArchive);
                 }
@@ -124,7 +126,8 @@ impl<A: Handlers> Cell<A> {
             if let Some(label) = label {
                 self.bury(label, DeadLetterCause::Stopped);
             }
-            // A message whose own `Drop` panics must not keep the others, and who waits, from the end.
+            // A message whose own `Drop` panics must not keep the others, and who waits, from the
+            // end.
             drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
         self.exit.send_replace(Some(exit));

@@ -7,14 +7,15 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Reply;
-use super::life::is_running;
+use super::running::is_running;
 use crate::error::{AskError, Cause};
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Accepted, Answer, Kind, Outbound, Parcel, Place};
 
-/// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has any.
+/// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
+/// any.
 pub trait Port<M: Message>: Sized {
     /// Sends; empties `message` if and only if it was sent.
     #[doc(hidden)]
@@ -58,8 +59,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Waits for room in a mailbox of this node. An actor that would wait for room in its own mailbox
-    /// would wait forever: for it the mailbox is full.
+    /// Waits for room in a mailbox of this node. An actor that would wait for room in its own
+    /// mailbox would wait forever: for it the mailbox is full.
     pub(super) fn poll_room<'a>(
         &mut self,
         intake: &'a dyn Intake,

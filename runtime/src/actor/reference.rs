@@ -10,8 +10,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::cell::{Cell, Home, kind};
-use super::tell::{Tell, Told, try_tell};
-use super::{Accepts, Ask, Asked, Client, Handlers, Recipient};
+use super::tell::{Told, try_tell};
+use super::{Accepts, Asked, Client, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
@@ -22,11 +22,12 @@ use crate::resident::Resident;
 pub use archived::ArchivedActorRef;
 
 /// Leads to an actor, of this node or of another. A pointer in size and cheap to clone; equal to
-/// another reference when both lead to the same actor in the same way (see [`Address`]); may be a field
-/// of a message. Dereferences to the actor's generated client: `teller.balance("ada".into()).await`.
+/// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
+/// field of a message. Dereferences to the actor's generated client:
+/// `teller.balance("ada".into()).await`.
 ///
-/// Looked up by name on another node, it leads to whatever has the name there; otherwise to exactly one
-/// actor, also when its name is given to another one later.
+/// Looked up by name on another node, it leads to whatever has the name there; otherwise to exactly
+/// one actor, also when its name is given to another one later.
 pub struct ActorRef<A: Handlers> {
     client: A::Client,
 }
@@ -35,6 +36,12 @@ pub struct ActorRef<A: Handlers> {
 pub struct Raw<A: Handlers> {
     lead: Arc<Lead<A>>,
 }
+
+/// A `tell` to an actor; see [`Told`].
+pub type Tell<'a, A, M> = Told<'a, Raw<A>, M>;
+
+/// An `ask` of an actor; see [`Asked`].
+pub type Ask<'a, A, M> = Asked<'a, Raw<A>, M>;
 
 struct Lead<A: Handlers> {
     address: Address,
@@ -76,8 +83,8 @@ impl<A: Handlers> ActorRef<A> {
         }
     }
 
-    /// Sends a message when there is room for it, and, to another node, a link. `Ok` says that it is in
-    /// the actor's mailbox, or on its way in this node's memory.
+    /// Sends a message when there is room for it, and, to another node, a link. `Ok` says that it
+    /// is in the actor's mailbox, or on its way in this node's memory.
     ///
     /// An actor that tells itself does not wait: with its own mailbox full it gets
     /// [`Cause::MailboxFull`] at once.

@@ -26,7 +26,8 @@ impl SpawnOptions {
         SpawnOptions::default()
     }
 
-    /// An actor with a name: 1 to 256 bytes without `/` and control characters, not starting with `#`.
+    /// An actor with a name: 1 to 256 bytes without `/` and control characters, not starting with
+    /// `#`.
     pub fn named(name: impl Into<String>) -> Self {
         SpawnOptions { name: Some(name.into()), mailbox_capacity: None }
     }

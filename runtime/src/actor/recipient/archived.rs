@@ -1,5 +1,5 @@
-//! A recipient as a field of a message: an address. Which message and reply it is for is part of the
-//! schema, not of the bytes.
+//! A recipient as a field of a message: an address. Which message and reply it is for is part of
+//! the schema, not of the bytes.
 
 use std::marker::PhantomData;
 
@@ -15,8 +15,8 @@ use crate::archive::InNode;
 use crate::message::Message;
 use crate::schema::{FORMAT, Hash, Schema};
 
-/// A [`Recipient`] in an archive. `Context::own` or `View::to_owned` make it a recipient again, bound
-/// to the node where that happens.
+/// A [`Recipient`] in an archive. `Context::own` or `View::to_owned` make it a recipient again,
+/// bound to the node where that happens.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]

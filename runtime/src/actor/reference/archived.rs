@@ -14,8 +14,8 @@ use crate::address::{Address, AddressResolver, ArchivedAddress};
 use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
 
-/// An [`ActorRef`] in an archive: an address. `Context::own` or `View::to_owned` make it a reference
-/// again, bound to the node where that happens.
+/// An [`ActorRef`] in an archive: an address. `Context::own` or `View::to_owned` make it a
+/// reference again, bound to the node where that happens.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]

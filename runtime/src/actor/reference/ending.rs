@@ -9,8 +9,8 @@ use crate::resident::Halt;
 
 impl<A: Handlers> ActorRef<A> {
     /// Has the actor stop after the message it is handling; what waits in its mailbox becomes dead
-    /// letters. Returns when the request is on its way, see [`wait_stopped`](ActorRef::wait_stopped).
-    /// Stopping an actor that has stopped is no error.
+    /// letters. Returns when the request is on its way, see
+    /// [`wait_stopped`](ActorRef::wait_stopped). Stopping an actor that has stopped is no error.
     ///
     /// # Errors
     /// [`Cause`] when the actor cannot be reached.
@@ -32,8 +32,8 @@ impl<A: Handlers> ActorRef<A> {
         self.halt(Halt::Drain).await
     }
 
-    /// Ends the actor where its running handler waits next; the handler and the actor are dropped, and
-    /// `on_stop` does not run.
+    /// Ends the actor where its running handler waits next; the handler and the actor are dropped,
+    /// and `on_stop` does not run.
     ///
     /// # Errors
     /// As [`stop`](ActorRef::stop).
@@ -44,8 +44,8 @@ impl<A: Handlers> ActorRef<A> {
         self.halt(Halt::Kill).await
     }
 
-    /// Waits until the actor has ended, its state is dropped and its name is free. An actor that waits
-    /// for itself waits forever.
+    /// Waits until the actor has ended, its state is dropped and its name is free. An actor that
+    /// waits for itself waits forever.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use super::{Raw, Way};
 use crate::actor::cell::{Home, Letter};
-use crate::actor::life::is_running;
 use crate::actor::port::{self, AskPort, Line, Pending, Port, Wanted};
 use crate::actor::route::{Label, reply_layout};
+use crate::actor::running::is_running;
 use crate::actor::{Accepts, ReplyTo};
 use crate::error::Cause;
 use crate::mailbox::Room;
