@@ -1,7 +1,7 @@
 //! What the compiler says: each program in `ui/fail` must not compile, and what is said about it is
 //! pinned in the `.stderr` file beside it; each in `ui/pass` must compile without a warning, and run.
 //!
-//! After a change of a text: `TRYBUILD=overwrite cargo test -p ringpost --test ui`, then read the
+//! After a change of a text: `TRYBUILD=overwrite cargo test -p ringpost ui`, then read the
 //! difference as a user would.
 
 #[test]

@@ -157,11 +157,6 @@ impl Link {
         })
     }
 
-    /// The node at the other end.
-    pub(crate) fn peer(&self) -> &NodeId {
-        &self.peer
-    }
-
     /// The fabric that carries it.
     pub(crate) fn fabric(&self) -> &'static str {
         self.fabric

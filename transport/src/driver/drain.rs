@@ -23,7 +23,7 @@ impl Driver {
         let drained = poll_fn(|cx| self.drain_turn(cx, trust, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
-            tracing::debug!(peer = %self.ends.peer.name, "a closing queue pair kept its slots");
+            tracing::debug!(peer = %self.peer.name, "a closing queue pair kept its slots");
         }
     }
 
@@ -90,7 +90,7 @@ impl Driver {
         for (request, message) in remains.unknown {
             self.lost(&request, message, Fate::Unknown);
         }
-        tracing::debug!(peer = %self.ends.peer.name, %cause, "link ended");
+        tracing::debug!(peer = %self.peer.name, %cause, "link ended");
         self.phase.send_replace(Phase::Ended(cause));
     }
 }

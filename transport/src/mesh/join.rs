@@ -15,8 +15,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
-use crate::driver::{Ends, Offer, Prepared};
+use crate::driver::{Offer, Prepared};
 use crate::fabric::{Fabric, Side};
+use crate::id::NodeId;
 use crate::limits;
 
 use super::bond::Bond;
@@ -170,8 +171,8 @@ async fn attempt(
         Answer::Pass(why) => return Ok(Err(format!("given up by the peer: {why}"))),
         Answer::Ready => return Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
     };
-    let ends = Ends { local: table.identity.node.clone(), peer: met.hello.node.clone() };
-    let carrier = match connect(table, prepared, theirs, ends).await {
+    let node = met.hello.node.clone();
+    let carrier = match connect(table, prepared, theirs, node).await {
         Ok(carrier) => carrier,
         Err(why) => {
             met.channel.send(&pass(name, &why)).await?;
@@ -195,10 +196,10 @@ async fn connect(
     table: &Table,
     prepared: Prepared,
     theirs: Offer,
-    ends: Ends,
+    peer: NodeId,
 ) -> Result<Carrier, String> {
     let deadline = Instant::now() + limits::CONFIRM_TIMEOUT;
-    let connecting = prepared.connect(theirs, ends, table.board.host().clone());
+    let connecting = prepared.connect(theirs, peer, table.board.host().clone());
     let running = timeout_at(deadline, connecting)
         .await
         .map_err(|_| format!("not connected within {:?}", limits::CONFIRM_TIMEOUT))?
