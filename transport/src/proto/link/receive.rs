@@ -68,6 +68,7 @@ impl Link {
         }
         match header.kind {
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply if header.total != 0 => {
+                // FR-1.
                 if self.assembly.is_some() {
                     return Err(Violation::Fragment);
                 }
@@ -97,12 +98,7 @@ impl Link {
             }
             RecordKind::Opened => out.handle_opened(&header, bytes)?,
             RecordKind::OpenRefused => {
-                let refusal = match header.ordinal {
-                    1 => OpenRefusal::NoSuchMailbox,
-                    2 => OpenRefusal::WrongKind,
-                    _ => return Err(Violation::Opening),
-                };
-                out.handle_open_refused(header.correlation, refusal)?;
+                out.handle_open_refused(header.correlation, open_refusal_of(header.ordinal)?)?;
             }
             RecordKind::Closed => out.handle_closed(header.mailbox, header.generation)?,
             RecordKind::Window => {
@@ -139,6 +135,14 @@ impl Link {
         let sent = self.in_flight.refuse(header.mailbox, place)?;
         events.push(Event::Refused(sent, refusal));
         Ok(())
+    }
+}
+
+fn open_refusal_of(code: u16) -> Result<OpenRefusal, Violation> {
+    match code {
+        1 => Ok(OpenRefusal::NoSuchMailbox),
+        2 => Ok(OpenRefusal::WrongKind),
+        _ => Err(Violation::Opening),
     }
 }
 
