@@ -93,8 +93,8 @@ impl Link {
                 windowed: header.correlation != 0,
             }),
             RecordKind::Open => {
-                let request = decode_request(bytes)?;
-                events.push(Event::Open { correlation: header.correlation, request });
+                let correlation = header.correlation;
+                events.push(Event::Open { correlation, request: decode_request(bytes)? });
             }
             RecordKind::Opened => out.handle_opened(&header, bytes)?,
             RecordKind::OpenRefused => {
@@ -106,13 +106,13 @@ impl Link {
                 out.handle_window(header.mailbox, header.generation, taken)?;
             }
             RecordKind::Blocked if header.mailbox == ALL_MAILBOXES => {
-                events.push(Event::LinkBlocked);
+                events.push(Event::LinkBlocked)
             }
             RecordKind::Blocked => events
                 .push(Event::Blocked { mailbox: header.mailbox, generation: header.generation }),
             RecordKind::Refusal => self.handle_refusal(&header, events)?,
-            RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Probe => {}
+            RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Goodbye => {
                 if self.assembly.is_some() {
                     return Err(Violation::Fragment);
