@@ -77,15 +77,7 @@ impl Link {
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply => {
                 events.push(arrival((number, place), &header, Body::Part(payload))?);
             }
-            RecordKind::Fragment => {
-                let assembly = self.assembly.as_mut().ok_or(Violation::Fragment)?;
-                if assembly.add(bytes)?
-                    && let Some(assembly) = self.assembly.take()
-                {
-                    let (first, body) = assembly.finish();
-                    events.push(arrival((number, place), &first, Body::Whole(body))?);
-                }
-            }
+            RecordKind::Fragment => self.handle_fragment((number, place), bytes, events)?,
             RecordKind::Signal => events.push(Event::Signal {
                 mailbox: header.mailbox,
                 generation: header.generation,
@@ -121,6 +113,22 @@ impl Link {
                 self.handshake.leave = true;
                 events.push(Event::Goodbye);
             }
+        }
+        Ok(())
+    }
+
+    fn handle_fragment(
+        &mut self,
+        at: (u32, u16),
+        part: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let assembly = self.assembly.as_mut().ok_or(Violation::Fragment)?;
+        if assembly.add(part)?
+            && let Some(assembly) = self.assembly.take()
+        {
+            let (first, body) = assembly.finish();
+            events.push(arrival(at, &first, Body::Whole(body))?);
         }
         Ok(())
     }
