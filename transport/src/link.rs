@@ -208,6 +208,7 @@ impl Link {
         waker: Option<&Waker>,
     ) -> Attempt {
         let mut next = None;
+        // LN-1: wake-ups are collected under the lock and done after it.
         let mut state = self.state.lock();
         let attempt = self.attempt_locked(&mut state, request, outgoing, place, waker);
         if !matches!(attempt, Attempt::Wait(_) | Attempt::Ready) {
@@ -253,6 +254,7 @@ impl Link {
             Some(line::Turn::NotYet) => return Attempt::Wait(Wait::Room),
             Some(line::Turn::First(outlet)) => outlet,
         };
+        // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((port, opened)) = state.outbound.port(outlet) else {
             return self.wait(state, outlet, Wait::Opening, place, waker);
         };

@@ -57,6 +57,7 @@ impl Driver {
         Ok(())
     }
 
+    /// DR-2: what a mailbox may be sent is bounded, so nothing here waits.
     fn deliver(&mut self, arrival: Arrival, frame: &Frame<'_>) -> Result<(), Violation> {
         let Arrival { at, mailbox, generation, ordinal, correlation, deadline_us, body } = arrival;
         let Some(inlet) = self.mailboxes.find((mailbox, generation))? else {

@@ -33,6 +33,7 @@ pub(super) enum Frame<'a> {
 impl Driver {
     /// Works until there is nothing to do; ready when the link is to end.
     pub(super) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<LinkCause> {
+        // DR-3: before anything is looked at.
         self.link.register(cx.waker());
         let mut armed = false;
         for _ in 0..STEPS_MAX {

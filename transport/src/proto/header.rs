@@ -236,6 +236,7 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
     u128::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
+// HD-1.
 const _: () = assert!(RECORD_HEADER.is_multiple_of(16) && RECORD_HEADER_MAX.is_multiple_of(16));
 const _: () = assert!(FRAME_HEADER.is_multiple_of(16));
 
@@ -275,7 +276,9 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_decoders_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn no_bytes_make_the_decoders_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
             let _ = FrameHeader::decode(&bytes);
             let _ = RecordHeader::decode(&bytes);
         }

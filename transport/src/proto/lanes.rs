@@ -45,6 +45,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     entries: VecDeque<(Entry, u32)>,
+    /// LA-2: grows to what once waited, and is used again.
     bytes: Vec<u8>,
     /// Where the first entry's bytes begin.
     start: usize,
@@ -122,7 +123,9 @@ mod tests {
     proptest! {
         /// The oracle is a queue of owned messages.
         #[test]
-        fn a_lane_is_a_queue(steps in proptest::collection::vec(proptest::option::of(0usize..9000), 1..200)) {
+        fn a_lane_is_a_queue(
+            steps in proptest::collection::vec(proptest::option::of(0usize..9000), 1..200),
+        ) {
             let mut lane = Lane::default();
             let mut oracle = VecDeque::new();
             let mark = lane.mark();

@@ -172,6 +172,7 @@ impl Link {
             return None;
         }
         let slot = &mut slot[..self.sizes.frame_max];
+        // LK-1.
         if !self.handshake.confirm_sent {
             self.handshake.confirm_sent = true;
             return Some(self.transmit_confirm(slot));
@@ -399,7 +400,7 @@ impl Link {
         self.handshake.goodbye_received.is_some()
     }
 
-    /// What is in flight when the link ends.
+    /// What is in flight when the link ends: its fate is unknown (FA-1).
     pub(crate) fn end(&mut self) -> Vec<Sent> {
         if planted!(ForgottenFate) {
             return Vec::new();

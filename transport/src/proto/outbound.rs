@@ -134,8 +134,8 @@ impl Outbound {
         mailbox_room && link_room
     }
 
-    /// Commits a message for which there [`is room`](Self::has_room). A large one takes the memory
-    /// of `archive`; a small one is copied.
+    /// OB-1: commits a message for which there [`is room`](Self::has_room). A large one takes the
+    /// memory of `archive`; a small one is copied.
     pub(crate) fn commit(&mut self, entry: Entry, archive: &mut AlignedVec<16>) {
         let bytes = archive.len() as u32;
         let port = &mut self.ports[entry.port as usize];

@@ -156,7 +156,9 @@ mod tests {
         }
 
         #[test]
-        fn descriptions_survive_the_wire(rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9)) {
+        fn descriptions_survive_the_wire(
+            rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9),
+        ) {
             let accepted =
                 rows.iter().map(|r| Accepted { id: r[0], layout: r[1], reply: r[2] }).collect();
             let window = WindowSize { messages: 3, bytes: 9 };

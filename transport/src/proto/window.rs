@@ -155,7 +155,7 @@ impl RecvWindow {
         self.taken.since(self.reported)
     }
 
-    /// The report, if there is news. A blocked sender says so again when this is not enough.
+    /// WI-2: the report, if there is news. A blocked sender says so again when this is not enough.
     pub(crate) fn report(&mut self) -> Option<Count> {
         if !self.has_news() {
             return None;

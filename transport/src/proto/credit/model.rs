@@ -1,8 +1,8 @@
 //! All interleavings of two ledgers and the frames between them.
 //!
-//! Both sides are the production [`Ledger`]; only the choice of what to send next is the model's: any
-//! class that waits and may be sent, one record to a frame, or a credit-only frame by the rule of
-//! [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). States are compared by
+//! Both sides are the production [`Ledger`]; only the choice of what to send next is the model's:
+//! any class that waits and may be sent, one record to a frame, or a credit-only frame by the rule
+//! of [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). States are compared by
 //! differences of counts, so that a cycle across the wrap-around is found as one.
 
 use std::collections::{HashMap, VecDeque};
