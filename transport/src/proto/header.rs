@@ -71,7 +71,8 @@ pub(crate) enum RecordKind {
     Reply = 3,
     /// The next part of the message whose first record had a `total`.
     Fragment = 4,
-    /// A signal to a mailbox: `mailbox`, `generation`, `ordinal` is the signal.
+    /// A signal to a mailbox: `mailbox`, `generation`, `ordinal` is the signal; `correlation` is 1
+    /// when it takes its turn, and room, as a message does.
     Signal = 5,
     /// Asks for a mailbox: `correlation`; the payload is the request.
     Open = 6,

@@ -276,7 +276,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// The peer reports what was taken from a mailbox. (One that closed meanwhile is no news.)
+    /// The peer reports what was taken from a mailbox; after its CLOSED it has no more to report.
     pub(crate) fn handle_window(
         &mut self,
         index: u32,
