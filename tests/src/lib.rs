@@ -1,3 +1,4 @@
 //! What the test programs share.
 
+pub mod actors;
 pub mod sim;

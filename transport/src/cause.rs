@@ -42,7 +42,7 @@ pub enum LinkCause {
     /// This node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,
-    /// The bootstrap connection ended.
+    /// The connection was closed, without a goodbye.
     #[error("the connection to the peer was closed")]
     Closed,
     /// Nothing was heard from the peer for several heartbeats.

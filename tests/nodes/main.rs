@@ -1,0 +1,8 @@
+//! Several nodes as processes of their own, over loopback: one binary, one module for each subject.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod garbage;
+mod kill;
+mod pause;
+mod process;
