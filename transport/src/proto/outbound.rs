@@ -19,6 +19,7 @@ use super::lanes::{Bulk, Entry, Lane};
 use super::outlet::{Description, Outlet, OutletState, Port, encode_request};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::cause::{OpenRefusal, Violation};
+use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 
@@ -34,6 +35,9 @@ pub(crate) struct Outbound {
     by_mailbox: HashMap<u32, u32>,
     link_window: LinkWindow,
     queues: Queues,
+    openings: Openings,
+    /// The most that is sent ahead to one mailbox.
+    mailbox_window: WindowSize,
     /// Largest payload that goes into one record.
     eager_max: usize,
     notices: Vec<Notice>,
@@ -44,6 +48,13 @@ pub(crate) struct Outbound {
 struct LinkWindow {
     window: SendWindow,
     blocked: bool,
+}
+
+/// OPENs on their way (at most [`limits::OPENS_MAX`]), and the outlets whose turn is yet to come.
+#[derive(Default)]
+struct Openings {
+    unanswered: usize,
+    waiting: VecDeque<u32>,
 }
 
 #[derive(Default)]
@@ -78,8 +89,14 @@ pub(crate) enum Unopened {
 
 impl Outbound {
     /// `eager_max` is the largest payload that fits one record of one frame.
-    pub(crate) fn new(link_window_bytes: u32, eager_max: usize) -> Self {
-        let size = WindowSize { messages: u32::MAX, bytes: link_window_bytes };
+    /// `mailbox_window` is the most that is sent ahead to one mailbox, whatever the peer allows.
+    pub(crate) fn new(
+        link_window_bytes: u32,
+        mailbox_window: WindowSize,
+        eager_max: usize,
+    ) -> Self {
+        let messages = limits::LINK_WINDOW_MESSAGES;
+        let size = WindowSize { messages, bytes: link_window_bytes };
         Outbound {
             outlets: slab::Slab::new(),
             by_request: HashMap::new(),
@@ -87,6 +104,8 @@ impl Outbound {
             by_mailbox: HashMap::new(),
             link_window: LinkWindow { window: SendWindow::new(size), blocked: false },
             queues: Queues::default(),
+            openings: Openings::default(),
+            mailbox_window,
             eager_max,
             notices: Vec::new(),
             leaving: false,
@@ -101,10 +120,27 @@ impl Outbound {
         let state = OutletState::Opening(Vec::new());
         let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
         self.by_request.insert(request.clone(), key);
-        let header =
-            RecordHeader { correlation: key.into(), ..RecordHeader::new(RecordKind::Open) };
-        self.queues.control.push_back((header, encode_request(request)));
+        self.openings.waiting.push_back(key);
+        self.send_opens();
         key
+    }
+
+    /// Sends the OPENs that may be sent now.
+    fn send_opens(&mut self) {
+        while self.openings.unanswered < limits::OPENS_MAX
+            && let Some(key) = self.openings.waiting.pop_front()
+        {
+            let request = encode_request(&self.outlets[key as usize].request);
+            let kind = RecordKind::Open;
+            let header = RecordHeader { correlation: key.into(), ..RecordHeader::new(kind) };
+            self.queues.control.push_back((header, request));
+            self.openings.unanswered += 1;
+        }
+    }
+
+    fn open_answered(&mut self) {
+        self.openings.unanswered -= 1;
+        self.send_opens();
     }
 
     /// The port of an outlet, once it is open.
@@ -205,7 +241,9 @@ impl Outbound {
         if let Some(outlet) = self.outlets.get_mut(key as usize) {
             outlet.state = OutletState::Open(port);
         }
+        self.ports[port as usize].outlets.push(key as u32);
         self.notices.push(Notice::Ready(key as u32));
+        self.open_answered();
         Ok(())
     }
 
@@ -215,12 +253,17 @@ impl Outbound {
         request: Arc<OpenRequest>,
         description: Description,
     ) -> u32 {
+        let window = WindowSize {
+            messages: description.window.messages.min(self.mailbox_window.messages),
+            bytes: description.window.bytes.min(self.mailbox_window.bytes),
+        };
         let port = self.ports.insert(Port {
             request,
+            outlets: Vec::new(),
             index: header.mailbox,
             generation: header.generation,
             accepted: description.accepted.into(),
-            window: SendWindow::new(description.window),
+            window: SendWindow::new(window),
             bulk: 0,
             blocked: false,
             closed: false,
@@ -241,6 +284,7 @@ impl Outbound {
             return Err(Violation::Opening);
         }
         self.end_outlet(correlation as u32, Unopened::Refused(refusal));
+        self.open_answered();
         Ok(())
     }
 
@@ -262,13 +306,7 @@ impl Outbound {
         port.closed = true;
         let outstanding = port.window.outstanding();
         port.window.release(outstanding);
-        let ended: Vec<u32> = self
-            .outlets
-            .iter()
-            .filter(|(_, o)| matches!(o.state, OutletState::Open(port) if port == key))
-            .map(|(outlet, _)| outlet as u32)
-            .collect();
-        for outlet in ended {
+        for outlet in mem::take(&mut port.outlets) {
             self.end_outlet(outlet, Unopened::Closed);
         }
         self.free_port(key);
@@ -289,6 +327,9 @@ impl Outbound {
             return Err(Violation::Unknown);
         }
         let news = port.window.report(taken)?;
+        if news == Count::default() {
+            return Ok(());
+        }
         port.blocked = false;
         if !planted!(SkippedWake) {
             self.notify_port(key);
@@ -298,11 +339,8 @@ impl Outbound {
     }
 
     fn notify_port(&mut self, key: u32) {
-        for (outlet, o) in &self.outlets {
-            if matches!(o.state, OutletState::Open(port) if port == key) {
-                self.notices.push(Notice::Ready(outlet as u32));
-            }
-        }
+        let outlets = &self.ports[key as usize].outlets;
+        self.notices.extend(outlets.iter().map(|outlet| Notice::Ready(*outlet)));
     }
 
     fn release_link(&mut self, count: Count) {

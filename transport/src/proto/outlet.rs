@@ -37,6 +37,8 @@ pub(crate) enum OutletState {
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) request: Arc<OpenRequest>,
+    /// The outlets that turned out to be this mailbox.
+    pub(crate) outlets: Vec<u32>,
     pub(crate) index: u32,
     pub(crate) generation: u32,
     pub(crate) accepted: Arc<[Accepted]>,
