@@ -119,7 +119,7 @@ impl Outbound {
     pub(crate) fn has_room(&mut self, port: u32, bytes: u32) -> bool {
         let port = &mut self.ports[port as usize];
         let mailbox_room = port.window.room(bytes);
-        let link_room = self.link_window.window.room(bytes);
+        let link_room = port.window.is_idle() || self.link_window.window.room(bytes);
         if planted!(SilentBlock) {
             return mailbox_room && link_room;
         }
