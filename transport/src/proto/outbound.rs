@@ -23,10 +23,13 @@ use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 
 mod fill;
+#[cfg(test)]
+mod modelled;
 
 pub(crate) use fill::Dropped;
 
 /// Everything that waits to be put into frames, and the windows it had to pass.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Outbound {
     outlets: slab::Slab<Outlet>,
     by_request: HashMap<Arc<OpenRequest>, u32>,
@@ -41,12 +44,14 @@ pub(crate) struct Outbound {
     leaving: bool,
 }
 
+#[cfg_attr(test, derive(Clone, Hash))]
 struct LinkWindow {
     window: SendWindow,
     blocked: bool,
 }
 
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Queues {
     control: VecDeque<(RecordHeader, Vec<u8>)>,
     replies: Lane,

@@ -8,6 +8,9 @@
 //! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
 //!   it is blocked. So a sender that waits is always told.
 
+#[cfg(test)]
+mod model;
+
 use crate::cause::Violation;
 use crate::mutants::planted;
 
@@ -26,7 +29,7 @@ impl Count {
         }
     }
 
-    fn add(&mut self, messages: u32, bytes: u64) {
+    pub(super) fn add(&mut self, messages: u32, bytes: u64) {
         self.messages = self.messages.wrapping_add(messages);
         self.bytes = self.bytes.wrapping_add(bytes);
     }
@@ -51,7 +54,7 @@ impl WindowSize {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SendWindow {
     size: WindowSize,
-    sent: Count,
+    pub(super) sent: Count,
     taken: Count,
 }
 
