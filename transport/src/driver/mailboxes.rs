@@ -70,7 +70,7 @@ impl Mailboxes {
 
     /// Records a message's arrival in the link's window and in its mailbox's.
     pub(super) fn arrive(&mut self, end: &InletEnd, bytes: u32) -> Result<(), Violation> {
-        self.link_window.arrive(bytes)?;
+        self.link_window.arrive(bytes, end.with_window(|window| window.is_idle()))?;
         end.with_window(|window| window.arrive(bytes))
     }
 

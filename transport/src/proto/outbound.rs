@@ -24,10 +24,13 @@ use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 
 mod fill;
+#[cfg(test)]
+mod modelled;
 
 pub(crate) use fill::Dropped;
 
 /// Everything that waits to be put into frames, and the windows it had to pass.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Outbound {
     outlets: slab::Slab<Outlet>,
     by_request: HashMap<Arc<OpenRequest>, u32>,
@@ -45,6 +48,7 @@ pub(crate) struct Outbound {
     leaving: bool,
 }
 
+#[cfg_attr(test, derive(Clone, Hash))]
 struct LinkWindow {
     window: SendWindow,
     blocked: bool,
@@ -58,6 +62,7 @@ struct Openings {
 }
 
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Queues {
     control: VecDeque<(RecordHeader, Vec<u8>)>,
     replies: Lane,
@@ -155,7 +160,7 @@ impl Outbound {
     pub(crate) fn has_room(&mut self, port: u32, bytes: u32) -> bool {
         let port = &mut self.ports[port as usize];
         let mailbox_room = port.window.room(bytes);
-        let link_room = self.link_window.window.room(bytes);
+        let link_room = port.window.is_idle() || self.link_window.window.room(bytes);
         if planted!(SilentBlock) {
             return mailbox_room && link_room;
         }
