@@ -56,6 +56,7 @@ struct LinkWindow {
 
 /// OPENs on their way (at most [`limits::OPENS_MAX`]), and the outlets whose turn is yet to come.
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone, Hash))]
 struct Openings {
     unanswered: usize,
     waiting: VecDeque<u32>,

@@ -210,6 +210,6 @@ fn each_breach_is_named() {
     assert_eq!(overrun, Some(Violation::WindowOverrun));
     let mut pair = Pair::confirmed();
     let link = &mut pair.sides[0].link;
-    let flood = (0..10_000).find_map(|_| link.control(head(RecordKind::Closed), vec![]).err());
+    let flood = (0..10_000).find_map(|correlation| link.open_refused(correlation, 1).err());
     assert_eq!(flood, Some(Violation::Flood));
 }

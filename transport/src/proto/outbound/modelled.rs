@@ -17,6 +17,7 @@ impl Hash for Outbound {
         }
         self.ports.vacant_key().hash(to);
         self.link_window.hash(to);
+        self.openings.hash(to);
         let q = &self.queues;
         (&q.control, &q.replies, &q.eager).hash(to);
         let bulk = q.bulk.len() + q.bulk_replies.len() + q.current.iter().count();

@@ -69,7 +69,7 @@ impl Side {
         let credit = CreditSettings::new(8, 8, 4).unwrap();
         Side {
             link: Link::new(credit, Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }),
-            out: Outbound::new(LINK_WINDOW, Link::eager_max(FRAME_MAX)),
+            out: Outbound::new(LINK_WINDOW, WINDOW, Link::eager_max(FRAME_MAX)),
             frames: VecDeque::new(),
             boxes: [toy(), toy()],
             answers: Vec::new(),
@@ -183,9 +183,7 @@ impl Side {
         let Target::Name(name) = &request.target else { return Err(Violation::Opening) };
         let last = name.bytes().last().map_or(9, |digit| usize::from(digit.wrapping_sub(b'0')));
         let Some(toy) = self.boxes.get_mut(last).filter(|toy| !toy.closed) else {
-            let kind = RecordKind::OpenRefused;
-            let header = RecordHeader { correlation, ordinal: 1, ..RecordHeader::new(kind) };
-            return self.link.control(header, Vec::new());
+            return self.link.open_refused(correlation, 1);
         };
         let place = *toy.place.get_or_insert_with(|| self.inlets.open_with(|_| last));
         let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }; self.accepted];
@@ -312,7 +310,7 @@ impl Pair {
         side.windows.report(toy.window.unreported());
         let kind = RecordKind::Closed;
         let header = RecordHeader { mailbox: index, generation, ..RecordHeader::new(kind) };
-        side.link.control(header, Vec::new()).unwrap();
+        side.link.control(header);
     }
 
     pub(super) fn leave(&mut self) {

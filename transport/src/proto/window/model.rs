@@ -118,7 +118,7 @@ impl State {
             committed: 0,
         });
         State {
-            out: Outbound::new(setting.link_bytes, 1024),
+            out: Outbound::new(setting.link_bytes, setting.window, 1024),
             senders,
             forth: VecDeque::new(),
             back: VecDeque::new(),
