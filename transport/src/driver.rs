@@ -203,8 +203,8 @@ impl Driver {
     }
 }
 
-/// A driver that is dropped before its end (its runtime shut down, or the host panicked in one of its
-/// calls) ends its link all the same, so that nobody waits for ever (LN-3).
+/// A driver that is dropped before its end (its runtime shut down, or the host panicked in one of
+/// its calls) ends its link all the same, so that nobody waits for ever (LN-3).
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.link.has_ended() {

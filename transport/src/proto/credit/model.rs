@@ -243,7 +243,8 @@ fn refuse(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> Explored {
     assert!(start.iter().any(|side| side.ledger.settings.check().is_err()));
     let found = explore(start);
     println!(
-        "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?} (refused): {} states, \
+        "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?} (refused): {} \
+         states, \
          {} dead, endless exchange: {}",
         found.states, found.dead, found.endless
     );

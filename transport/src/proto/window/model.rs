@@ -2,12 +2,12 @@
 //!
 //! The sender is the production [`Outbound`] and its notices; the receiver's counts are the
 //! production [`RecvWindow`], [`LinkRecvWindow`] and [`Inlets`]. The model's own are the senders'
-//! tasks, the marks that make a report (as `link/receipt.rs` and `driver/mailboxes.rs` make them) and
-//! two queues of records that lose nothing: credits are the other model's concern.
+//! tasks, the marks that make a report (as `link/receipt.rs` and `driver/mailboxes.rs` make them)
+//! and two queues of records that lose nothing: credits are the other model's concern.
 //!
 //! Checked: while nobody takes from the stuck mailbox and nobody closes it, the sender of the live
-//! one gets everything sent, from every reachable state; an honest sender never breaks the protocol;
-//! no room leaks; nothing reaches another opening than it was sent to; the exchange ends.
+//! one gets everything sent, from every reachable state; an honest sender never breaks the
+//! protocol; no room leaks; nothing reaches another opening than it was sent to; the exchange ends.
 
 mod receiver;
 
