@@ -1,6 +1,6 @@
 //! One node as a process of its own: `node NAME [SEED...]`. It listens on a free port of loopback,
-//! prints `listening ADDRESS`, hosts the actors of the tests and ends when its standard input does. Its
-//! warnings are on standard error.
+//! prints `listening ADDRESS`, hosts the actors of the tests and ends when its standard input does.
+//! Its warnings are on standard error.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use ringpost_tests::actors::Counter;
+use ringpost_transport::limits;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::process::{PATIENCE, Process, linked, within};
 
 const CONNECTIONS: usize = 200;
-/// How many connections a listener keeps that have not proved themselves.
-const KEPT: usize = 64;
+/// Those that are kept: for the others there was no room.
+const KEPT: usize = limits::UNPROVEN_CONNECTIONS_MAX;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_give_way_to_newer_ones_and_to_real_peers() {
