@@ -48,6 +48,9 @@ pub enum LinkCause {
     /// Nothing was heard from the peer for several heartbeats.
     #[error("the peer is silent")]
     Silent,
+    /// This node's own side panicked; its log says where.
+    #[error("this node's side of the link panicked")]
+    Failed,
     /// The fabric reported an error.
     #[error("the fabric failed: {0}")]
     Fabric(Status),

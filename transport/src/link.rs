@@ -215,7 +215,9 @@ impl Link {
             next = place.take().and_then(|key| state.lines.leave(key));
         }
         let wake = self.rouse(&mut state);
+        let retired = state.lines.take_retired();
         drop(state);
+        drop(retired);
         if let Some(next) = next {
             next.wake();
         }
@@ -236,14 +238,14 @@ impl Link {
         if self.has_ended() {
             return Attempt::LinkEnded;
         }
+        if state.outbound.is_leaving() {
+            return Attempt::Failed(SendFailure::Leaving);
+        }
         if let SendKind::UrgentSignal(signal) = outgoing.kind {
             return self.signal_locked(state, request, signal, place, waker);
         }
         let outlet = match place.map(|key| state.lines.turn(key, waker)) {
             None => {
-                if state.outbound.is_leaving() {
-                    return Attempt::Failed(SendFailure::Leaving);
-                }
                 let outlet = state.outbound.outlet(request);
                 if !state.lines.is_empty(outlet) {
                     return self.wait(state, outlet, Wait::Room, place, waker);
@@ -359,7 +361,11 @@ impl Link {
 
     /// Gives up a place in a line.
     pub(crate) fn forget(&self, place: usize) {
-        let next = self.state.lock().lines.leave(place);
+        let mut state = self.state.lock();
+        let next = state.lines.leave(place);
+        let retired = state.lines.take_retired();
+        drop(state);
+        drop(retired);
         if let Some(next) = next {
             next.wake();
         }
@@ -393,7 +399,9 @@ impl Link {
             }
         };
         let wake = self.rouse(&mut state);
+        let retired = state.lines.take_retired();
         drop(state);
+        drop(retired);
         if wake {
             self.driver.wake();
         }

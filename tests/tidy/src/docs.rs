@@ -1,7 +1,7 @@
 //! The documents name files and functions that exist.
 //!
-//! In `README.md` and `docs/*.md` every word between backticks that starts with a folder of the
-//! workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. A row of a table in
+//! In every `README.md` and in `docs/*.md` each word between backticks that starts with a folder of
+//! the workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. A row of a table in
 //! `docs/ARCHITECTURE.md` that names Rust files and, as `Mailbox::push` or `push()`, functions is a
 //! step of a walk: each of its functions is defined in one of its files. A numbered row in
 //! `docs/SEMANTICS.md` is a promise: its last cell names the functions that check it.
@@ -109,7 +109,8 @@ pub(crate) fn promises(tree: &Tree) -> Vec<Finding> {
 
 fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(|file| {
-        file.path == "README.md" || (file.path.starts_with("docs/") && file.path.ends_with(".md"))
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        file.path.ends_with("README.md") || (folder == "docs" && file.path.ends_with(".md"))
     })
 }
 

@@ -84,7 +84,7 @@ impl Driver {
     }
 
     /// Gives everything its fate and reports the end.
-    pub(super) fn finish(mut self, cause: LinkCause) {
+    pub(super) fn finish(&mut self, cause: LinkCause) {
         let cut = u64::from(self.proto.is_assembling());
         Counters::add(&self.link.counters().fragments_cut, cut);
         let remains = self.link.end(&mut self.proto, &cause);

@@ -14,6 +14,7 @@ use super::header::{RecordHeader, RecordKind};
 
 /// One committed message or answer, without its bytes.
 #[derive(Debug, Clone)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct Entry {
     /// TELL, ASK, SIGNAL or REPLY.
     pub(crate) kind: RecordKind,
@@ -43,6 +44,7 @@ impl Entry {
 
 /// Small messages, first in first out.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Lane {
     entries: VecDeque<(Entry, u32)>,
     /// LA-2: grows to what once waited, and is used again.
@@ -95,6 +97,7 @@ impl Lane {
 
 /// A message that is larger than a slot, or waits behind one that is.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Bulk {
     pub(crate) entry: Entry,
     pub(crate) body: AlignedVec<16>,
@@ -107,6 +110,14 @@ pub(crate) struct Bulk {
 impl Bulk {
     pub(crate) fn remaining(&self) -> &[u8] {
         &self.body[self.sent..]
+    }
+}
+
+#[cfg(test)]
+impl std::hash::Hash for Lane {
+    /// What is queued; nothing of what has left.
+    fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
+        self.entries.hash(to);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Over the simulator: what takes seconds, or a fault.
 
 use super::*;
-use crate::fabric::sim::{self, Rule, Verdict, World};
+use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
 use crate::limits;
 
@@ -208,6 +208,8 @@ fn frames_that_do_not_pass_are_no_link() {
 fn a_restarted_node_replaces_what_does_not_answer() {
     for name in ["aa", "zz"] {
         sim::run(7, |world| async move {
+            // The old link's own frames are tried for longer than its replacement takes.
+            world.set_links(LinkModel { retry: limits::DOWN_AFTER, ..LinkModel::default() });
             let mesh = node(&world, "mm", &[]).await;
             let first = node(&world, name, &["mm"]).await;
             mesh.mesh.ready(1).await;

@@ -22,6 +22,9 @@ impl Link {
         let number = self.ledger.received();
         let (header, mut reader) = FrameReader::new(frame)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
+        if !self.handshake.confirm_received && header.records != 1 {
+            return Err(Violation::Confirm);
+        }
         while let Some(record) = reader.read(header.records)? {
             if !self.handshake.confirm_received {
                 self.handle_confirm(frame, &record, events)?;
@@ -75,6 +78,9 @@ impl Link {
                 self.assembly = Some(Assembly::begin(header, bytes, self.sizes.message_max)?);
             }
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply => {
+                if payload.len() > self.sizes.message_max as usize {
+                    return Err(Violation::Fragment);
+                }
                 events.push(arrival((number, place), &header, Body::Part(payload))?);
             }
             RecordKind::Fragment => self.handle_fragment((number, place), bytes, events)?,
