@@ -48,7 +48,11 @@ async fn a_thousand_pending_asks_end_with_a_cause_when_their_peer_is_killed() {
 async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnation() {
     let gamma = Process::start("gamma", &[]).await;
     let alpha = linked("alpha", &[&gamma], Duration::from_secs(3)).await;
+    let mut events = alpha.events();
     let before = alpha.linked()[0].incarnation;
+    let named = alpha.actor::<Counter>("gamma/counter").await.unwrap();
+    let gone = within(async { named.itself().await }).await.unwrap();
+    assert_eq!(within(async { gone.echo("there".into()).await }).await, Ok("there".into()));
     gamma.kill().await;
     let again = Process::start("gamma", &alpha.addresses()).await;
     let answer = within(async {
@@ -63,8 +67,17 @@ async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnatio
     });
     assert_eq!(answer.await, "here");
     assert_ne!(alpha.linked()[0].incarnation, before);
+    let back = within(gone.tell(count("late"))).await.unwrap_err();
+    assert_eq!((back.message.text.as_str(), back.cause), ("late", Cause::NoSuchActor));
     again.end().await;
     alpha.shutdown(PATIENCE).await;
+    let mut downs = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if let NodeEvent::NodeDown { node, .. } = event {
+            downs.push(node.incarnation);
+        }
+    }
+    assert_eq!(downs.iter().filter(|down| **down == before).count(), 1, "{downs:?}");
 }
 
 fn count(text: &str) -> ringpost_tests::actors::Text {

@@ -4,5 +4,9 @@
 
 mod garbage;
 mod kill;
+mod leave;
 mod pause;
 mod process;
+mod refused;
+mod schema;
+mod silent;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost::{NodeEvent, Profile};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use ringpost_tests::actors::Counter;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::broadcast::Receiver;
 
 /// No wait of these tests takes this long unless something is broken.
@@ -16,6 +17,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) address: String,
+    /// Its warnings: far less than what a pipe holds, so that nobody has to read them.
+    warnings: Lines<BufReader<ChildStderr>>,
 }
 
 impl Process {
@@ -26,13 +29,25 @@ impl Process {
             .args(seeds)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = within(lines.next_line()).await.unwrap().unwrap();
         let address = line.strip_prefix("listening ").unwrap().to_owned();
-        Process { child, address }
+        let warnings = BufReader::new(child.stderr.take().unwrap()).lines();
+        Process { child, address, warnings }
+    }
+
+    /// Waits for a warning that contains `text`.
+    pub(crate) async fn warned(&mut self, text: &str) {
+        while let Some(line) = within(self.warnings.next_line()).await.unwrap() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("it ended without a warning of `{text}`");
     }
 
     /// SIGKILL.
@@ -60,6 +75,17 @@ impl Process {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         let kib = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         (kib, std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+    }
+
+    /// Waits until it has as many open files as it had before, asking `counter`, which it hosts,
+    /// between two looks.
+    pub(crate) async fn has_open_files(&self, before: usize, counter: &ActorRef<Counter>) {
+        within(async {
+            while self.usage().1 != before {
+                counter.echo("on".into()).await.unwrap();
+            }
+        })
+        .await;
     }
 }
 

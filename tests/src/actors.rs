@@ -37,6 +37,41 @@ impl Counter {
     pub fn echo(&self, text: String) -> String {
         text
     }
+
+    /// A reference to this very actor, by its identity.
+    #[handler]
+    pub fn itself(&self, cx: &mut Context<Self>) -> ActorRef<Counter> {
+        cx.actor().clone()
+    }
+}
+
+/// Notes what it is told, in order.
+#[actor]
+#[derive(Default)]
+pub struct Notary {
+    notes: Vec<(u64, u64, u64)>,
+}
+
+#[handlers]
+impl Notary {
+    /// Notes a number beside the digest and the length of what came with it.
+    #[handler]
+    pub fn note(&mut self, number: u64, bytes: Vec<u8>) {
+        self.notes.push((number, digest(&bytes), bytes.len() as u64));
+    }
+
+    /// The notes: number, digest, length.
+    #[handler]
+    pub fn notes(&self) -> Vec<(u64, u64, u64)> {
+        self.notes.clone()
+    }
+}
+
+/// A number that differs when a byte or its place does (FNV-1a).
+pub fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// Never answers.

@@ -146,6 +146,17 @@ fn who_nobody_knows_is_unreachable_with_advice() {
 }
 
 #[test]
+fn a_seed_that_fails_is_named_to_who_waits_for_an_unknown_node() {
+    sim::run(3, |world| async move {
+        let alpha = node(&world, "alpha", &["alpha", "beta", "nowhere"]).await;
+        let _beta = node(&world, "beta", &[]).await;
+        let error = alpha.link("nobody").await.unwrap_err().to_string();
+        let named = "(no address is known; seeds not reached: nowhere:7700: cannot connect: ";
+        assert!(error.contains(named), "{error}");
+    });
+}
+
+#[test]
 fn an_advertised_address_where_nobody_is_is_named() {
     sim::run(4, |world| async move {
         let alpha = node(&world, "alpha", &[]).await;
