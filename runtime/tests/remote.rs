@@ -188,10 +188,9 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     assert!(matches!(ended, ActorExit::Gone | ActorExit::Unreachable), "{ended}");
     let refused = notebook.tell(Note { number: 1 }).await.unwrap_err();
     assert!(
-        matches!(refused.cause, Cause::Leaving | Cause::Stopped | Cause::NoSuchActor),
+        matches!(refused.cause, Cause::NodeUnreachable(_) | Cause::Stopped | Cause::NoSuchActor),
         "{refused}"
     );
-    assert!(!refused.cause.is_retryable());
     let mut seen = Vec::new();
     while !matches!(seen.last(), Some(NodeEvent::NodeDown { .. })) {
         seen.push(events.recv().await.unwrap());
@@ -199,6 +198,9 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     assert!(seen.iter().any(|event| matches!(event, NodeEvent::LinkDown { .. })), "{seen:?}");
     assert_eq!(alpha.dead_letters().count(DeadLetterCause::Unknown), 0);
     alpha.shutdown(PATIENCE).await;
+    let refused = notebook.tell(Note { number: 2 }).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::Leaving);
+    assert!(!refused.cause.is_retryable());
 }
 
 /// Ends what it is given, again and again.
@@ -235,8 +237,8 @@ async fn ending_an_actor_of_another_node_that_has_ended_is_no_error() {
     let warden = alpha.spawn("warden", Warden).await.unwrap();
     // By way of the other node, so that the reference that the warden gets leads there.
     let there = beta.actor::<Warden>("alpha/warden").await.unwrap();
-    assert_eq!(there.charge(who.clone()).await, Ok(()));
-    assert_eq!(there.charge(who).await, Ok(()), "also when it was gone from the start");
+    assert_eq!(there.charge(Charge { who: who.clone() }).await, Ok(()));
+    assert_eq!(there.charge(Charge { who }).await, Ok(()), "also when it was gone from the start");
     drop(warden);
     end([alpha, beta]).await;
 }
@@ -250,7 +252,7 @@ async fn a_shutdown_from_a_handler_closes_the_links_too() {
     assert_eq!(warden.wait_stopped().await, ActorExit::Killed);
     loop {
         if let NodeEvent::NodeDown { cause, .. } = events.recv().await.unwrap() {
-            assert_eq!(cause, ringpost::NodeDownCause::Shutdown);
+            assert_eq!(cause, ringpost::NodeDownCause::Left);
             break;
         }
     }

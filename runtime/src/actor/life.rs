@@ -49,9 +49,12 @@ async fn live<A: Handlers>(
         drop(started.send(Ok(())));
     }
     while poll_fn(|waker| cell.mailbox().poll_batch(hand, waker)).await == Batch::Filled {
-        while !cell.mailbox().is_stopping() {
+        loop {
             // Lets other tasks run now and then, however much there is to do.
             tokio::task::coop::consume_budget().await;
+            if cell.mailbox().is_stopping() {
+                break;
+            }
             let envelope = match hand.take() {
                 None => break,
                 Some(Taken::Local(letter)) if letter.is_late() => continue,

@@ -58,7 +58,7 @@ impl Node {
     }
 
     /// Spawns an actor without a name: only its references lead to it. When they are all gone it
-    /// lives on, until the node shuts down or it stops itself.
+    /// lives on, until it is stopped or the node shuts down.
     ///
     /// # Errors
     /// As [`spawn`](Node::spawn).
@@ -94,7 +94,7 @@ impl Node {
         let (started, start) = oneshot::channel();
         let exit = Exit::new(cell.clone(), started);
         self.runtime().spawn(life::run(actor, exit, killed));
-        // The sender is dropped unused only with the whole runtime.
+        // `Exit` uses the sender, also where the task is dropped before it runs.
         start.await.unwrap_or(Err(SpawnError::Killed))?;
         Ok(ActorRef::local(cell))
     }

@@ -13,7 +13,8 @@ impl<A: Handlers> ActorRef<A> {
     /// [`wait_stopped`](ActorRef::wait_stopped). Stopping an actor that has stopped is no error.
     ///
     /// # Errors
-    /// [`Cause`] when the actor cannot be reached.
+    /// [`Cause`] when the actor cannot be reached, [`Cause::NoSuchActor`] when the reference leads
+    /// to whatever has a name on another node, and nothing has it.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the actor goes on.
