@@ -15,4 +15,6 @@ mod region;
 
 pub use checked::{Checked, InvalidArchive, Payload};
 pub use pool::{Lease, Pool};
+#[cfg(feature = "verbs")]
+pub(crate) use region::Backing;
 pub use region::{Region, Slot};
