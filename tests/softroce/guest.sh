@@ -18,6 +18,7 @@ run_guest() {
     # Not asked for by default: a /dev/kvm that is itself emulated may hang an ordinary kernel.
     [[ -z ${SOFTROCE_KVM-} ]] || accelerator=kvm
 
+    rm -f "$folder/console" "$folder/wire"
     timeout --foreground --kill-after=5 "$seconds" qemu-system-x86_64 \
         -machine q35,accel="$accelerator" -cpu max -smp 2 -m 1G \
         -nodefaults -nographic -no-reboot \
@@ -48,6 +49,44 @@ why_no_result() {
     else
         echo "the guest ended without a result, QEMU with $2"
     fi
+}
+
+# --- several guests at once -----------------------------------------------------------------
+
+# The processes of `run_guest` that were started in the background, by the guest's name.
+declare -A running=()
+
+# Boots a guest as `run_guest` does, and does not wait for it. What its command prints is in
+# $scratch/NAME/output, what `run_guest` has to say in $scratch/NAME/errors.
+start_guest() {
+    local folder=$scratch/$1
+    : >"$folder/output"
+    run_guest "$@" >"$folder/output" 2>"$folder/errors" &
+    running[$1]=$!
+}
+
+# Waits until the guest $1 has ended, and returns what `run_guest` returned.
+end_guest() {
+    wait "${running[$1]}"
+}
+
+# Waits until the guest $1 has printed a line that matches $2; fails when it ends without one or
+# has none in $3 seconds.
+wait_for_line() {
+    timeout "$3" bash -c '
+        exec 3< <(exec tail -n +1 -s 0.1 -f --pid="$3" "$1") && tail=$!
+        grep -a -q -m 1 -E -- "$2" <&3 && kill "$tail"
+    ' - "$scratch/$1/output" "$2" "${running[$1]}"
+}
+
+# Sets `wire` to QEMU's arguments that connect the guest $1 to the guest $2 by a cable between them,
+# which is a pair of sockets in $scratch: no packet leaves this machine. $3, 1 or 2, is the last
+# number of the guest's address, 10.78.0.$3, for the network `wire`.
+join_wire() {
+    wire=(
+        -device "virtio-net-pci,id=cable,netdev=wire,mac=52:54:00:00:00:0$3"
+        -netdev "dgram,id=wire,local.type=unix,local.path=$scratch/$1/wire,remote.type=unix,remote.path=$scratch/$2/wire"
+    )
 }
 
 # Tells the QEMU of the guest $1 the monitor command $2.

@@ -93,12 +93,13 @@ build_base() {
 
 # --- the payload ----------------------------------------------------------------------------
 
-# Begins the guest named $1, which brings its network up as guest/network/$2 says. Its command, a
-# shell script, is standard input.
+# Begins the guest named $1, which brings its network up as guest/network/$2 says, given the rest.
+# Its command, a shell script, is standard input.
 new_guest() {
     local job=$scratch/$1/tree/job
+    shift
     mkdir -p "$job/files"
-    echo "$2" >"$job/network"
+    echo "$*" >"$job/network"
     cat >"$job/command"
 }
 
