@@ -25,6 +25,7 @@ mod completions;
 mod connected;
 mod device;
 mod events;
+mod events_fd;
 mod halves;
 mod host;
 mod ledger;

@@ -2,15 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
-
-use tokio::io::unix::AsyncFd;
-use tokio::io::{Interest, Ready};
+use std::task::{Context, Poll, Waker};
 
 use super::completions::Ended;
 use super::device::Device;
+use super::events_fd::EventsFd;
 use super::queue_pair::{QueuePair, SEND};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
 use crate::limits::POLL_BATCH;
@@ -31,8 +28,8 @@ pub(super) struct Connected {
 struct Live {
     queue_pair: QueuePair,
     device: Arc<Device>,
-    completion_events: AsyncFd<OwnedFd>,
-    device_events: AsyncFd<OwnedFd>,
+    completion_events: EventsFd,
+    device_events: EventsFd,
 }
 
 /// How many more work requests can be posted. They count until they were polled (PV-9).
@@ -58,10 +55,9 @@ impl Connected {
         posted: u32,
     ) -> io::Result<Self> {
         let device = queue_pair.domain().device.clone();
-        let watch = |fd| AsyncFd::register_with_interest(fd, Interest::READABLE);
         let live = Live {
-            completion_events: watch(queue_pair.completions.events_fd()?)?,
-            device_events: watch(device.events_fd()?)?,
+            completion_events: EventsFd::new(queue_pair.completions.events_fd()?)?,
+            device_events: EventsFd::new(device.events_fd()?)?,
             queue_pair,
             device,
         };
@@ -271,28 +267,26 @@ impl Live {
 
     /// Ready when the completion queue has an event, or with the cause of the end.
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        // Registered for both before either is looked at.
-        while let Poll::Ready(ready) = self.device_events.poll_read_ready(cx) {
-            let mut guard = ready.map_err(|_| Status::Fatal)?;
-            self.device.spread_events();
-            guard.clear_ready_matching(Ready::READABLE);
+        // Registered for both, and for what another queue pair's owner reads, before it says no.
+        let Live { queue_pair, device, .. } = self;
+        let spread = || {
+            device.spread_events();
+            Ok(false)
+        };
+        if let Poll::Ready(Err(_)) = self.device_events.poll_read(cx, spread) {
+            return Poll::Ready(Err(Status::Fatal));
         }
-        if let Some(status) = self.queue_pair.end.check(cx.waker()) {
+        if let Some(status) = queue_pair.end.check(cx.waker()) {
             return Poll::Ready(Err(status));
         }
-        loop {
-            let mut guard =
-                ready!(self.completion_events.poll_read_ready(cx)).map_err(|_| Status::Fatal)?;
+        let take_all = || {
             let mut came = false;
-            // To the last one: readiness comes again only with the next (PV-8).
-            while self.queue_pair.completions.take_event().map_err(|_| Status::Fatal)? {
+            while queue_pair.completions.take_event()? {
                 came = true;
             }
-            guard.clear_ready();
-            if came {
-                return Poll::Ready(Ok(()));
-            }
-        }
+            Ok(came)
+        };
+        self.completion_events.poll_read(cx, take_all).map_err(|_| Status::Fatal)
     }
 }
 
