@@ -126,9 +126,10 @@ pub const VERBS_HOP_LIMIT: u8 = 64;
 /// Default wait for an acknowledgement, in the encoding of verbs: 4.096 us * 2^14 = 67 ms.
 #[cfg(feature = "verbs")]
 pub const VERBS_TIMEOUT: u8 = 14;
-/// Default number of times that an unacknowledged packet is sent again.
+/// Default number of times that an unacknowledged packet is sent again. (7 would be endless on
+/// SoftRoCE.)
 #[cfg(feature = "verbs")]
-pub const VERBS_RETRIES: u8 = 7;
+pub const VERBS_RETRIES: u8 = 6;
 
 const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 256);
 const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));

@@ -16,8 +16,10 @@
 //! - **VB-5 device events** end the queue pairs they concern, with a cause, whoever reads them.
 //! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed was
 //!   taken; the rest is flushed here. So nothing waits for a device to flush.
-//! - **VB-7 deviations** of rxe: it names the requester's status for a receive that was too small. It
-//!   does not check the room in its queues; this fabric counts itself (PV-9).
+//! - **VB-7 deviations** of rxe: a receive that is too small is a malformed one to it, and the sender is
+//!   told of an operation that failed: both numbers mean PV-6 here, since the receives that this fabric
+//!   posts are well-formed. It retries for ever where 7 times are asked for. It does not check the room
+//!   in its queues; this fabric counts itself (PV-9).
 //!
 //! Addresses are paired as [`offer`] says.
 
@@ -72,7 +74,7 @@ pub struct VerbsConfig {
     pub gid_index: Option<u32>,
     /// How long an acknowledgement may take: 4.096 us * 2^`timeout`; 1 to 31.
     pub timeout: u8,
-    /// How often a packet without acknowledgement is sent again; 0 to 7.
+    /// How often a packet without acknowledgement is sent again; 0 to 7. SoftRoCE never ends with 7.
     pub retries: u8,
     /// Traffic class of the packets (on RoCE, the type of service: DSCP * 4).
     pub traffic_class: u8,

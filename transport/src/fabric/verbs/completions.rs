@@ -172,8 +172,13 @@ fn status(number: ibv_wc_status::Type) -> Status {
         ibv_wc_status::IBV_WC_WR_FLUSH_ERR => Status::Flushed,
         ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR => Status::RnrRetryExceeded,
         ibv_wc_status::IBV_WC_RETRY_EXC_ERR => Status::RetryExceeded,
-        ibv_wc_status::IBV_WC_LOC_LEN_ERR => Status::LocalLength,
-        ibv_wc_status::IBV_WC_REM_INV_REQ_ERR => Status::RemoteInvalidRequest,
+        // The second of each as rxe has it (VB-7).
+        ibv_wc_status::IBV_WC_LOC_LEN_ERR | ibv_wc_status::IBV_WC_LOC_QP_OP_ERR => {
+            Status::LocalLength
+        }
+        ibv_wc_status::IBV_WC_REM_INV_REQ_ERR | ibv_wc_status::IBV_WC_REM_OP_ERR => {
+            Status::RemoteInvalidRequest
+        }
         ibv_wc_status::IBV_WC_FATAL_ERR => Status::Fatal,
         other => Status::Other(other),
     }

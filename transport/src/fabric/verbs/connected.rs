@@ -240,11 +240,6 @@ impl Live {
         for &Ended { id, status, bytes } in ended {
             failed |= !matches!(status, Status::Success | Status::Flushed);
             if id & SEND == 0 {
-                // Of the responder's errors some devices tell by the requester's number (VB-7).
-                let status = match status {
-                    Status::RemoteInvalidRequest => Status::LocalLength,
-                    status => status,
-                };
                 let slot = self.queue_pair.recvs.take_through(id).last();
                 done.extend(slot.map(|slot| Completion { work: Work::Recv { bytes }, slot, status }));
                 continue;
