@@ -7,8 +7,8 @@
 //!
 //! - **VB-1 parents**: whatever was made of something keeps it alive: queue pair, completion queue,
 //!   channel, and registration, protection domain, device are given back in this order.
-//! - **VB-2 registration**: a region is registered as long as it is mapped, with every domain of its
-//!   fabric, for local writing only. Queue pairs grant peers no access at all.
+//! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it, from
+//!   then on as long as it is mapped, for local writing only. Queue pairs grant peers no access at all.
 //! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device completed
 //!   the work request or the queue pair is destroyed; if neither can be had, for ever.
 //! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never an
@@ -124,7 +124,7 @@ pub enum NoVerbs {
 /// The verbs fabric.
 pub struct VerbsFabric {
     rails: Vec<Rail>,
-    domains: Vec<Arc<Domain>>,
+    domains: Arc<[Arc<Domain>]>,
     limits: Limits,
     config: VerbsConfig,
     entropy: Entropy,
@@ -156,7 +156,7 @@ impl VerbsFabric {
             }
         }
         let limits = limits(&rails)?;
-        Ok(VerbsFabric { rails, domains, limits, config, entropy })
+        Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy })
     }
 
     /// The names of the devices it uses, with the ports.
@@ -208,7 +208,7 @@ impl Fabric for VerbsFabric {
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
         let kind = if self.config.huge_pages { PageKind::Huge } else { PageKind::Ordinary };
-        memory::register(&self.domains, bytes.max(1), kind)
+        memory::slab(self.domains.clone(), bytes.max(1), kind)
     }
 
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
@@ -316,6 +316,10 @@ impl VerbsOpening {
         let End { mut queue_pair, port, first, gid_indices } = self.ends.swap_remove(at);
         self.ends.clear();
         let posted = self.recvs.len() as u32;
+        for slot in &self.recvs {
+            // With several devices this is where the memory is registered, and may be too much.
+            memory::local_key(queue_pair.domain(), slot)?;
+        }
         while !self.recvs.is_empty() {
             let count = self.recvs.len();
             queue_pair.post_recvs(&mut self.recvs, count).map_err(|error| {

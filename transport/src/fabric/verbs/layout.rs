@@ -2,7 +2,7 @@
 //! them (VB-4). A field that is read or written here and moved in the library would show.
 
 use std::fmt::Write;
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
@@ -103,7 +103,7 @@ fn structures_are_laid_out_as_in_c() {
     let compiled = Command::new("cc").arg("-o").arg(&binary).arg(&source).output();
     match compiled {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            eprintln!("SKIPPED structures_are_laid_out_as_in_c: no C compiler here");
+            let _ = writeln!(io::stderr(), "SKIPPED structures_are_laid_out_as_in_c: no C compiler");
         }
         compiled => {
             let compiled = compiled.unwrap();

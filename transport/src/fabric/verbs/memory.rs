@@ -3,7 +3,7 @@
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rdma_sys::{
     ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr,
@@ -52,8 +52,10 @@ impl Drop for Domain {
 
 /// Memory that the devices behind some domains may read and write.
 struct Registered {
+    domains: Arc<[Arc<Domain>]>,
+    /// One for each domain, made when its first slot is used there (VB-2).
     // Before the pages: these are given back first (VB-1).
-    registrations: Vec<Registration>,
+    registrations: Vec<OnceLock<Registration>>,
     pages: Pages,
 }
 
@@ -76,27 +78,51 @@ pub(super) enum PageKind {
     Huge,
 }
 
-/// One slab of `bytes`, registered once with each of the domains.
-pub(super) fn register(
-    domains: &[Arc<Domain>],
+/// One slab of `bytes` for the queue pairs of `domains`. Where there is one domain it is registered
+/// now; otherwise with those that use it, since each registration locks the memory once more.
+pub(super) fn slab(
+    domains: Arc<[Arc<Domain>]>,
     bytes: usize,
     kind: PageKind,
 ) -> Result<Region, FabricError> {
     let pages = Pages::map(bytes, kind).map_err(|_| locked(bytes))?;
-    let registrations = domains
-        .iter()
-        .map(|domain| Registration::new(domain.clone(), &pages))
-        .collect::<Result<_, _>>()?;
-    Ok(Region::new(Registered { registrations, pages }))
+    let registrations = domains.iter().map(|_| OnceLock::new()).collect();
+    let registered = Registered { domains, registrations, pages };
+    if let [domain] = &*registered.domains {
+        registered.key(domain)?;
+    }
+    Ok(Region::new(registered))
 }
 
-/// The key by which queue pairs of `domain` reach `slot`; `None` when it is not memory of that
+/// The key by which queue pairs of `domain` reach `slot`; `None` when it is not memory for that
 /// domain (PV-1).
-pub(super) fn local_key(domain: &Arc<Domain>, slot: &Slot) -> Option<u32> {
-    let registrations = &slot.region().backing::<Registered>()?.registrations;
-    let registration = registrations.iter().find(|it| Arc::ptr_eq(&it.domain, domain))?;
-    // SAFETY: the registration lives, since its region does.
-    Some(unsafe { registration.mr.as_ref() }.lkey)
+///
+/// # Errors
+/// [`FabricError`] when it cannot be registered.
+pub(super) fn local_key(domain: &Arc<Domain>, slot: &Slot) -> Result<Option<u32>, FabricError> {
+    match slot.region().backing::<Registered>() {
+        Some(registered) => registered.key(domain),
+        None => Ok(None),
+    }
+}
+
+impl Registered {
+    fn key(&self, domain: &Arc<Domain>) -> Result<Option<u32>, FabricError> {
+        let place = self.domains.iter().position(|it| Arc::ptr_eq(it, domain));
+        let Some(place) = place.and_then(|place| self.registrations.get(place)) else {
+            return Ok(None);
+        };
+        let registration = match place.get() {
+            Some(registration) => registration,
+            None => {
+                let made = Registration::new(domain.clone(), &self.pages)?;
+                // Of two that are made at the same time one is given back.
+                place.get_or_init(|| made)
+            }
+        };
+        // SAFETY: the registration lives, since its region does.
+        Ok(Some(unsafe { registration.mr.as_ref() }.lkey))
+    }
 }
 
 /// The registration of all pages of a region with one domain.

@@ -10,6 +10,7 @@ use rdma_sys::{
     ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
     ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
 };
+use rustix::io::Errno;
 
 use super::completions::Completions;
 use super::device::check;
@@ -190,7 +191,18 @@ impl QueuePair {
         } else if request.inline && bytes > self.inline_bytes {
             Err(PostError::InlineTooLong)
         } else {
-            local_key(&self.domain, &request.slot).ok_or(PostError::Foreign)
+            self.key(&request.slot)
+        }
+    }
+
+    fn key(&self, slot: &Slot) -> Result<u32, PostError> {
+        match local_key(&self.domain, slot) {
+            Ok(Some(key)) => Ok(key),
+            Ok(None) => Err(PostError::Foreign),
+            Err(error) => {
+                tracing::error!(%error, "a slot cannot be used");
+                Err(PostError::Device(Errno::NOMEM.raw_os_error()))
+            }
         }
     }
 
@@ -264,9 +276,12 @@ impl QueuePair {
         let mut result = Ok(());
         let mut staged = 0;
         for slot in slots.iter_mut().take(count.min(POST_LIST_MAX)) {
-            let Some(lkey) = local_key(&self.domain, slot) else {
-                result = Err(PostError::Foreign);
-                break;
+            let lkey = match self.key(slot) {
+                Ok(lkey) => lkey,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
             };
             let length = slot.len().min(u32::MAX as usize) as u32;
             pieces[staged] = ibv_sge { addr: slot.as_mut_ptr() as u64, length, lkey };
