@@ -241,7 +241,11 @@ impl Live {
             failed |= !matches!(status, Status::Success | Status::Flushed);
             if id & SEND == 0 {
                 let slot = self.queue_pair.recvs.take_through(id).last();
-                done.extend(slot.map(|slot| Completion { work: Work::Recv { bytes }, slot, status }));
+                done.extend(slot.map(|slot| Completion {
+                    work: Work::Recv { bytes },
+                    slot,
+                    status,
+                }));
                 continue;
             }
             // Those before it went through, or would have completed (PV-4).

@@ -103,7 +103,8 @@ fn structures_are_laid_out_as_in_c() {
     let compiled = Command::new("cc").arg("-o").arg(&binary).arg(&source).output();
     match compiled {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let _ = writeln!(io::stderr(), "SKIPPED structures_are_laid_out_as_in_c: no C compiler");
+            let _ =
+                writeln!(io::stderr(), "SKIPPED structures_are_laid_out_as_in_c: no C compiler");
         }
         compiled => {
             let compiled = compiled.unwrap();

@@ -206,7 +206,10 @@ mod tests {
     fn only_like_addresses_are_paired_and_the_same_subnet_first() {
         let near = v4([10, 1, 0, 2], 16);
         let ours = offer(vec![ib(1, 4), v4([10, 0, 0, 1], 16), v4([10, 1, 0, 1], 16)]);
-        assert_eq!(choose(&ours, &offer(vec![ib(2, 4), v4([192, 168, 0, 1], 24), near])), Some((2, 2)));
+        assert_eq!(
+            choose(&ours, &offer(vec![ib(2, 4), v4([192, 168, 0, 1], 24), near])),
+            Some((2, 2))
+        );
         assert_eq!(choose(&ours, &offer(vec![ib(2, 4)])), None, "another InfiniBand subnet");
         assert_eq!(choose(&ours, &offer(vec![ib(1, 5)])), Some((0, 0)));
         assert_eq!(choose(&ours, &offer(Vec::new())), None);

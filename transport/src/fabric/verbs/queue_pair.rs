@@ -86,11 +86,8 @@ impl QueuePair {
         let Some(qp) = NonNull::new(qp) else {
             return Err(refused("ibv_create_qp", &domain.device, entries as usize * 128));
         };
-        let end = domain.device.listeners.add(
-            qp.as_ptr() as usize,
-            completions.cq() as usize,
-            port,
-        );
+        let end =
+            domain.device.listeners.add(qp.as_ptr() as usize, completions.cq() as usize, port);
         let mut queue_pair = QueuePair {
             qp,
             destroyed: false,
@@ -141,7 +138,8 @@ impl QueuePair {
     /// Connects: ready to receive, then ready to send.
     pub(super) fn connect(&mut self, path: &Path) -> Result<(), FabricError> {
         let mut attributes = attributes(ibv_qp_state::IBV_QPS_RTR);
-        attributes.path_mtu = u32::from(path.mtu).clamp(ibv_mtu::IBV_MTU_256, ibv_mtu::IBV_MTU_4096);
+        attributes.path_mtu =
+            u32::from(path.mtu).clamp(ibv_mtu::IBV_MTU_256, ibv_mtu::IBV_MTU_4096);
         attributes.dest_qp_num = path.peer_number;
         attributes.rq_psn = path.peer_first_packet;
         attributes.min_rnr_timer = VERBS_RNR_TIMER;

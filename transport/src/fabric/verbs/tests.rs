@@ -3,12 +3,14 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 use crate::entropy::Entropy;
 use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
-    Completion, Fabric, FabricError, Halves, PostError, QueuePairConfig, SendRequest, Side, Status,
+    Completion, Fabric, FabricError, Halves, Notify, PostError, QueuePairConfig, SendRequest, Side,
+    Status, Work,
 };
 use crate::memory::{Region, Slot};
 
@@ -120,7 +122,7 @@ async fn a_port_that_goes_down_ends_its_queue_pairs() {
     let Some(Devices([fabric, _])) = Devices::new(case) else { return };
     let [mut halves, _peer] = connected(&fabric).await;
     halves.recv.post(&mut fabric.alloc(8192).unwrap().into_slots(4096)).unwrap();
-    halves.done.arm(crate::fabric::Notify::Solicited);
+    halves.done.arm(Notify::Solicited);
     for rail in &fabric.rails {
         rail.domain.device.listeners.tell(super::events::Event::PortDown(rail.port));
     }
@@ -183,5 +185,63 @@ fn the_memory_limit_is_explained() {
     let error = FabricError::Locked { need: 1_622_016, limit: "65536".into() }.to_string();
     for part in ["1622016 bytes", "65536 bytes", "RLIMIT_MEMLOCK", "ulimit -l", "profile `small`"] {
         assert!(error.contains(part), "{error}");
+    }
+}
+
+/// PV-11, and what no fabric promises: a side may send before its peer connected. The device sends
+/// again, so that the first frames of both go through, whoever is late.
+#[tokio::test]
+async fn first_frames_wait_for_the_peer() {
+    let case = "first_frames_wait_for_the_peer";
+    let Some(Devices([fabric, other])) = Devices::new(case) else { return };
+    const BYTES: u32 = 8448;
+    let config = |side| QueuePairConfig {
+        send_queue: 4,
+        recv_queue: 4,
+        inline_bytes: 0,
+        rnr_retry: 0,
+        side,
+    };
+    let prepare = |fabric: &Arc<VerbsFabric>, side| {
+        let mut opening = fabric.open(config(side)).unwrap();
+        let mut slots = fabric.alloc(5 * BYTES as usize).unwrap().into_slots(BYTES as usize);
+        let mut ring = slots.split_off(1);
+        ring.truncate(4);
+        opening.post_recv(&mut ring).unwrap();
+        (opening, slots)
+    };
+    let speak = |halves: &mut Halves, slots: &mut Vec<Slot>| {
+        let slot = slots.pop().unwrap();
+        halves.done.arm(Notify::Solicited);
+        let bytes = BYTES;
+        let request = SendRequest { slot, bytes, signaled: true, solicited: true, inline: false };
+        halves.send.post(&mut vec![request]).unwrap();
+    };
+    let hear = async |halves: &mut Halves| {
+        let mut done = Vec::new();
+        loop {
+            halves.done.arm(Notify::Solicited);
+            while halves.done.poll(&mut done, 8) > 0 {}
+            assert!(done.iter().all(|done| done.status == Status::Success), "{done:?}");
+            if done.iter().any(|done| done.work == Work::Recv { bytes: BYTES }) {
+                return;
+            }
+            std::future::poll_fn(|cx| halves.done.poll_ready(cx)).await;
+        }
+    };
+    for late in 0..40 {
+        let (a, mut to_b) = prepare(&fabric, Side::Dialer { address: "127.0.0.1:1".into() });
+        let (b, mut to_a) = prepare(&other, Side::Acceptor);
+        let (for_b, for_a) = (a.offer(), b.offer());
+        let mut a = a.connect(for_a).await.unwrap();
+        speak(&mut a, &mut to_b);
+        tokio::time::sleep(Duration::from_millis(late * 5)).await;
+        let mut b = b.connect(for_b).await.unwrap();
+        speak(&mut b, &mut to_a);
+        let both = async { futures::join!(hear(&mut a), hear(&mut b)) };
+        conformance::bounded(&format!("{case}, {late}"), async {
+            both.await;
+        })
+        .await;
     }
 }
