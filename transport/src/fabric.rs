@@ -16,8 +16,8 @@
 //!   posted receive. Completions of one queue (send or receive) come in posting order.
 //! - **PV-4 signals**: the slot of an unsignaled send that went through comes back, as a success,
 //!   just before the next completion of the send queue that is signaled or an error, not earlier.
-//!   An unsignaled send that fails completes like any other. In the error state all come back; those
-//!   of which nobody can tell any more whether they went through are `Flushed`.
+//!   An unsignaled send that fails completes like any other. In the error state all come back;
+//!   those of which nobody can tell any more whether they went through are `Flushed`.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
 //!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never dropped
 //!   silently and never waits. The receiver sees nothing of it.

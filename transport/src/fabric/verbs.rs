@@ -2,26 +2,25 @@
 //! names its crate.
 //!
 //! A fabric has one protection domain for each device; a link has one queue pair, with a completion
-//! queue and a channel of its own. Only classic verbs are called: the extended ones of the crate find
-//! no provider.
+//! queue and a channel of its own. Only classic verbs are called: the extended ones of the crate
+//! find no provider. Addresses are paired as `verbs/offer.rs` says.
 //!
 //! - **VB-1 parents**: whatever was made of something keeps it alive: queue pair, completion queue,
 //!   channel, and registration, protection domain, device are given back in this order.
-//! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it, from
-//!   then on as long as it is mapped, for local writing only. Queue pairs grant peers no access at all.
-//! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device completed
-//!   the work request or the queue pair is destroyed; if neither can be had, for ever.
-//! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never an
-//!   enum without that value; the layouts of what both sides share are checked by a test.
+//! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it,
+//!   from then on as long as it is mapped, for local writing only. Queue pairs grant peers no
+//!   access at all.
+//! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device
+//!   completed the work request or the queue pair is destroyed; if neither can be had, for ever.
+//! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never
+//!   an enum without that value; the layouts of what both sides share are checked by a test.
 //! - **VB-5 device events** end the queue pairs they concern, with a cause, whoever reads them.
-//! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed was
-//!   taken; the rest is flushed here. So nothing waits for a device to flush.
-//! - **VB-7 deviations** of rxe: a receive that is too small is a malformed one to it, and the sender is
-//!   told of an operation that failed: both numbers mean PV-6 here, since the receives that this fabric
-//!   posts are well-formed. It retries for ever where 7 times are asked for. It does not check the room
-//!   in its queues; this fabric counts itself (PV-9).
-//!
-//! Addresses are paired as [`offer`] says.
+//! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed
+//!   was taken; the rest is flushed here. So nothing waits for a device to flush.
+//! - **VB-7 deviations** of rxe: a receive that is too small is a malformed one to it, and the
+//!   sender is told of an operation that failed: both numbers mean PV-6 here, since the receives
+//!   that this fabric posts are well-formed. It retries for ever where 7 times are asked for. It
+//!   does not check the room in its queues; this fabric counts itself (PV-9).
 
 mod completions;
 mod connected;
@@ -74,7 +73,7 @@ pub struct VerbsConfig {
     pub gid_index: Option<u32>,
     /// How long an acknowledgement may take: 4.096 us * 2^`timeout`; 1 to 31.
     pub timeout: u8,
-    /// How often a packet without acknowledgement is sent again; 0 to 7. SoftRoCE never ends with 7.
+    /// How often a packet without acknowledgement is sent again, 0 to 7; SoftRoCE never ends with 7.
     pub retries: u8,
     /// Traffic class of the packets (on RoCE, the type of service: DSCP * 4).
     pub traffic_class: u8,

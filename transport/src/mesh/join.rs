@@ -121,7 +121,7 @@ async fn choose(table: &Table, met: &mut Met, decides: bool) -> Result<Carrier, 
                 if passed_over.is_empty() {
                     tracing::info!(%peer, fabric, theirs = ?met.hello.fabrics, "fabric chosen");
                 } else {
-                    tracing::warn!(%peer, fabric, ?passed_over, "a better fabric did not come up");
+                    tracing::warn!(%peer, fabric, ?passed_over, "better ones did not come up");
                 }
                 return Ok(carrier);
             }

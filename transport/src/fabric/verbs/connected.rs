@@ -199,8 +199,8 @@ impl Connected {
         !self.done.is_empty()
     }
 
-    /// Ends the device's part: takes what it has completed, destroys the queue pair, and flushes the
-    /// rest (PV-7, VB-6). The oldest receive ends with `cause`, unless the device named one.
+    /// Ends the device's part: takes what it has completed, destroys the queue pair, and flushes
+    /// the rest (PV-7, VB-6). The oldest receive ends with `cause`, unless the device named one.
     fn fail(&mut self, mut cause: Option<Status>) {
         let Some(mut live) = self.live.take() else { return };
         loop {

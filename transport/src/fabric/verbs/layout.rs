@@ -79,7 +79,8 @@ fn layouts() -> Vec<Layout> {
 /// A program that prints what [`layouts`] says, as the C compiler has it.
 fn program(layouts: &[Layout]) -> String {
     let mut text = String::from(
-        "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n",
+        "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\n\
+         int main(void) {\n",
     );
     for Layout { name, fields, .. } in layouts {
         // Two of them are unions in C.

@@ -112,12 +112,12 @@ fn decode_address(bytes: &[u8]) -> Option<Address> {
 
 /// The places of the chosen addresses in the dialler's and in the acceptor's offer.
 pub(super) fn choose(dialler: &Offer, acceptor: &Offer) -> Option<(usize, usize)> {
-    let mut best: Option<((bool, bool, bool), (usize, usize))> = None;
+    let mut best = None;
     for (i, ours) in dialler.addresses.iter().enumerate() {
         for (j, theirs) in acceptor.addresses.iter().enumerate() {
             let Some(near) = reaches(ours, theirs) else { continue };
             let merit = (near, ours.on_the_way, theirs.gid == dialler.dialled);
-            if best.is_none_or(|(best, _)| merit > best) {
+            if best.is_none_or(|(most, _)| merit > most) {
                 best = Some((merit, (i, j)));
             }
         }
@@ -243,7 +243,8 @@ mod tests {
             count in 0..9u8,
         ) {
             let bytes = [&MAGIC[..], &[VERSION, count], &tail].concat();
-            for bytes in [&bytes[..], &tail, &bytes[..bytes.len().min(20 + 30 * usize::from(count))]] {
+            let whole = bytes.len().min(20 + 30 * usize::from(count));
+            for bytes in [&bytes[..], &tail, &bytes[..whole]] {
                 if let Ok(offer) = Offer::decode(bytes) {
                     for address in offer.addresses {
                         assert!(address.queue_pair < 1 << 24 && (1..=5).contains(&address.mtu));

@@ -253,8 +253,8 @@ impl QueuePair {
         }
         let first = list.as_mut_ptr();
         let mut refused = null_mut();
-        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each entry
-        // names bytes of a slot that was checked and that is in the caller's batch now and in
+        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each
+        // entry names bytes of a slot that was checked and that is in the caller's batch now and in
         // `sends` next, until the device is done with it (VB-3).
         let answer = unsafe { ibv_post_send(self.qp.as_ptr(), first, &mut refused) };
         let error = check(answer).err()?;
@@ -306,9 +306,9 @@ impl QueuePair {
         }
         let first = list.as_mut_ptr();
         let mut refused = null_mut();
-        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each entry
-        // names a whole slot of registered memory, which is in the caller's list now and in `recvs`
-        // next, until the device is done with it (VB-3).
+        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each
+        // entry names a whole slot of registered memory, which is in the caller's list now and in
+        // `recvs` next, until the device is done with it (VB-3).
         let answer = unsafe { ibv_post_recv(self.qp.as_ptr(), first, &mut refused) };
         let error = check(answer).err()?;
         let accepted = (0..list.len()).find(|at| &raw const list[*at] == refused.cast_const());
