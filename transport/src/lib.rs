@@ -10,7 +10,7 @@
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
 //! - `link`: what senders and the driver of a link share.
 //! - [`proto`]: the link protocol, sans I/O.
-//! - [`fabric`]: queue pairs: `tcp`, and `sim` for tests.
+//! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
 //! - `config` and `profile`: what a node is started with; [`mailbox`] and [`cause`]: plain values.
