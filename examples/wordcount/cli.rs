@@ -72,6 +72,8 @@ Exit status: 0 the result is complete (and verified, with --verify); 1 --verify 
 read, a node was lost or could not be started, or the run was interrupted. What is missing is said at
 the end.
 
+RUST_LOG=debug logs what the nodes do.
+
 On several hosts, with the same RINGPOST_SECRET everywhere:
   first host    wordcount --nodes 0 --join 2 --listen 10.0.0.1:7700 PATH
   other hosts   wordcount --node east --listen 10.0.0.2:7700 --seed 10.0.0.1:7700

@@ -8,6 +8,7 @@
 //! CO-2 (checked): bytes are compared between the reader and the mappers, words between the mappers
 //! and the tables. What is lost on the way, however it is lost, shows in one of the two.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
@@ -40,7 +41,11 @@ pub(crate) async fn count(members: &[Member], listing: Listing) -> Run {
             run.lose_node(&member.name, &error.cause);
         }
     }
-    run.fed = feed(listing, members.iter().map(|member| member.mapper.clone()).collect()).await;
+    run.fed =
+        feed(listing, members.iter().filter(|member| !run.has_lost(&member.name)).collect()).await;
+    for (name, cause) in mem::take(&mut run.fed.lost) {
+        run.lose_node(&name, &cause);
+    }
     collect(members, &mut run).await;
     run.elapsed = start.elapsed();
     run
@@ -50,6 +55,9 @@ pub(crate) async fn count(members: &[Member], listing: Listing) -> Run {
 async fn collect(members: &[Member], run: &mut Run) {
     let mut mapped = Mapped { words: 0, bytes: 0 };
     for member in members {
+        if run.has_lost(&member.name) {
+            continue;
+        }
         match member.mapper.ask(Flush).timeout(FLUSH_TIMEOUT).await {
             Ok(part) => {
                 mapped.words += part.words;
@@ -59,6 +67,9 @@ async fn collect(members: &[Member], run: &mut Run) {
         }
     }
     for member in members {
+        if run.has_lost(&member.name) {
+            continue;
+        }
         if let Err(cause) = take_table(&member.reducer, &mut run.tally).await {
             run.lose_node(&member.name, &cause);
         }

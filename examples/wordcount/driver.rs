@@ -85,9 +85,11 @@ async fn work(
     let mut run = count(&members, listing).await;
     run.links.push((DRIVER.to_owned(), traffic(node)));
     for member in members {
-        // A node that is gone has been reported as a loss by now.
-        let links = member.steward.links().await.unwrap_or_default();
-        run.links.push((member.name.clone(), links));
+        if !run.has_lost(&member.name) {
+            // Without its answer the result is still whole.
+            let links = member.steward.links().await.unwrap_or_default();
+            run.links.push((member.name.clone(), links));
+        }
         run.nodes.push((member.name, member.pid));
     }
     Ok(run)
@@ -103,7 +105,11 @@ async fn gather(
     while members.len() < count as usize {
         tokio::select! {
             biased;
-            Some(member) = joins.recv() => members.push(member),
+            Some(member) = joins.recv() => {
+                // One that was started again takes the place of its former self.
+                members.retain(|known: &Member| known.name != member.name);
+                members.push(member);
+            }
             exit = crew.next_exit() => return Err(DriveError::Ended(exit)),
         }
     }

@@ -10,6 +10,7 @@ use ringpost::prelude::*;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{self, JoinSet};
 
+use crate::desk::Member;
 use crate::files::{Listing, Skipped, Source, Why};
 use crate::mapper::{Chunk, Mapper};
 use crate::progress::Progress;
@@ -29,33 +30,38 @@ pub(crate) struct Fed {
     pub(crate) skipped: Vec<Skipped>,
     /// Files that were not read, because no mapper was left.
     pub(crate) unread: usize,
+    /// The nodes whose mappers went out of reach, and why.
+    pub(crate) lost: Vec<(String, Cause)>,
 }
 
-/// Hands the text of all files to `mappers`.
+/// Hands the text of all files to the mappers of `members`.
 ///
 /// # Cancel safety
 /// When the future is dropped, reading stops; what was sent was sent.
-pub(crate) async fn feed(listing: Listing, mappers: Vec<ActorRef<Mapper>>) -> Fed {
-    let (queue, pieces) = mpsc::channel(QUEUED_PER_MAPPER * mappers.len().max(1));
+pub(crate) async fn feed(listing: Listing, members: Vec<&Member>) -> Fed {
+    let (queue, pieces) = mpsc::channel(QUEUED_PER_MAPPER * members.len().max(1));
     let reader = task::spawn_blocking(move || read(listing, &queue));
     let pieces = Arc::new(Mutex::new(pieces));
     let mut feeders = JoinSet::new();
-    for mapper in mappers {
-        feeders.spawn(hand_on(mapper, Arc::clone(&pieces)));
+    for member in members {
+        let (name, mapper, pieces) =
+            (member.name.clone(), member.mapper.clone(), Arc::clone(&pieces));
+        feeders.spawn(async move { hand_on(mapper, pieces).await.map_err(|cause| (name, cause)) });
     }
     drop(pieces);
-    while feeders.join_next().await.is_some() {}
-    reader.await.unwrap_or_default()
+    let lost = feeders.join_all().await.into_iter().filter_map(Result::err).collect();
+    Fed { lost, ..reader.await.unwrap_or_default() }
 }
 
 /// Ends with the input, or when the mapper is out of reach: the others go on.
-async fn hand_on(mapper: ActorRef<Mapper>, pieces: Arc<Mutex<mpsc::Receiver<String>>>) {
+async fn hand_on(
+    mapper: ActorRef<Mapper>,
+    pieces: Arc<Mutex<mpsc::Receiver<String>>>,
+) -> Result<(), Cause> {
     loop {
         let next = pieces.lock().await.recv().await;
-        let Some(text) = next else { return };
-        if mapper.tell(Chunk { text }).await.is_err() {
-            return;
-        }
+        let Some(text) = next else { return Ok(()) };
+        mapper.tell(Chunk { text }).await.map_err(|error| error.cause)?;
     }
 }
 

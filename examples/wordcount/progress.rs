@@ -42,8 +42,10 @@ impl Progress {
 
     /// Takes the bar away and says what was sent in all.
     pub(crate) fn finish(self) {
+        // Finishing moves the bar to its end, wherever it was.
+        let sent = self.bar.position();
         self.bar.finish_and_clear();
-        print::note(&line(self.bar.position(), None, self.start.elapsed()));
+        print::note(&line(sent, None, self.start.elapsed()));
     }
 }
 

@@ -37,19 +37,21 @@ pub(crate) struct Run {
 pub(crate) enum Loss {
     #[error("node {name} is lost: {cause}")]
     Node { name: String, cause: String },
-    #[error("{read} bytes were read and {counted} bytes were counted")]
+    #[error("{read} bytes were read and the nodes that answered counted {counted}")]
     Bytes { read: u64, counted: u64 },
-    #[error("{counted} words were counted and {tables} are in the tables")]
+    #[error("the nodes that answered counted {counted} words and have {tables} in their tables")]
     Words { counted: u64, tables: u64 },
 }
 
 impl Run {
-    /// Notes once that a node is out of reach.
+    /// Notes that a node did not answer. It is not asked again: each time would be a wait.
     pub(crate) fn lose_node(&mut self, name: &str, cause: &dyn Error) {
-        let known = |loss: &Loss| matches!(loss, Loss::Node { name: lost, .. } if lost == name);
-        if !self.losses.iter().any(known) {
-            self.losses.push(Loss::Node { name: name.to_owned(), cause: cause.to_string() });
-        }
+        self.losses.push(Loss::Node { name: name.to_owned(), cause: cause.to_string() });
+    }
+
+    /// Whether a node has been lost.
+    pub(crate) fn has_lost(&self, name: &str) -> bool {
+        self.losses.iter().any(|loss| matches!(loss, Loss::Node { name: lost, .. } if lost == name))
     }
 
     /// Whether every word of the files that were handed on is in the tally.

@@ -3,8 +3,8 @@
 //! Nothing outside of this module looks at attribute tokens of ours.
 
 use crate::types::view_of;
-use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
 use syn::meta::ParseNestedMeta;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -21,9 +21,14 @@ impl Default for Root {
 }
 
 impl Root {
-    /// The module of the crate that only generated code uses.
-    pub(crate) fn private(&self) -> TokenStream {
-        quote!(#self::__private)
+    /// The module of the crate that only generated code uses, written at `at`: an error about a path
+    /// lies where the path begins.
+    pub(crate) fn private(&self, at: Span) -> TokenStream {
+        let root = self.to_token_stream().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(at));
+            token
+        });
+        quote_spanned!(at=> #(#root)*::__private)
     }
 
     fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {

@@ -98,7 +98,8 @@ impl fmt::Debug for Address {
 /// A text that cannot be an actor's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an actor's name: use 1 to {max} bytes without `/` and control characters, and not `#` first",
+    "`{0}` is not an actor's name: use 1 to {max} bytes without `/` and control characters, and \
+    not `#` first",
     max = limits::ACTOR_NAME_BYTES_MAX
 )]
 pub struct InvalidActorName(pub String);

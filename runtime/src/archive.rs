@@ -1,8 +1,6 @@
 //! How archives are written, checked and read back: the rkyv strategies behind every message.
 
-mod sharing;
-
-use ringpost_transport::memory::{Checked, InvalidArchive, Payload};
+use ringpost_transport::memory::{Checked, InvalidArchive, Payload, Unarchiver};
 use rkyv::rancor::{Error, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::ser::sharing::Share;
@@ -11,8 +9,6 @@ use rkyv::util::AlignedVec;
 use rkyv::{Archive, Archived, Deserialize, Serialize};
 
 use crate::node::Node;
-
-use sharing::Unarchiver;
 
 /// Where an archive is written. A type of its own, so that the bound on messages does not name the
 /// buffer.
@@ -38,21 +34,22 @@ pub type Ser<'a> = Strategy<Serializer<Sink<'a>, ArenaHandle<'a>, Share>, Error>
 /// Checks archives.
 pub type Check<'a> = rkyv::api::high::HighValidator<'a, Error>;
 /// Reads archives back.
-pub type De<'a> = Strategy<Unarchiver<'a>, Error>;
+pub type De<'a> = Strategy<Unarchiver<'a, Node>, Error>;
 
 /// A deserialiser that knows the node it works for, and so can bind references to actors.
 #[diagnostic::on_unimplemented(
     message = "a reference to an actor can only be deserialised by a node",
-    note = "use `View::to_owned` or `Context::own` instead of `rkyv::deserialize` or `rkyv::from_bytes`"
+    note = "use `View::to_owned` or `Context::own` instead of `rkyv::deserialize` or \
+         `rkyv::from_bytes`"
 )]
 pub trait InNode {
     /// The node.
     fn node(&self) -> &Node;
 }
 
-impl<E> InNode for Strategy<Unarchiver<'_>, E> {
+impl<E> InNode for Strategy<Unarchiver<'_, Node>, E> {
     fn node(&self) -> &Node {
-        self.bound_to()
+        self.context()
     }
 }
 

@@ -80,7 +80,10 @@ pub struct DeadLetters {
 
 impl DeadLetters {
     pub(crate) fn new() -> Self {
-        DeadLetters { counts: Mutex::default(), observers: broadcast::Sender::new(limits::OBSERVED_MAX) }
+        DeadLetters {
+            counts: Mutex::default(),
+            observers: broadcast::Sender::new(limits::OBSERVED_MAX),
+        }
     }
 
     /// Dead letters from now on. An observer that falls behind is told how many it missed.

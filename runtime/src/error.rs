@@ -21,7 +21,9 @@ pub enum Cause {
     #[error("the mailbox is full: try again later, or use `tell`, which waits for room")]
     MailboxFull,
     /// The actor has stopped or is stopping.
-    #[error("the actor has stopped: look its name up again if another one may have taken its place")]
+    #[error(
+        "the actor has stopped: look its name up again if another one may have taken its place"
+    )]
     Stopped,
     /// There is no actor of this name or identity.
     #[error("there is no such actor: it ended, was never started, or its node was restarted")]
@@ -33,7 +35,9 @@ pub enum Cause {
     #[error("the actor's node is unreachable, {0}: try again when it is back")]
     NodeUnreachable(NodeDownCause),
     /// The actor lives on another node, and this node has no network.
-    #[error("the actor is on another node, and this one reaches none: start it with `listen` or `seeds`")]
+    #[error(
+        "the actor is on another node, and this one reaches none: start it with `listen` or `seeds`"
+    )]
     NoNetwork,
     /// The actor's node was built with another layout of this message or its reply.
     #[error("the actor's node was built with another layout of this message: build both alike")]
@@ -42,7 +46,10 @@ pub enum Cause {
     #[error("the actor does not accept this message: add a handler, or check whom it is sent to")]
     NotAccepted,
     /// The archive is larger than the limit.
-    #[error("the message is {bytes} bytes, more than the limit of {limit}: split it, or raise `message_bytes_max` in the profile")]
+    #[error(
+        "the message is {bytes} bytes, more than the limit of {limit}: split it, or raise \
+        `message_bytes_max` in the profile"
+    )]
     TooLarge {
         /// Size of the archive.
         bytes: usize,
@@ -50,13 +57,19 @@ pub enum Cause {
         limit: usize,
     },
     /// The message or its reply cannot leave its node, and the actor is on another one.
-    #[error("the message or its reply stays on its node, and the actor is on another one: send it where the actor is")]
+    #[error(
+        "the message or its reply stays on its node, and the actor is on another one: send it \
+        where the actor is"
+    )]
     LocalOnly,
     /// The archive could not be written.
     #[error("the message could not be archived: {0}")]
     Archive(String),
     /// There is no link to the node right now. Only where waiting was not wanted.
-    #[error("there is no link to the actor's node right now: try again later, or use `tell`, which waits for one")]
+    #[error(
+        "there is no link to the actor's node right now: try again later, or use `tell`, which \
+        waits for one"
+    )]
     LinkDown,
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
@@ -137,13 +150,20 @@ pub enum AskError {
     #[error("not sent: {0}")]
     NotSent(#[source] Cause),
     /// It was sent, and no answer came in time. It may still be handled.
-    #[error("no answer came in time: the message may still be handled; a longer `timeout` waits longer")]
+    #[error(
+        "no answer came in time: the message may still be handled; a longer `timeout` waits longer"
+    )]
     Timeout,
     /// The handler ended without an answer: it panicked, or the actor was stopped or killed.
-    #[error("the actor ended, or its handler panicked, before it answered: its node's log says which")]
+    #[error(
+        "the actor ended, or its handler panicked, before it answered: its node's log says which"
+    )]
     NoReply,
     /// The actor ended before it took the message.
-    #[error("the actor stopped before it took the message: look its name up again if another one may have taken its place")]
+    #[error(
+        "the actor stopped before it took the message: look its name up again if another one may \
+        have taken its place"
+    )]
     Stopped,
     /// The link was lost; whether the message was handled is unknown.
     #[error("the link to the actor's node was lost ({0}): the message may have been handled")]
@@ -152,7 +172,10 @@ pub enum AskError {
     #[error("the actor's node found the message's archive invalid: build both nodes alike")]
     InvalidAsk,
     /// The reply is larger than this node takes.
-    #[error("the reply is larger than this node takes: raise `message_bytes_max` in its profile, or ask for less")]
+    #[error(
+        "the reply is larger than this node takes: raise `message_bytes_max` in its profile, or \
+        ask for less"
+    )]
     ReplyTooLarge,
     /// The reply could not be archived, or its archive is invalid.
     #[error("the reply's archive is invalid: build both nodes alike")]

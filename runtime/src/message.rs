@@ -15,7 +15,8 @@ use crate::schema::Schema;
     message = "`{Self}` is not a message",
     label = "not a message",
     note = "put `#[message]` on `{Self}`",
-    note = "in a `#[handlers]` block, a parameter called `msg` is the message itself; any other name makes it a field of a generated message"
+    note = "in a `#[handlers]` block, a parameter called `msg` is the message itself; any other \
+         name makes it a field of a generated message"
 )]
 pub trait Message: Sized + Send + 'static {
     /// What people call it.
@@ -26,11 +27,13 @@ pub trait Message: Sized + Send + 'static {
     const CODEC: Option<Codec<Self>>;
 }
 
-/// Everything a type needs to cross nodes. Every type with a [`Schema`] and rkyv's three derives has it.
+/// Everything a type needs to cross nodes. Every type with a [`Schema`] and rkyv's three derives
+/// has it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross nodes",
     label = "not archivable with a known layout",
-    note = "put `#[message]` on `{Self}`, or wrap it in `Local<..>` if it is a reply that stays on its node"
+    note = "put `#[message]` on `{Self}`, or wrap it in `Local<..>` if it is a reply that stays \
+         on its node"
 )]
 pub trait Wire:
     Schema
@@ -43,7 +46,8 @@ pub trait Wire:
                       + Sync
                       + for<'a> CheckBytes<Check<'a>>
                       + for<'a> Deserialize<Self, De<'a>>,
-    > + for<'a> Serialize<Ser<'a>>
+    >
+    + for<'a> Serialize<Ser<'a>>
 {
 }
 
@@ -59,7 +63,8 @@ impl<T> Wire for T where
                           + Sync
                           + for<'a> CheckBytes<Check<'a>>
                           + for<'a> Deserialize<T, De<'a>>,
-        > + for<'a> Serialize<Ser<'a>>
+        >
+        + for<'a> Serialize<Ser<'a>>
 {
 }
 

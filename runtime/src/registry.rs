@@ -5,9 +5,10 @@
 //! - **RG-2 generations**: a place is never given twice under the same generation, so an identity
 //!   is never mistaken for a later one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
 use parking_lot::RwLock;
 
 /// A place in the table, and which of its occupants is meant.
@@ -29,13 +30,14 @@ pub(crate) enum Refused {
 
 /// Occupants by place and by name.
 pub(crate) struct Registry<T: ?Sized> {
+    /// A name's entry is held while its place is given, so never locked after the table.
+    names: DashMap<Arc<str>, Key>,
     table: RwLock<Table<T>>,
 }
 
 struct Table<T: ?Sized> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
-    names: HashMap<Arc<str>, Key>,
     closed: bool,
 }
 
@@ -46,9 +48,8 @@ struct Place<T: ?Sized> {
 
 impl<T: ?Sized> Registry<T> {
     pub(crate) fn new() -> Self {
-        let table =
-            Table { places: Vec::new(), free: Vec::new(), names: HashMap::new(), closed: false };
-        Registry { table: RwLock::new(table) }
+        let table = Table { places: Vec::new(), free: Vec::new(), closed: false };
+        Registry { names: DashMap::new(), table: RwLock::new(table) }
     }
 
     /// Gives a place to what `make` builds; `make` runs under the table's lock.
@@ -58,10 +59,12 @@ impl<T: ?Sized> Registry<T> {
         make: impl FnOnce(Key) -> Arc<U>,
         erase: impl FnOnce(Arc<U>) -> Arc<T>,
     ) -> Result<Arc<U>, Refused> {
+        let vacant = match name.clone().map(|name| self.names.entry(name)) {
+            Some(Entry::Occupied(_)) => return Err(Refused::NameTaken),
+            Some(Entry::Vacant(vacant)) => Some(vacant),
+            None => None,
+        };
         let mut table = self.table.write();
-        if name.as_ref().is_some_and(|name| table.names.contains_key(name)) {
-            return Err(Refused::NameTaken);
-        }
         if table.closed {
             return Err(Refused::Closed);
         }
@@ -72,28 +75,19 @@ impl<T: ?Sized> Registry<T> {
         let place = &mut table.places[index as usize];
         let key = Key { index, generation: place.generation };
         let made = make(key);
-        place.occupant = Some((erase(made.clone()), name.clone()));
-        if let Some(name) = name {
-            table.names.insert(name, key);
+        place.occupant = Some((erase(made.clone()), name));
+        drop(table);
+        if let Some(vacant) = vacant {
+            vacant.insert(key);
         }
         Ok(made)
     }
 
     /// Frees a place and its name (RG-1). The caller drops what is returned.
     pub(crate) fn remove(&self, key: Key) -> Option<Arc<T>> {
-        let mut table = self.table.write();
-        let place = table.places.get_mut(key.index as usize)?;
-        if place.generation != key.generation {
-            return None;
-        }
-        let (occupant, name) = place.occupant.take()?;
-        // A place whose generations are used up is not given again (RG-2).
-        if let Some(next) = place.generation.checked_add(1) {
-            place.generation = next;
-            table.free.push(key.index);
-        }
+        let (occupant, name) = self.table.write().leave(key)?;
         if let Some(name) = name {
-            table.names.remove(&name);
+            self.names.remove(&name);
         }
         Some(occupant)
     }
@@ -106,10 +100,8 @@ impl<T: ?Sized> Registry<T> {
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<Arc<T>> {
-        let table = self.table.read();
-        let key = table.names.get(name)?;
-        let (occupant, _) = table.places[key.index as usize].occupant.as_ref()?;
-        Some(occupant.clone())
+        let key = *self.names.get(name)?;
+        self.at(key)
     }
 
     /// From now on nobody moves in.
@@ -121,6 +113,22 @@ impl<T: ?Sized> Registry<T> {
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let table = self.table.read();
         table.places.iter().filter_map(|p| p.occupant.as_ref()).map(|o| o.0.clone()).collect()
+    }
+}
+
+impl<T: ?Sized> Table<T> {
+    fn leave(&mut self, key: Key) -> Option<(Arc<T>, Option<Arc<str>>)> {
+        let place = self.places.get_mut(key.index as usize)?;
+        if place.generation != key.generation {
+            return None;
+        }
+        let left = place.occupant.take()?;
+        // A place whose generations are used up is not given again (RG-2).
+        if let Some(next) = place.generation.checked_add(1) {
+            place.generation = next;
+            self.free.push(key.index);
+        }
+        Some(left)
     }
 }
 

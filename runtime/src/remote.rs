@@ -22,9 +22,11 @@ pub use ringpost_transport::entropy::Entropy;
 
 pub(crate) use host::{Directory, Observers, code, signal};
 pub(crate) use outbound::{Answer, Outbound, Parcel, Place};
-pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::endpoint::{CloseNotice, Kind, Lane, Replier};
-pub(crate) use ringpost_transport::host::{Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target};
+pub(crate) use ringpost_transport::endpoint::{Config, Secret};
+pub(crate) use ringpost_transport::host::{
+    Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target,
+};
 
 /// This node's place in the network.
 pub(crate) struct Remote {

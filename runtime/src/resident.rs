@@ -76,8 +76,8 @@ impl Residents {
         Residents { registry: Registry::new(), incarnation: OnceLock::new() }
     }
 
+    /// The node has started. Called once.
     pub(crate) fn start(&self, incarnation: Incarnation) {
-        // A second start of the same node does not exist; the first one counts.
         self.incarnation.get_or_init(|| incarnation);
     }
 
@@ -88,14 +88,13 @@ impl Residents {
     pub(crate) fn insert<R: Resident>(
         &self,
         name: Option<Arc<str>>,
-        make: impl FnOnce(Identity) -> Arc<R>,
+        make: impl FnOnce(Key) -> Arc<R>,
     ) -> Result<Arc<R>, Refused> {
-        let incarnation = *self.incarnation.get_or_init(|| Incarnation(0));
-        self.registry.insert(name, |key| make(Identity { incarnation, key }), |made| made)
+        self.registry.insert(name, make, |made| made)
     }
 
-    pub(crate) fn remove(&self, identity: Identity) {
-        drop(self.registry.remove(identity.key));
+    pub(crate) fn remove(&self, key: Key) {
+        drop(self.registry.remove(key));
     }
 
     /// The actor at an address of this node.

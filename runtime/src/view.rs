@@ -14,8 +14,9 @@ use crate::node::Node;
 /// The archive of an `M`, in the buffer it arrived in, checked once. Dereferences to `M`'s archived
 /// form.
 ///
-/// It owns what it points to: it may be kept beyond the handler and moved to other tasks. As long as it
-/// lives it holds a receive buffer of its link; [`detach`](View::detach) what is kept for long.
+/// It owns what it points to: it may be kept beyond the handler and moved to other tasks. As long
+/// as it lives it holds a receive buffer of its link; [`detach`](View::detach) what is kept for
+/// long.
 pub struct View<M: Wire> {
     archive: Checked<M::Archived>,
     node: Node,

@@ -151,7 +151,8 @@ async fn a_handler_that_panics_answers_its_asker_with_an_error() {
     let node = node().await;
     let notebook = node.spawn("notebook", Notebook::new()).await.unwrap();
     assert_eq!(notebook.fail().await, Err(AskError::NoReply));
-    assert!(matches!(notebook.wait_stopped().await, ActorExit::Panicked(text) if &*text == "as it was told"));
+    let exit = notebook.wait_stopped().await;
+    assert_eq!(exit, ActorExit::Panicked("as it was told".into()));
     assert_eq!(notebook.notes().await, Err(AskError::NotSent(Cause::Stopped)));
     assert_eq!(notebook.tell(Hold).await.unwrap_err().cause, Cause::Stopped);
 }

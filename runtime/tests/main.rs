@@ -11,3 +11,4 @@ mod ending;
 mod names;
 mod references;
 mod remote;
+mod ui;

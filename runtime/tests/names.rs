@@ -57,8 +57,7 @@ async fn texts_that_are_no_names_are_errors() {
     assert!(matches!(error, LookupError::InvalidNode(_)), "{error}");
     let error = Node::builder("a b").start().await.unwrap_err();
     assert!(matches!(error, StartError::InvalidName(_)), "{error}");
-    let error =
-        Node::builder("a").listen("127.0.0.1:0").secret("short").start().await.unwrap_err();
+    let error = Node::builder("a").listen("127.0.0.1:0").secret("short").start().await.unwrap_err();
     assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
 }
 

@@ -52,11 +52,8 @@ async fn references_travel_in_messages_and_are_bound_where_they_arrive() {
     let anonymous = node.spawn_anonymous(Notebook::new()).await.unwrap();
     let topic = node.spawn("topic", Topic::default()).await.unwrap();
     for actor in [&notebook, &anonymous] {
-        let message = Subscribe {
-            who: actor.clone(),
-            notes: actor.recipient(),
-            asks: actor.asker(),
-        };
+        let message =
+            Subscribe { who: actor.clone(), notes: actor.recipient(), asks: actor.asker() };
         let expected = actor.address().name().map_or("alpha/?", |_| "alpha/notebook");
         assert_eq!(topic.subscribe(message).await.unwrap(), expected);
     }
@@ -124,8 +121,7 @@ fn the_archive_of_a_reference_can_be_read_without_a_node() {
             Subscribe { who: actor.clone(), notes: actor.recipient(), asks: actor.asker() };
         rkyv::to_bytes::<rkyv::rancor::Error>(&message).unwrap()
     });
-    let archive =
-        rkyv::access::<rkyv::Archived<Subscribe>, rkyv::rancor::Error>(&bytes).unwrap();
+    let archive = rkyv::access::<rkyv::Archived<Subscribe>, rkyv::rancor::Error>(&bytes).unwrap();
     assert_eq!((archive.who.node(), archive.who.name()), ("alpha", Some("notebook")));
     assert_eq!((archive.notes.node(), archive.asks.name()), ("alpha", Some("notebook")));
     let mut hostile = bytes.clone();

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, NodeEvent, Unasked};
+use ringpost::{DeadLetterCause, NodeEvent, Profile, Unasked};
 
 use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
 use crate::asking::{Anything, Audit, Deposit, Teller, Withdraw};
-use crate::references::{Topic, Subscribe};
+use crate::references::{Subscribe, Topic};
 
-async fn listening(name: &str, seeds: &[&Node]) -> Node {
+pub async fn listening(name: &str, seeds: &[&Node]) -> Node {
     let seeds = seeds.iter().flat_map(|node| node.addresses());
-    Node::builder(name).listen("127.0.0.1:0").seeds(seeds).start().await.unwrap()
+    let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
+    let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
+    builder.start().await.unwrap()
 }
 
 async fn pair() -> (Node, Node) {
@@ -22,7 +24,7 @@ async fn pair() -> (Node, Node) {
     (alpha, beta)
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 async fn end(nodes: [Node; 2]) {
     let [first, second] = &nodes;
@@ -196,4 +198,93 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     assert!(seen.iter().any(|event| matches!(event, NodeEvent::LinkDown { .. })), "{seen:?}");
     assert_eq!(alpha.dead_letters().count(DeadLetterCause::Unknown), 0);
     alpha.shutdown(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_given_again_is_found_again() {
+    let (alpha, beta) = pair().await;
+    let first = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let by_name = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    first.kill().await.unwrap();
+    assert_eq!(by_name.wait_stopped().await, ActorExit::Gone);
+    let second = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let again = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    again.tell(Note { number: 1 }).await.unwrap();
+    by_name.tell(Note { number: 2 }).await.unwrap();
+    assert_eq!(again.notes().await, Ok(vec![1, 2]));
+    assert_eq!(second.notes().await, Ok(vec![1, 2]));
+    end([alpha, beta]).await;
+}
+
+/// Messages as another build might have them, under the names of this one's.
+mod other {
+    use ringpost::prelude::*;
+
+    pub type Letter = u32;
+
+    #[message(name = "spell")]
+    pub struct Spell {
+        #[message(opaque)]
+        pub letter: Letter,
+    }
+
+    #[message(name = "count")]
+    pub struct Count {
+        pub letters: u32,
+    }
+}
+
+type Letter = char;
+
+#[message(name = "spell")]
+pub struct Spell {
+    #[message(opaque)]
+    pub letter: Letter,
+}
+
+#[message(name = "count")]
+pub struct Count {
+    pub letters: u64,
+}
+
+#[actor]
+#[derive(Default)]
+struct Speller {
+    word: String,
+}
+
+#[handlers]
+impl Speller {
+    #[handler]
+    fn spell(&mut self, msg: Spell) {
+        self.word.push(msg.letter);
+    }
+
+    #[handler]
+    fn count(&mut self, msg: Count) -> bool {
+        self.word.len() as u64 == msg.letters
+    }
+}
+
+#[tokio::test]
+async fn builds_that_disagree_on_one_message_agree_on_the_others() {
+    let (alpha, beta) = pair().await;
+    let there = beta.spawn("speller", Speller::default()).await.unwrap();
+    let mut letters = beta.dead_letters().subscribe();
+    let counts = alpha.recipient::<other::Count, bool>("beta/speller").await.unwrap();
+    let refused = counts.ask(other::Count { letters: 1 }).await;
+    assert_eq!(refused, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    let refused = counts.tell(other::Count { letters: 1 }).await.unwrap_err();
+    assert_eq!((refused.message.letters, refused.cause), (1, Cause::SchemaMismatch));
+    // Trusted layouts that are wrong are found by the check of the bytes.
+    let spells = alpha.recipient::<other::Spell, ()>("beta/speller").await.unwrap();
+    assert_eq!(spells.ask(other::Spell { letter: 'a' as u32 }).await, Ok(()));
+    let invalid = spells.ask(other::Spell { letter: u32::MAX }).await;
+    assert_eq!(invalid, Err(AskError::InvalidAsk));
+    spells.tell(other::Spell { letter: u32::MAX }).await.unwrap();
+    let letter = letters.recv().await.unwrap();
+    assert_eq!(letter.cause, DeadLetterCause::InvalidArchive);
+    assert_eq!((&letter.to, letter.name), (there.address(), Some("spell")));
+    assert_eq!(there.count(Count { letters: 1 }).await, Ok(true));
+    end([alpha, beta]).await;
 }

@@ -1,4 +1,5 @@
-//! Runs random scenarios on the simulated fabric: `sim --seeds 0..1000`, `sim --seed 7`, `sim --mutants`.
+//! Runs random scenarios on the simulated fabric: `sim --seeds 0..1000`, `sim --seed 7`, `sim
+//! --mutants`.
 
 use std::ops::Range;
 use std::panic::catch_unwind;

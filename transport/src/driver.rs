@@ -1,16 +1,16 @@
 //! One task per link: the only place that knows both `proto` and `fabric`.
 //!
-//! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it, has
-//! the protocol write what is to be sent, posts it, and sleeps when none of this found work.
+//! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it,
+//! has the protocol write what is to be sent, posts it, and sleeps when none of this found work.
 //!
 //! - **DR-1 ring full**: a filled slot is replaced by a posted one before its frame is counted as
 //!   consumed, so that a credit always stands for a posted slot.
-//! - **DR-2 never waits**: dispatch does not wait for anything; what a mailbox may be sent is bounded by
-//!   its window.
-//! - **DR-3 no lost wake-up**: the waker is registered before a turn looks for work, and the completion
-//!   queue is polled again after it was armed.
-//! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or has
-//!   had the time to), what arrived was dispatched, and each committed message has its fate.
+//! - **DR-2 never waits**: dispatch does not wait for anything; what a mailbox may be sent is
+//!   bounded by its window.
+//! - **DR-3 no lost wake-up**: the waker is registered before a turn looks for work, and the
+//!   completion queue is polled again after it was armed.
+//! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or
+//!   has had the time to), what arrived was dispatched, and each committed message has its fate.
 
 mod dispatch;
 mod drain;
@@ -56,15 +56,6 @@ pub(crate) struct Offer {
     pub(crate) link_window_bytes: u32,
     /// The fabric's own part.
     pub(crate) queue_pair: Vec<u8>,
-}
-
-/// Whom a link connects.
-#[derive(Debug, Clone)]
-pub(crate) struct Ends {
-    /// This node.
-    pub(crate) local: NodeId,
-    /// The other.
-    pub(crate) peer: NodeId,
 }
 
 /// A queue pair with its ring posted, not yet connected.
@@ -125,21 +116,21 @@ impl Prepared {
     /// Dropping the future drops the queue pair.
     pub(crate) async fn connect(
         self,
-        peer: Offer,
-        ends: Ends,
+        offer: Offer,
+        peer: NodeId,
         host: Arc<dyn Host>,
     ) -> Result<Running, FabricError> {
         let Prepared { fabric, profile, opening, send_slots, spare } = self;
         let credit =
-            CreditSettings::new(peer.ring_slots, profile.ring_slots, profile.credit_reserve)
+            CreditSettings::new(offer.ring_slots, profile.ring_slots, profile.credit_reserve)
                 .map_err(|_| FabricError::Offer("its ring is too small"))?;
-        let frame_max = profile.slot_bytes.min(peer.slot_bytes) as usize;
-        let Halves { send, recv, done } = opening.connect(peer.queue_pair).await?;
+        let frame_max = profile.slot_bytes.min(offer.slot_bytes) as usize;
+        let Halves { send, recv, done } = opening.connect(offer.queue_pair).await?;
         let sizes = Sizes { frame_max, message_max: profile.message_bytes_max };
         let eager_max = proto::link::Link::eager_max(frame_max);
-        let outbound = Outbound::new(peer.link_window_bytes, eager_max);
-        let message_max = profile.message_bytes_max.min(peer.message_bytes_max) as usize;
-        let link = Link::new(ends.peer.clone(), fabric.name(), message_max, outbound);
+        let outbound = Outbound::new(offer.link_window_bytes, eager_max);
+        let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
+        let link = Link::new(peer.clone(), fabric.name(), message_max, outbound);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,
             bytes: profile.mailbox_window_bytes,
@@ -155,7 +146,7 @@ impl Prepared {
             mailboxes: Mailboxes::new(window, profile.link_window_bytes),
             link: link.clone(),
             host,
-            ends,
+            peer,
             phase,
             silence: Silence::default(),
             scratch: Scratch::default(),
@@ -195,7 +186,7 @@ struct Driver {
     slots: Slots,
     mailboxes: Mailboxes,
     host: Arc<dyn Host>,
-    ends: Ends,
+    peer: NodeId,
     phase: watch::Sender<Phase>,
     silence: Silence,
     scratch: Scratch,

@@ -20,8 +20,8 @@
 //!   latest when everything before them was decided. An unsignaled send that fails completes like
 //!   any other.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
-//!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never dropped
-//!   silently and never waits. The receiver sees nothing of it.
+//!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never
+//!   dropped silently and never waits. The receiver sees nothing of it.
 //! - **PV-6 length**: a frame longer than the receive it meets ends both queue pairs: the receive
 //!   completes with [`Status::LocalLength`], the send with [`Status::RemoteInvalidRequest`].
 //! - **PV-7 errors**: the first error moves the queue pair to the error state; every outstanding

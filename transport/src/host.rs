@@ -107,7 +107,8 @@ pub enum PeerEvent {
         /// Why.
         cause: LinkCause,
     },
-    /// The node is gone: it left, another run of it answered, or nothing was heard for `down_after`.
+    /// The node is gone: it left, another run of it answered, or nothing was heard for
+    /// `down_after`.
     NodeDown {
         /// The peer.
         peer: NodeId,

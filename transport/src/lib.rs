@@ -2,8 +2,8 @@
 //!
 //! Knows nodes, links, mailbox numbers and bytes, and nothing of what is sent. In reading order:
 //!
-//! - [`endpoint`]: the public face. Start a node's endpoint, get an [`Outlet`] to a mailbox of another
-//!   node, commit messages to it.
+//! - [`endpoint`]: the public face. Start a node's endpoint, get an [`Outlet`] to a mailbox of
+//!   another node, commit messages to it.
 //! - [`host`]: what the layer above provides ([`Host`], [`Inbox`]) and is told.
 //! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.

@@ -1,7 +1,7 @@
 //! What the senders and the driver of one link share.
 //!
-//! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a user's
-//!   value and no log line.
+//! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a
+//!   user's value and no log line.
 //! - **LN-2 lines**: senders that wait at an outlet stand in line; only the first may commit; who
 //!   leaves the line (by commit, error or drop) wakes the next.
 //! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
@@ -155,11 +155,6 @@ impl Link {
             driver: AtomicWaker::new(),
             counters: Counters::default(),
         })
-    }
-
-    /// The node at the other end.
-    pub(crate) fn peer(&self) -> &NodeId {
-        &self.peer
     }
 
     /// The fabric that carries it.

@@ -1,10 +1,11 @@
 //! The link protocol, sans I/O: no sockets, no clock, no tasks. `handle_*` takes what arrived or
 //! happened in, `poll_*` gives out what is to be sent; whoever drives it owns the memory.
 //!
-//! In reading order: [`header`] is the bytes, [`frame`] reads and writes them, [`credit`] says when a
-//! frame may be sent, [`window`] when a message may be committed, [`outlet`] and [`inlet`] are the
-//! two ends of an opened mailbox, [`fragment`] is about messages larger than a slot, [`lanes`] about
-//! the order of service, [`fate`] about what became of what was sent; [`outbound`] and [`link`] put them together.
+//! In reading order: [`header`] is the bytes, [`frame`] reads and writes them, [`credit`] says when
+//! a frame may be sent, [`window`] when a message may be committed, [`outlet`] and [`inlet`] are
+//! the two ends of an opened mailbox, [`fragment`] is about messages larger than a slot, [`lanes`]
+//! about the order of service, [`fate`] about what became of what was sent; [`outbound`] and
+//! [`link`] put them together.
 
 pub(crate) mod credit;
 pub(crate) mod fate;

@@ -4,9 +4,10 @@ use super::method::{Actor, Method};
 use crate::attr::HandlerOptions;
 use crate::message::attribute;
 use crate::names;
+use crate::spans::at;
 use crate::types::mentions;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Attribute, Error, GenericParam, Generics, Ident, Path, Result, Type, parse_quote};
 
 /// A message with one field per parameter.
@@ -27,11 +28,10 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Takes the attributes that mean something on a field: `doc`, `rkyv`, `message`. A condition
-    /// comes along too: the message refuses it.
+    /// Takes the attributes that mean something on a field.
     pub(super) fn new(ident: Ident, ty: Type, attributes: &mut Vec<Attribute>) -> Self {
         let ours = |a: &mut Attribute| {
-            ["doc", "rkyv", "message", "cfg", "cfg_attr"].iter().any(|name| a.path().is_ident(name))
+            ["doc", "rkyv", "message"].iter().any(|name| a.path().is_ident(name))
         };
         let attributes = attributes.extract_if(.., ours).collect();
         Field { ident, ty, attributes }
@@ -107,8 +107,9 @@ impl Generated {
     pub(super) fn tokens(&self, method: &Method, actor: &Actor) -> TokenStream {
         let (ident, generics, vis) = (&self.ident, &self.generics, &method.vis);
         let clause = &self.generics.where_clause;
-        let attributes = &method.attributes;
-        let message = attribute(&actor.root, self.local);
+        // Not `deprecated`: rkyv's derives would warn about the very struct they are on.
+        let attributes = method.attributes.iter().filter(|a| !a.path().is_ident("deprecated"));
+        let message = attribute(&actor.root, self.local, at(method.ident.span()));
         let derives = &self.derives;
         let derive = (!derives.is_empty()).then(|| quote!(#[derive(#(#derives),*)]));
         let doc = format!("The message of [`{}`] for its handler `{}`.", actor.ident, method.ident);
@@ -118,7 +119,7 @@ impl Generated {
             let fields = self.fields.iter().map(|field| field.tokens(method));
             quote!(#clause { #(#fields),* })
         };
-        quote! {
+        quote_spanned! {at(ident.span())=>
             #(#attributes)*
             #[doc = ""]
             #[doc = #doc]

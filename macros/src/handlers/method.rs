@@ -5,8 +5,9 @@ use crate::attr::{HandlerOptions, Root};
 use crate::errors::Errors;
 use crate::message::check_field;
 use crate::names;
+use crate::spans::at;
 use crate::types::{is_context, view_of, without_self};
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
@@ -39,7 +40,7 @@ pub(super) struct Method {
 /// The message of a handler.
 pub(super) enum Takes {
     /// A parameter is the message: `M` or `View<M>`.
-    Whole { input: Type, message: Type },
+    Whole(Box<Type>),
     /// The parameters are the fields of a message made for the handler.
     Fields(Box<Generated>),
 }
@@ -71,10 +72,7 @@ impl Method {
             ReturnType::Type(_, ty) => (**ty).clone(),
         };
         let takes = match parameters.whole {
-            Some(input) => {
-                let message = view_of(&input).unwrap_or_else(|| input.clone());
-                Takes::Whole { input, message }
-            }
+            Some(input) => Takes::Whole(Box::new(input)),
             None => {
                 let generated = Generated::new(&ident, &reply, parameters.fields, &options, actor)?;
                 Takes::Fields(Box::new(generated))
@@ -92,18 +90,44 @@ impl Method {
         })
     }
 
-    /// The name of the message made for this handler.
-    pub(super) fn generated_name(&self) -> Option<&Ident> {
-        match &self.takes {
-            Takes::Fields(generated) => Some(&generated.ident),
-            Takes::Whole { .. } => None,
+    /// Why two methods cannot be handlers of one actor. Of conditional ones there may be one at a time.
+    pub(super) fn conflict_with(&self, earlier: &Method) -> Option<Error> {
+        if self.conditions().chain(earlier.conditions()).next().is_some() {
+            return None;
+        }
+        match (&self.takes, &earlier.takes) {
+            (Takes::Fields(this), Takes::Fields(other)) if this.ident == other.ident => {
+                Some(Error::new(
+                    this.ident.span(),
+                    format!(
+                        "another handler of this actor generates a message called `{}` too: \
+                         choose a name with `#[handler(name = ..)]`",
+                        this.ident
+                    ),
+                ))
+            }
+            (Takes::Whole(input), Takes::Whole(_)) if self.input().1 == earlier.input().1 => {
+                Some(Error::new_spanned(
+                    input,
+                    format!(
+                        "`{}` takes this message already: an actor has one handler for a message, \
+                         which takes it owned or as a `View`",
+                        earlier.ident
+                    ),
+                ))
+            }
+            _ => None,
         }
     }
 
     /// The form in which the handler takes its message, and the message.
     pub(super) fn input(&self) -> (Type, Type) {
         match &self.takes {
-            Takes::Whole { input, message } => (input.clone(), message.clone()),
+            Takes::Whole(input) => {
+                let input = Type::clone(input);
+                let message = view_of(&input).unwrap_or_else(|| input.clone());
+                (input, message)
+            }
             Takes::Fields(generated) => (generated.ty(), generated.ty()),
         }
     }
@@ -116,19 +140,23 @@ impl Method {
     pub(super) fn tokens(&self, actor: &Actor) -> TokenStream {
         let generated = match &self.takes {
             Takes::Fields(generated) => Some(generated.tokens(self, actor)),
-            Takes::Whole { .. } => None,
+            Takes::Whole(_) => None,
         };
-        let (private, ty) = (actor.root.private(), &actor.ty);
+        let at = match &self.takes {
+            Takes::Whole(input) => at(input.span()),
+            Takes::Fields(_) => at(self.ident.span()),
+        };
+        let (private, ty) = (actor.root.private(at), &actor.ty);
         let (params, _, clause) = actor.generics.split_for_impl();
         let (input, _) = self.input();
         let conditions = self.conditions();
         let reply = &self.reply;
         let reply_line = quote_spanned!(reply.span()=> type Reply = #reply;);
         let handle = self.handle(&private, &input);
-        quote! {
+        quote_spanned! {at=>
             #generated
             #(#conditions)*
-            #[allow(deprecated, reason = "the implementation of a deprecated handler")]
+            #[allow(deprecated, reason = "a deprecated handler is still served")]
             impl #params #private::Handler<#input> for #ty #clause {
                 #reply_line
                 #handle
@@ -140,7 +168,7 @@ impl Method {
     /// about its future is reported there.
     fn handle(&self, private: &TokenStream, input: &Type) -> TokenStream {
         let (method, reply) = (&self.ident, &self.reply);
-        let at = method.span().resolved_at(Span::mixed_site());
+        let at = at(method.span());
         let (msg, cx) = (Ident::new("msg", at), Ident::new("cx", at));
         let arguments = self.arguments.iter().map(|argument| match argument {
             Argument::Context => quote!(#cx),
@@ -152,7 +180,7 @@ impl Method {
                 let fields = generated.pattern();
                 Some(quote!(let #fields = #msg;))
             }
-            Takes::Whole { .. } => None,
+            Takes::Whole(_) => None,
         };
         let wait = self.is_async.then(|| quote_spanned!(at=> .await));
         quote_spanned! {at=>
@@ -209,6 +237,16 @@ impl Parameters {
         options: &HandlerOptions,
         actor: &Actor,
     ) -> Result<()> {
+        let conditional = parameter
+            .attrs
+            .iter()
+            .find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr"));
+        if let Some(condition) = conditional {
+            return Err(Error::new_spanned(
+                condition,
+                "a parameter of a handler cannot be conditional: put the condition on the whole handler",
+            ));
+        }
         if is_context(&parameter.ty) {
             if self.arguments.iter().any(|a| matches!(a, Argument::Context)) {
                 return Err(Error::new_spanned(parameter, "a handler takes its context once"));

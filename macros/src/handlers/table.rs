@@ -1,6 +1,8 @@
 //! What an actor has once: client, envelope, dispatch table, and an `Accepts` impl for each row.
 
 use super::method::{Actor, Method, Takes};
+use crate::attr::Root;
+use crate::spans::at;
 use crate::types::view_of;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -19,7 +21,7 @@ pub(super) struct Row<'a> {
     /// `None` for a hand-written handler, which has no client method.
     method: Option<&'a Method>,
     /// Where errors about this row belong.
-    span: Span,
+    at: Span,
 }
 
 impl<'a> Row<'a> {
@@ -31,7 +33,7 @@ impl<'a> Row<'a> {
             conditions: method.conditions().collect(),
             boxed: method.boxed,
             method: Some(method),
-            span: method.ident.span(),
+            at: at(method.ident.span()),
         }
     }
 
@@ -42,7 +44,7 @@ impl<'a> Row<'a> {
             conditions: Vec::new(),
             boxed: false,
             method: None,
-            span: input.span(),
+            at: at(input.span()),
         }
     }
 
@@ -60,7 +62,7 @@ impl<'a> Row<'a> {
              be: mark its handler `#[handler(boxed)]`, or put its large fields into a `Box`",
             self.message.to_token_stream()
         );
-        quote_spanned! {self.span.resolved_at(Span::mixed_site())=>
+        quote_spanned! {self.at=>
             ::core::assert!(::core::mem::size_of::<#held>() <= #MESSAGE_BYTES_MAX, #text)
         }
     }
@@ -79,7 +81,6 @@ impl ToTokens for Table<'_> {
         let accepts = self.rows.iter().enumerate().map(|(index, row)| self.accepts(index, row));
         tokens.extend(quote! {
             #client
-            #[allow(deprecated, reason = "the dispatch of deprecated handlers")]
             const _: () = {
                 #(#dispatch)*
                 #(#accepts)*
@@ -89,8 +90,12 @@ impl ToTokens for Table<'_> {
 }
 
 impl Table<'_> {
+    fn root(&self) -> &Root {
+        &self.actor.root
+    }
+
     fn private(&self) -> TokenStream {
-        self.actor.root.private()
+        self.root().private(self.at())
     }
 
     fn client_name(&self) -> Ident {
@@ -108,7 +113,7 @@ impl Table<'_> {
             "What [`{0}`] can be asked: one method per handler. `ActorRef<{0}>` dereferences to it.",
             self.actor.ident
         );
-        quote! {
+        quote_spanned! {self.at()=>
             #[doc = #doc]
             #[allow(unreachable_pub, reason = "as visible as the actor may be")]
             pub struct #client #generics #clause {
@@ -121,7 +126,7 @@ impl Table<'_> {
                 }
             }
             #[allow(
-                dead_code, deprecated, private_interfaces, unreachable_pub, clippy::too_many_arguments,
+                dead_code, private_interfaces, unreachable_pub, clippy::too_many_arguments,
                 reason = "the methods have the handlers' own visibility and parameters"
             )]
             impl #params #client #args #clause {
@@ -131,15 +136,16 @@ impl Table<'_> {
     }
 
     fn client_method(&self, method: &Method) -> TokenStream {
-        let (private, ty) = (self.private(), &self.actor.ty);
+        let at = at(method.ident.span());
+        let (private, ty) = (self.root().private(at), &self.actor.ty);
         let (Method { ident, vis, attributes, .. }, (_, message)) = (method, method.input());
         let (parameters, value) = match &method.takes {
-            Takes::Whole { .. } => (quote!(msg: #message), quote!(msg)),
+            Takes::Whole(_) => (quote!(msg: #message), quote!(msg)),
             Takes::Fields(generated) => (generated.parameters(), generated.pattern()),
         };
         let doc =
             format!("Asks the actor's handler `{ident}`, and waits for its reply once awaited.");
-        quote! {
+        quote_spanned! {at=>
             #(#attributes)*
             #[doc = ""]
             #[doc = #doc]
@@ -152,7 +158,7 @@ impl Table<'_> {
     fn client_impl(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let (params, args, clause) = self.actor.generics.split_for_impl();
-        quote! {
+        quote_spanned! {self.at()=>
             #[automatically_derived]
             impl #params #private::Client<#ty> for #client #args #clause {
                 fn new(raw: #private::Raw<#ty>) -> Self {
@@ -171,13 +177,14 @@ impl Table<'_> {
         let clause = &generics.where_clause;
         let variants = self.rows.iter().enumerate().map(|(index, row)| {
             let Row { input, conditions, .. } = row;
-            let (variant, held) = (variant(index), row.held());
-            quote! {
+            let (variant, held, private) =
+                (variant(index), row.held(), self.root().private(row.at));
+            quote_spanned! {row.at=>
                 #(#conditions)*
                 #variant(#held, #private::ReplyTo<<#ty as #private::Handler<#input>>::Reply>)
             }
         });
-        quote! {
+        quote_spanned! {self.at()=>
             #[allow(
                 private_interfaces, clippy::large_enum_variant,
                 reason = "not reachable by name; its size is checked below"
@@ -192,20 +199,23 @@ impl Table<'_> {
     fn handlers_impl(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let (params, args, clause) = self.actor.generics.split_for_impl();
-        let routes = self.rows.iter().map(|Row { conditions, message, .. }| {
-            quote!(#(#conditions)* #private::Route::<Self>::of::<#message>())
+        let routes = self.rows.iter().map(|Row { conditions, message, at, .. }| {
+            let private = self.root().private(*at);
+            quote_spanned!(*at=> #(#conditions)* #private::Route::<Self>::of::<#message>())
         });
         let arms = self.rows.iter().enumerate().map(|(index, row)| {
             let (variant, Row { input, conditions, .. }) = (variant(index), row);
-            let value = if row.boxed { quote!(*input) } else { quote!(input) };
-            quote! {
+            let private = self.root().private(row.at);
+            let name = Ident::new("input", row.at);
+            let value = if row.boxed { quote!(*#name) } else { quote!(#name) };
+            quote_spanned! {row.at=>
                 #(#conditions)*
-                __Envelope::#variant(input, reply) => {
+                __Envelope::#variant(#name, reply) => {
                     reply.send(<Self as #private::Handler<#input>>::handle(self, #value, cx).await)
                 }
             }
         });
-        quote! {
+        quote_spanned! {self.at()=>
             #[automatically_derived]
             impl #params #private::Handlers for #ty #clause {
                 type Envelope = __Envelope #args;
@@ -233,21 +243,22 @@ impl Table<'_> {
     }
 
     fn accepts(&self, index: usize, row: &Row<'_>) -> TokenStream {
-        let (private, ty) = (self.private(), &self.actor.ty);
+        let (private, ty) = (self.root().private(row.at), &self.actor.ty);
         let (params, _, clause) = self.actor.generics.split_for_impl();
         let (variant, Row { input, message, conditions, .. }) = (variant(index), row);
-        let value = if row.boxed { quote!(::std::boxed::Box::new(input)) } else { quote!(input) };
+        let name = Ident::new("input", row.at);
+        let value = if row.boxed { quote!(::std::boxed::Box::new(#name)) } else { quote!(#name) };
         // Generic sizes are known only where the actor is used.
         let size_check = self.is_generic().then(|| row.size_check());
         let size_check = size_check.map(|check| quote!(const { #check };));
-        quote! {
+        quote_spanned! {row.at=>
             #(#conditions)*
             #[automatically_derived]
             impl #params #private::Accepts<#message> for #ty #clause {
                 type Input = #input;
                 type Reply = <#ty as #private::Handler<#input>>::Reply;
                 fn envelope(
-                    input: Self::Input,
+                    #name: Self::Input,
                     reply: #private::ReplyTo<Self::Reply>,
                 ) -> Self::Envelope {
                     #size_check
@@ -267,10 +278,15 @@ impl Table<'_> {
             let (conditions, check) = (&row.conditions, row.size_check());
             quote!(#(#conditions)* const _: () = #check;)
         });
-        quote! {
+        quote_spanned! {self.at()=>
             const _: () = #private::distinct::<#ty>(<#ty as #private::Handlers>::ROUTES);
             #(#sizes)*
         }
+    }
+
+    /// The actor's name in the block's header.
+    fn at(&self) -> Span {
+        at(self.actor.ident.span())
     }
 
     fn is_generic(&self) -> bool {

@@ -4,8 +4,9 @@
 //! fields' types, discriminants, and those `#[rkyv(..)]` arguments that change the archive. Not in: the
 //! type's own name (that is its identity), derives, docs, bounds.
 
-use crate::attr::FieldLayout;
+use crate::attr::{FieldLayout, Root};
 use crate::errors::Errors;
+use crate::spans;
 use crate::types::mentions_itself;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -76,12 +77,15 @@ impl Layout {
     }
 
     /// An expression of type `u128`.
-    pub(super) fn expression(&self, private: &TokenStream, version: u64) -> TokenStream {
+    pub(super) fn expression(&self, root: &Root, at: Span, version: u64) -> TokenStream {
+        let private = root.private(at);
         let hash = Ident::new("hash", Span::mixed_site());
         let steps = self.parts.iter().map(|part| match part {
             Part::Text(text) => quote!(let #hash = #hash.str(#text);),
             Part::LayoutOf(ty) => {
-                let layout = quote_spanned!(ty.span()=> <#ty as #private::Schema>::LAYOUT);
+                let at = spans::at(ty.span());
+                let private = root.private(at);
+                let layout = quote_spanned!(at=> <#ty as #private::Schema>::LAYOUT);
                 quote!(let #hash = #hash.num(#layout);)
             }
             Part::SizeOf(ty) => quote! {

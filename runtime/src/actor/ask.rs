@@ -8,18 +8,14 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Raw;
 use super::port::{AskPort, Pending, Sending};
 use crate::error::{AskError, Cause};
 use crate::limits;
 use crate::message::Message;
 
-/// An `ask` of an actor; see [`Asked`].
-pub type Ask<'a, A, M> = Asked<'a, Raw<A>, M>;
-
 pin_project! {
-    /// A question on its way: awaiting it waits for room, sends, and waits for the answer, 5 seconds
-    /// unless [`timeout`](Asked::timeout) says otherwise.
+    /// A question on its way: awaiting it waits for room, sends, and waits for the answer, 5
+    /// seconds unless [`timeout`](Asked::timeout) says otherwise.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the message may or may not be handled; the answer is dropped.
@@ -47,8 +43,8 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         }
     }
 
-    /// Waits this long in all, from the first poll to the answer; a year at most. The actor skips an
-    /// ask that it begins later than that.
+    /// Waits this long in all, from the first poll to the answer; a year at most. The actor skips
+    /// an ask that it begins later than that.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.min(limits::ASK_TIMEOUT_MAX);
         self

@@ -1,6 +1,7 @@
 //! What an actor of this node shares with those who send to it: its mailbox and its end.
 
 use std::any::{Any, TypeId};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures::future::AbortHandle;
@@ -17,6 +18,7 @@ use crate::exit::ActorExit;
 use crate::limits;
 use crate::mailbox::{Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
+use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, signal};
 use crate::resident::{Halt, Resident};
 use crate::schema::Hash;
@@ -24,13 +26,24 @@ use crate::schema::Hash;
 /// An actor of this node, from outside its task.
 pub(crate) struct Cell<A: Handlers> {
     address: Address,
-    identity: Identity,
+    key: Key,
     node: Node,
     mailbox: ActorMailbox<A>,
     kill: AbortHandle,
     exit: watch::Sender<Option<ActorExit>>,
     /// `None` when the actor has ended.
     notices: Mutex<Option<Vec<CloseNotice>>>,
+}
+
+/// A cell as its references hold it. A trait object, so that the compiler does not look for what is
+/// `Send` through a reference into the envelope: an error in one message would be reported again at
+/// every handler of the actor.
+pub(super) trait Home<A: Handlers>: Resident {
+    fn node(&self) -> &Node;
+
+    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
+    /// all the same, and it is a dead letter (DL-1).
+    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>);
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -53,14 +66,15 @@ pub(super) struct Arrival {
 impl<A: Handlers> Cell<A> {
     pub(super) fn new(
         node: Node,
-        identity: Identity,
+        key: Key,
         name: Option<Arc<str>>,
         capacity: usize,
         kill: AbortHandle,
     ) -> Self {
+        let identity = Identity { incarnation: node.id().incarnation, key };
         Cell {
             address: Address::of(node.shared_name().clone(), identity, name),
-            identity,
+            key,
             node,
             mailbox: Mailbox::new(capacity),
             kill,
@@ -69,20 +83,8 @@ impl<A: Handlers> Cell<A> {
         }
     }
 
-    pub(super) fn node(&self) -> &Node {
-        &self.node
-    }
-
     pub(super) fn mailbox(&self) -> &ActorMailbox<A> {
         &self.mailbox
-    }
-
-    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
-    /// all the same, and it is a dead letter (DL-1).
-    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
-        if let Err(letter) = self.mailbox.fill(room, letter) {
-            self.bury(letter.label, DeadLetterCause::Stopped);
-        }
     }
 
     /// Reads what arrived from another node; `None` when there is nothing to handle.
@@ -91,14 +93,16 @@ impl<A: Handlers> Cell<A> {
         drop(receipt);
         let route = A::ROUTES.get(usize::from(ordinal))?;
         if is_late(arrival.deadline) {
-            tracing::debug!(actor = %self.address, message = route.label.name, "skipped a late ask");
+            let name = route.label.name;
+            tracing::debug!(actor = %self.address, name, "skipped an ask that is too late");
             return None;
         }
         let is_tell = replier.is_none();
         match (route.open)(payload, &self.node, replier) {
             Ok(envelope) => Some(envelope),
             Err(error) => {
-                tracing::warn!(actor = %self.address, message = route.label.name, %error, "bytes from another node");
+                let name = route.label.name;
+                tracing::warn!(actor = %self.address, name, %error, "a message was unreadable");
                 if is_tell {
                     self.bury(&route.label, DeadLetterCause::InvalidArchive);
                 }
@@ -111,7 +115,7 @@ impl<A: Handlers> Cell<A> {
     /// began is a dead letter. `hand` is what it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
-        self.node.residents().remove(self.identity);
+        self.node.residents().remove(self.key);
         let notices = self.notices.lock().take();
         drop(notices);
         while let Some(taken) = hand.take() {
@@ -122,6 +126,9 @@ impl<A: Handlers> Cell<A> {
             if let Some(label) = label {
                 self.bury(label, DeadLetterCause::Stopped);
             }
+            // A message whose own `Drop` panics must not keep the others, and who waits, from the
+            // end.
+            drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
         self.exit.send_replace(Some(exit));
     }
@@ -156,6 +163,18 @@ fn is_late(deadline: Option<Instant>) -> bool {
 /// The hash of an actor's type, as links compare it.
 pub(super) const fn kind<A: Handlers>() -> u128 {
     Hash::new("actor").str(A::NAME).end()
+}
+
+impl<A: Handlers> Home<A> for Cell<A> {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
+        if let Err(letter) = self.mailbox.fill(room, letter) {
+            self.bury(letter.label, DeadLetterCause::Stopped);
+        }
+    }
 }
 
 impl<A: Handlers> Resident for Cell<A> {
@@ -224,7 +243,7 @@ impl<A: Handlers> Resident for Cell<A> {
 
 impl<A: Handlers> Inbox for Cell<A> {
     fn id(&self) -> u64 {
-        u64::from(self.identity.key.generation) << 32 | u64::from(self.identity.key.index)
+        u64::from(self.key.generation) << 32 | u64::from(self.key.index)
     }
 
     fn accepted(&self) -> Vec<Accepted> {

@@ -34,8 +34,8 @@ impl<A: Handlers> Context<A> {
         self.actor.stop_local();
     }
 
-    /// Owns a part of a [`View`](crate::View): `cx.own(&msg.reply_to)`. References to actors are bound
-    /// to this node.
+    /// Owns a part of a [`View`](crate::View): `cx.own(&msg.reply_to)`. References to actors are
+    /// bound to this node.
     ///
     /// # Panics
     /// As [`View::to_owned`](crate::View::to_owned).

@@ -1,8 +1,8 @@
 //! An actor's task: start, one message after the other, stop.
 //!
 //! - **LF-1 one at a time**: a message begins when the handler of the one before has ended.
-//! - **LF-2 one way out**: however the actor ends (stop, drain, panic, kill, the runtime's own end),
-//!   [`Exit`] runs once, after the actor's state was dropped, and does all there is to do.
+//! - **LF-2 one way out**: however the actor ends (stop, drain, panic, kill, the runtime's own
+//!   end), [`Exit`] runs once, after the actor's state was dropped, and does all there is to do.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -13,22 +13,12 @@ use futures::FutureExt;
 use futures::future::{AbortRegistration, Abortable};
 use tokio::sync::oneshot;
 
-use super::cell::{ActorHand, Cell};
-use super::{ActorRef, Context, Handlers};
+use super::cell::{ActorHand, Cell, Home};
+use super::{ActorRef, Context, Handlers, running};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::mailbox::{Batch, Hand, Taken};
 use crate::resident::Resident;
-
-tokio::task_local! {
-    /// The actor that is running: its token.
-    static RUNNING: usize;
-}
-
-/// Whether the caller is a handler or hook of the actor with this token.
-pub(super) fn is_running(token: usize) -> bool {
-    RUNNING.try_with(|running| *running == token).unwrap_or(false)
-}
 
 /// Told when the actor has started, or why it has not.
 pub(super) type Started = oneshot::Sender<Result<(), SpawnError>>;
@@ -43,7 +33,7 @@ pub(super) async fn run<A: Handlers>(
     let token = cell.token();
     let mut exit = Exit { cell, hand: Hand::new(), started: Some(started), how: Ending::Killed };
     let life = live(actor, &exit.cell, &mut exit.hand, &mut exit.started);
-    let caught = AssertUnwindSafe(RUNNING.scope(token, life)).catch_unwind();
+    let caught = AssertUnwindSafe(running::within(token, life)).catch_unwind();
     exit.how = match Abortable::new(caught, kill).await {
         Ok(Ok(Ok(()))) => Ending::Stopped,
         Ok(Ok(Err(error))) => Ending::Unstarted(error),
@@ -77,6 +67,7 @@ async fn live<A: Handlers>(
                     None => continue,
                 },
             };
+            // LF-1: the next message is taken when this one is done.
             actor.receive(envelope, &mut cx).await;
         }
     }

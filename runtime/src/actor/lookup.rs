@@ -13,8 +13,8 @@ impl Node {
     /// there: the future is ready when the other node has said that it has such an actor.
     ///
     /// # Errors
-    /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its node
-    /// cannot be reached.
+    /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its
+    /// node cannot be reached.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

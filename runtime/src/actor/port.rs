@@ -7,14 +7,15 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Reply;
-use super::life::is_running;
+use super::running::is_running;
 use crate::error::{AskError, Cause};
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Accepted, Answer, Kind, Outbound, Parcel, Place};
 
-/// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has any.
+/// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
+/// any.
 pub trait Port<M: Message>: Sized {
     /// Sends; empties `message` if and only if it was sent.
     #[doc(hidden)]
@@ -58,8 +59,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Waits for room in a mailbox of this node. An actor that would wait for room in its own mailbox
-    /// would wait forever: for it the mailbox is full.
+    /// Waits for room in a mailbox of this node. An actor that would wait for room in its own
+    /// mailbox would wait forever: for it the mailbox is full.
     pub(super) fn poll_room<'a>(
         &mut self,
         intake: &'a dyn Intake,
@@ -183,9 +184,7 @@ impl<R: Reply> Pending<R> {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
         match self {
-            Pending::Local(receiver) => {
-                Pin::new(receiver).poll(cx).map_err(|_| AskError::NoReply)
-            }
+            Pending::Local(receiver) => Pin::new(receiver).poll(cx).map_err(|_| AskError::NoReply),
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(answer).poll(cx))?;
                 let codec = R::CODEC.ok_or(AskError::InvalidReply)?;

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::life::is_running;
 use super::port::{self, AskPort, Line, Pending, Port, Wanted};
 use super::route::reply_layout;
+use super::running::is_running;
 use super::tell::{Told, try_tell};
 use super::{Asked, Reply, ReplyTo};
 use crate::address::Address;
@@ -26,8 +26,9 @@ use crate::resident::Resident;
 
 pub use archived::ArchivedRecipient;
 
-/// Leads to some actor that accepts `M`, of this node or of another, whatever its type. With `R` named,
-/// it answers `R` and can be asked. A pointer in size and cheap to clone; may be a field of a message.
+/// Leads to some actor that accepts `M`, of this node or of another, whatever its type. With `R`
+/// named, it answers `R` and can be asked. A pointer in size and cheap to clone; may be a field of
+/// a message.
 pub struct Recipient<M: Message, R = Unasked> {
     post: Arc<Post>,
     _message: PhantomData<fn(M) -> R>,
@@ -77,7 +78,8 @@ impl<M: Message, R> Recipient<M, R> {
         Told::new(self, message)
     }
 
-    /// Sends a message if that needs no waiting; see [`ActorRef::try_tell`](super::ActorRef::try_tell).
+    /// Sends a message if that needs no waiting; see
+    /// [`ActorRef::try_tell`](super::ActorRef::try_tell).
     ///
     /// # Errors
     /// [`TellError`], with the message.

@@ -12,7 +12,8 @@ use crate::remote::{Replier, code};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a reply",
     label = "a reply must be able to cross nodes",
-    note = "put `#[message]` on it if it is your type, or return `Local<{Self}>`: askers on other nodes then get `AskError::LocalOnly`"
+    note = "put `#[message]` on it if it is your type, or return `Local<{Self}>`: askers on other \
+         nodes then get `Cause::LocalOnly`"
 )]
 pub trait Reply: Sized + Send + 'static {
     #[doc(hidden)]

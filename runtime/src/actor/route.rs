@@ -32,7 +32,8 @@ pub(crate) struct Label {
 type Open<A> =
     fn(Payload, &Node, Option<Replier>) -> Result<<A as Handlers>::Envelope, InvalidArchive>;
 
-/// Empties an `Option<M>` (`tell`) or an `Option<(M, ReplyTo<R>)>` (`ask`); on an error it is left full.
+/// Empties an `Option<M>` (`tell`) or an `Option<(M, ReplyTo<R>)>` (`ask`); on an error it is left
+/// full.
 type Put<A> = fn(&mut dyn Any, &Node) -> Result<<A as Handlers>::Envelope, Cause>;
 
 impl<A: Handlers> Route<A> {

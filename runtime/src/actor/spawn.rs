@@ -26,7 +26,8 @@ impl SpawnOptions {
         SpawnOptions::default()
     }
 
-    /// An actor with a name: 1 to 256 bytes without `/` and control characters, not starting with `#`.
+    /// An actor with a name: 1 to 256 bytes without `/` and control characters, not starting with
+    /// `#`.
     pub fn named(name: impl Into<String>) -> Self {
         SpawnOptions { name: Some(name.into()), mailbox_capacity: None }
     }
@@ -82,8 +83,8 @@ impl Node {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
         let (kill, killed) = AbortHandle::new_pair();
-        let cell = self.residents().insert(name.clone(), |identity| {
-            Arc::new(Cell::<A>::new(self.clone(), identity, name, capacity, kill))
+        let cell = self.residents().insert(name.clone(), |key| {
+            Arc::new(Cell::<A>::new(self.clone(), key, name, capacity, kill))
         });
         let cell = cell.map_err(|refused| match refused {
             Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),

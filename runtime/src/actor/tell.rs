@@ -5,18 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::port::{Port, Sending};
-use super::Raw;
-use crate::error::TellError;
+use crate::error::{Cause, TellError};
 use crate::message::Message;
-
-/// A `tell` to an actor; see [`Told`].
-pub type Tell<'a, A, M> = Told<'a, Raw<A>, M>;
 
 /// A message on its way: awaiting it waits for room and sends.
 ///
 /// # Cancel safety
-/// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turn in the
-/// line for room goes to the next.
+/// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turn in
+/// the line for room goes to the next.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Told<'a, P: Port<M>, M: Message> {
     sending: Sending<'a, P, M>,
@@ -49,10 +45,7 @@ pub(super) fn try_tell<P: Port<M>, M: Message>(to: &P, message: M) -> Result<(),
 }
 
 /// A port leaves the message exactly when it was not sent.
-fn result<M>(
-    sent: Result<(), crate::error::Cause>,
-    message: &mut Option<M>,
-) -> Result<(), TellError<M>> {
+fn result<M>(sent: Result<(), Cause>, message: &mut Option<M>) -> Result<(), TellError<M>> {
     match (sent, message.take()) {
         (Err(cause), Some(message)) => Err(TellError { message, cause }),
         _ => Ok(()),

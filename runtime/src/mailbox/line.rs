@@ -21,33 +21,27 @@ impl Line {
         self.waiting.len()
     }
 
-    /// Whether the sender with this turn may have one of `room` places now; if not, it waits.
+    /// Whether the sender with this turn may have one of `room` places now; if not, it waits. Drop
+    /// the waker, which was one of its own, without the lock.
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
         room: usize,
         cx: &mut Context<'_>,
-    ) -> bool {
+    ) -> (bool, Option<Waker>) {
         let ahead = turn.map_or(self.waiting.len(), |turn| self.place(turn));
         if ahead < room {
-            if turn.take().is_some() {
-                self.waiting.remove(ahead);
-            }
-            return true;
+            let waited = turn.take().and_then(|_| self.waiting.remove(ahead));
+            return (true, waited.and_then(|waiting| waiting.waker));
         }
-        match self.waiting.get_mut(ahead) {
-            Some(waiting) => match &mut waiting.waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                none => *none = Some(cx.waker().clone()),
-            },
-            None => {
-                *turn = Some(self.next);
-                self.waiting
-                    .push_back(Waiting { turn: self.next, waker: Some(cx.waker().clone()) });
-                self.next += 1;
-            }
+        let waker = Some(cx.waker().clone());
+        if let Some(waiting) = self.waiting.get_mut(ahead) {
+            return (false, std::mem::replace(&mut waiting.waker, waker));
         }
-        false
+        self.waiting.push_back(Waiting { turn: self.next, waker });
+        *turn = Some(self.next);
+        self.next += 1;
+        (false, None)
     }
 
     /// Collects the wakers of all for whom there is room.

@@ -6,8 +6,8 @@ use super::Closed;
 
 /// The side of a mailbox that senders of this node see, whatever its messages are.
 pub(crate) trait Intake: Send + Sync {
-    /// Reserves room for one message; waits for its turn (MB-2). Give the same `turn` to each poll of
-    /// the same send, and call [`leave`](Self::leave) with what is left in it.
+    /// Reserves room for one message; waits for its turn (MB-2). Give the same `turn` to each poll
+    /// of the same send, and call [`leave`](Self::leave) with what is left in it.
     fn poll_room(
         &self,
         turn: &mut Option<u64>,

@@ -71,8 +71,9 @@ impl Reader {
     }
 }
 
+/// MB-1.
 #[test]
-fn mb1_no_more_than_the_capacity_is_reserved_or_waiting() {
+fn no_more_than_the_capacity_is_reserved_or_waiting() {
     let mailbox = Mailbox::<u32, u32>::new(2);
     let room = mailbox.try_room().ok().unwrap();
     assert!(Sender::new().push(&mailbox, 1));
@@ -81,8 +82,9 @@ fn mb1_no_more_than_the_capacity_is_reserved_or_waiting() {
     assert!(Sender::new().poll(&mailbox).is_pending());
 }
 
+/// MB-2.
 #[test]
-fn mb2_room_goes_to_those_who_wait_in_the_order_they_came() {
+fn room_goes_to_those_who_wait_in_the_order_they_came() {
     let mailbox = Mailbox::<u32, u32>::new(1);
     let mut reader = Reader::new();
     assert!(Sender::new().push(&mailbox, 0));
@@ -99,8 +101,9 @@ fn mb2_room_goes_to_those_who_wait_in_the_order_they_came() {
     assert!(second.push(&mailbox, 2));
 }
 
+/// MB-2.
 #[test]
-fn mb2_a_sender_that_leaves_gives_its_turn_to_the_next() {
+fn a_sender_that_leaves_gives_its_turn_to_the_next() {
     let mailbox = Mailbox::<u32, u32>::new(1);
     let mut reader = Reader::new();
     assert!(Sender::new().push(&mailbox, 0));
@@ -113,8 +116,9 @@ fn mb2_a_sender_that_leaves_gives_its_turn_to_the_next() {
     assert!(second.push(&mailbox, 2));
 }
 
+/// MB-3.
 #[test]
-fn mb3_room_that_is_not_filled_goes_to_the_next() {
+fn room_that_is_not_filled_goes_to_the_next() {
     let mailbox = Mailbox::<u32, u32>::new(1);
     let room = mailbox.try_room().ok().unwrap();
     let mut next = Sender::new();
@@ -124,8 +128,9 @@ fn mb3_room_that_is_not_filled_goes_to_the_next() {
     assert!(next.push(&mailbox, 1));
 }
 
+/// MB-5.
 #[test]
-fn mb5_a_batch_takes_from_both_intakes_in_order_and_rings_once() {
+fn a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     let mailbox = Mailbox::<u32, u32>::new(64);
     let mut reader = Reader::new();
     assert!(reader.poll(&mailbox).is_pending());
@@ -141,11 +146,16 @@ fn mb5_a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     let (local, remote): (Vec<u32>, Vec<u32>) = all.iter().partition(|message| **message < 10);
     assert_eq!(local, [0, 1, 2]);
     assert_eq!(remote, [10, 11, 12]);
-    assert_eq!(all.last(), Some(&2), "the remote intake has its turn after a batch of two: {all:?}");
+    assert_eq!(
+        all.last(),
+        Some(&2),
+        "the remote intake has its turn after a batch of two: {all:?}"
+    );
 }
 
+/// MB-6.
 #[test]
-fn mb6_a_drain_takes_what_was_accepted_and_what_was_reserved() {
+fn a_drain_takes_what_was_accepted_and_what_was_reserved() {
     let mailbox = Mailbox::<u32, u32>::new(4);
     let mut reader = Reader::new();
     let room = mailbox.try_room().ok().unwrap();
@@ -168,8 +178,9 @@ fn mb6_a_drain_takes_what_was_accepted_and_what_was_reserved() {
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
 }
 
+/// MB-6.
 #[test]
-fn mb6_a_stop_wakes_all_and_leaves_what_was_not_begun() {
+fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     let mailbox = Mailbox::<u32, u32>::new(1);
     let mut reader = Reader::new();
     assert!(reader.poll(&mailbox).is_pending());

@@ -64,8 +64,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Addresses, `host:port`, at which other nodes reach this one, where they differ from the one it
-    /// listens on.
+    /// Addresses, `host:port`, at which other nodes reach this one, where they differ from the one
+    /// it listens on.
     pub fn advertise<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.advertise = addresses.into_iter().map(Into::into).collect();
         self
@@ -102,7 +102,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Where the node's random numbers come from, in place of the system's generator: for simulation.
+    /// Where the node's random numbers come from, in place of the system's generator: for
+    /// simulation.
     pub fn entropy(mut self, entropy: Entropy) -> Self {
         self.entropy = entropy;
         self

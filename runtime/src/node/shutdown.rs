@@ -11,9 +11,9 @@ use crate::limits;
 use crate::resident::{Halt, Resident};
 
 impl Node {
-    /// Ends the node in order: nothing is spawned any more; every actor handles what it accepted and
-    /// stops; what is left at `deadline` is killed; then the links say goodbye, within what is left of
-    /// the deadline.
+    /// Ends the node in order: nothing is spawned any more; every actor handles what it accepted
+    /// and stops; what is left at `deadline` is killed; then the links say goodbye, within what is
+    /// left of the deadline.
     ///
     /// Gives the actors that were killed; empty when all ended by themselves.
     ///
@@ -28,7 +28,8 @@ impl Node {
         late.iter().for_each(|resident| resident.halt(Halt::Kill));
         let killed = late.iter().map(|resident| resident.address().clone()).collect();
         for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
-            tracing::warn!(actor = %stuck.address(), "a killed actor never waits: its handler still runs");
+            let actor = stuck.address();
+            tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
         }
         if let Some(remote) = &self.core.remote {
             remote.shutdown(end.saturating_duration_since(Instant::now())).await;

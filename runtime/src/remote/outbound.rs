@@ -37,8 +37,8 @@ impl Outbound {
         Outbound { outlet }
     }
 
-    /// Sends when there is a link, the actor is opened and has room. For an ask, gives the answer to
-    /// wait for.
+    /// Sends when there is a link, the actor is opened and has room. For an ask, gives the answer
+    /// to wait for.
     pub(crate) fn poll_send(
         &self,
         parcel: &Parcel<'_>,

@@ -1,8 +1,7 @@
 //! What changes a type's identity and layout, and what does not (SC-1, SC-2, SC-3).
 
 use super::*;
-use crate::Wire;
-use crate::{message, rkyv};
+use crate::{Wire, message, rkyv};
 use std::collections::hash_map::RandomState;
 
 /// The messages below are versions of one: they share its name.

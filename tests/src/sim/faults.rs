@@ -8,7 +8,8 @@ use ringpost_transport::fabric::sim::{Rule, Verdict, World};
 
 use super::plan::Plan;
 
-/// Brings the plan's faults over the world, one after the other, and takes them all away at the end.
+/// Brings the plan's faults over the world, one after the other, and takes them all away at the
+/// end.
 pub(super) async fn inflict(world: &World, plan: &Plan, rng: &mut Rng) {
     for _ in 0..plan.faults {
         world.sleep(Duration::from_micros(rng.u64(10..400_000))).await;

@@ -144,8 +144,8 @@ impl TestInbox {
         }
     }
 
-    /// Consumes what comes, with pauses, until the mailbox closes. `keep` payloads are held on to, as an
-    /// actor does that keeps what it got.
+    /// Consumes what comes, with pauses, until the mailbox closes. `keep` payloads are held on to,
+    /// as an actor does that keeps what it got.
     pub(super) async fn consume(
         self: Arc<Self>,
         world: World,

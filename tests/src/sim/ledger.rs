@@ -87,8 +87,8 @@ impl Ledger {
         self.0.lock().asks_ended += 1;
     }
 
-    /// What was broken, in the end. Lanes from `gone` nodes are not accounted: they were killed with
-    /// their books open.
+    /// What was broken, in the end. Lanes from `gone` nodes are not accounted: they were killed
+    /// with their books open.
     pub(super) fn verdict(&self, gone: &[usize]) -> Vec<String> {
         let books = self.0.lock();
         let mut faults = books.faults.clone();

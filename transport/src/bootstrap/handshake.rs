@@ -1,8 +1,8 @@
 //! The handshake, sans-I/O: from the first byte to two proven nodes that know each other's HELLO.
 //!
 //! Feed what arrives to [`Handshake::handle_bytes`], send what [`Handshake::poll_output`] gives,
-//! until [`Handshake::poll_established`] gives the session. After an error, send what there is still
-//! to send and close.
+//! until [`Handshake::poll_established`] gives the session. After an error, send what there is
+//! still to send and close.
 
 use snow::HandshakeState;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rkyv::util::AlignedVec;
 
+use super::Driver;
 use super::turn::Frame;
-use super::{Driver, Ends};
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::host::{Delivery, Lost};
 use crate::link::{Counters, Receipt, Replier, ReplyLoss};
@@ -109,7 +109,7 @@ impl Driver {
     }
 
     fn open(&mut self, correlation: u64, request: &OpenRequest) -> Result<(), Violation> {
-        match self.host.open(&self.ends.peer, request) {
+        match self.host.open(&self.peer, request) {
             Ok(inbox) => {
                 let (place, description) = self.mailboxes.open(&self.link, inbox);
                 self.proto.opened(correlation, place, &description)
@@ -152,9 +152,8 @@ impl Driver {
     /// Reports the fate of a tell. (Signals have none: their message is 0.)
     pub(super) fn lost(&self, request: &Arc<OpenRequest>, message: u128, fate: Fate) {
         if message != 0 {
-            let Ends { peer, .. } = &self.ends;
             let target = request.target.clone();
-            self.host.lost(Lost { peer: peer.name.clone(), target, message, fate });
+            self.host.lost(Lost { peer: self.peer.name.clone(), target, message, fate });
         }
     }
 

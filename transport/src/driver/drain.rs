@@ -23,7 +23,7 @@ impl Driver {
         let drained = poll_fn(|cx| self.drain_turn(cx, trust, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
-            tracing::debug!(peer = %self.ends.peer.name, "a closing queue pair kept its slots");
+            tracing::debug!(peer = %self.peer.name, "a closing queue pair kept its slots");
         }
     }
 
@@ -38,20 +38,8 @@ impl Driver {
             let mut completions = Vec::new();
             self.queues.done.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
-            for Completion { work, slot, status } in completions {
-                if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
-                    *cause = LinkCause::Fabric(status);
-                }
-                match work {
-                    Work::Send => self.slots.free.push(slot),
-                    Work::Recv { bytes } => {
-                        self.slots.posted -= 1;
-                        if trust && status == Status::Success {
-                            trust = self.take_frame(slot, bytes as usize).is_ok();
-                            self.slots.refill.clear();
-                        }
-                    }
-                }
+            for completion in completions {
+                self.reclaim(completion, cause, &mut trust);
             }
             if self.slots.posted == 0 && self.slots.sends_done() {
                 return Poll::Ready(());
@@ -67,6 +55,30 @@ impl Driver {
         }
     }
 
+    /// Takes a slot back from a link that ends. A frame that had arrived is dispatched, as long as
+    /// the peer is to be trusted.
+    pub(super) fn reclaim(
+        &mut self,
+        completion: Completion,
+        cause: &mut LinkCause,
+        trust: &mut bool,
+    ) {
+        let Completion { work, slot, status } = completion;
+        if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
+            *cause = LinkCause::Fabric(status);
+        }
+        match work {
+            Work::Send => self.slots.free.push(slot),
+            Work::Recv { bytes } => {
+                self.slots.posted -= 1;
+                if *trust && status == Status::Success {
+                    *trust = self.take_frame(slot, bytes as usize).is_ok();
+                    self.slots.refill.clear();
+                }
+            }
+        }
+    }
+
     /// Gives everything its fate and reports the end.
     pub(super) fn finish(mut self, cause: LinkCause) {
         let cut = u64::from(self.proto.is_assembling());
@@ -78,7 +90,7 @@ impl Driver {
         for (request, message) in remains.unknown {
             self.lost(&request, message, Fate::Unknown);
         }
-        tracing::debug!(peer = %self.ends.peer.name, %cause, "link ended");
+        tracing::debug!(peer = %self.peer.name, %cause, "link ended");
         self.phase.send_replace(Phase::Ended(cause));
     }
 }

@@ -98,8 +98,13 @@ impl Driver {
         let count = self.queues.done.poll(&mut completions, limits::POLL_BATCH);
         let mut result = Ok(count);
         for completion in completions.drain(..) {
-            if result.is_ok() {
-                result = self.complete(completion).map(|()| count);
+            match &mut result {
+                Ok(_) => result = self.complete(completion).map(|()| count),
+                // The link ends; the rest of the batch is part of its drain (DR-4).
+                Err(cause) => {
+                    let mut trust = !matches!(cause, LinkCause::Violation(_));
+                    self.reclaim(completion, cause, &mut trust);
+                }
             }
         }
         self.scratch.completions = completions;
@@ -116,9 +121,13 @@ impl Driver {
                 self.slots.posted -= 1;
                 self.take_frame(slot, bytes as usize).map_err(LinkCause::Violation)?;
             }
-            // A peer that said goodbye and is gone has left, however its end shows.
-            (_, _) if self.proto.peer_left() => return Err(LinkCause::Left),
-            (_, status) => return Err(LinkCause::Fabric(status)),
+            (_, status) => {
+                // A peer that said goodbye and is gone has left, however its end shows.
+                let left = self.proto.peer_left();
+                let mut cause = if left { LinkCause::Left } else { LinkCause::Fabric(status) };
+                self.reclaim(Completion { work, slot, status }, &mut cause, &mut false);
+                return Err(cause);
+            }
         }
         Ok(())
     }

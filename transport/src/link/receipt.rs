@@ -37,8 +37,8 @@ impl InletEnd {
     pub(crate) fn with_window<T>(&self, change: impl FnOnce(&mut RecvWindow) -> T) -> T {
         let mut window = self.window.lock();
         let result = change(&mut window);
-        // The link's flag is set before the driver looks for news in all windows, and each window is
-        // looked at under its lock: so what is taken is either seen there or marked here.
+        // The link's flag is set before the driver looks for news in all windows, and each window
+        // is looked at under its lock: so what is taken is either seen there or marked here.
         let urgent = self.link.peer_blocked.load(Ordering::SeqCst);
         let due = window.due() || (urgent && window.has_news());
         drop(window);
@@ -97,7 +97,8 @@ impl CloseNotice {
         CloseNotice { link: Arc::downgrade(link), place }
     }
 
-    /// Whether the link has ended, so that nobody is told any more: such notices may be dropped early.
+    /// Whether the link has ended, so that nobody is told any more: such notices may be dropped
+    /// early.
     pub fn is_stale(&self) -> bool {
         self.link.upgrade().is_none_or(|link| link.has_ended())
     }

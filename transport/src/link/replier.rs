@@ -24,8 +24,8 @@ impl Replier {
         Replier { link, correlation, used: false }
     }
 
-    /// Sends the answer; a large archive's memory is taken. One that is larger than the asker takes is
-    /// replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded by the asks.
+    /// Sends the answer; a large archive's memory is taken. One that is larger than the asker takes
+    /// is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded by the asks.
     pub fn send(mut self, archive: &mut AlignedVec<16>) {
         if archive.len() > self.link.message_max {
             self.finish(Self::TOO_LARGE, &mut AlignedVec::new());

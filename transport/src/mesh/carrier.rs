@@ -7,8 +7,6 @@ use crate::driver::Running;
 pub(super) struct Carrier {
     /// The link.
     pub(super) running: Running,
-    /// The fabric that carries it.
-    pub(super) fabric: &'static str,
 }
 
 impl Drop for Carrier {

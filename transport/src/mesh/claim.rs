@@ -46,7 +46,6 @@ impl Claim {
         let (sender, orders) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
         state.bond = Bond::Joining(Occupant { incarnation, orders: sender });
-        state.heard = Some(Instant::now());
         if !hello.addresses.is_empty() {
             state.reach.addresses = hello.addresses.clone();
         }
@@ -82,7 +81,8 @@ impl Claim {
     }
 
     /// The link stands: it is there for all who waited. Says no when the node is shutting down.
-    pub(super) fn link_up(&self, link: Arc<Link>, fabric: &'static str) -> bool {
+    pub(super) fn link_up(&self, link: Arc<Link>) -> bool {
+        let fabric = link.fabric();
         let wakers = {
             let mut state = self.peer.state.lock();
             let Bond::Joining(occupant) = &state.bond else { return false };

@@ -1,8 +1,8 @@
 //! Reaching for peers: the seeds from the start, the others when they are wanted or were lost.
 //!
 //! - **MS-4 down**: a node is reported down when nothing was heard of it for `down_after` since its
-//!   last sign of life; whoever waits for a link to it fails when nothing was heard for that long
-//!   since the later of that and the beginning of the first wait.
+//!   last sign of life on a link; whoever waits for a link to it fails when nothing was heard for
+//!   that long since the later of that and the beginning of the first wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -15,8 +15,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
-use crate::driver::{Ends, Offer, Prepared};
+use crate::driver::{Offer, Prepared};
 use crate::fabric::{Fabric, Side};
+use crate::id::NodeId;
 use crate::limits;
 
 use super::bond::Bond;
@@ -47,7 +48,7 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
         outcome = commit_and_choose(table, &mut met) => outcome,
     };
     match outcome {
-        Ok((claim, carrier)) if claim.link_up(carrier.running.link.clone(), carrier.fabric) => {
+        Ok((claim, carrier)) if claim.link_up(carrier.running.link.clone()) => {
             Ok(Session::new(table.clone(), claim, met.channel, carrier))
         }
         Ok(_) => {
@@ -55,6 +56,10 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             Err(Failure::Rejected(Rejection::ShuttingDown))
         }
         Err(failure) => {
+            // Who dialled notes it with the address.
+            if met.side == Side::Acceptor && !failure.is_dial_race() {
+                table.peer(&met.hello.node.name).note(failure.to_string());
+            }
             if let Some(rejection) = failure.answer() {
                 met.channel.close(&Message::Reject(rejection));
             }
@@ -123,7 +128,8 @@ async fn choose(table: &Table, met: &mut Met, decides: bool) -> Result<Carrier, 
             Err(why) => passed_over.push(format!("{}: {why}", fabric.name())),
         }
     }
-    tracing::warn!(%peer, ?passed_over, theirs = ?met.hello.fabrics, "no fabric could be connected");
+    let theirs = &met.hello.fabrics;
+    tracing::warn!(%peer, ?passed_over, ?theirs, "no fabric could be connected");
     Err(Failure::Rejected(Rejection::NoCommonFabric))
 }
 
@@ -165,8 +171,8 @@ async fn attempt(
         Answer::Pass(why) => return Ok(Err(format!("given up by the peer: {why}"))),
         Answer::Ready => return Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
     };
-    let ends = Ends { local: table.identity.node.clone(), peer: met.hello.node.clone() };
-    let carrier = match connect(table, prepared, theirs, ends, name).await {
+    let node = met.hello.node.clone();
+    let carrier = match connect(table, prepared, theirs, node).await {
         Ok(carrier) => carrier,
         Err(why) => {
             met.channel.send(&pass(name, &why)).await?;
@@ -190,16 +196,15 @@ async fn connect(
     table: &Table,
     prepared: Prepared,
     theirs: Offer,
-    ends: Ends,
-    fabric: &'static str,
+    peer: NodeId,
 ) -> Result<Carrier, String> {
     let deadline = Instant::now() + limits::CONFIRM_TIMEOUT;
-    let connecting = prepared.connect(theirs, ends, table.board.host().clone());
+    let connecting = prepared.connect(theirs, peer, table.board.host().clone());
     let running = timeout_at(deadline, connecting)
         .await
         .map_err(|_| format!("not connected within {:?}", limits::CONFIRM_TIMEOUT))?
         .map_err(|error| error.to_string())?;
-    let mut carrier = Carrier { running, fabric };
+    let mut carrier = Carrier { running };
     let why = match timeout_at(deadline, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),

@@ -32,7 +32,8 @@ pub(super) struct State {
     pub(super) bond: Bond,
     /// The run that was linked and is not reported down.
     pub(super) alive: Option<NodeId>,
-    /// When it last gave a sign of life.
+    /// When it last gave a sign of life on a link: a node that answers and cannot be linked is of
+    /// no use to those that wait.
     pub(super) heard: Option<Instant>,
     /// What links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
@@ -93,8 +94,7 @@ impl Peer {
         self.state.lock().bond.link().cloned()
     }
 
-    /// Waits for a link, having one made when there is none; fails when the node is down (nothing
-    /// heard for `down_after` since the later of its last sign of life and the first of these calls).
+    /// Waits for a link, having one made when there is none; fails when the node is down (MS-4).
     /// `ticket` is the caller's place among those that wait; give the same one to each poll.
     pub(crate) fn poll_link(
         &self,
@@ -200,15 +200,18 @@ impl Peer {
         self.reach(start);
     }
 
-    /// It gave a sign of life.
+    /// It gave a sign of life on its link.
     pub(super) fn heard(&self) {
         self.state.lock().heard = Some(Instant::now());
     }
 
     /// What the last attempt to reach it met.
     pub(super) fn note(&self, last: String) {
-        tracing::debug!(peer = %self.name, last, "not reached");
-        self.state.lock().reach.last = last;
+        let new = last != self.state.lock().reach.last;
+        if new {
+            tracing::info!(peer = %self.name, last, "not reached");
+            self.state.lock().reach.last = last;
+        }
     }
 
     /// Waits until something changed that a plan depends on.

@@ -29,7 +29,8 @@ impl Tasks {
         }
     }
 
-    /// Waits for all of them, and ends those that are left after `patience`. None starts afterwards.
+    /// Waits for all of them, and ends those that are left after `patience`. None starts from now
+    /// on.
     pub(super) async fn end(&self, patience: Duration) {
         let Some(mut running) = self.running.lock().take() else { return };
         let deadline = Instant::now() + patience;

@@ -1,9 +1,9 @@
 //! What became of messages that were put into frames.
 //!
-//! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight when
-//!   the link ends; the last are unknown.
-//! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused is in
-//!   the same or an earlier frame; so what is acknowledged and was not refused, was queued.
+//! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight
+//!   when the link ends; the last are unknown.
+//! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused
+//!   is in the same or an earlier frame; so what is acknowledged and was not refused, was queued.
 
 use std::collections::VecDeque;
 

@@ -75,7 +75,8 @@ pub(crate) enum RecordKind {
     Signal = 5,
     /// Asks for a mailbox: `correlation`; the payload is the request.
     Open = 6,
-    /// It is open: `correlation`, `mailbox`, `generation`; the payload is a part of its description.
+    /// It is open: `correlation`, `mailbox`, `generation`; the payload is a part of its
+    /// description.
     Opened = 7,
     /// It is not: `correlation`; `ordinal` is the cause.
     OpenRefused = 8,

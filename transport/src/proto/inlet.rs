@@ -2,8 +2,8 @@
 //!
 //! - **IN-1 no confusion**: a message names index and generation; it reaches the mailbox that was
 //!   opened under both, or none. A generation never comes back on one link.
-//! - **IN-2 late is not wrong**: a message for a mailbox that has closed is refused; one for a place
-//!   that was never given out breaks the protocol.
+//! - **IN-2 late is not wrong**: a message for a mailbox that has closed is refused; one for a
+//!   place that was never given out breaks the protocol.
 
 use crate::cause::Violation;
 use crate::mutants::planted;

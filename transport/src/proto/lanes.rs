@@ -1,8 +1,8 @@
 //! The queues of committed messages, in the order of service.
 //!
-//! - **LA-1 order**: messages of one port leave in commit order, sizes mixed: while a port has messages
-//!   in the bulk queue, its small ones queue there too; and a bulk message starts only when
-//!   everything that was in the eager queue before it has left.
+//! - **LA-1 order**: messages of one port leave in commit order, sizes mixed: while a port has
+//!   messages in the bulk queue, its small ones queue there too; and a bulk message starts only
+//!   when everything that was in the eager queue before it has left.
 //! - **LA-2 no allocation**: bytes of small messages lie behind each other in one buffer per lane,
 //!   reused.
 

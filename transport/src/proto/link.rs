@@ -1,8 +1,8 @@
 //! One side of a link: what arrives is handled, what is to be sent is polled.
 //!
-//! - **LK-1 confirm first**: the first frame of each side is a CONFIRM as long as a frame can be; so a
-//!   path that loses large frames is found before the link is used. Nothing else is sent before
-//!   the peer's has come.
+//! - **LK-1 confirm first**: the first frame of each side is a CONFIRM as long as a frame can be;
+//!   so a path that loses large frames is found before the link is used. Nothing else is sent
+//!   before the peer's has come.
 //! - **LK-2 counted when done**: a frame counts as consumed when it was dispatched, its slot posted
 //!   again, and every refusal it caused is written (FA-2).
 //! - **LK-3 goodbye last**: GOODBYE is sent when nothing waits; after it a side sends only credit.
@@ -323,8 +323,8 @@ impl Link {
         }
     }
 
-    /// Queues a control record of the receiver's side. A peer that asks for much and takes no answers is
-    /// cut off.
+    /// Queues a control record of the receiver's side. A peer that asks for much and takes no
+    /// answers is cut off.
     pub(crate) fn control(
         &mut self,
         header: RecordHeader,

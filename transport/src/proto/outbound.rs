@@ -3,9 +3,10 @@
 //! This is the part of the protocol that senders touch from their own tasks, so it is apart from
 //! [`Link`](super::link::Link), which only the driver has. Whoever shares it locks it.
 //!
-//! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last record
-//!   is written; then it is in flight.
-//! - **OB-2 room first**: a message is committed only while its port's window and the link's have room.
+//! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
+//!   record is written; then it is in flight.
+//! - **OB-2 room first**: a message is committed only while its port's window and the link's have
+//!   room.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;

@@ -1,7 +1,7 @@
 //! The sender's end of opened mailboxes.
 //!
-//! An *outlet* is a request (by name or identity) and how far it got. A *port* is an opened mailbox of
-//! the peer; two outlets that turn out to be the same mailbox share its port, and so its window
+//! An *outlet* is a request (by name or identity) and how far it got. A *port* is an opened mailbox
+//! of the peer; two outlets that turn out to be the same mailbox share its port, and so its window
 //! and its order.
 //!
 //! - **OU-1 once**: while a request is being opened or is open, it is not sent again.

@@ -4,8 +4,8 @@
 //!   single message: a pair with nothing outstanding may always send one.
 //! - **WI-2 cumulative**: reports are counts from the start of the opening; a lost wake-up or a
 //!   merged report cannot leak room.
-//! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says it
-//!   is blocked. So a sender that waits is always told.
+//! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
+//!   it is blocked. So a sender that waits is always told.
 
 use crate::cause::Violation;
 use crate::mutants::planted;
@@ -107,7 +107,8 @@ impl RecvWindow {
         RecvWindow { size, arrived: zero, taken: zero, reported: zero, blocked: false }
     }
 
-    /// Records an arrival. A peer that keeps WI-1 never overruns: it knows at most what was reported.
+    /// Records an arrival. A peer that keeps WI-1 never overruns: it knows at most what was
+    /// reported.
     pub(crate) fn arrive(&mut self, bytes: u32) -> Result<(), Violation> {
         if !self.size.room(self.arrived.since(self.reported), bytes) {
             return Err(Violation::WindowOverrun);

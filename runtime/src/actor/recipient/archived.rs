@@ -1,5 +1,5 @@
-//! A recipient as a field of a message: an address. Which message and reply it is for is part of the
-//! schema, not of the bytes.
+//! A recipient as a field of a message: an address. Which message and reply it is for is part of
+//! the schema, not of the bytes.
 
 use std::marker::PhantomData;
 
@@ -10,13 +10,13 @@ use rkyv::ser::Writer;
 use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
 
 use super::{Recipient, Unasked};
-use crate::Message;
 use crate::address::{Address, AddressResolver, ArchivedAddress};
 use crate::archive::InNode;
+use crate::message::Message;
 use crate::schema::{FORMAT, Hash, Schema};
 
-/// A [`Recipient`] in an archive. `Context::own` or `View::to_owned` make it a recipient again, bound
-/// to the node where that happens.
+/// A [`Recipient`] in an archive. `Context::own` or `View::to_owned` make it a recipient again,
+/// bound to the node where that happens.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]

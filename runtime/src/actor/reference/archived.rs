@@ -9,13 +9,13 @@ use rkyv::ser::Writer;
 use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
 
 use super::ActorRef;
+use crate::actor::{Actor, Handlers};
 use crate::address::{Address, AddressResolver, ArchivedAddress};
 use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
-use crate::{Actor, Handlers};
 
-/// An [`ActorRef`] in an archive: an address. `Context::own` or `View::to_owned` make it a reference
-/// again, bound to the node where that happens.
+/// An [`ActorRef`] in an archive: an address. `Context::own` or `View::to_owned` make it a
+/// reference again, bound to the node where that happens.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]

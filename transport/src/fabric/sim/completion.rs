@@ -4,8 +4,12 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use super::super::{Completion, Notify, Status, Work};
+use super::event::Event;
 use super::physics::Physics;
 use crate::memory::Slot;
+
+/// How late a notification may be.
+const NOTIFIED_LATE_MAX_NS: u64 = 3_000_000;
 
 /// Completions of one queue pair and who is to be told of the next (PV-8).
 #[derive(Debug, Default)]
@@ -35,11 +39,19 @@ impl CompletionState {
         }
     }
 
-    /// Tells whoever armed the queue, once, and perhaps for nothing.
+    /// Tells whoever armed the queue, once, perhaps for nothing and perhaps late: an event takes
+    /// its time through the system, and more completions come meanwhile.
     pub(super) fn notify(&mut self, physics: &mut Physics) {
-        if self.armed.take().is_some() {
-            self.notified = true;
-            physics.wake(self.waker.take());
+        if self.armed.take().is_none() {
+            return;
+        }
+        self.notified = true;
+        match self.waker.take() {
+            Some(waker) if physics.one_in(8) => {
+                let late = physics.chance.u64(1_000..NOTIFIED_LATE_MAX_NS);
+                physics.at(physics.now + late, Event::Wake(waker));
+            }
+            waker => physics.wake(waker),
         }
     }
 

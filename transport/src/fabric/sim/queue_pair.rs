@@ -153,8 +153,8 @@ impl QueuePair {
     }
 
     /// Moves to the error state and completes everything (PV-4, PV-7); `cause` is what the first
-    /// error is of. The order between the two queues is up to the seed. Says from which index on frames
-    /// never left.
+    /// error is of. The order between the two queues is up to the seed. Says from which index on
+    /// frames never left.
     pub(super) fn fail(&mut self, physics: &mut Physics, cause: Cause) -> u64 {
         if let Phase::Connecting { waker } = std::mem::replace(&mut self.phase, Phase::Error) {
             physics.wake(waker);

@@ -189,8 +189,8 @@ impl Outbound {
 }
 
 impl Queues {
-    /// Writes the next part of the current fragmented message. `None`: no room; `Some(None)`: a part
-    /// that is not the last; `Some(Some(..))`: the last, and its place.
+    /// Writes the next part of the current fragmented message. `None`: no room; `Some(None)`: a
+    /// part that is not the last; `Some(Some(..))`: the last, and its place.
     fn fill_part(
         &mut self,
         to: (u32, u32),

@@ -1,0 +1,91 @@
+//! Ending an actor, and waiting for its end, wherever it is.
+
+use super::{ActorRef, Way};
+use crate::actor::Handlers;
+use crate::error::Cause;
+use crate::exit::ActorExit;
+use crate::remote::{Lane, signal};
+use crate::resident::Halt;
+
+impl<A: Handlers> ActorRef<A> {
+    /// Has the actor stop after the message it is handling; what waits in its mailbox becomes dead
+    /// letters. Returns when the request is on its way, see
+    /// [`wait_stopped`](ActorRef::wait_stopped). Stopping an actor that has stopped is no error.
+    ///
+    /// # Errors
+    /// [`Cause`] when the actor cannot be reached.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the actor goes on.
+    pub async fn stop(&self) -> Result<(), Cause> {
+        self.halt(Halt::Stop).await
+    }
+
+    /// Has the actor handle what it accepted so far, accept nothing more, and stop.
+    ///
+    /// # Errors
+    /// As [`stop`](ActorRef::stop).
+    ///
+    /// # Cancel safety
+    /// As [`stop`](ActorRef::stop).
+    pub async fn drain(&self) -> Result<(), Cause> {
+        self.halt(Halt::Drain).await
+    }
+
+    /// Ends the actor where its running handler waits next; the handler and the actor are dropped,
+    /// and `on_stop` does not run.
+    ///
+    /// # Errors
+    /// As [`stop`](ActorRef::stop).
+    ///
+    /// # Cancel safety
+    /// As [`stop`](ActorRef::stop).
+    pub async fn kill(&self) -> Result<(), Cause> {
+        self.halt(Halt::Kill).await
+    }
+
+    /// Waits until the actor has ended, its state is dropped and its name is free. An actor that
+    /// waits for itself waits forever.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        match &self.raw().lead.way {
+            Way::Local(cell) => {
+                let mut exit = cell.exit();
+                let ended = exit.wait_for(Option::is_some).await;
+                ended.ok().and_then(|exit| exit.clone()).unwrap_or(ActorExit::Gone)
+            }
+            Way::Remote(outbound, _) => outbound.closed().await,
+            Way::Nowhere(_) => ActorExit::Gone,
+        }
+    }
+
+    pub(in crate::actor) fn stop_local(&self) {
+        if let Way::Local(cell) = &self.raw().lead.way {
+            cell.halt(Halt::Stop);
+        }
+    }
+
+    async fn halt(&self, halt: Halt) -> Result<(), Cause> {
+        let (outbound, sent) = match &self.raw().lead.way {
+            Way::Local(cell) => {
+                cell.halt(halt);
+                return Ok(());
+            }
+            Way::Nowhere(cause) => return Err(cause.clone()),
+            Way::Remote(outbound, _) => (
+                outbound,
+                match halt {
+                    Halt::Stop => (signal::STOP, Lane::Control),
+                    Halt::Kill => (signal::KILL, Lane::Control),
+                    Halt::Drain => (signal::DRAIN, Lane::Data),
+                },
+            ),
+        };
+        match outbound.signal(sent.0, sent.1).await {
+            Err(Cause::Stopped) => Ok(()),
+            other => other,
+        }
+    }
+}

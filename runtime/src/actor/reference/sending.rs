@@ -1,0 +1,107 @@
+//! Sending through a reference: into a mailbox of this node, or out to another.
+
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Raw, Way};
+use crate::actor::cell::{Home, Letter};
+use crate::actor::port::{self, AskPort, Line, Pending, Port, Wanted};
+use crate::actor::route::{Label, reply_layout};
+use crate::actor::running::is_running;
+use crate::actor::{Accepts, ReplyTo};
+use crate::error::Cause;
+use crate::mailbox::Room;
+use crate::message::Message;
+use crate::view::Input;
+
+/// Puts a message into an actor of this node; on an error it is left in `message`.
+fn put<A: Accepts<M>, M: Message>(
+    cell: &dyn Home<A>,
+    room: Room<'_>,
+    message: &mut Option<M>,
+    reply: ReplyTo<A::Reply>,
+    deadline: Option<Instant>,
+) -> Result<(), Cause> {
+    let Some(taken) = message.take() else { return Ok(()) };
+    match A::Input::from_local(taken, cell.node()) {
+        Ok(input) => {
+            let label = const { &Label { id: M::ID, name: M::NAME } };
+            cell.commit(room, Letter { label, deadline, envelope: A::envelope(input, reply) });
+            Ok(())
+        }
+        Err((back, cause)) => {
+            *message = Some(back);
+            Err(cause)
+        }
+    }
+}
+
+impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
+    fn poll_tell(
+        &self,
+        message: &mut Option<M>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>> {
+        match &self.lead.way {
+            Way::Local(cell) => {
+                let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
+                Poll::Ready(put(&**cell, room, message, ReplyTo::nobody(), None))
+            }
+            Way::Remote(outbound, _) => {
+                line.poll_send(outbound, message, Wanted::NOTHING, cx).map_ok(|_| ())
+            }
+            Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
+        }
+    }
+
+    fn try_tell(&self, message: &mut Option<M>) -> Result<(), Cause> {
+        match &self.lead.way {
+            Way::Local(cell) => {
+                let room = port::try_room(cell.intake())?;
+                put(&**cell, room, message, ReplyTo::nobody(), None)
+            }
+            Way::Remote(outbound, _) => port::try_send(outbound, message),
+            Way::Nowhere(cause) => Err(cause.clone()),
+        }
+    }
+
+    fn leave(&self, line: &mut Line) {
+        if let Way::Local(cell) = &self.lead.way {
+            line.leave(cell.intake());
+        }
+    }
+}
+
+impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
+    type Reply = A::Reply;
+
+    fn poll_ask(
+        &self,
+        message: &mut Option<M>,
+        deadline: Instant,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Pending<A::Reply>, Cause>> {
+        match &self.lead.way {
+            Way::Local(cell) if is_running(cell.token()) => Poll::Ready(Err(Cause::SelfAsk)),
+            Way::Local(cell) => {
+                let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
+                let (sender, receiver) = oneshot::channel();
+                let put = put(&**cell, room, message, ReplyTo::local(sender), Some(deadline));
+                Poll::Ready(put.map(|()| Pending::Local(receiver)))
+            }
+            Way::Remote(outbound, node) => {
+                let wanted = Wanted {
+                    reply: const { reply_layout::<A::Reply>() },
+                    deadline: Some(deadline),
+                };
+                let answer = ready!(line.poll_send(outbound, message, wanted, cx))?;
+                Poll::Ready(Pending::remote(answer, node))
+            }
+            Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The attribute macros, each with an example. What they accept is said at the macros themselves.
+
+/// Makes a struct or enum a message.
+///
+/// ```
+/// use ringpost::prelude::*;
+/// use std::net::IpAddr;
+///
+/// #[message]
+/// #[derive(Debug, Clone)]
+/// pub struct Deposit {
+///     pub account: String,
+///     pub cents: u64,
+/// }
+///
+/// /// Generic, with a foreign type that rkyv can archive, and one that it archives through a wrapper.
+/// #[message(name = "bank.Import", version = 2)]
+/// pub struct Import<T> {
+///     pub from: IpAddr,
+///     pub items: Vec<T>,
+///     #[message(opaque)]
+///     pub label: std::ffi::CString,
+///     #[message(opaque)]
+///     #[rkyv(with = ringpost::rkyv::with::AsString)]
+///     pub path: std::path::PathBuf,
+/// }
+///
+/// /// Two messages that contain each other.
+/// #[message]
+/// pub struct Folder {
+///     #[message(recursive)]
+///     pub entries: Vec<Entry>,
+/// }
+///
+/// #[message]
+/// pub enum Entry {
+///     File(u64),
+///     Folder(#[message(recursive)] Box<Folder>),
+/// }
+///
+/// /// Stays on its node, so that anything `Send` can be in it.
+/// #[message(local)]
+/// pub struct Attach {
+///     pub sink: std::sync::mpsc::Sender<u64>,
+/// }
+///
+/// assert_eq!(Import::<Deposit>::NAME, "bank.Import");
+/// assert_ne!(Import::<Deposit>::ID, Import::<Folder>::ID);
+/// ```
+pub use ringpost_macros::message;
+
+/// Makes a type an actor.
+///
+/// ```
+/// use ringpost::prelude::*;
+///
+/// #[actor]
+/// pub struct Counter {
+///     total: u64,
+/// }
+///
+/// /// With hooks, the attribute stands on the `impl` block.
+/// pub struct Cache {
+///     lines: Vec<String>,
+/// }
+///
+/// #[actor(name = "cache")]
+/// impl Actor for Cache {
+///     async fn on_start(&mut self, _: &mut Context<Self>) -> Result<(), BoxError> {
+///         self.lines = vec!["ready".into()];
+///         Ok(())
+///     }
+/// }
+///
+/// # #[handlers] impl Counter {}
+/// # #[handlers] impl Cache {}
+/// assert_eq!(Cache::NAME, "cache");
+/// ```
+pub use ringpost_macros::actor;
+
+/// Collects the handlers of an actor.
+///
+/// ```
+/// use ringpost::prelude::*;
+///
+/// #[message]
+/// pub struct Ping(pub u64);
+///
+/// #[actor]
+/// #[derive(Default)]
+/// pub struct Teller {
+///     cents: u64,
+/// }
+///
+/// #[handlers(Ping)] // written by hand below
+/// impl Teller {
+///     #[handler]
+///     pub async fn balance(&self) -> u64 {
+///         self.cents
+///     }
+/// }
+///
+/// impl Handler<Ping> for Teller {
+///     type Reply = u64;
+///     async fn handle(&mut self, msg: Ping, _: &mut Context<Self>) -> u64 {
+///         msg.0 + 1
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let node = Node::builder("alpha").start().await?;
+/// let teller = node.spawn("teller", Teller::default()).await?;
+/// assert_eq!(teller.ask(Ping(1)).await?, 2);
+/// assert_eq!(teller.balance().await?, 0); // a method of the generated `TellerClient`
+/// # Ok(())
+/// # }
+/// ```
+pub use ringpost_macros::handlers;
+
+/// Marks a method as a handler.
+///
+/// ```
+/// use ringpost::prelude::*;
+///
+/// #[message]
+/// pub struct Deposit {
+///     pub account: String,
+///     pub cents: u64,
+/// }
+///
+/// #[actor]
+/// #[derive(Default)]
+/// pub struct Teller {
+///     cents: u64,
+/// }
+///
+/// #[handlers]
+/// impl Teller {
+///     /// The parameter is the message, read where it arrived.
+///     #[handler]
+///     pub async fn deposit(&mut self, msg: View<Deposit>) -> u64 {
+///         self.cents += msg.cents.to_native();
+///         self.cents
+///     }
+///
+///     /// The parameters are the fields of a message made for it: `Withdraw { cents, note }`.
+///     #[handler(name = Withdraw, derive(Clone, Debug))]
+///     pub fn take_out(
+///         &mut self,
+///         cents: u64,
+///         note: Option<String>,
+///         cx: &mut Context<Self>,
+///     ) -> Result<u64, String> {
+///         let note = note.unwrap_or_else(|| format!("on {}", cx.node().name()));
+///         self.cents = self.cents.checked_sub(cents).ok_or(note)?;
+///         Ok(self.cents)
+///     }
+///
+///     /// A large message lies behind a pointer in the mailbox.
+///     #[handler(boxed)]
+///     pub fn import(&mut self, page: [u8; 4096]) -> usize {
+///         page.len()
+///     }
+///
+///     /// Message and reply stay on their node.
+///     #[handler(local)]
+///     pub fn shared(&self, with: std::sync::mpsc::Sender<u64>) -> Local<bool> {
+///         Local(with.send(self.cents).is_ok())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let node = Node::builder("alpha").start().await?;
+/// let teller = node.spawn("teller", Teller::default()).await?;
+/// teller.tell(Deposit { account: "ada".into(), cents: 3 }).await?;
+/// assert_eq!(teller.take_out(1, None).await?, Ok(2));
+/// assert_eq!(teller.ask(Withdraw { cents: 9, note: None }).await?, Err("on alpha".into()));
+/// # Ok(())
+/// # }
+/// ```
+pub use ringpost_macros::handler;

@@ -1,0 +1,15 @@
+//! `msg` is the message itself, so its type must be one.
+use ringpost::prelude::*;
+
+#[actor]
+pub struct Teller;
+
+#[handlers]
+impl Teller {
+    #[handler]
+    pub async fn rename(&mut self, msg: String) -> usize {
+        msg.len()
+    }
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+//! A message that would make every place in the mailbox large.
+use ringpost::prelude::*;
+
+#[actor]
+pub struct Teller;
+
+#[handlers]
+impl Teller {
+    #[handler]
+    pub async fn store(&mut self, page: [u8; 1000]) -> usize {
+        page.len()
+    }
+}
+
+fn main() {}

@@ -1,0 +1,32 @@
+//! A client method that does not exist.
+use ringpost::prelude::*;
+
+#[message]
+pub struct Other;
+
+#[message]
+pub struct Deposit {
+    pub cents: u64,
+}
+
+#[actor]
+pub struct Teller;
+
+#[handlers]
+impl Teller {
+    #[handler]
+    pub async fn deposit(&mut self, msg: Deposit) -> u64 {
+        msg.cents
+    }
+
+    #[handler]
+    pub async fn balance(&self, account: String) -> usize {
+        account.len()
+    }
+}
+
+pub async fn go(teller: ActorRef<Teller>) {
+    let _ = teller.withdraw(3).await;
+}
+
+fn main() {}

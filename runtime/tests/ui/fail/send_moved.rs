@@ -1,0 +1,34 @@
+//! A message is moved into its first send.
+use ringpost::prelude::*;
+
+#[message]
+pub struct Other;
+
+#[message]
+pub struct Deposit {
+    pub cents: u64,
+}
+
+#[actor]
+pub struct Teller;
+
+#[handlers]
+impl Teller {
+    #[handler]
+    pub async fn deposit(&mut self, msg: Deposit) -> u64 {
+        msg.cents
+    }
+
+    #[handler]
+    pub async fn balance(&self, account: String) -> usize {
+        account.len()
+    }
+}
+
+pub async fn go(teller: &ActorRef<Teller>, deposit: Deposit) {
+    for _ in 0..2 {
+        let _ = teller.tell(deposit).await;
+    }
+}
+
+fn main() {}

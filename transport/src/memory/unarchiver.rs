@@ -1,0 +1,47 @@
+//! Reading archives back into values.
+#![allow(unsafe_code, reason = "rkyv's trait for shared pointers has an unsafe method to pass on")]
+
+use rkyv::de::{ErasedPtr, Pool, Pooling, PoolingState};
+use rkyv::rancor::Error;
+
+/// A deserialiser with a context of the caller's: pointers that an archive shares are shared
+/// again, and what needs the context to come back finds it here.
+pub struct Unarchiver<'a, C> {
+    context: &'a C,
+    pool: Pool,
+}
+
+impl<'a, C> Unarchiver<'a, C> {
+    /// A deserialiser for one archive.
+    pub fn new(context: &'a C) -> Self {
+        Unarchiver { context, pool: Pool::new() }
+    }
+
+    /// What it was made with.
+    pub fn context(&self) -> &C {
+        self.context
+    }
+}
+
+impl<C> Pooling<Error> for Unarchiver<'_, C> {
+    fn start_pooling(&mut self, address: usize) -> PoolingState {
+        Pooling::<Error>::start_pooling(&mut self.pool, address)
+    }
+
+    unsafe fn finish_pooling(
+        &mut self,
+        address: usize,
+        ptr: ErasedPtr,
+        drop: unsafe fn(ErasedPtr),
+    ) -> Result<(), Error> {
+        // SAFETY: the caller promises what the pool asks of its caller (ME-5), and all three
+        // arguments are passed on unchanged.
+        unsafe { Pooling::<Error>::finish_pooling(&mut self.pool, address, ptr, drop) }
+    }
+}
+
+impl<C> std::fmt::Debug for Unarchiver<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unarchiver(..)")
+    }
+}
