@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
 use tokio::task::JoinSet;
+use tracing_subscriber::EnvFilter;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -25,8 +26,8 @@ const SMALL_BYTES: usize = 32;
 const LARGE_BYTES: usize = 4096;
 
 /// Asks before the clock counts, and those that count.
-const ASKS_WARM: usize = 200;
-const ASKS: usize = 2000;
+const ASKS_WARM: usize = 50;
+const ASKS: usize = 500;
 
 /// How long messages are sent for one figure.
 const SEND_FOR: Duration = Duration::from_secs(3);
@@ -118,7 +119,8 @@ impl Slow {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let filter = EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {

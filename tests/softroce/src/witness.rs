@@ -17,6 +17,7 @@ use ringpost::{DeadLetterCause, NodeEvent};
 use tokio::io::AsyncReadExt;
 use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;
+use tracing_subscriber::EnvFilter;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -76,7 +77,8 @@ impl Mute {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let filter = EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
