@@ -19,6 +19,8 @@ pub use ringpost_transport::endpoint::{
     InvalidProfile, InvalidSecret, LinkStats, Network, Profile, StartError,
 };
 pub use ringpost_transport::entropy::Entropy;
+#[cfg(feature = "verbs")]
+pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 
 pub(crate) use host::{Directory, Observers, code, signal};
 pub(crate) use outbound::{Answer, Outbound, Parcel, Place};

@@ -6,6 +6,8 @@ use crate::bootstrap::Secret;
 use crate::entropy::Entropy;
 use crate::fabric::Fabric;
 use crate::fabric::tcp::{Doors, TcpFabric};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{VerbsConfig, VerbsFabric};
 use crate::id::NodeName;
 use crate::profile::Profile;
 use crate::wire::{TcpWire, Wire};
@@ -43,6 +45,36 @@ pub struct Network {
 }
 
 impl Network {
+    /// The best that this build and this machine have: RDMA, where the feature `verbs` is built in
+    /// and there is a usable device, and TCP. Says in the log what it found, or why there is only
+    /// TCP.
+    pub fn best() -> Self {
+        #[cfg(feature = "verbs")]
+        match VerbsFabric::new(VerbsConfig::default(), Entropy::os()) {
+            Ok(verbs) => return Network::tcp().with_verbs(verbs),
+            Err(why) => tracing::info!(%why, "links use tcp"),
+        }
+        #[cfg(not(feature = "verbs"))]
+        tracing::debug!("links use tcp: this build has no feature `verbs`");
+        Network::tcp()
+    }
+
+    /// This, with RDMA tried first and the rest for peers that cannot be reached by it.
+    #[cfg(feature = "verbs")]
+    pub fn with_verbs(mut self, verbs: VerbsFabric) -> Self {
+        tracing::info!(devices = ?verbs.devices(), "links use verbs where the peer does, too");
+        self.fabrics.insert(0, Arc::new(verbs));
+        self
+    }
+
+    /// RDMA or nothing: a peer that cannot be reached by it is refused. Nodes meet over TCP all the
+    /// same.
+    #[cfg(feature = "verbs")]
+    pub fn verbs_only(verbs: VerbsFabric) -> Self {
+        tracing::info!(devices = ?verbs.devices(), "links use verbs, and nothing else");
+        Network { fabrics: vec![Arc::new(verbs)], ..Network::tcp() }
+    }
+
     /// TCP for everything.
     pub fn tcp() -> Self {
         let doors = Doors::default();

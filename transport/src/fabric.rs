@@ -66,6 +66,9 @@ pub(crate) mod conformance;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+#[cfg(feature = "verbs")]
+pub mod verbs;
+
 use std::fmt;
 use std::io;
 use std::task::{Context, Poll};
@@ -277,6 +280,9 @@ pub enum Status {
     /// The device failed.
     #[error("fatal error of the device")]
     Fatal,
+    /// The port or its cable went down.
+    #[error("the port went down")]
+    PortDown,
     /// Another status, by the device's number.
     #[error("device status {0}")]
     Other(u32),
@@ -295,6 +301,9 @@ pub enum PostError {
     /// The frame is too long to be sent inline.
     #[error("the frame is too long to be sent inline")]
     InlineTooLong,
+    /// The slot is not of this fabric's memory (PV-1).
+    #[error("the slot is not of this fabric's memory")]
+    Foreign,
     /// The device refused, with its error number.
     #[error("the device refused, error {0}")]
     Device(i32),
@@ -313,6 +322,28 @@ pub enum FabricError {
         asked: u64,
         /// How much there can be.
         limit: u64,
+    },
+    /// Memory could not be locked for the device.
+    #[error(
+        "cannot lock {need} bytes for the device: this process may lock {limit} bytes in all \
+         (RLIMIT_MEMLOCK); raise it with `ulimit -l` (in systemd: LimitMEMLOCK), or take the \
+         profile `small`"
+    )]
+    Locked {
+        /// Bytes that were to be locked.
+        need: u64,
+        /// The limit, as the system words it.
+        limit: String,
+    },
+    /// The device refused.
+    #[error("{call} failed on {device}")]
+    Device {
+        /// What was asked of it.
+        call: &'static str,
+        /// Which it is.
+        device: String,
+        /// Why it refused.
+        source: io::Error,
     },
     /// The peer's offer is not one of this fabric.
     #[error("the peer's offer cannot be used: {0}")]

@@ -107,6 +107,30 @@ pub const TCP_READS_PER_CALL: usize = 8;
 /// Buffers in one write of the tcp fabric: a post list of frames with their headers, twice.
 pub const TCP_WRITE_SLICES: usize = 4 * POST_LIST_MAX + 2;
 
+/// Bytes of one frame on the verbs fabric: the largest slot, and headers.
+#[cfg(feature = "verbs")]
+pub const VERBS_FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX + 4 * 1024;
+/// Addresses in one offer of the verbs fabric; more do not fit in [`OFFER_BYTES_MAX`].
+#[cfg(feature = "verbs")]
+pub const VERBS_ADDRESSES_MAX: usize = 7;
+/// Completion events that are acknowledged together: each time takes a lock in the library.
+#[cfg(feature = "verbs")]
+pub const VERBS_ACKNOWLEDGE_EVERY: u32 = 16;
+/// Pause of a sender whose frame found no receive, in the encoding of verbs: 0.64 ms. (0 would be
+/// 655 ms.)
+#[cfg(feature = "verbs")]
+pub const VERBS_RNR_TIMER: u8 = 12;
+/// Routers that a packet may pass.
+#[cfg(feature = "verbs")]
+pub const VERBS_HOP_LIMIT: u8 = 64;
+/// Default wait for an acknowledgement, in the encoding of verbs: 4.096 us * 2^14 = 67 ms.
+#[cfg(feature = "verbs")]
+pub const VERBS_TIMEOUT: u8 = 14;
+/// Default number of times that an unacknowledged packet is sent again. (7 would be endless on
+/// SoftRoCE.)
+#[cfg(feature = "verbs")]
+pub const VERBS_RETRIES: u8 = 6;
+
 const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 256);
 const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!((SLOT_BYTES_SMALL as usize).is_multiple_of(PAYLOAD_ALIGN));

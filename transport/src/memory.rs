@@ -18,5 +18,7 @@ mod unarchiver;
 
 pub use checked::{Checked, InvalidArchive, Payload};
 pub use pool::{Lease, Pool};
+#[cfg(feature = "verbs")]
+pub(crate) use region::Backing;
 pub use region::{Region, Slot};
 pub use unarchiver::Unarchiver;

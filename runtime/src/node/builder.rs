@@ -160,7 +160,7 @@ impl NodeBuilder {
             secret: self.secret.as_deref().map(Secret::new).transpose()?,
             profile: self.profile,
             entropy: self.entropy,
-            network: self.network.unwrap_or_else(Network::tcp),
+            network: self.network.unwrap_or_else(Network::best),
         })
     }
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "owns raw memory; every access goes through ME-1 and ME-2")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -9,37 +10,44 @@ use std::sync::Arc;
 
 const PAGE: usize = 4096;
 
+/// The memory behind a region, with whatever must live as long as it does: a registration.
+///
+/// # Safety
+/// `base` to `base + bytes` is page-aligned, initialised, reached through this value alone, and
+/// stays where it is until the value is dropped, on any thread.
+pub(crate) unsafe trait Backing: Any + Send + Sync {
+    fn base(&self) -> NonNull<u8>;
+    fn bytes(&self) -> usize;
+}
+
 /// A block of page-aligned memory that a fabric has made usable for its work requests.
 ///
 /// It is cut into [`Slot`]s once and lives until the last of them is gone (ME-2).
-pub struct Region {
-    base: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: the pointer is owned by the region, and the bytes behind it are only reached through
-// slots, each of which is the only one to its bytes (ME-1).
-unsafe impl Send for Region {}
-// SAFETY: a shared region gives no access to its bytes; only slots do (ME-1).
-unsafe impl Sync for Region {}
+pub struct Region(Box<dyn Backing>);
 
 impl Region {
     /// Ordinary zeroed memory, page-aligned.
     ///
     /// `bytes` is rounded up to whole pages and must not be zero.
     pub fn heap(bytes: usize) -> Self {
-        assert!(bytes > 0, "a region has at least one byte");
-        let layout = Layout::from_size_align(bytes.next_multiple_of(PAGE), PAGE)
-            .expect("a region is smaller than the address space");
-        // SAFETY: the layout's size is not zero: checked above.
-        let base = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        Region { base, layout }
+        Region::new(Heap::new(bytes))
+    }
+
+    /// Memory that a fabric has prepared.
+    pub(crate) fn new(backing: impl Backing) -> Self {
+        Region(Box::new(backing))
+    }
+
+    /// What the fabric made of it, if it is of that kind.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn backing<T: Backing>(&self) -> Option<&T> {
+        let backing: &dyn Any = self.0.as_ref();
+        backing.downcast_ref()
     }
 
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
-        self.layout.size()
+        self.0.bytes()
     }
 
     /// Cuts the whole region into slots of `slot_bytes`, a multiple of 16; what is left over at
@@ -51,24 +59,59 @@ impl Region {
         (0..count)
             .map(|i| {
                 // SAFETY: `i * slot_bytes + slot_bytes` is at most the region's size.
-                let base = unsafe { region.base.add(i * slot_bytes) };
+                let base = unsafe { region.0.base().add(i * slot_bytes) };
                 Slot { base, bytes: slot_bytes, region: region.clone() }
             })
             .collect()
     }
 }
 
-impl Drop for Region {
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({} bytes)", self.bytes())
+    }
+}
+
+/// Memory of the allocator.
+struct Heap {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the pointer is owned by the value, and the bytes behind it are only reached through
+// slots, each of which is the only one to its bytes (ME-1).
+unsafe impl Send for Heap {}
+// SAFETY: a shared heap gives its address and no access to its bytes; only slots do (ME-1).
+unsafe impl Sync for Heap {}
+
+// SAFETY: the layout is page-aligned, the allocation is zeroed, and is freed by the drop alone.
+unsafe impl Backing for Heap {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Heap {
+    fn new(bytes: usize) -> Self {
+        assert!(bytes > 0, "a region has at least one byte");
+        let layout = Layout::from_size_align(bytes.next_multiple_of(PAGE), PAGE)
+            .expect("a region is smaller than the address space");
+        // SAFETY: the layout's size is not zero: checked above.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        Heap { base, layout }
+    }
+}
+
+impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: `base` came from `alloc_zeroed` with this layout and is freed once; slots keep
         // the region alive (ME-2), so none is left.
         unsafe { dealloc(self.base.as_ptr(), self.layout) }
-    }
-}
-
-impl fmt::Debug for Region {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Region({} bytes)", self.bytes())
     }
 }
 

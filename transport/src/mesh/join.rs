@@ -122,7 +122,12 @@ async fn choose(table: &Table, met: &mut Met, decides: bool) -> Result<Carrier, 
     for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
         match attempt(table, met, &fabric).await? {
             Ok(carrier) => {
-                tracing::info!(%peer, fabric = fabric.name(), ?passed_over, "fabric chosen");
+                let fabric = fabric.name();
+                if passed_over.is_empty() {
+                    tracing::info!(%peer, fabric, theirs = ?met.hello.fabrics, "fabric chosen");
+                } else {
+                    tracing::warn!(%peer, fabric, ?passed_over, "a better fabric did not come up");
+                }
                 return Ok(carrier);
             }
             Err(why) => passed_over.push(format!("{}: {why}", fabric.name())),

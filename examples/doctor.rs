@@ -1,0 +1,148 @@
+//! What this machine has for RDMA, what links would use, and what to do about what is missing.
+//!
+//! Useful without RDMA, and without the feature `verbs`, too.
+
+use std::fs::{read_dir, read_to_string};
+use std::path::Path;
+
+use ringpost::Profile;
+
+fn main() {
+    section("devices of this machine", &devices());
+    section("kernel", &kernel());
+    section("limits of this process", &limits());
+    let (found, verdict) = verbs();
+    section("what ringpost finds", &found);
+    println!("links would use {verdict}");
+}
+
+fn section(title: &str, lines: &[String]) {
+    println!("{title}");
+    lines.iter().for_each(|line| println!("  {line}"));
+    println!();
+}
+
+/// A trouble and its remedy.
+fn trouble(what: impl std::fmt::Display, remedy: &str) -> String {
+    format!("! {what}\n    -> {remedy}")
+}
+
+/// The names in a folder, sorted; none where it does not exist.
+fn names(folder: &str) -> Vec<String> {
+    let entries = read_dir(folder).into_iter().flatten().flatten();
+    let mut names =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+
+/// What the kernel says of its devices: this needs no library.
+fn devices() -> Vec<String> {
+    const FOLDER: &str = "/sys/class/infiniband";
+    let mut lines = Vec::new();
+    for device in names(FOLDER) {
+        for port in names(&format!("{FOLDER}/{device}/ports")) {
+            let read = |what| {
+                let path = format!("{FOLDER}/{device}/ports/{port}/{what}");
+                read_to_string(path).unwrap_or_default().trim().to_owned()
+            };
+            let [layer, state, rate] = ["link_layer", "state", "rate"].map(read);
+            lines.push(format!("{device} port {port}: {layer}, {state}, {rate}"));
+        }
+    }
+    if lines.is_empty() {
+        let remedy = "an adapter and its driver; or, to try it, software: \
+                      `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`";
+        lines.push(trouble("no RDMA device", remedy));
+    }
+    lines
+}
+
+fn kernel() -> Vec<String> {
+    let mut lines = Vec::new();
+    for (module, why) in [("ib_core", "RDMA at all"), ("ib_uverbs", "RDMA for programs")] {
+        if Path::new("/sys/module").join(module).exists() {
+            lines.push(format!("{module}: loaded ({why})"));
+        } else {
+            lines.push(trouble(
+                format!("{module} is not loaded ({why})"),
+                &format!("`modprobe {module}`; in a container, on its host"),
+            ));
+        }
+    }
+    let nodes = names("/dev/infiniband").into_iter().filter(|name| name.starts_with("uverbs"));
+    let nodes = nodes.collect::<Vec<_>>();
+    for node in &nodes {
+        let path = format!("/dev/infiniband/{node}");
+        match std::fs::OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(_) => lines.push(format!("{path}: may be opened")),
+            Err(error) => lines.push(trouble(
+                format!("{path}: {error}"),
+                "the package rdma-core brings the udev rules that let every user open it",
+            )),
+        }
+    }
+    if nodes.is_empty() {
+        lines.push(trouble(
+            "no /dev/infiniband/uverbs*",
+            "a device and ib_uverbs make it; a container needs `--device /dev/infiniband`",
+        ));
+    }
+    lines
+}
+
+/// What a link locks: twice as many receive buffers as the ring has slots, and the send slots.
+fn locked_bytes(profile: &Profile) -> u64 {
+    3 * u64::from(profile.ring_slots) * u64::from(profile.slot_bytes)
+}
+
+fn limits() -> Vec<String> {
+    let text = read_to_string("/proc/self/limits").unwrap_or_default();
+    let soft = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next()).unwrap_or("unknown").to_owned()
+    };
+    let [default, small] = [Profile::default(), Profile::small()].map(|it| locked_bytes(&it));
+    let memory = soft("Max locked memory");
+    let mut lines = Vec::new();
+    match memory.parse::<u64>() {
+        Ok(bytes) => {
+            let peers = [bytes / default, bytes / small];
+            let fits = format!(
+                "memory that may be locked: {bytes} bytes, enough for RDMA links to {} peers \
+                 ({} with the profile `small`)",
+                peers[0], peers[1]
+            );
+            let remedy = "`ulimit -l unlimited`, `LimitMEMLOCK=infinity` in systemd, or \
+                          /etc/security/limits.conf";
+            lines.push(if peers[0] < 16 { trouble(fits, remedy) } else { fits });
+        }
+        Err(_) => lines.push(format!("memory that may be locked: {memory}")),
+    }
+    lines.push(format!("open files: {} (a link over RDMA takes four)", soft("Max open files")));
+    lines
+}
+
+#[cfg(feature = "verbs")]
+fn verbs() -> (Vec<String>, String) {
+    use ringpost::{Entropy, Survey, VerbsConfig, VerbsFabric};
+
+    let config = VerbsConfig::default();
+    let survey = Survey::new(&config);
+    let found = survey.to_string().lines().map(str::to_owned).collect();
+    let verdict = match VerbsFabric::new(config, Entropy::os()) {
+        Ok(fabric) => {
+            format!("verbs on {}, and tcp where the peer has none", fabric.devices().join(", "))
+        }
+        Err(why) => format!("tcp: {why}"),
+    };
+    (found, verdict)
+}
+
+#[cfg(not(feature = "verbs"))]
+fn verbs() -> (Vec<String>, String) {
+    let remedy = "install libibverbs-dev librdmacm-dev libclang-14-dev clang-14 pkg-config, and \
+                  build with `--features verbs`";
+    let missing = trouble("this build has no feature `verbs`", remedy);
+    (vec![missing], "tcp: this build has no feature `verbs`".into())
+}

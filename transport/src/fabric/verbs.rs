@@ -1,0 +1,362 @@
+//! Queue pairs of RDMA devices: InfiniBand, RoCE v2, SoftRoCE, by libibverbs. The only code that
+//! names its crate.
+//!
+//! A fabric has one protection domain for each device; a link has one queue pair, with a completion
+//! queue and a channel of its own. Only classic verbs are called: the extended ones of the crate find
+//! no provider.
+//!
+//! - **VB-1 parents**: whatever was made of something keeps it alive: queue pair, completion queue,
+//!   channel, and registration, protection domain, device are given back in this order.
+//! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it, from
+//!   then on as long as it is mapped, for local writing only. Queue pairs grant peers no access at all.
+//! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device completed
+//!   the work request or the queue pair is destroyed; if neither can be had, for ever.
+//! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never an
+//!   enum without that value; the layouts of what both sides share are checked by a test.
+//! - **VB-5 device events** end the queue pairs they concern, with a cause, whoever reads them.
+//! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed was
+//!   taken; the rest is flushed here. So nothing waits for a device to flush.
+//! - **VB-7 deviations** of rxe: a receive that is too small is a malformed one to it, and the sender is
+//!   told of an operation that failed: both numbers mean PV-6 here, since the receives that this fabric
+//!   posts are well-formed. It retries for ever where 7 times are asked for. It does not check the room
+//!   in its queues; this fabric counts itself (PV-9).
+//!
+//! Addresses are paired as [`offer`] says.
+
+mod completions;
+mod connected;
+mod device;
+mod events;
+mod events_fd;
+mod halves;
+mod host;
+mod ledger;
+mod memory;
+mod offer;
+mod queue_pair;
+mod survey;
+
+#[cfg(test)]
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use self::connected::Connected;
+use self::memory::{Domain, PageKind};
+use self::offer::{Address, Offer};
+use self::queue_pair::{Path, QueuePair, Tuning};
+use self::survey::Rail;
+use super::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig, Side};
+use crate::entropy::Entropy;
+use crate::limits::{
+    INLINE_BYTES, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX, VERBS_RETRIES,
+    VERBS_TIMEOUT,
+};
+use crate::memory::{Region, Slot};
+
+pub use self::survey::Survey;
+
+/// What is set by hand. The default uses every active port.
+#[derive(Debug, Clone)]
+pub struct VerbsConfig {
+    /// Only this device, like `mlx5_0`.
+    pub device: Option<String>,
+    /// Only this port of each device, from 1.
+    pub port: Option<u8>,
+    /// Only this entry of each port's GID table.
+    pub gid_index: Option<u32>,
+    /// How long an acknowledgement may take: 4.096 us * 2^`timeout`; 1 to 31.
+    pub timeout: u8,
+    /// How often a packet without acknowledgement is sent again; 0 to 7. SoftRoCE never ends with 7.
+    pub retries: u8,
+    /// Traffic class of the packets (on RoCE, the type of service: DSCP * 4).
+    pub traffic_class: u8,
+    /// Service level, 0 to 15 (on RoCE, the priority class).
+    pub service_level: u8,
+    /// Registered memory on huge pages, as far as the system has free ones.
+    pub huge_pages: bool,
+}
+
+impl Default for VerbsConfig {
+    fn default() -> Self {
+        VerbsConfig {
+            device: None,
+            port: None,
+            gid_index: None,
+            timeout: VERBS_TIMEOUT,
+            retries: VERBS_RETRIES,
+            traffic_class: 0,
+            service_level: 0,
+            huge_pages: false,
+        }
+    }
+}
+
+/// Why there is no verbs fabric.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoVerbs {
+    /// Nothing that was found can be used.
+    #[error("no usable RDMA device: {}", .0.why_not())]
+    Nothing(Survey),
+    /// A setting is out of range.
+    #[error("{what} is {asked}, but at most {limit}, and a timeout at least 1")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        asked: u8,
+        /// What it can be.
+        limit: u8,
+    },
+    /// A device refused a first queue pair.
+    #[error(transparent)]
+    Refused(#[from] FabricError),
+}
+
+/// The verbs fabric.
+pub struct VerbsFabric {
+    rails: Vec<Rail>,
+    domains: Arc<[Arc<Domain>]>,
+    limits: Limits,
+    config: VerbsConfig,
+    entropy: Entropy,
+}
+
+impl VerbsFabric {
+    /// A fabric over what `config` allows of what this machine has.
+    ///
+    /// # Errors
+    /// [`NoVerbs`]; its survey says why each part cannot be used.
+    pub fn new(config: VerbsConfig, entropy: Entropy) -> Result<Self, NoVerbs> {
+        for (what, asked, limit) in [
+            ("timeout", config.timeout, 31),
+            ("retries", config.retries, 7),
+            ("service level", config.service_level, 15),
+        ] {
+            if asked > limit || (what == "timeout" && asked == 0) {
+                return Err(NoVerbs::Setting { what, asked, limit });
+            }
+        }
+        let (survey, rails) = Survey::with_rails(&config);
+        if rails.is_empty() {
+            return Err(NoVerbs::Nothing(survey));
+        }
+        let mut domains: Vec<Arc<Domain>> = Vec::new();
+        for rail in &rails {
+            if !domains.iter().any(|domain| Arc::ptr_eq(domain, &rail.domain)) {
+                domains.push(rail.domain.clone());
+            }
+        }
+        let limits = limits(&rails)?;
+        Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy })
+    }
+
+    /// The names of the devices it uses, with the ports.
+    pub fn devices(&self) -> Vec<String> {
+        let name = |rail: &Rail| format!("{}/{}", rail.domain.device.name(), rail.port);
+        self.rails.iter().map(name).collect()
+    }
+}
+
+/// What all of the rails can do. How much can be sent inline is only known from a queue pair.
+fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
+    let least = |of: fn(&Rail) -> u32| rails.iter().map(of).min().unwrap_or(0);
+    let requests = least(|rail| rail.limits.work_requests.min(rail.limits.completions / 2));
+    let mut inline_bytes_max = INLINE_BYTES;
+    for rail in rails {
+        let inline = [INLINE_BYTES, 128, 64, 0].into_iter().find_map(|inline_bytes| {
+            let config = QueuePairConfig {
+                send_queue: 1,
+                recv_queue: 1,
+                inline_bytes,
+                rnr_retry: 0,
+                side: Side::Acceptor,
+            };
+            let made = QueuePair::new(rail.domain.clone(), rail.port, &config);
+            match made {
+                Ok(_) => Some(Ok(inline_bytes)),
+                Err(error) if inline_bytes == 0 => Some(Err(error)),
+                Err(_) => None,
+            }
+        });
+        inline_bytes_max = inline_bytes_max.min(inline.unwrap_or(Ok(0))?);
+    }
+    Ok(Limits {
+        send_queue_max: requests,
+        recv_queue_max: requests,
+        frame_bytes_max: least(|rail| rail.attributes.frame_bytes_max).min(VERBS_FRAME_BYTES_MAX),
+        inline_bytes_max,
+    })
+}
+
+impl Fabric for VerbsFabric {
+    fn name(&self) -> &'static str {
+        "verbs"
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        let kind = if self.config.huge_pages { PageKind::Huge } else { PageKind::Ordinary };
+        memory::slab(self.domains.clone(), bytes.max(1), kind)
+    }
+
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        let Limits { send_queue_max, recv_queue_max, inline_bytes_max, .. } = self.limits;
+        check("send queue", config.send_queue, send_queue_max)?;
+        check("receive queue", config.recv_queue, recv_queue_max)?;
+        check("inline size", config.inline_bytes, inline_bytes_max)?;
+        check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
+        let first_packet = (self.entropy.u128() & 0xff_ffff) as u32;
+        let tuning = Tuning {
+            timeout: self.config.timeout,
+            retries: self.config.retries,
+            rnr_retry: config.rnr_retry,
+            traffic_class: self.config.traffic_class,
+            service_level: self.config.service_level,
+        };
+        let bootstrap = offer::bootstrap(&config.side);
+        let mut opening = VerbsOpening {
+            offer: Offer {
+                dialled: bootstrap.map_or([0; 16], |(dialled, _)| dialled),
+                addresses: Vec::new(),
+            },
+            ends: Vec::new(),
+            recvs: Vec::with_capacity(config.recv_queue as usize),
+            config,
+            tuning,
+        };
+        for rail in &self.rails {
+            opening.add(rail, first_packet, bootstrap.map(|(_, local)| local))?;
+        }
+        Ok(Box::new(opening))
+    }
+}
+
+fn check(what: &'static str, asked: u32, limit: u32) -> Result<(), FabricError> {
+    let (asked, limit) = (asked.into(), limit.into());
+    if asked > limit { Err(FabricError::Limit { what, asked, limit }) } else { Ok(()) }
+}
+
+impl fmt::Debug for VerbsFabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VerbsFabric").field(&self.devices()).finish()
+    }
+}
+
+/// Queue pairs that are not connected, one for each port. The offers choose one; the receives wait
+/// here for it, and are posted before it can be reached (PV-11).
+struct VerbsOpening {
+    offer: Offer,
+    ends: Vec<End>,
+    recvs: Vec<Slot>,
+    config: QueuePairConfig,
+    tuning: Tuning,
+}
+
+/// One port's queue pair, and the places of its addresses in the offer.
+struct End {
+    queue_pair: QueuePair,
+    port: u8,
+    first: usize,
+    gid_indices: Vec<u8>,
+}
+
+impl VerbsOpening {
+    fn add(
+        &mut self,
+        rail: &Rail,
+        first_packet: u32,
+        local: Option<[u8; 16]>,
+    ) -> Result<(), FabricError> {
+        let first = self.offer.addresses.len();
+        let room = VERBS_ADDRESSES_MAX - first;
+        if room == 0 {
+            return Ok(());
+        }
+        let queue_pair = QueuePair::new(rail.domain.clone(), rail.port, &self.config)?;
+        let addresses = &rail.addresses[..rail.addresses.len().min(room)];
+        self.offer.addresses.extend(addresses.iter().map(|address| Address {
+            kind: address.kind,
+            gid: address.gid,
+            lid: rail.attributes.lid,
+            prefix: address.prefix,
+            mtu: rail.attributes.mtu,
+            on_the_way: Some(address.gid) == local,
+            queue_pair: queue_pair.number(),
+            first_packet,
+        }));
+        let gid_indices = addresses.iter().map(|address| address.index).collect();
+        self.ends.push(End { queue_pair, port: rail.port, first, gid_indices });
+        Ok(())
+    }
+
+    fn connect(mut self, peer: &[u8]) -> Result<Halves, FabricError> {
+        let peer = Offer::decode(peer)?;
+        let places = match self.config.side {
+            Side::Dialer { .. } => offer::choose(&self.offer, &peer),
+            Side::Acceptor => offer::choose(&peer, &self.offer).map(|(i, j)| (j, i)),
+        };
+        let unreachable = FabricError::Offer("none of its addresses can be reached from here");
+        let Some((ours, theirs)) = places else { return Err(unreachable) };
+        let (own, peer) = (self.offer.addresses[ours], peer.addresses[theirs]);
+        let at = self.ends.iter().rposition(|end| end.first <= ours);
+        let Some(at) = at else { return Err(unreachable) };
+        // The others are given back here.
+        let End { mut queue_pair, port, first, gid_indices } = self.ends.swap_remove(at);
+        self.ends.clear();
+        let posted = self.recvs.len() as u32;
+        for slot in &self.recvs {
+            // With several devices this is where the memory is registered, and may be too much.
+            memory::local_key(queue_pair.domain(), slot)?;
+        }
+        while !self.recvs.is_empty() {
+            let count = self.recvs.len();
+            queue_pair.post_recvs(&mut self.recvs, count).map_err(|error| {
+                FabricError::Connect(io::Error::other(error))
+            })?;
+        }
+        let path = Path {
+            peer_number: peer.queue_pair,
+            peer_first_packet: peer.first_packet,
+            first_packet: own.first_packet,
+            mtu: own.mtu.min(peer.mtu),
+            port,
+            gid_index: gid_indices[ours - first],
+            peer_gid: peer.gid,
+            peer_lid: peer.lid,
+            tuning: self.tuning,
+        };
+        queue_pair.connect(&path)?;
+        let device = queue_pair.domain().device.name().to_owned();
+        tracing::info!(device, port, gid = gid_indices[ours - first], "a queue pair is connected");
+        let connected = Connected::new(queue_pair, &self.config, posted);
+        Ok(halves::halves(connected.map_err(FabricError::Connect)?))
+    }
+}
+
+impl Opening for VerbsOpening {
+    fn offer(&self) -> Vec<u8> {
+        self.offer.encode()
+    }
+
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        let room = self.config.recv_queue as usize - self.recvs.len();
+        self.recvs.extend(slots.drain(..slots.len().min(room)));
+        if slots.is_empty() { Ok(()) } else { Err(PostError::Full) }
+    }
+
+    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>> {
+        async move { VerbsOpening::connect(*self, &peer) }.boxed()
+    }
+}

@@ -1,0 +1,366 @@
+//! A queue pair, its completion queue, and the slots of its outstanding work requests.
+#![allow(unsafe_code, reason = "calls libibverbs about queue pairs (VB-1, VB-3)")]
+
+use std::mem::{take, zeroed};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+use rdma_sys::{
+    ibv_create_qp, ibv_destroy_qp, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_post_recv, ibv_post_send,
+    ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
+    ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+};
+use rustix::io::Errno;
+
+use super::completions::Completions;
+use super::device::check;
+use super::events::End;
+use super::ledger::Ledger;
+use super::memory::{Domain, local_key, refused};
+use crate::fabric::{FabricError, PostError, QueuePairConfig, SendRequest};
+use crate::limits::{POST_LIST_MAX, VERBS_FRAME_BYTES_MAX, VERBS_HOP_LIMIT, VERBS_RNR_TIMER};
+use crate::memory::Slot;
+
+/// A queue pair. Until it is destroyed it owns the slots of its work requests (VB-3).
+pub(super) struct QueuePair {
+    qp: NonNull<ibv_qp>,
+    destroyed: bool,
+    inline_bytes: u32,
+    pub(super) sends: Ledger,
+    pub(super) recvs: Ledger,
+    pub(super) end: Arc<End>,
+    // These two after the queue pair, which the drop destroys first (VB-1).
+    pub(super) completions: Completions,
+    domain: Arc<Domain>,
+}
+
+// SAFETY: libibverbs allows the calls made with a queue pair from any thread.
+unsafe impl Send for QueuePair {}
+
+/// How a queue pair reaches its peer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub(super) peer_number: u32,
+    pub(super) peer_first_packet: u32,
+    pub(super) first_packet: u32,
+    /// 1 for 256 bytes, 5 for 4096.
+    pub(super) mtu: u8,
+    pub(super) port: u8,
+    pub(super) gid_index: u8,
+    pub(super) peer_gid: [u8; 16],
+    pub(super) peer_lid: u16,
+    pub(super) tuning: Tuning,
+}
+
+/// What may be set by hand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tuning {
+    pub(super) timeout: u8,
+    pub(super) retries: u8,
+    pub(super) rnr_retry: u8,
+    pub(super) traffic_class: u8,
+    pub(super) service_level: u8,
+}
+
+impl QueuePair {
+    /// A queue pair in the state INIT: receives can be posted.
+    pub(super) fn new(
+        domain: Arc<Domain>,
+        port: u8,
+        config: &QueuePairConfig,
+    ) -> Result<Self, FabricError> {
+        let entries = config.send_queue + config.recv_queue;
+        let completions = Completions::new(domain.device.clone(), entries)?;
+        // SAFETY: the structure is made of integers and pointers that may be null.
+        let mut wanted: ibv_qp_init_attr = unsafe { zeroed() };
+        wanted.send_cq = completions.cq();
+        wanted.recv_cq = completions.cq();
+        wanted.qp_type = ibv_qp_type::IBV_QPT_RC;
+        wanted.cap.max_send_wr = config.send_queue.max(1);
+        wanted.cap.max_recv_wr = config.recv_queue.max(1);
+        wanted.cap.max_send_sge = 1;
+        wanted.cap.max_recv_sge = 1;
+        wanted.cap.max_inline_data = config.inline_bytes;
+        // SAFETY: domain and completion queue live, of the same device.
+        let qp = unsafe { ibv_create_qp(domain.pd(), &mut wanted) };
+        let Some(qp) = NonNull::new(qp) else {
+            return Err(refused("ibv_create_qp", &domain.device, entries as usize * 128));
+        };
+        let end = domain.device.listeners.add(
+            qp.as_ptr() as usize,
+            completions.cq() as usize,
+            port,
+        );
+        let mut queue_pair = QueuePair {
+            qp,
+            destroyed: false,
+            inline_bytes: config.inline_bytes,
+            sends: Ledger::default(),
+            recvs: Ledger::default(),
+            end,
+            completions,
+            domain,
+        };
+        queue_pair.initialise(port)?;
+        Ok(queue_pair)
+    }
+
+    /// The number by which peers know it.
+    pub(super) fn number(&self) -> u32 {
+        // SAFETY: the queue pair lives, so its fields can be read.
+        unsafe { self.qp.as_ref() }.qp_num
+    }
+
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    fn modify(
+        &mut self,
+        call: &'static str,
+        mut attributes: ibv_qp_attr,
+        mask: ibv_qp_attr_mask,
+    ) -> Result<(), FabricError> {
+        let mask = (mask | ibv_qp_attr_mask::IBV_QP_STATE).0 as i32;
+        // SAFETY: the queue pair lives; the attributes that the mask names are set.
+        let answer = unsafe { ibv_modify_qp(self.qp.as_ptr(), &mut attributes, mask) };
+        let device = || self.domain.device.name().into();
+        check(answer).map_err(|source| FabricError::Device { call, device: device(), source })
+    }
+
+    fn initialise(&mut self, port: u8) -> Result<(), FabricError> {
+        let mut attributes = attributes(ibv_qp_state::IBV_QPS_INIT);
+        attributes.port_num = port;
+        // No access flags: peers can neither read nor write memory.
+        let mask = ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
+            | ibv_qp_attr_mask::IBV_QP_PORT
+            | ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
+        self.modify("ibv_modify_qp to INIT", attributes, mask)
+    }
+
+    /// Connects: ready to receive, then ready to send.
+    pub(super) fn connect(&mut self, path: &Path) -> Result<(), FabricError> {
+        let mut attributes = attributes(ibv_qp_state::IBV_QPS_RTR);
+        attributes.path_mtu = u32::from(path.mtu).clamp(ibv_mtu::IBV_MTU_256, ibv_mtu::IBV_MTU_4096);
+        attributes.dest_qp_num = path.peer_number;
+        attributes.rq_psn = path.peer_first_packet;
+        attributes.min_rnr_timer = VERBS_RNR_TIMER;
+        attributes.ah_attr.is_global = 1;
+        attributes.ah_attr.grh.dgid = ibv_gid { raw: path.peer_gid };
+        attributes.ah_attr.grh.sgid_index = path.gid_index;
+        attributes.ah_attr.grh.hop_limit = VERBS_HOP_LIMIT;
+        attributes.ah_attr.grh.traffic_class = path.tuning.traffic_class;
+        attributes.ah_attr.dlid = path.peer_lid;
+        attributes.ah_attr.sl = path.tuning.service_level;
+        attributes.ah_attr.port_num = path.port;
+        let mask = ibv_qp_attr_mask::IBV_QP_AV
+            | ibv_qp_attr_mask::IBV_QP_PATH_MTU
+            | ibv_qp_attr_mask::IBV_QP_DEST_QPN
+            | ibv_qp_attr_mask::IBV_QP_RQ_PSN
+            | ibv_qp_attr_mask::IBV_QP_MAX_DEST_RD_ATOMIC
+            | ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER;
+        self.modify("ibv_modify_qp to RTR", attributes, mask)?;
+        self.send_from(path)
+    }
+
+    fn send_from(&mut self, path: &Path) -> Result<(), FabricError> {
+        let mut attributes = attributes(ibv_qp_state::IBV_QPS_RTS);
+        attributes.sq_psn = path.first_packet;
+        attributes.timeout = path.tuning.timeout;
+        attributes.retry_cnt = path.tuning.retries;
+        attributes.rnr_retry = path.tuning.rnr_retry;
+        let mask = ibv_qp_attr_mask::IBV_QP_SQ_PSN
+            | ibv_qp_attr_mask::IBV_QP_TIMEOUT
+            | ibv_qp_attr_mask::IBV_QP_RETRY_CNT
+            | ibv_qp_attr_mask::IBV_QP_RNR_RETRY
+            | ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify("ibv_modify_qp to RTS", attributes, mask)
+    }
+
+    /// Moves to the error state: nothing more arrives or is sent.
+    pub(super) fn stop(&mut self) -> Result<(), FabricError> {
+        let attributes = attributes(ibv_qp_state::IBV_QPS_ERR);
+        self.modify("ibv_modify_qp to ERR", attributes, ibv_qp_attr_mask::IBV_QP_STATE)
+    }
+
+    /// Why `request` cannot be posted, or the key of its memory.
+    fn check(&self, request: &SendRequest) -> Result<u32, PostError> {
+        let bytes = request.bytes;
+        if bytes as usize > request.slot.len() || bytes > VERBS_FRAME_BYTES_MAX {
+            Err(PostError::TooLong)
+        } else if request.inline && bytes > self.inline_bytes {
+            Err(PostError::InlineTooLong)
+        } else {
+            self.key(&request.slot)
+        }
+    }
+
+    fn key(&self, slot: &Slot) -> Result<u32, PostError> {
+        match local_key(&self.domain, slot) {
+            Ok(Some(key)) => Ok(key),
+            Ok(None) => Err(PostError::Foreign),
+            Err(error) => {
+                tracing::error!(%error, "a slot cannot be used");
+                Err(PostError::Device(Errno::NOMEM.raw_os_error()))
+            }
+        }
+    }
+
+    /// Posts up to `count` requests, a list at most, with one doorbell; takes what the device
+    /// accepts from the front.
+    pub(super) fn post_sends(
+        &mut self,
+        batch: &mut Vec<SendRequest>,
+        count: usize,
+    ) -> Result<(), PostError> {
+        // SAFETY: the structure is made of integers and pointers that may be null.
+        let mut list: [ibv_send_wr; POST_LIST_MAX] = unsafe { zeroed() };
+        let mut pieces = [const { ibv_sge { addr: 0, length: 0, lkey: 0 } }; POST_LIST_MAX];
+        let mut result = Ok(());
+        let mut staged = 0;
+        for request in batch.iter().take(count.min(POST_LIST_MAX)) {
+            let lkey = match self.check(request) {
+                Ok(lkey) => lkey,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            };
+            let address = request.slot.as_ptr() as u64;
+            pieces[staged] = ibv_sge { addr: address, length: request.bytes, lkey };
+            let work = &mut list[staged];
+            work.wr_id = SEND | (self.sends.next() + staged as u64);
+            work.sg_list = &mut pieces[staged];
+            work.num_sge = i32::from(request.bytes > 0);
+            work.opcode = ibv_wr_opcode::IBV_WR_SEND;
+            work.send_flags = flags(request);
+            staged += 1;
+        }
+        let refused = self.hand_over_sends(&mut list[..staged]);
+        let accepted = refused.as_ref().map_or(staged, |(accepted, _)| *accepted);
+        for request in batch.drain(..accepted) {
+            self.sends.push(request.slot);
+        }
+        refused.map_or(result, |(_, error)| Err(error))
+    }
+
+    /// Chains and posts; of a refusal, how many were accepted before it.
+    fn hand_over_sends(&mut self, list: &mut [ibv_send_wr]) -> Option<(usize, PostError)> {
+        if list.is_empty() {
+            return None;
+        }
+        for at in 1..list.len() {
+            let next: *mut ibv_send_wr = &mut list[at];
+            list[at - 1].next = next;
+        }
+        let first = list.as_mut_ptr();
+        let mut refused = null_mut();
+        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each entry
+        // names bytes of a slot that was checked and that is in the caller's batch now and in
+        // `sends` next, until the device is done with it (VB-3).
+        let answer = unsafe { ibv_post_send(self.qp.as_ptr(), first, &mut refused) };
+        let error = check(answer).err()?;
+        let accepted = (0..list.len()).find(|at| &raw const list[*at] == refused.cast_const());
+        Some((accepted.unwrap_or(0), PostError::Device(error.raw_os_error().unwrap_or(0))))
+    }
+
+    /// Posts up to `count` receives, a list at most; takes what the device accepts from the front.
+    pub(super) fn post_recvs(
+        &mut self,
+        slots: &mut Vec<Slot>,
+        count: usize,
+    ) -> Result<(), PostError> {
+        // SAFETY: the structure is made of integers and pointers that may be null.
+        let mut list: [ibv_recv_wr; POST_LIST_MAX] = unsafe { zeroed() };
+        let mut pieces = [const { ibv_sge { addr: 0, length: 0, lkey: 0 } }; POST_LIST_MAX];
+        let mut result = Ok(());
+        let mut staged = 0;
+        for slot in slots.iter_mut().take(count.min(POST_LIST_MAX)) {
+            let lkey = match self.key(slot) {
+                Ok(lkey) => lkey,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            };
+            let length = slot.len().min(u32::MAX as usize) as u32;
+            pieces[staged] = ibv_sge { addr: slot.as_mut_ptr() as u64, length, lkey };
+            list[staged].wr_id = self.recvs.next() + staged as u64;
+            list[staged].sg_list = &mut pieces[staged];
+            list[staged].num_sge = 1;
+            staged += 1;
+        }
+        let refused = self.hand_over_recvs(&mut list[..staged]);
+        let accepted = refused.as_ref().map_or(staged, |(accepted, _)| *accepted);
+        for slot in slots.drain(..accepted) {
+            self.recvs.push(slot);
+        }
+        refused.map_or(result, |(_, error)| Err(error))
+    }
+
+    fn hand_over_recvs(&mut self, list: &mut [ibv_recv_wr]) -> Option<(usize, PostError)> {
+        if list.is_empty() {
+            return None;
+        }
+        for at in 1..list.len() {
+            let next: *mut ibv_recv_wr = &mut list[at];
+            list[at - 1].next = next;
+        }
+        let first = list.as_mut_ptr();
+        let mut refused = null_mut();
+        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each entry
+        // names a whole slot of registered memory, which is in the caller's list now and in `recvs`
+        // next, until the device is done with it (VB-3).
+        let answer = unsafe { ibv_post_recv(self.qp.as_ptr(), first, &mut refused) };
+        let error = check(answer).err()?;
+        let accepted = (0..list.len()).find(|at| &raw const list[*at] == refused.cast_const());
+        Some((accepted.unwrap_or(0), PostError::Device(error.raw_os_error().unwrap_or(0))))
+    }
+
+    /// Destroys the queue pair and gives the slots of both queues back: sends, receives.
+    pub(super) fn destroy(mut self) -> [Ledger; 2] {
+        self.end_device_access();
+        [take(&mut self.sends), take(&mut self.recvs)]
+        // What is left of `self` is dropped here, and finds nothing to keep.
+    }
+
+    /// After this the device touches none of the slots. If it cannot be had, they are never given
+    /// back (VB-3).
+    fn end_device_access(&mut self) {
+        if self.destroyed {
+            return;
+        }
+        self.destroyed = true;
+        self.domain.device.listeners.remove(self.qp.as_ptr() as usize);
+        // SAFETY: it was made by `ibv_create_qp`, and is destroyed once: see the flag.
+        if let Err(error) = check(unsafe { ibv_destroy_qp(self.qp.as_ptr()) }) {
+            tracing::error!(device = self.domain.device.name(), %error, "ibv_destroy_qp");
+            std::mem::forget((take(&mut self.sends), take(&mut self.recvs)));
+        }
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        self.end_device_access();
+    }
+}
+
+/// Marks the numbers of sends; the rest is the position in its queue.
+pub(super) const SEND: u64 = 1 << 63;
+
+fn attributes(state: ibv_qp_state::Type) -> ibv_qp_attr {
+    // SAFETY: the structure is made of integers, for which zero is a value.
+    let mut attributes: ibv_qp_attr = unsafe { zeroed() };
+    attributes.qp_state = state;
+    attributes
+}
+
+fn flags(request: &SendRequest) -> u32 {
+    let wanted = [
+        (request.signaled, ibv_send_flags::IBV_SEND_SIGNALED),
+        (request.solicited, ibv_send_flags::IBV_SEND_SOLICITED),
+        (request.inline, ibv_send_flags::IBV_SEND_INLINE),
+    ];
+    wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag.0)
+}

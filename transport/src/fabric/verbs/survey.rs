@@ -1,0 +1,257 @@
+//! What this machine has, what would be used, and why not the rest: one readable report.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use super::VerbsConfig;
+use super::device::{Device, DeviceLimits, PortAttributes};
+use super::host;
+use super::memory::Domain;
+use super::offer::Kind;
+
+/// What was found on this machine. Displayed, it is the report.
+#[derive(Debug)]
+pub struct Survey {
+    devices: Vec<Found>,
+    /// Why there are no devices, where the library says so.
+    trouble: Option<String>,
+}
+
+/// A device and what it has, down to the addresses.
+#[derive(Debug)]
+struct Found {
+    /// Like `device mlx5_0`, `port 1`, `GID 3`.
+    name: String,
+    about: String,
+    /// Why it is not used.
+    refused: Option<String>,
+    parts: Vec<Found>,
+}
+
+/// A port that is used, with its addresses.
+pub(super) struct Rail {
+    pub(super) domain: Arc<Domain>,
+    pub(super) limits: DeviceLimits,
+    pub(super) port: u8,
+    pub(super) attributes: PortAttributes,
+    pub(super) addresses: Vec<LocalAddress>,
+}
+
+/// An address that is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalAddress {
+    pub(super) index: u8,
+    pub(super) kind: Kind,
+    pub(super) gid: [u8; 16],
+    pub(super) prefix: u8,
+}
+
+impl Found {
+    fn new(name: String) -> Self {
+        Found { name, about: String::new(), refused: None, parts: Vec::new() }
+    }
+
+    fn refused(name: String, why: impl Into<String>) -> Self {
+        Found { refused: Some(why.into()), ..Found::new(name) }
+    }
+
+    fn is_used(&self) -> bool {
+        self.refused.is_none() && (self.parts.is_empty() || self.parts.iter().any(Found::is_used))
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let about = if self.about.is_empty() { "" } else { ": " };
+        write!(f, "{:depth$}{}{about}{}", "", self.name, self.about)?;
+        match &self.refused {
+            Some(why) => writeln!(f, "; not used: {why}")?,
+            None if self.parts.is_empty() => writeln!(f, "; used")?,
+            None => writeln!(f)?,
+        }
+        self.parts.iter().try_for_each(|part| part.write(f, depth + 2))
+    }
+}
+
+impl Survey {
+    /// Looks at all devices. Opens them, and leaves nothing behind.
+    pub fn new(config: &VerbsConfig) -> Self {
+        Survey::with_rails(config).0
+    }
+
+    /// Whether verbs links are possible.
+    pub fn is_usable(&self) -> bool {
+        self.devices.iter().any(Found::is_used)
+    }
+
+    /// Why there is nothing to use, in one line.
+    pub fn why_not(&self) -> String {
+        if let Some(trouble) = &self.trouble {
+            return trouble.clone();
+        }
+        let mut reasons = Vec::new();
+        fn gather(found: &Found, path: &str, reasons: &mut Vec<String>) {
+            let path = format!("{path}{}", found.name);
+            reasons.extend(found.refused.iter().map(|why| format!("{path}: {why}")));
+            found.parts.iter().for_each(|part| gather(part, &format!("{path} "), reasons));
+        }
+        self.devices.iter().for_each(|device| gather(device, "", &mut reasons));
+        reasons.join("; ")
+    }
+
+    pub(super) fn with_rails(config: &VerbsConfig) -> (Self, Vec<Rail>) {
+        let mut rails = Vec::new();
+        let (devices, trouble) = match Device::all() {
+            Err(error) => (Vec::new(), Some(format!("this kernel has no RDMA devices: {error}"))),
+            Ok(none) if none.is_empty() => {
+                let trouble = "no RDMA device (or no library for it: see ibv_devices)";
+                (Vec::new(), Some(trouble.to_owned()))
+            }
+            Ok(devices) => {
+                let look = |(name, opened)| look_at_device(config, name, opened, &mut rails);
+                (devices.into_iter().map(look).collect(), None)
+            }
+        };
+        (Survey { devices, trouble }, rails)
+    }
+}
+
+fn look_at_device(
+    config: &VerbsConfig,
+    name: String,
+    opened: std::io::Result<Device>,
+    rails: &mut Vec<Rail>,
+) -> Found {
+    let title = format!("device {name}");
+    if config.device.as_ref().is_some_and(|wanted| *wanted != name) {
+        return Found::refused(title, "another device was asked for");
+    }
+    let looked = opened.and_then(|device| {
+        let limits = device.limits()?;
+        let domain = Arc::new(Domain::new(Arc::new(device))?);
+        Ok((limits, domain))
+    });
+    let (limits, domain) = match looked {
+        Ok(looked) => looked,
+        Err(error) => return Found::refused(title, error.to_string()),
+    };
+    let ports = (1..=limits.ports).map(|port| look_at_port(config, &domain, limits, port, rails));
+    Found { parts: ports.collect(), ..Found::new(title) }
+}
+
+fn look_at_port(
+    config: &VerbsConfig,
+    domain: &Arc<Domain>,
+    limits: DeviceLimits,
+    port: u8,
+    rails: &mut Vec<Rail>,
+) -> Found {
+    let title = format!("port {port}");
+    if config.port.is_some_and(|wanted| wanted != port) {
+        return Found::refused(title, "another port was asked for");
+    }
+    let attributes = match domain.device.port(port) {
+        Ok(attributes) => attributes,
+        Err(error) => return Found::refused(title, error.to_string()),
+    };
+    let layer = if attributes.ethernet { "Ethernet" } else { "InfiniBand" };
+    let mtu = 128u32 << attributes.mtu;
+    let mut found = Found::new(title);
+    found.about = format!("{layer}, {}, MTU {mtu}", state_name(attributes.state));
+    if !attributes.is_active() {
+        found.refused = Some("the port is not active: cable, switch or subnet manager".into());
+        return found;
+    }
+    let mut addresses = Vec::new();
+    for index in 0..attributes.gids {
+        let Some(part) = look_at_gid(config, domain, port, &attributes, index, &mut addresses)
+        else {
+            continue;
+        };
+        found.parts.push(part);
+    }
+    if addresses.is_empty() && found.parts.is_empty() {
+        found.refused = Some("it has no address".into());
+    }
+    if !addresses.is_empty() {
+        let domain = domain.clone();
+        rails.push(Rail { domain, limits, port, attributes, addresses });
+    }
+    found
+}
+
+/// `None` for an entry that is empty.
+fn look_at_gid(
+    config: &VerbsConfig,
+    domain: &Domain,
+    port: u8,
+    attributes: &PortAttributes,
+    index: u32,
+    addresses: &mut Vec<LocalAddress>,
+) -> Option<Found> {
+    let gid = domain.device.gid(port, index).ok().filter(|gid| *gid != [0; 16])?;
+    let (kind, interface) = host::gid_entry(domain.device.name(), port, index);
+    let address = Ipv6Addr::from(gid);
+    let v4 = address.to_ipv4_mapped();
+    let shown = v4.map_or_else(|| address.to_string(), |v4| v4.to_string());
+    let mut found = Found::new(format!("GID {index}"));
+    found.about = format!("{shown}, {kind}, {interface}").trim_end_matches([',', ' ']).to_owned();
+    let prefix;
+    let wanted_kind = match v4 {
+        _ if !attributes.ethernet => {
+            prefix = 64;
+            Kind::InfiniBand
+        }
+        Some(_) => {
+            prefix = host::subnet_bits(gid, &interface);
+            Kind::RoceV4
+        }
+        None => {
+            prefix = host::subnet_bits(gid, &interface);
+            Kind::RoceV6
+        }
+    };
+    found.refused = if config.gid_index.is_some_and(|wanted| wanted != index) {
+        Some("another GID was asked for")
+    } else if index > u32::from(u8::MAX) {
+        Some("its index is too large for a queue pair")
+    } else if wanted_kind == Kind::InfiniBand {
+        let first = config.gid_index.is_some() || addresses.is_empty();
+        (!first).then_some("the first is enough").or_else(|| {
+            (attributes.lid == 0).then_some("the port has no LID: no subnet manager has seen it")
+        })
+    } else if kind != "RoCE v2" {
+        Some("only RoCE v2 is used on Ethernet")
+    } else if address.is_unicast_link_local() {
+        Some("link-local")
+    } else {
+        None
+    }
+    .map(str::to_owned);
+    if found.refused.is_none() {
+        addresses.push(LocalAddress { index: index as u8, kind: wanted_kind, gid, prefix });
+    }
+    Some(found)
+}
+
+fn state_name(state: u32) -> String {
+    match state {
+        1 => "down".into(),
+        2 => "initialising".into(),
+        3 => "armed".into(),
+        4 => "active".into(),
+        5 => "active, deferred".into(),
+        other => format!("state {other}"),
+    }
+}
+
+impl fmt::Display for Survey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "{trouble}")?;
+        }
+        self.devices.iter().try_for_each(|device| device.write(f, 0))?;
+        writeln!(f, "memory that may be locked: {} bytes", host::locked_memory_limit())?;
+        let size = host::huge_page_bytes().unwrap_or(0);
+        writeln!(f, "huge pages: {} free of {size} bytes each", host::huge_pages_free())
+    }
+}
