@@ -84,7 +84,7 @@ wait_for_line() {
 # number of the guest's address, 10.78.0.$3, for the network `wire`.
 join_wire() {
     wire=(
-        -device "virtio-net-pci,id=cable,netdev=wire,mac=52:54:00:00:00:0$3"
+        -device "virtio-net-pci,id=cable,netdev=wire,mac=52:54:00:00:00:0$3,romfile="
         -netdev "dgram,id=wire,local.type=unix,local.path=$scratch/$1/wire,remote.type=unix,remote.path=$scratch/$2/wire"
     )
 }
