@@ -6,7 +6,7 @@
 //! ask: 3
 //! client: 5
 //! the handler's own error: Err("there is no square root of -1")
-//! time-out: no answer came in time: the message may still be handled; a longer `timeout` waits longer
+//! time-out: no answer came in time: the message may still be handled; ...
 //! ```
 #![deny(warnings)]
 

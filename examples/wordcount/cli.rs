@@ -22,11 +22,13 @@ pub(crate) struct Args {
     pub(crate) paths: Vec<PathBuf>,
 
     /// How many node processes to start on this machine.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=64))]
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) nodes: u32,
 
     /// Wait for M more nodes, started by hand with --node.
-    #[arg(long, value_name = "M", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
+    #[arg(long, value_name = "M", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) join: u32,
 
     /// Count again in one thread, with other code, and compare every word. A file that changed in
@@ -69,8 +71,8 @@ pub(crate) struct Args {
 const EXIT_STATUS: &str = "\
 Exit status: 0 the result is complete (and verified, with --verify); 1 --verify found a difference;
 2 the command line, a path or the secret is wrong; 3 the result is incomplete: a file could not be
-read, a node was lost or could not be started, or the run was interrupted. What is missing is said at
-the end.
+read, a node was lost or could not be started, or the run was interrupted. What is missing is said
+at the end.
 
 RUST_LOG=debug logs what the nodes do.
 

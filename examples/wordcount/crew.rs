@@ -73,7 +73,8 @@ impl Crew {
         }
     }
 
-    /// Has all processes end, kills those that do not within `patience`, and returns how each ended.
+    /// Has all processes end, kills those that do not within `patience`, and returns how each
+    /// ended.
     pub(crate) async fn end(mut self, patience: Duration) -> Vec<Exit> {
         self.pipes.clear();
         let mut exits = Vec::new();

@@ -31,7 +31,8 @@ pub(crate) struct Desk {
 
 #[handlers]
 impl Desk {
-    /// A node reports. One that comes when the driver has enough waits for nothing and ends with it.
+    /// A node reports. One that comes when the driver has enough waits for nothing and ends with
+    /// it.
     #[handler]
     pub(crate) fn join(&mut self, msg: Member) {
         drop(self.members.send(msg));

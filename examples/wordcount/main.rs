@@ -4,7 +4,8 @@
 //! the sources that cargo keeps on this machine, and ends with
 //! `verified: 11370126 words, 98479946 bytes` (the numbers depend on the machine).
 //!
-//! Where to read on: `driver` runs a count, `role` is a node, `mapper` and `reducer` are its actors.
+//! Where to read on: `driver` runs a count, `role` is a node, `mapper` and `reducer` are its
+//! actors.
 #![deny(warnings)]
 
 use std::io::{self, IsTerminal};

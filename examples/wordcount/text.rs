@@ -46,7 +46,8 @@ fn words_of_run(mut run: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Character by character: `str::to_lowercase` looks at a character's neighbours, across pieces too.
+/// Character by character: `str::to_lowercase` looks at a character's neighbours, across pieces
+/// too.
 fn lowercase(word: &str) -> Cow<'_, str> {
     if word.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
         Cow::Borrowed(word)

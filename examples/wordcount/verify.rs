@@ -14,7 +14,8 @@ use crate::text::WORD_CHARS;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Difference {
     #[error(
-        "the word `{word}` occurs {found} times in the files and was counted {counted} times ({words} words differ)"
+        "the word `{word}` occurs {found} times in the files and was counted {counted} times \
+         ({words} words differ)"
     )]
     Word { word: String, counted: u64, found: u64, words: usize },
     #[error("the files have {found} bytes and {counted} bytes were counted")]

@@ -21,8 +21,8 @@ impl Default for Root {
 }
 
 impl Root {
-    /// The module of the crate that only generated code uses, written at `at`: an error about a path
-    /// lies where the path begins.
+    /// The module of the crate that only generated code uses, written at `at`: an error about a
+    /// path lies where the path begins.
     pub(crate) fn private(&self, at: Span) -> TokenStream {
         let root = self.to_token_stream().into_iter().map(|mut token| {
             token.set_span(token.span().located_at(at));

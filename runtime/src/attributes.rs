@@ -13,7 +13,8 @@
 ///     pub cents: u64,
 /// }
 ///
-/// /// Generic, with a foreign type that rkyv can archive, and one that it archives through a wrapper.
+/// /// Generic, with a foreign type that rkyv can archive, and one that it archives through a
+/// /// wrapper.
 /// #[message(name = "bank.Import", version = 2)]
 /// pub struct Import<T> {
 ///     pub from: IpAddr,

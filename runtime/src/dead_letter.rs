@@ -2,6 +2,7 @@
 //!
 //! - **DL-1 nothing vanishes**: a message that was accepted (its `tell` was `Ok`) and of which this
 //!   node knows, or must fear, that no handler saw it, is counted here once, with its cause.
+//!   An ask is never counted: its asker is told instead.
 
 use std::fmt;
 

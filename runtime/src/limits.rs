@@ -18,6 +18,9 @@ pub const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub const OBSERVED_MAX: usize = 1024;
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The least time that the links of a node that shuts down have for their goodbye, however late its
+/// actors were: a round trip, with a wide margin.
+pub const GOODBYE_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
 const _: () = assert!(ACTOR_NAME_BYTES_MAX <= ringpost_transport::limits::MAILBOX_NAME_BYTES_MAX);
 const _: () = assert!(BATCH_MESSAGES_MAX <= MAILBOX_CAPACITY);

@@ -1,5 +1,6 @@
 //! Asks: answers, time-outs, asks that lead nowhere.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use ringpost::prelude::*;
@@ -144,6 +145,18 @@ async fn an_actor_skips_asks_whose_asker_has_given_up() {
     held.actor.tell(Note { number: 2 }).await.unwrap();
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ask_that_was_skipped_as_too_late_timed_out() {
+    let node = node().await;
+    let held = held(&node, 8).await;
+    let mut late = pin!(held.actor.ask(Note { number: 1 }).timeout(Duration::from_millis(10)));
+    assert!(futures::poll!(late.as_mut()).is_pending());
+    tokio::time::advance(Duration::from_millis(10)).await;
+    held.gate.add_permits(1);
+    assert_eq!(held.actor.notes().await, Ok(vec![]), "it was skipped");
+    assert_eq!(late.await, Err(AskError::Timeout));
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use ringpost::prelude::*;
 
@@ -116,4 +119,45 @@ async fn a_tell_to_oneself_never_waits() {
     let options = SpawnOptions::anonymous().mailbox_capacity(5);
     let talker = node.spawn_with(options, Talker).await.unwrap();
     assert_eq!(talker.flood().await.unwrap(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_that_failed_keeps_no_turn() {
+    let node = node().await;
+    let held = held(&node, 1).await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    let mut failed = pin!(held.actor.notes().timeout(Duration::from_millis(10)));
+    assert!(poll(failed.as_mut()).is_pending());
+    let mut next = pin!(held.actor.tell(Note { number: 2 }));
+    assert!(poll(next.as_mut()).is_pending());
+    assert_eq!(failed.as_mut().await, Err(AskError::NotSent(Cause::Timeout)));
+    held.gate.add_permits(1);
+    next.await.unwrap();
+    assert_eq!(held.actor.notes().await, Ok(vec![1, 2]));
+}
+
+#[actor]
+struct Tally {
+    handled: Arc<AtomicU64>,
+}
+
+#[handlers]
+impl Tally {
+    #[handler]
+    fn count(&mut self) {
+        self.handled.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn an_actor_whose_handlers_never_wait_lets_others_run() {
+    let node = node().await;
+    let handled = Arc::new(AtomicU64::new(0));
+    let tally = node.spawn("tally", Tally { handled: handled.clone() }).await.unwrap();
+    for _ in 0..1000 {
+        tally.try_tell(Count).unwrap();
+    }
+    tokio::task::yield_now().await;
+    let so_far = handled.load(Ordering::Relaxed);
+    assert!((1..1000).contains(&so_far), "{so_far}");
 }

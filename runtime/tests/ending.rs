@@ -56,6 +56,11 @@ impl Reporter {
         self.log.send("forever").unwrap();
         std::future::pending().await
     }
+
+    #[handler]
+    async fn kill_yourself(&mut self, cx: &mut Context<Self>) {
+        cx.actor().kill().await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -90,6 +95,11 @@ async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     let mut letters = node.dead_letters().subscribe();
     let held = held(&node, 8).await;
     held.actor.tell(Note { number: 1 }).await.unwrap();
+    let asked = {
+        let actor = held.actor.clone();
+        tokio::spawn(async move { actor.notes().await })
+    };
+    tokio::task::yield_now().await;
     held.actor.stop().await.unwrap();
     let refused = held.actor.tell(Note { number: 2 }).await.unwrap_err();
     assert_eq!((refused.message.number, refused.cause), (2, Cause::Stopped));
@@ -98,7 +108,8 @@ async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     let letter = letters.recv().await.unwrap();
     assert_eq!((letter.message, letter.cause), (Note::ID, DeadLetterCause::Stopped));
     assert_eq!(&letter.to, held.actor.address());
-    assert_eq!(node.dead_letters().total(), 1);
+    assert_eq!(asked.await.unwrap(), Err(AskError::NoReply));
+    assert_eq!(node.dead_letters().total(), 1, "an ask is none: its asker is told");
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 1);
 }
 
@@ -135,6 +146,38 @@ async fn a_kill_drops_the_running_handler_and_its_asker_is_told() {
     assert_eq!(answer.await.unwrap(), Err(AskError::NoReply));
     assert_eq!(reports.recv().await, Some("dropped"), "on_stop did not run");
     assert!(node.actor::<Reporter>("reporter").await.is_err(), "the name is free");
+}
+
+#[tokio::test]
+async fn an_actor_that_kills_itself_is_killed_and_runs_no_hook() {
+    let node = node().await;
+    let (reporter, mut reports) = Reporter::new(Ok(()));
+    let actor = node.spawn("reporter", reporter).await.unwrap();
+    actor.tell(KillYourself).await.unwrap();
+    assert_eq!(actor.wait_stopped().await, ActorExit::Killed);
+    let all: Vec<_> = std::iter::from_fn(|| reports.try_recv().ok()).collect();
+    assert_eq!(all, ["start", "dropped"]);
+}
+
+#[test]
+fn a_spawn_on_a_runtime_that_is_gone_fails_and_leaves_the_name_free() {
+    let gone = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let node = gone.block_on(node());
+    drop(gone);
+    futures::executor::block_on(async {
+        for _ in 0..2 {
+            let spawned = node.spawn("notebook", Notebook::new()).await;
+            assert!(matches!(spawned, Err(SpawnError::Killed)), "{spawned:?}");
+        }
+        assert!(node.shutdown(Duration::ZERO).await.is_empty());
+    });
+}
+
+#[test]
+#[should_panic(expected = "timers are disabled")]
+fn a_node_starts_only_where_there_are_timers() {
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    bare.block_on(node());
 }
 
 #[tokio::test]

@@ -198,6 +198,65 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     assert!(seen.iter().any(|event| matches!(event, NodeEvent::LinkDown { .. })), "{seen:?}");
     assert_eq!(alpha.dead_letters().count(DeadLetterCause::Unknown), 0);
     alpha.shutdown(PATIENCE).await;
+    let refused = notebook.tell(Note { number: 2 }).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::Leaving);
+    assert!(!refused.cause.is_retryable());
+}
+
+/// Ends what it is given, again and again.
+#[actor]
+struct Warden;
+
+#[message]
+pub struct Charge {
+    pub who: ActorRef<Notebook>,
+}
+
+#[handlers]
+impl Warden {
+    #[handler]
+    async fn charge(&mut self, msg: Charge) {
+        assert!(!msg.who.is_local());
+        msg.who.stop().await.unwrap();
+        assert_eq!(msg.who.wait_stopped().await, ActorExit::Gone);
+        msg.who.stop().await.unwrap();
+        msg.who.drain().await.unwrap();
+        msg.who.kill().await.unwrap();
+    }
+
+    #[handler]
+    async fn leave(&mut self, cx: &mut Context<Self>) {
+        cx.node().shutdown(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn ending_an_actor_of_another_node_that_has_ended_is_no_error() {
+    let (alpha, beta) = pair().await;
+    let who = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let warden = alpha.spawn("warden", Warden).await.unwrap();
+    // By way of the other node, so that the reference that the warden gets leads there.
+    let there = beta.actor::<Warden>("alpha/warden").await.unwrap();
+    assert_eq!(there.charge(Charge { who: who.clone() }).await, Ok(()));
+    assert_eq!(there.charge(Charge { who }).await, Ok(()), "also when it was gone from the start");
+    drop(warden);
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_from_a_handler_closes_the_links_too() {
+    let (alpha, beta) = pair().await;
+    let mut events = alpha.events();
+    let warden = beta.spawn("warden", Warden).await.unwrap();
+    warden.tell(Leave).await.unwrap();
+    assert_eq!(warden.wait_stopped().await, ActorExit::Killed);
+    loop {
+        if let NodeEvent::NodeDown { cause, .. } = events.recv().await.unwrap() {
+            assert_eq!(cause, ringpost::NodeDownCause::Left);
+            break;
+        }
+    }
+    end([alpha, beta]).await;
 }
 
 #[tokio::test]

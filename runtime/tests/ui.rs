@@ -1,5 +1,6 @@
 //! What the compiler says: each program in `ui/fail` must not compile, and what is said about it is
-//! pinned in the `.stderr` file beside it; each in `ui/pass` must compile without a warning, and run.
+//! pinned in the `.stderr` file beside it; each in `ui/pass` must compile without a warning, and
+//! run.
 //!
 //! After a change of a text: `TRYBUILD=overwrite cargo test -p ringpost ui`, then read the
 //! difference as a user would.

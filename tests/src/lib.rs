@@ -1,3 +1,5 @@
 //! What the test programs share.
 
+pub mod actors;
+pub mod builds;
 pub mod sim;

@@ -42,12 +42,15 @@ pub enum LinkCause {
     /// This node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,
-    /// The bootstrap connection ended.
+    /// The connection was closed, without a goodbye.
     #[error("the connection to the peer was closed")]
     Closed,
     /// Nothing was heard from the peer for several heartbeats.
     #[error("the peer is silent")]
     Silent,
+    /// This node's own side panicked; its log says where.
+    #[error("this node's side of the link panicked")]
+    Failed,
     /// The fabric reported an error.
     #[error("the fabric failed: {0}")]
     Fabric(Status),

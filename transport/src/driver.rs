@@ -18,6 +18,7 @@ mod mailboxes;
 mod slots;
 mod turn;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -128,13 +129,15 @@ impl Prepared {
         let Halves { send, recv, done } = opening.connect(offer.queue_pair).await?;
         let sizes = Sizes { frame_max, message_max: profile.message_bytes_max };
         let eager_max = proto::link::Link::eager_max(frame_max);
-        let outbound = Outbound::new(offer.link_window_bytes, eager_max);
-        let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
-        let link = Link::new(peer.clone(), fabric.name(), message_max, outbound);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,
             bytes: profile.mailbox_window_bytes,
         };
+        // What the peer would take is not what this node would keep for it: the smaller counts.
+        let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
+        let outbound = Outbound::new(link_window_bytes, window, eager_max);
+        let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
+        let link = Link::new(peer.clone(), fabric.name(), message_max, outbound);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
@@ -197,6 +200,19 @@ impl Driver {
         let mut cause = std::future::poll_fn(|cx| self.turn(cx)).await;
         self.drain(&mut cause).await;
         self.finish(cause);
+    }
+}
+
+/// A driver that is dropped before its end (its runtime shut down, or the host panicked in one of
+/// its calls) ends its link all the same, so that nobody waits for ever (LN-3).
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.link.has_ended() {
+            let cause =
+                if std::thread::panicking() { LinkCause::Failed } else { LinkCause::Shutdown };
+            // A host that panics again must not end the process.
+            drop(catch_unwind(AssertUnwindSafe(|| self.finish(cause))));
+        }
     }
 }
 

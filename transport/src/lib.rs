@@ -13,7 +13,8 @@
 //! - [`fabric`]: queue pairs: `tcp`, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
-//! - [`limits`], [`id`], [`entropy`].
+//! - `config` and `profile`: what a node is started with; [`mailbox`] and [`cause`]: plain values.
+//! - [`limits`], [`id`], [`entropy`]; `mutants`: planted bugs, for the tests only.
 
 mod bootstrap;
 pub mod cause;

@@ -72,8 +72,12 @@ pub const MAILBOX_WINDOW_MESSAGES: u32 = 256;
 pub const MAILBOX_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Bytes of one peer that may wait in all mailboxes together.
 pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
-/// Messages that one mailbox may accept, and OPENs that may be unanswered on one link.
+/// Messages of one peer that may wait in all mailboxes together.
+pub const LINK_WINDOW_MESSAGES: u32 = 64 * 1024;
+/// Messages that one mailbox may accept.
 pub const ACCEPTED_MAX: usize = 4096;
+/// OPENs that may be unanswered on one link; more wait at their sender.
+pub const OPENS_MAX: usize = 1024;
 /// Asks that may be pending on one link.
 pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 

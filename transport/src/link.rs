@@ -208,13 +208,16 @@ impl Link {
         waker: Option<&Waker>,
     ) -> Attempt {
         let mut next = None;
+        // LN-1: wake-ups are collected under the lock and done after it.
         let mut state = self.state.lock();
         let attempt = self.attempt_locked(&mut state, request, outgoing, place, waker);
         if !matches!(attempt, Attempt::Wait(_) | Attempt::Ready) {
             next = place.take().and_then(|key| state.lines.leave(key));
         }
         let wake = self.rouse(&mut state);
+        let retired = state.lines.take_retired();
         drop(state);
+        drop(retired);
         if let Some(next) = next {
             next.wake();
         }
@@ -235,14 +238,14 @@ impl Link {
         if self.has_ended() {
             return Attempt::LinkEnded;
         }
+        if state.outbound.is_leaving() {
+            return Attempt::Failed(SendFailure::Leaving);
+        }
         if let SendKind::UrgentSignal(signal) = outgoing.kind {
             return self.signal_locked(state, request, signal, place, waker);
         }
         let outlet = match place.map(|key| state.lines.turn(key, waker)) {
             None => {
-                if state.outbound.is_leaving() {
-                    return Attempt::Failed(SendFailure::Leaving);
-                }
                 let outlet = state.outbound.outlet(request);
                 if !state.lines.is_empty(outlet) {
                     return self.wait(state, outlet, Wait::Room, place, waker);
@@ -253,6 +256,7 @@ impl Link {
             Some(line::Turn::NotYet) => return Attempt::Wait(Wait::Room),
             Some(line::Turn::First(outlet)) => outlet,
         };
+        // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((port, opened)) = state.outbound.port(outlet) else {
             return self.wait(state, outlet, Wait::Opening, place, waker);
         };
@@ -357,7 +361,11 @@ impl Link {
 
     /// Gives up a place in a line.
     pub(crate) fn forget(&self, place: usize) {
-        let next = self.state.lock().lines.leave(place);
+        let mut state = self.state.lock();
+        let next = state.lines.leave(place);
+        let retired = state.lines.take_retired();
+        drop(state);
+        drop(retired);
         if let Some(next) = next {
             next.wake();
         }
@@ -391,7 +399,9 @@ impl Link {
             }
         };
         let wake = self.rouse(&mut state);
+        let retired = state.lines.take_retired();
         drop(state);
+        drop(retired);
         if wake {
             self.driver.wake();
         }

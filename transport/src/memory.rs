@@ -8,8 +8,8 @@
 //!   dropped, on any thread.
 //! - **ME-4 checked once**: a [`Checked`] archive was validated where it lies, and nobody writes
 //!   there while it lives (ME-3).
-//! - **ME-5 shared pointers**: what a deserialiser's pool is handed is a pointer it may drop with the
-//!   function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
+//! - **ME-5 shared pointers**: what a deserialiser's pool is handed is a pointer it may drop with
+//!   the function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
 
 mod checked;
 mod pool;

@@ -2,6 +2,8 @@
 
 mod preface;
 mod tcp;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::io;

@@ -1,3 +1,5 @@
+//! Tests of how words are counted.
+
 use super::*;
 use crate::files::tests::{Folder, list};
 use crate::mapper::Mapper;

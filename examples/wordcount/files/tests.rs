@@ -1,3 +1,5 @@
+//! Tests of which files are found and read.
+
 use super::*;
 
 /// A directory that is removed at the end of a test.

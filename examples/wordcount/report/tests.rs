@@ -1,3 +1,5 @@
+//! Tests of what is reported.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! The message that a handler's parameters make.
 
-use super::method::{Actor, Method};
+use super::owner::Actor;
 use crate::attr::HandlerOptions;
 use crate::message::attribute;
 use crate::names;
@@ -8,7 +8,9 @@ use crate::spans::at;
 use crate::types::mentions;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Attribute, Error, GenericParam, Generics, Ident, Path, Result, Type, parse_quote};
+use syn::{
+    Attribute, Error, GenericParam, Generics, Ident, Path, Result, Type, Visibility, parse_quote,
+};
 
 /// A message with one field per parameter.
 pub(super) struct Generated {
@@ -18,6 +20,13 @@ pub(super) struct Generated {
     fields: Vec<Field>,
     derives: Vec<Path>,
     local: bool,
+}
+
+/// What the message takes over from its handler.
+pub(super) struct Handler<'a> {
+    pub(super) ident: &'a Ident,
+    pub(super) vis: &'a Visibility,
+    pub(super) attributes: &'a [Attribute],
 }
 
 /// A parameter that is a field.
@@ -52,7 +61,8 @@ impl Generated {
                 name if name.is_empty() => {
                     return Err(Error::new(
                         method.span(),
-                        "no name for a message can be made of this: choose one with `#[handler(name = ..)]`",
+                        "no name for a message can be made of this: choose one with \
+                         `#[handler(name = ..)]`",
                     ));
                 }
                 name => Ident::new(&name, method.span()),
@@ -104,8 +114,8 @@ impl Generated {
     }
 
     /// The struct, with the visibility and the documentation of its handler.
-    pub(super) fn tokens(&self, method: &Method, actor: &Actor) -> TokenStream {
-        let (ident, generics, vis) = (&self.ident, &self.generics, &method.vis);
+    pub(super) fn tokens(&self, method: &Handler<'_>, actor: &Actor) -> TokenStream {
+        let (ident, generics, vis) = (&self.ident, &self.generics, method.vis);
         let clause = &self.generics.where_clause;
         // Not `deprecated`: rkyv's derives would warn about the very struct they are on.
         let attributes = method.attributes.iter().filter(|a| !a.path().is_ident("deprecated"));
@@ -132,9 +142,9 @@ impl Generated {
 }
 
 impl Field {
-    fn tokens(&self, method: &Method) -> TokenStream {
+    fn tokens(&self, method: &Handler<'_>) -> TokenStream {
         let Field { ident, ty, attributes } = self;
-        let vis = &method.vis;
+        let vis = method.vis;
         let doc = (!attributes.iter().any(|a| a.path().is_ident("doc"))).then(|| {
             let doc = format!("The argument `{ident}` of the handler `{}`.", method.ident);
             quote!(#[doc = #doc])

@@ -1,7 +1,8 @@
 //! One `#[handler]` method: what its parameters mean, and its `Handler` impl.
 
-use super::generated::{Field, Generated};
-use crate::attr::{HandlerOptions, Root};
+use super::generated::{Field, Generated, Handler};
+use super::owner::Actor;
+use crate::attr::HandlerOptions;
 use crate::errors::Errors;
 use crate::message::check_field;
 use crate::names;
@@ -11,18 +12,9 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, Generics, Ident, ImplItemFn, Pat, PatType, Result, ReturnType,
-    Signature, Type, Visibility, parse_quote,
+    Attribute, Error, FnArg, Ident, ImplItemFn, Pat, PatType, Result, ReturnType, Signature, Type,
+    Visibility, parse_quote,
 };
-
-/// The actor that the block is about.
-pub(super) struct Actor {
-    pub(super) root: Root,
-    /// As in the block's header, with its arguments.
-    pub(super) ty: Type,
-    pub(super) ident: Ident,
-    pub(super) generics: Generics,
-}
 
 /// A handler method, understood.
 pub(super) struct Method {
@@ -90,7 +82,8 @@ impl Method {
         })
     }
 
-    /// Why two methods cannot be handlers of one actor. Of conditional ones there may be one at a time.
+    /// Why two methods cannot be handlers of one actor. Of conditional ones there may be one at a
+    /// time.
     pub(super) fn conflict_with(&self, earlier: &Method) -> Option<Error> {
         if self.conditions().chain(earlier.conditions()).next().is_some() {
             return None;
@@ -139,7 +132,10 @@ impl Method {
     /// The generated message, if any, and the `Handler` impl.
     pub(super) fn tokens(&self, actor: &Actor) -> TokenStream {
         let generated = match &self.takes {
-            Takes::Fields(generated) => Some(generated.tokens(self, actor)),
+            Takes::Fields(generated) => {
+                let Method { ident, vis, attributes, .. } = self;
+                Some(generated.tokens(&Handler { ident, vis, attributes }, actor))
+            }
             Takes::Whole(_) => None,
         };
         let at = match &self.takes {
@@ -244,7 +240,8 @@ impl Parameters {
         if let Some(condition) = conditional {
             return Err(Error::new_spanned(
                 condition,
-                "a parameter of a handler cannot be conditional: put the condition on the whole handler",
+                "a parameter of a handler cannot be conditional: put the condition on the whole \
+                 handler",
             ));
         }
         if is_context(&parameter.ty) {

@@ -1,6 +1,7 @@
 //! What an actor has once: client, envelope, dispatch table, and an `Accepts` impl for each row.
 
-use super::method::{Actor, Method, Takes};
+use super::method::{Method, Takes};
+use super::owner::Actor;
 use crate::attr::Root;
 use crate::spans::at;
 use crate::types::view_of;
@@ -110,7 +111,8 @@ impl Table<'_> {
         let (params, args, clause) = generics.split_for_impl();
         let methods = self.rows.iter().filter_map(|row| row.method).map(|m| self.client_method(m));
         let doc = format!(
-            "What [`{0}`] can be asked: one method per handler. `ActorRef<{0}>` dereferences to it.",
+            "What [`{0}`] can be asked: one method per handler. `ActorRef<{0}>` dereferences to \
+             it.",
             self.actor.ident
         );
         quote_spanned! {self.at()=>

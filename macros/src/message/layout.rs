@@ -1,8 +1,8 @@
 //! The layout fingerprint of a message: what goes into it, as tokens that the compiler computes.
 //!
 //! In: the rkyv format, the version, names and order of fields and variants, the layouts of the
-//! fields' types, discriminants, and those `#[rkyv(..)]` arguments that change the archive. Not in: the
-//! type's own name (that is its identity), derives, docs, bounds.
+//! fields' types, discriminants, and those `#[rkyv(..)]` arguments that change the archive. Not in:
+//! the type's own name (that is its identity), derives, docs, bounds.
 
 use crate::attr::{FieldLayout, Root};
 use crate::errors::Errors;
@@ -89,7 +89,8 @@ impl Layout {
                 quote!(let #hash = #hash.num(#layout);)
             }
             Part::SizeOf(ty) => quote! {
-                let #hash = #hash.num(::core::mem::size_of::<#private::rkyv::Archived<#ty>>() as u128);
+                let #hash =
+                    #hash.num(::core::mem::size_of::<#private::rkyv::Archived<#ty>>() as u128);
             },
         });
         quote! {{

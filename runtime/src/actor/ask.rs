@@ -63,7 +63,7 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
             match to.poll_ask(message, deadline, line, cx) {
                 Poll::Ready(Ok(pending)) => *this.pending = Some(pending),
                 Poll::Ready(Err(cause)) => {
-                    *message = None;
+                    this.sending.give_up();
                     return Poll::Ready(Err(AskError::NotSent(cause)));
                 }
                 Poll::Pending => {}
@@ -73,7 +73,9 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
             && let Poll::Ready(answer) = pending.poll(cx)
         {
             *this.pending = None;
-            return Poll::Ready(answer);
+            // The actor drops an ask that it finds too late, maybe before the timer fires.
+            let late = matches!(answer, Err(AskError::NoReply)) && Instant::now() >= deadline;
+            return Poll::Ready(if late { Err(AskError::Timeout) } else { answer });
         }
         if this.sleep.is_none() {
             this.sleep.set(Some(sleep_until(deadline)));
@@ -83,7 +85,7 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
                 Poll::Ready(Err(AskError::Timeout))
             }
             Some(Poll::Ready(())) => {
-                this.sending.message = None;
+                this.sending.give_up();
                 Poll::Ready(Err(AskError::NotSent(Cause::Timeout)))
             }
             _ => Poll::Pending,

@@ -42,7 +42,7 @@ pub(super) trait Home<A: Handlers>: Resident {
     fn node(&self) -> &Node;
 
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
-    /// all the same, and it is a dead letter (DL-1).
+    /// all the same, and a tell is a dead letter (DL-1).
     fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>);
 }
 
@@ -87,6 +87,10 @@ impl<A: Handlers> Cell<A> {
         &self.mailbox
     }
 
+    pub(super) fn is_killed(&self) -> bool {
+        self.kill.is_aborted()
+    }
+
     /// Reads what arrived from another node; `None` when there is nothing to handle.
     pub(super) fn open(&self, arrival: Arrival) -> Option<A::Envelope> {
         let Delivery { ordinal, payload, replier, receipt, .. } = arrival.delivery;
@@ -111,8 +115,8 @@ impl<A: Handlers> Cell<A> {
         }
     }
 
-    /// Ends the actor: its name is free, its senders and whoever waits are told, and what it never
-    /// began is a dead letter. `hand` is what it had taken.
+    /// Ends the actor: its name is free, its senders and whoever waits are told, and a tell that
+    /// it never began is a dead letter. `hand` is what it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.node.residents().remove(self.key);
@@ -120,8 +124,8 @@ impl<A: Handlers> Cell<A> {
         drop(notices);
         while let Some(taken) = hand.take() {
             let label = match &taken {
-                Taken::Local(letter) => Some(letter.label),
-                Taken::Remote(arrival) => arrival.label::<A>(),
+                Taken::Local(letter) => letter.told(),
+                Taken::Remote(arrival) => arrival.told::<A>(),
             };
             if let Some(label) = label {
                 self.bury(label, DeadLetterCause::Stopped);
@@ -144,6 +148,11 @@ impl<A: Handlers> Cell<A> {
 }
 
 impl<E> Letter<E> {
+    /// Which message it is, if it is a tell: the failure of an ask is its asker's to know (DL-1).
+    fn told(&self) -> Option<&'static Label> {
+        self.deadline.is_none().then_some(self.label)
+    }
+
     /// Whether it is an ask whose asker has given up.
     pub(super) fn is_late(&self) -> bool {
         is_late(self.deadline)
@@ -151,7 +160,11 @@ impl<E> Letter<E> {
 }
 
 impl Arrival {
-    fn label<A: Handlers>(&self) -> Option<&'static Label> {
+    /// As [`Letter::told`].
+    fn told<A: Handlers>(&self) -> Option<&'static Label> {
+        if self.delivery.replier.is_some() {
+            return None;
+        }
         A::ROUTES.get(usize::from(self.delivery.ordinal)).map(|route| &route.label)
     }
 }
@@ -171,8 +184,10 @@ impl<A: Handlers> Home<A> for Cell<A> {
     }
 
     fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
-        if let Err(letter) = self.mailbox.fill(room, letter) {
-            self.bury(letter.label, DeadLetterCause::Stopped);
+        if let Err(letter) = self.mailbox.fill(room, letter)
+            && let Some(label) = letter.told()
+        {
+            self.bury(label, DeadLetterCause::Stopped);
         }
     }
 }
@@ -191,8 +206,9 @@ impl<A: Handlers> Resident for Cell<A> {
             Halt::Drain => self.mailbox.drain(),
             Halt::Stop => self.mailbox.stop(),
             Halt::Kill => {
-                self.mailbox.stop();
+                // In this order: who sees the stop sees the kill too, and runs no `on_stop`.
                 self.kill.abort();
+                self.mailbox.stop();
             }
         }
     }
@@ -268,12 +284,16 @@ impl<A: Handlers> Inbox for Cell<A> {
 
     fn on_close(&self, notice: CloseNotice) {
         let mut notices = self.notices.lock();
-        match notices.as_mut() {
-            Some(notices) => notices.push(notice),
-            None => {
-                drop(notices);
-                drop(notice);
+        let unkept: Vec<_> = match notices.as_mut() {
+            Some(notices) => {
+                // Those of links that ended: a peer that relinks gives a new one each time.
+                let stale = notices.extract_if(.., |notice| notice.is_stale()).collect();
+                notices.push(notice);
+                stale
             }
-        }
+            None => vec![notice],
+        };
+        drop(notices);
+        drop(unkept);
     }
 }

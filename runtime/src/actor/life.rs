@@ -5,7 +5,7 @@
 //!   end), [`Exit`] runs once, after the actor's state was dropped, and does all there is to do.
 
 use std::any::Any;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -23,15 +23,9 @@ use crate::resident::Resident;
 /// Told when the actor has started, or why it has not.
 pub(super) type Started = oneshot::Sender<Result<(), SpawnError>>;
 
-/// Runs an actor to its end.
-pub(super) async fn run<A: Handlers>(
-    cell: Arc<Cell<A>>,
-    actor: A,
-    kill: AbortRegistration,
-    started: Started,
-) {
-    let token = cell.token();
-    let mut exit = Exit { cell, hand: Hand::new(), started: Some(started), how: Ending::Killed };
+/// Runs an actor to its end. Dropped before its first poll, it drops the actor and then `exit`.
+pub(super) async fn run<A: Handlers>(actor: A, mut exit: Exit<A>, kill: AbortRegistration) {
+    let token = exit.cell.token();
     let life = live(actor, &exit.cell, &mut exit.hand, &mut exit.started);
     let caught = AssertUnwindSafe(running::within(token, life)).catch_unwind();
     exit.how = match Abortable::new(caught, kill).await {
@@ -55,9 +49,12 @@ async fn live<A: Handlers>(
         drop(started.send(Ok(())));
     }
     while poll_fn(|waker| cell.mailbox().poll_batch(hand, waker)).await == Batch::Filled {
-        // Lets other tasks run now and then, however much there is to do.
-        tokio::task::coop::consume_budget().await;
-        while !cell.mailbox().is_stopping() {
+        loop {
+            // Lets other tasks run now and then, however much there is to do.
+            tokio::task::coop::consume_budget().await;
+            if cell.mailbox().is_stopping() {
+                break;
+            }
             let envelope = match hand.take() {
                 None => break,
                 Some(Taken::Local(letter)) if letter.is_late() => continue,
@@ -71,12 +68,16 @@ async fn live<A: Handlers>(
             actor.receive(envelope, &mut cx).await;
         }
     }
+    if cell.is_killed() {
+        // `Abortable` looks for a kill again when its future waits, not when it is ready.
+        return pending().await;
+    }
     actor.on_stop(&mut cx).await;
     Ok(())
 }
 
-/// The end of an actor (LF-2).
-struct Exit<A: Handlers> {
+/// The end of an actor (LF-2). Made before its task, which may never run.
+pub(super) struct Exit<A: Handlers> {
     cell: Arc<Cell<A>>,
     hand: ActorHand<A>,
     started: Option<Started>,
@@ -88,6 +89,12 @@ enum Ending {
     Unstarted(BoxError),
     Panicked(Arc<str>),
     Killed,
+}
+
+impl<A: Handlers> Exit<A> {
+    pub(super) fn new(cell: Arc<Cell<A>>, started: Started) -> Self {
+        Exit { cell, hand: Hand::new(), started: Some(started), how: Ending::Killed }
+    }
 }
 
 impl<A: Handlers> Drop for Exit<A> {

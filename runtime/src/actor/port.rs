@@ -208,6 +208,13 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     pub(super) fn new(to: &'a P, message: M) -> Self {
         Sending { to, message: Some(message), line: Line::default() }
     }
+
+    /// Drops the message, and gives up its place now rather than when the whole send is dropped.
+    pub(super) fn give_up(&mut self) {
+        self.message = None;
+        self.to.leave(&mut self.line);
+        self.line = Line::default();
+    }
 }
 
 impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {

@@ -6,7 +6,7 @@ use futures::future::AbortHandle;
 use tokio::sync::oneshot;
 
 use super::cell::Cell;
-use super::life;
+use super::life::{self, Exit};
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
 use crate::error::SpawnError;
@@ -57,7 +57,8 @@ impl Node {
         self.spawn_with(SpawnOptions::named(name), actor).await
     }
 
-    /// Spawns an actor without a name: only its references lead to it.
+    /// Spawns an actor without a name: only its references lead to it. When they are all gone it
+    /// lives on, until it is stopped or the node shuts down.
     ///
     /// # Errors
     /// As [`spawn`](Node::spawn).
@@ -91,8 +92,9 @@ impl Node {
             Refused::Closed => SpawnError::Shutdown,
         })?;
         let (started, start) = oneshot::channel();
-        self.runtime().spawn(life::run(cell.clone(), actor, killed, started));
-        // The sender is dropped unused only with the whole runtime.
+        let exit = Exit::new(cell.clone(), started);
+        self.runtime().spawn(life::run(actor, exit, killed));
+        // `Exit` uses the sender, also where the task is dropped before it runs.
         start.await.unwrap_or(Err(SpawnError::Killed))?;
         Ok(ActorRef::local(cell))
     }

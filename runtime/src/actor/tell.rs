@@ -33,6 +33,8 @@ impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
         let Sending { to, message, line } = &mut self.sending;
         assert!(message.is_some(), "a `tell` was polled after it was ready");
         let sent = ready!(to.poll_tell(message, line, cx));
+        // Now, not when this is dropped: a refused send may be kept for long.
+        to.leave(line);
         Poll::Ready(result(sent, message))
     }
 }

@@ -1,6 +1,7 @@
 //! What a node is started with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
@@ -119,10 +120,12 @@ impl NodeBuilder {
     /// Dropping the future stops what was started.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Outside a tokio runtime, or in one without timers: enable them with `enable_time`.
     pub async fn start(self) -> Result<Node, StartError> {
         let name = NodeName::new(&self.name)?;
         let runtime = Handle::current();
+        // Panics here, not at the first ask, where the runtime has no timers.
+        drop(tokio::time::sleep(Duration::ZERO));
         let residents = Arc::new(Residents::new());
         let observers = Observers {
             dead_letters: Arc::new(DeadLetters::new()),

@@ -13,13 +13,26 @@ use crate::resident::{Halt, Resident};
 impl Node {
     /// Ends the node in order: nothing is spawned any more; every actor handles what it accepted
     /// and stops; what is left at `deadline` is killed; then the links say goodbye, within what is
-    /// left of the deadline.
+    /// left of the deadline, and at least [`limits::GOODBYE_TIMEOUT_MIN`]. With killed actors whose
+    /// handlers never wait it takes [`limits::KILL_TIMEOUT`] more.
     ///
-    /// Gives the actors that were killed; empty when all ended by themselves.
+    /// All actors drain at once: one that sends to another may find that it has stopped. Where the
+    /// order matters, drain the actors yourself first, the senders before the receivers.
+    ///
+    /// Gives the actors that were killed; empty when all ended by themselves. Called and awaited by
+    /// an actor's own handler, it kills that actor at the deadline, and ends all the same.
     ///
     /// # Cancel safety
-    /// What was begun stays begun; call it again to go on.
+    /// Once polled it goes on to its end, also when the future is dropped.
     pub async fn shutdown(&self, deadline: Duration) -> Vec<Address> {
+        let node = self.clone();
+        // A task of its own: the caller may be an actor, which ends halfway.
+        let end = self.core.runtime.spawn(async move { node.end(deadline).await });
+        // An error says that the runtime is gone, and all actors and links with it.
+        end.await.unwrap_or_default()
+    }
+
+    async fn end(&self, deadline: Duration) -> Vec<Address> {
         let end = Instant::now() + deadline.min(limits::ASK_TIMEOUT_MAX);
         self.core.residents.close();
         let residents = self.core.residents.all();
@@ -32,7 +45,8 @@ impl Node {
             tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
         }
         if let Some(remote) = &self.core.remote {
-            remote.shutdown(end.saturating_duration_since(Instant::now())).await;
+            let left = end.saturating_duration_since(Instant::now());
+            remote.shutdown(left.max(limits::GOODBYE_TIMEOUT_MIN)).await;
         }
         killed
     }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ringpost_transport::Outlet;
+use ringpost_transport::cause::NodeDownCause;
 use ringpost_transport::endpoint::{
     ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
 };
@@ -93,6 +94,7 @@ impl Parcel<'_> {
 
 fn cause_of(unsent: Unsent, failure: Option<String>) -> Cause {
     match unsent {
+        Unsent::NodeDown(NodeDownCause::Shutdown) => Cause::Leaving,
         Unsent::NodeDown(cause) => Cause::NodeUnreachable(cause),
         Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
         Unsent::NoSuchMailbox => Cause::NoSuchActor,

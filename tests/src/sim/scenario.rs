@@ -15,7 +15,8 @@ use super::ledger::Ledger;
 use super::plan::Plan;
 use super::traffic::Sender;
 
-/// Virtual time a scenario may take: several times what the longest takes that does not stall.
+/// SC-4: virtual time a scenario may take: several times what the longest takes that does not
+/// stall.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How often the states that are hard to reach were reached.

@@ -1,9 +1,10 @@
 //! The documents name files and functions that exist.
 //!
-//! In `README.md` and `docs/*.md` every word between backticks that starts with a folder of the
-//! workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. A row of a table in
+//! In every `README.md` and in `docs/*.md` each word between backticks that starts with a folder of
+//! the workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. A row of a table in
 //! `docs/ARCHITECTURE.md` that names Rust files and, as `Mailbox::push` or `push()`, functions is a
-//! step of a walk: each of its functions is defined in one of its files.
+//! step of a walk: each of its functions is defined in one of its files. A numbered row in
+//! `docs/SEMANTICS.md` is a promise: its last cell names the functions that check it.
 
 use crate::finding::Finding;
 use crate::markdown::{Row, code_spans, link_targets, prose, rows};
@@ -11,6 +12,7 @@ use crate::safety::has_function;
 use crate::tree::{File, Tree};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const SEMANTICS: &str = "docs/SEMANTICS.md";
 /// What a reader expects to find.
 const REQUIRED: [&str; 9] = [
     "README.md",
@@ -18,7 +20,7 @@ const REQUIRED: [&str; 9] = [
     "LICENSE-MIT",
     "LICENSE-APACHE",
     ARCHITECTURE,
-    "docs/SEMANTICS.md",
+    SEMANTICS,
     "docs/WIRE.md",
     "docs/SAFETY.md",
     "tests/run",
@@ -78,9 +80,37 @@ pub(crate) fn walk(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Reports promises that no test checks, and promises whose test is gone or that miscount.
+pub(crate) fn promises(tree: &Tree) -> Vec<Finding> {
+    let Some(document) = tree.file(SEMANTICS) else { return Vec::new() };
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for row in rows(&document.text) {
+        let Ok(number) = row.cells[0].parse::<usize>() else { continue };
+        let mut push = |what| findings.push(Finding::new(SEMANTICS, row.line, what));
+        count += 1;
+        if number != count {
+            push(format!("promise {number} stands where {count} should"));
+        }
+        let mut tests = row.cells.last().into_iter().flat_map(|cell| code_spans(cell)).peekable();
+        if tests.peek().is_none() {
+            push(format!("no test of promise {number}"));
+        }
+        let has_test = |name: &str| tree.parsed().any(|(_, rust)| has_function(&rust.tokens, name));
+        for test in tests.filter(|test| !has_test(test)) {
+            push(format!("no function is called `{test}`"));
+        }
+    }
+    if count == 0 {
+        findings.push(Finding::new(SEMANTICS, 1, "promises nothing"));
+    }
+    findings
+}
+
 fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(|file| {
-        file.path == "README.md" || (file.path.starts_with("docs/") && file.path.ends_with(".md"))
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        file.path.ends_with("README.md") || (folder == "docs" && file.path.ends_with(".md"))
     })
 }
 
@@ -188,5 +218,19 @@ mod tests {
         expect(super::walk, &tree, &expected);
         let empty = [(ARCHITECTURE, "")];
         expect(super::walk, &empty, &["docs/ARCHITECTURE.md:1: no table walks through the code"]);
+    }
+
+    #[test]
+    fn a_promise_without_its_test_is_found() {
+        let text = "| # | promise | tests |\n| 1 | `a` holds | `checks_a` |\n\
+                    | 3 | b | `checks_b` `gone` |\n| 3 | c | none |\n| x | `y` |\n";
+        let tree = [(SEMANTICS, text), ("x/tests/t.rs", "fn checks_a() {} fn checks_b() {}")];
+        let expected = [
+            "docs/SEMANTICS.md:3: no function is called `gone`",
+            "docs/SEMANTICS.md:3: promise 3 stands where 2 should",
+            "docs/SEMANTICS.md:4: no test of promise 3",
+        ];
+        expect(promises, &tree, &expected);
+        expect(promises, &[(SEMANTICS, "")], &["docs/SEMANTICS.md:1: promises nothing"]);
     }
 }

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -77,6 +77,11 @@ const RULES: [Rule; 16] = [
         name: "the walk of a message",
         why: "docs/ARCHITECTURE.md leads through the code, function by function, and stays true.",
         check: docs::walk,
+    },
+    Rule {
+        name: "promises and their tests",
+        why: "What docs/SEMANTICS.md promises is checked by a test that it names, or is a wish.",
+        check: docs::promises,
     },
     Rule {
         name: "modules say what they are for",

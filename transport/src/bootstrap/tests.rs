@@ -427,6 +427,17 @@ proptest! {
     }
 
     #[test]
+    fn the_document_names_every_message_and_rejection(message in message()) {
+        let document = include_str!("../../../docs/WIRE.md");
+        let row = format!("\n| {} | {} | ", message.encode()[0], message.name());
+        prop_assert!(document.contains(&row), "{}", row);
+        if let Message::Reject(rejection) = message {
+            let row = format!("\n| {} | `{rejection:?}` | ", rejection.code());
+            prop_assert!(document.contains(&row), "{}", row);
+        }
+    }
+
+    #[test]
     fn any_bytes_are_a_message_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         if let Ok(message) = Message::decode(&bytes) {
             // Feature bits are the one thing that is read and not kept.

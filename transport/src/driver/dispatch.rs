@@ -18,12 +18,23 @@ use crate::proto::lanes::Entry;
 use crate::proto::link::{Arrival, Body, Event};
 
 impl Driver {
+    /// Does what a frame asks for, as far as it could be `read`.
     pub(super) fn dispatch_all(
         &mut self,
+        read: Result<(), Violation>,
         events: &mut Vec<Event>,
         frame: &Frame<'_>,
     ) -> Result<(), Violation> {
-        events.drain(..).try_for_each(|event| self.dispatch(event, frame))
+        let mut result = read;
+        for event in events.drain(..) {
+            match event {
+                // After a violation nothing of the frame is done, but what it refused is refused.
+                Event::Refused(sent, refusal) => self.refused(&sent, refusal),
+                event if result.is_ok() => result = self.dispatch(event, frame),
+                _ => {}
+            }
+        }
+        result
     }
 
     fn dispatch(&mut self, event: Event, frame: &Frame<'_>) -> Result<(), Violation> {
@@ -49,7 +60,7 @@ impl Driver {
             }
             Event::LinkBlocked => {
                 self.link.set_peer_blocked(true);
-                self.mailboxes.mark_news();
+                self.mailboxes.want_news();
             }
             Event::Refused(sent, refusal) => self.refused(&sent, refusal),
             Event::Goodbye => self.link.stop_commits(),
@@ -57,6 +68,7 @@ impl Driver {
         Ok(())
     }
 
+    /// DR-2: what a mailbox may be sent is bounded, so nothing here waits.
     fn deliver(&mut self, arrival: Arrival, frame: &Frame<'_>) -> Result<(), Violation> {
         let Arrival { at, mailbox, generation, ordinal, correlation, deadline_us, body } = arrival;
         let Some(inlet) = self.mailboxes.find((mailbox, generation))? else {
@@ -119,9 +131,7 @@ impl Driver {
                     OpenRefusal::NoSuchMailbox => 1,
                     OpenRefusal::WrongKind => 2,
                 };
-                let kind = RecordKind::OpenRefused;
-                let header = RecordHeader { correlation, ordinal, ..RecordHeader::new(kind) };
-                self.proto.control(header, Vec::new())
+                self.proto.open_refused(correlation, ordinal)
             }
         }
     }
@@ -158,14 +168,14 @@ impl Driver {
     }
 
     /// Turns dirty marks into records.
-    pub(super) fn report_windows(&mut self) -> Result<(), Violation> {
+    pub(super) fn report_windows(&mut self) {
+        self.mailboxes.mark_wanted_news();
         let (windows, closed) = self.link.take_dirty();
         for place in closed {
             if self.mailboxes.close(place) {
                 let (mailbox, generation) = place;
                 let kind = RecordKind::Closed;
-                let header = RecordHeader { mailbox, generation, ..RecordHeader::new(kind) };
-                self.proto.control(header, Vec::new())?;
+                self.proto.control(RecordHeader { mailbox, generation, ..RecordHeader::new(kind) });
             }
         }
         for index in windows {
@@ -174,6 +184,5 @@ impl Driver {
                 self.proto.report_window(place, taken);
             }
         }
-        Ok(())
     }
 }

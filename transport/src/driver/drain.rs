@@ -16,7 +16,8 @@ impl Driver {
     /// still dispatched, unless the peer broke the protocol.
     ///
     /// The two queues complete in no order to each other, so the first error that was seen may be a
-    /// mere flush: the one behind it becomes the cause.
+    /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
+    /// connection that was closed while nothing was being sent.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
         self.queues.done.close();
         let trust = !matches!(cause, LinkCause::Violation(_));
@@ -24,6 +25,9 @@ impl Driver {
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
             tracing::debug!(peer = %self.peer.name, "a closing queue pair kept its slots");
+        }
+        if *cause == FLUSHED {
+            *cause = LinkCause::Closed;
         }
     }
 
@@ -80,7 +84,7 @@ impl Driver {
     }
 
     /// Gives everything its fate and reports the end.
-    pub(super) fn finish(mut self, cause: LinkCause) {
+    pub(super) fn finish(&mut self, cause: LinkCause) {
         let cut = u64::from(self.proto.is_assembling());
         Counters::add(&self.link.counters().fragments_cut, cut);
         let remains = self.link.end(&mut self.proto, &cause);

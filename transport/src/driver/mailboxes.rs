@@ -23,6 +23,7 @@ pub(super) struct Mailboxes {
     by_inbox: HashMap<u64, u32>,
     size: WindowSize,
     link_window: LinkRecvWindow,
+    news_wanted: bool,
 }
 
 impl Mailboxes {
@@ -32,6 +33,7 @@ impl Mailboxes {
             by_inbox: HashMap::new(),
             size,
             link_window: LinkRecvWindow::new(link_window_bytes),
+            news_wanted: false,
         }
     }
 
@@ -68,7 +70,7 @@ impl Mailboxes {
 
     /// Records a message's arrival in the link's window and in its mailbox's.
     pub(super) fn arrive(&mut self, end: &InletEnd, bytes: u32) -> Result<(), Violation> {
-        self.link_window.arrive(bytes)?;
+        self.link_window.arrive(bytes, end.with_window(|window| window.is_idle()))?;
         end.with_window(|window| window.arrive(bytes))
     }
 
@@ -92,10 +94,17 @@ impl Mailboxes {
         Some(((index, self.inlets.generation(index)), taken?))
     }
 
-    /// Has every mailbox with news be reported.
-    pub(super) fn mark_news(&self) {
-        for (_, inlet) in self.inlets.iter() {
-            inlet.end.with_window(|_| ());
+    /// The peer waits for the link's window: every mailbox with news is to be reported.
+    pub(super) fn want_news(&mut self) {
+        self.news_wanted = true;
+    }
+
+    /// Marks the mailboxes with news, once for all that wanted them.
+    pub(super) fn mark_wanted_news(&mut self) {
+        if std::mem::take(&mut self.news_wanted) {
+            for (_, inlet) in self.inlets.iter() {
+                inlet.end.with_window(|_| ());
+            }
         }
     }
 }

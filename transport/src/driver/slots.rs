@@ -39,7 +39,9 @@ impl Slots {
     /// Adds a frame to the batch.
     pub(super) fn stage(&mut self, slot: Slot, bytes: usize) {
         self.unsignaled += 1;
-        let signaled = self.unsignaled >= limits::SIGNAL_EVERY || self.free.is_empty();
+        // A full batch may turn out to be the last before idle, so its end is signaled too.
+        let full = self.batch.len() + 1 == limits::POST_LIST_MAX;
+        let signaled = full || self.unsignaled >= limits::SIGNAL_EVERY || self.free.is_empty();
         if signaled {
             self.unsignaled = 0;
         }

@@ -33,6 +33,7 @@ pub(super) enum Frame<'a> {
 impl Driver {
     /// Works until there is nothing to do; ready when the link is to end.
     pub(super) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<LinkCause> {
+        // DR-3: before anything is looked at.
         self.link.register(cx.waker());
         let mut armed = false;
         for _ in 0..STEPS_MAX {
@@ -58,7 +59,7 @@ impl Driver {
     fn step(&mut self) -> Result<usize, LinkCause> {
         self.heed_wishes()?;
         let received = self.receive()?;
-        self.report_windows().map_err(LinkCause::Violation)?;
+        self.report_windows();
         let sent = self.transmit()?;
         if self.proto.is_done() && self.slots.sends_done() {
             return Err(LinkCause::Left);
@@ -146,21 +147,17 @@ impl Driver {
             Some(spare) => {
                 self.slots.refill.push(spare);
                 let lease = self.slots.pool.lease(slot, bytes);
-                self.link
-                    .handle_frame(&mut self.proto, &lease, &mut events)
-                    .and_then(|()| self.dispatch_all(&mut events, &Frame::Leased(&lease)))
+                let read = self.link.handle_frame(&mut self.proto, &lease, &mut events);
+                self.dispatch_all(read, &mut events, &Frame::Leased(&lease))
             }
             None => {
                 let frame = &slot[..bytes];
-                let result = self
-                    .link
-                    .handle_frame(&mut self.proto, frame, &mut events)
-                    .and_then(|()| self.dispatch_all(&mut events, &Frame::Lent(frame)));
+                let read = self.link.handle_frame(&mut self.proto, frame, &mut events);
+                let result = self.dispatch_all(read, &mut events, &Frame::Lent(frame));
                 self.slots.refill.push(slot);
                 result
             }
         };
-        events.clear();
         self.scratch.events = events;
         result
     }

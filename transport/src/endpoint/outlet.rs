@@ -134,6 +134,20 @@ impl fmt::Debug for Waiter {
     }
 }
 
+/// A place in a line while a message is archived: given up if that panics.
+struct Place<'a> {
+    link: &'a Arc<Link>,
+    key: Option<usize>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.link.forget(key);
+        }
+    }
+}
+
 /// Writes a message's archive into the empty buffer it is given; run without any lock held, perhaps
 /// more than once.
 pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>;
@@ -254,10 +268,10 @@ impl Outlet {
     ) -> Poll<Result<Option<PendingReply>, Unsent>> {
         loop {
             let link = ready!(self.poll_link(waiter, cx))?;
-            let mut place = waiter.line.take().map(|(_, place)| place);
+            let mut place = Place { link: &link, key: waiter.line.take().map(|(_, key)| key) };
             let attempt =
-                self.try_commit(&link, message, kind, archive, &mut place, Some(cx.waker()));
-            waiter.line = place.map(|place| (link, place));
+                self.try_commit(&link, message, kind, archive, &mut place.key, Some(cx.waker()));
+            waiter.line = place.key.take().map(|key| (link.clone(), key));
             return match attempt {
                 Attempt::Committed(pending) => Poll::Ready(Ok(pending)),
                 Attempt::Failed(failure) => Poll::Ready(Err(unsent(failure))),

@@ -66,17 +66,20 @@ impl Link {
 
     /// What the session wants; each wish is given once.
     pub(crate) fn take_wishes(&self) -> Wishes {
-        let mut state = self.state.lock();
-        let wishes = std::mem::take(&mut state.wishes);
+        let wishes = std::mem::take(&mut self.state.lock().wishes);
         if wishes.leave {
-            state.outbound.leave();
+            self.stop_commits();
         }
         wishes
     }
 
-    /// Nothing new is committed from now on: the peer is leaving.
+    /// Nothing new is committed from now on: one of the two is leaving. Who waits is told.
     pub(crate) fn stop_commits(&self) {
-        self.state.lock().outbound.leave();
+        let mut state = self.state.lock();
+        state.outbound.leave();
+        let wakers = state.lines.wakers();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The dirty marks since the last call.

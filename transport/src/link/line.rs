@@ -9,6 +9,9 @@ use crate::proto::outbound::{Notice, Unopened};
 #[derive(Default)]
 pub(super) struct Lines {
     waiting: slab::Slab<Waiting>,
+    /// Wakers that are no longer needed. Dropping one may run code of its executor, so it is done
+    /// without the lock (LN-1).
+    retired: Vec<Waker>,
     by_outlet: HashMap<u32, Line>,
 }
 
@@ -68,7 +71,20 @@ impl Lines {
     }
 
     pub(super) fn keep(&mut self, key: usize, waker: &Waker) {
-        self.waiting[key].waker.clone_from(waker);
+        let kept = &mut self.waiting[key].waker;
+        if !kept.will_wake(waker) {
+            self.retired.push(std::mem::replace(kept, waker.clone()));
+        }
+    }
+
+    /// Wakers to be dropped once the lock is free.
+    pub(super) fn take_retired(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// The wakers of all that wait.
+    pub(super) fn wakers(&self) -> Vec<Waker> {
+        self.waiting.iter().map(|(_, waiting)| waiting.waker.clone()).collect()
     }
 
     /// Whether nobody stands in this line.
@@ -78,17 +94,18 @@ impl Lines {
 
     /// Leaves the line; gives who is first now, to be woken.
     pub(super) fn leave(&mut self, key: usize) -> Option<Waker> {
-        let waiting = self.waiting.try_remove(key)?;
-        if waiting.ended.is_some() {
+        let Waiting { outlet, waker, ended } = self.waiting.try_remove(key)?;
+        self.retired.push(waker);
+        if ended.is_some() {
             return None;
         }
-        let line = self.by_outlet.get_mut(&waiting.outlet)?;
+        let line = self.by_outlet.get_mut(&outlet)?;
         let was_first = line.senders.front() == Some(&key);
         line.senders.retain(|k| *k != key);
         line.watchers.retain(|k| *k != key);
         let next = line.senders.front().copied();
         if next.is_none() && line.watchers.is_empty() {
-            self.by_outlet.remove(&waiting.outlet);
+            self.by_outlet.remove(&outlet);
         }
         next.filter(|_| was_first).map(|next| self.waiting[next].waker.clone())
     }

@@ -45,3 +45,27 @@ impl<C> std::fmt::Debug for Unarchiver<'_, C> {
         f.write_str("Unarchiver(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rkyv::rancor::Strategy;
+    use rkyv::{Archived, Deserialize};
+
+    use super::*;
+
+    /// ME-5.
+    #[test]
+    fn pointers_that_an_archive_shares_are_shared_again() {
+        let one = Arc::new(7u64);
+        let bytes = rkyv::to_bytes::<Error>(&vec![one.clone(), one]).unwrap();
+        let archive = rkyv::access::<Archived<Vec<Arc<u64>>>, Error>(&bytes).unwrap();
+        let mut unarchiver = Unarchiver::new(&());
+        let back: Vec<Arc<u64>> =
+            archive.deserialize(Strategy::<_, Error>::wrap(&mut unarchiver)).unwrap();
+        assert!(Arc::ptr_eq(&back[0], &back[1]));
+        drop(unarchiver);
+        assert_eq!((*back[0], Arc::strong_count(&back[0])), (7, 2));
+    }
+}

@@ -35,7 +35,6 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
 /// Dials a seed until some node proves itself there; from then on it is known by its name.
 pub(super) async fn meet_seed(table: Arc<Table>, address: String) {
     let mut backoff = Backoff::new(&table.identity.entropy);
-    let mut last = String::new();
     loop {
         let outcome = tokio::select! {
             biased;
@@ -44,13 +43,13 @@ pub(super) async fn meet_seed(table: Arc<Table>, address: String) {
         };
         let Ok(Outcome { node, result }) = outcome else { return };
         if let Some(name) = node {
+            table.unmet.lock().remove(&address);
             return table.peer(&name).met_at_seed(address);
         }
         match result {
             Err(DialFailure::Failed(Failure::SelfConnection)) => return,
-            Err(failure) if last != failure.to_string() => {
-                last = failure.to_string();
-                tracing::info!(address, failure = last, "a seed is not reached yet");
+            Err(failure) if table.note_unmet(&address, &failure.to_string()) => {
+                tracing::info!(address, %failure, "a seed is not reached yet");
             }
             _ => {}
         }
@@ -130,7 +129,7 @@ impl Dialler {
                 self.attempt = Some((address, outcome));
             }
             None => {
-                self.peer.note("no address is known: add it to the seeds".into());
+                self.peer.note(self.table.why_unknown());
                 self.table.ask_for(self.peer.name());
                 self.next = now + self.backoff.pause();
             }

@@ -126,6 +126,7 @@ pub(super) fn table(
         board,
         tasks: Tasks::new(),
         peers: Default::default(),
+        unmet: Default::default(),
     };
     (Arc::new(table), wants)
 }

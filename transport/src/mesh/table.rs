@@ -24,6 +24,8 @@ pub(super) struct Table {
     pub(super) board: Arc<Board>,
     pub(super) tasks: Tasks,
     pub(super) peers: Mutex<BTreeMap<NodeName, Arc<Peer>>>,
+    /// Seeds at which no node has proved itself yet, by address: what the last dial met.
+    pub(super) unmet: Mutex<BTreeMap<String, String>>,
 }
 
 impl Table {
@@ -65,5 +67,25 @@ impl Table {
         if let Some(peer) = peer.filter(|_| !addresses.is_empty()) {
             peer.learn(addresses);
         }
+    }
+
+    /// What a dial of a seed met at which no node has proved itself yet. Whether it is news.
+    pub(super) fn note_unmet(&self, address: &str, failure: &str) -> bool {
+        let earlier = self.unmet.lock().insert(address.into(), failure.into());
+        earlier.as_deref() != Some(failure)
+    }
+
+    /// Why no address of a peer is known, and what can be done: seeds that fail are the likely
+    /// cause.
+    pub(super) fn why_unknown(&self) -> String {
+        let unmet = self.unmet.lock();
+        if unmet.is_empty() {
+            return "no address is known: add it to the seeds".into();
+        }
+        let failures = unmet.iter().map(|(address, failure)| format!("{address}: {failure}"));
+        format!(
+            "no address is known; seeds not reached: {}",
+            failures.collect::<Vec<_>>().join("; ")
+        )
     }
 }

@@ -120,6 +120,7 @@ impl Ledger {
         if self.received.wrapping_sub(self.reported) >= self.settings.ring {
             return Err(Violation::CreditOverrun);
         }
+        // CR-5: neither back nor past what was sent.
         let news = peer_count.wrapping_sub(self.acknowledged);
         if news > self.in_flight() {
             return Err(Violation::Count);

@@ -28,6 +28,7 @@ impl Assembly {
         part: &[u8],
         bytes_max: u32,
     ) -> Result<Self, Violation> {
+        // FR-2.
         if first.total > bytes_max || part.len() >= first.total as usize {
             return Err(Violation::Fragment);
         }

@@ -122,7 +122,8 @@ mod tests {
             let mut writer = FrameWriter::new(&mut slot);
             let mut written = Vec::new();
             for (i, bytes) in payloads.iter().enumerate() {
-                let header = RecordHeader { mailbox: i as u32, ..RecordHeader::new(RecordKind::Tell) };
+                let tell = RecordHeader::new(RecordKind::Tell);
+                let header = RecordHeader { mailbox: i as u32, ..tell };
                 if writer.fits(&header, *bytes) {
                     writer.push(header, &vec![i as u8; *bytes]);
                     written.push((i, *bytes));

@@ -60,7 +60,7 @@ impl FrameHeader {
 }
 
 /// What a record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
     /// A message without an answer. `mailbox`, `generation`, `ordinal`.
@@ -71,7 +71,8 @@ pub(crate) enum RecordKind {
     Reply = 3,
     /// The next part of the message whose first record had a `total`.
     Fragment = 4,
-    /// A signal to a mailbox: `mailbox`, `generation`, `ordinal` is the signal.
+    /// A signal to a mailbox: `mailbox`, `generation`, `ordinal` is the signal; `correlation` is 1
+    /// when it takes its turn, and room, as a message does.
     Signal = 5,
     /// Asks for a mailbox: `correlation`; the payload is the request.
     Open = 6,
@@ -131,7 +132,7 @@ const DEADLINE: u8 = 1;
 const MORE: u8 = 2;
 
 /// What every record begins with. Fields that its kind does not use are zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RecordHeader {
     pub(crate) kind: RecordKind,
     /// The list goes on in the next record of this kind.
@@ -236,6 +237,7 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
     u128::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
+// HD-1.
 const _: () = assert!(RECORD_HEADER.is_multiple_of(16) && RECORD_HEADER_MAX.is_multiple_of(16));
 const _: () = assert!(FRAME_HEADER.is_multiple_of(16));
 
@@ -275,7 +277,9 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_decoders_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn no_bytes_make_the_decoders_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
             let _ = FrameHeader::decode(&bytes);
             let _ = RecordHeader::decode(&bytes);
         }

@@ -88,6 +88,7 @@ impl<T> Inlets<T> {
 mod tests {
     use super::*;
 
+    /// IN-1 and IN-2.
     #[test]
     fn a_reused_place_refuses_the_messages_of_its_last_mailbox() {
         let mut inlets = Inlets::new();

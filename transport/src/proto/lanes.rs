@@ -14,6 +14,7 @@ use super::header::{RecordHeader, RecordKind};
 
 /// One committed message or answer, without its bytes.
 #[derive(Debug, Clone)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct Entry {
     /// TELL, ASK, SIGNAL or REPLY.
     pub(crate) kind: RecordKind,
@@ -43,8 +44,10 @@ impl Entry {
 
 /// Small messages, first in first out.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Lane {
     entries: VecDeque<(Entry, u32)>,
+    /// LA-2: grows to what once waited, and is used again.
     bytes: Vec<u8>,
     /// Where the first entry's bytes begin.
     start: usize,
@@ -94,6 +97,7 @@ impl Lane {
 
 /// A message that is larger than a slot, or waits behind one that is.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Bulk {
     pub(crate) entry: Entry,
     pub(crate) body: AlignedVec<16>,
@@ -110,6 +114,14 @@ impl Bulk {
 }
 
 #[cfg(test)]
+impl std::hash::Hash for Lane {
+    /// What is queued; nothing of what has left.
+    fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
+        self.entries.hash(to);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -122,7 +134,9 @@ mod tests {
     proptest! {
         /// The oracle is a queue of owned messages.
         #[test]
-        fn a_lane_is_a_queue(steps in proptest::collection::vec(proptest::option::of(0usize..9000), 1..200)) {
+        fn a_lane_is_a_queue(
+            steps in proptest::collection::vec(proptest::option::of(0usize..9000), 1..200),
+        ) {
             let mut lane = Lane::default();
             let mut oracle = VecDeque::new();
             let mark = lane.mark();

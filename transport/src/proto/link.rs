@@ -36,6 +36,8 @@ pub(crate) struct Link {
     dispatched: u32,
     assembly: Option<Assembly>,
     control: VecDeque<(RecordHeader, Vec<u8>)>,
+    /// Answers to OPEN in `control`.
+    open_answers: usize,
     sizes: Sizes,
     handshake: Handshake,
     probe: bool,
@@ -147,6 +149,7 @@ impl Link {
             dispatched: FIRST_COUNT,
             assembly: None,
             control: VecDeque::new(),
+            open_answers: 0,
             sizes,
             handshake: Handshake::default(),
             probe: false,
@@ -172,6 +175,7 @@ impl Link {
             return None;
         }
         let slot = &mut slot[..self.sizes.frame_max];
+        // LK-1.
         if !self.handshake.confirm_sent {
             self.handshake.confirm_sent = true;
             return Some(self.transmit_confirm(slot));
@@ -255,6 +259,8 @@ impl Link {
             }
             writer.push(*header, payload);
             class = Some(Class::Control);
+            let answer = matches!(header.kind, RecordKind::Opened | RecordKind::OpenRefused);
+            self.open_answers -= usize::from(answer && !header.more);
             self.control.pop_front();
         }
         class
@@ -323,17 +329,17 @@ impl Link {
         }
     }
 
-    /// Queues a control record of the receiver's side. A peer that asks for much and takes no
-    /// answers is cut off.
-    pub(crate) fn control(
-        &mut self,
-        header: RecordHeader,
-        payload: Vec<u8>,
-    ) -> Result<(), Violation> {
-        if self.control.len() >= limits::ACCEPTED_MAX {
-            return Err(Violation::Flood);
-        }
-        self.control.push_back((header, payload));
+    /// Queues a record that this node's own mailboxes bound.
+    pub(crate) fn control(&mut self, header: RecordHeader) {
+        self.control.push_back((header, Vec::new()));
+    }
+
+    /// Queues the refusal of an OPEN.
+    pub(crate) fn open_refused(&mut self, correlation: u64, ordinal: u16) -> Result<(), Violation> {
+        let kind = RecordKind::OpenRefused;
+        let header = RecordHeader { correlation, ordinal, ..RecordHeader::new(kind) };
+        self.answer_open()?;
+        self.control(header);
         Ok(())
     }
 
@@ -344,6 +350,7 @@ impl Link {
         place: (u32, u32),
         description: &[u8],
     ) -> Result<(), Violation> {
+        self.answer_open()?;
         let part_max = self.sizes.frame_max - FRAME_HEADER - RECORD_HEADER;
         let parts = description.chunks(part_max);
         let last = parts.len() - 1;
@@ -355,8 +362,17 @@ impl Link {
                 generation: place.1,
                 ..RecordHeader::new(RecordKind::Opened)
             };
-            self.control(header, part.to_vec())?;
+            self.control.push_back((header, part.to_vec()));
         }
+        Ok(())
+    }
+
+    /// A peer that asks for more than it may and takes no answers is cut off.
+    fn answer_open(&mut self) -> Result<(), Violation> {
+        if self.open_answers >= limits::OPENS_MAX {
+            return Err(Violation::Flood);
+        }
+        self.open_answers += 1;
         Ok(())
     }
 
@@ -399,7 +415,7 @@ impl Link {
         self.handshake.goodbye_received.is_some()
     }
 
-    /// What is in flight when the link ends.
+    /// What is in flight when the link ends: its fate is unknown (FA-1).
     pub(crate) fn end(&mut self) -> Vec<Sent> {
         if planted!(ForgottenFate) {
             return Vec::new();

@@ -19,14 +19,18 @@ use super::lanes::{Bulk, Entry, Lane};
 use super::outlet::{Description, Outlet, OutletState, Port, encode_request};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::cause::{OpenRefusal, Violation};
+use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 
 mod fill;
+#[cfg(test)]
+mod modelled;
 
 pub(crate) use fill::Dropped;
 
 /// Everything that waits to be put into frames, and the windows it had to pass.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Outbound {
     outlets: slab::Slab<Outlet>,
     by_request: HashMap<Arc<OpenRequest>, u32>,
@@ -34,6 +38,9 @@ pub(crate) struct Outbound {
     by_mailbox: HashMap<u32, u32>,
     link_window: LinkWindow,
     queues: Queues,
+    openings: Openings,
+    /// The most that is sent ahead to one mailbox.
+    mailbox_window: WindowSize,
     /// Largest payload that goes into one record.
     eager_max: usize,
     notices: Vec<Notice>,
@@ -41,12 +48,22 @@ pub(crate) struct Outbound {
     leaving: bool,
 }
 
+#[cfg_attr(test, derive(Clone, Hash))]
 struct LinkWindow {
     window: SendWindow,
     blocked: bool,
 }
 
+/// OPENs on their way (at most [`limits::OPENS_MAX`]), and the outlets whose turn is yet to come.
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone, Hash))]
+struct Openings {
+    unanswered: usize,
+    waiting: VecDeque<u32>,
+}
+
+#[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Queues {
     control: VecDeque<(RecordHeader, Vec<u8>)>,
     replies: Lane,
@@ -78,8 +95,14 @@ pub(crate) enum Unopened {
 
 impl Outbound {
     /// `eager_max` is the largest payload that fits one record of one frame.
-    pub(crate) fn new(link_window_bytes: u32, eager_max: usize) -> Self {
-        let size = WindowSize { messages: u32::MAX, bytes: link_window_bytes };
+    /// `mailbox_window` is the most that is sent ahead to one mailbox, whatever the peer allows.
+    pub(crate) fn new(
+        link_window_bytes: u32,
+        mailbox_window: WindowSize,
+        eager_max: usize,
+    ) -> Self {
+        let messages = limits::LINK_WINDOW_MESSAGES;
+        let size = WindowSize { messages, bytes: link_window_bytes };
         Outbound {
             outlets: slab::Slab::new(),
             by_request: HashMap::new(),
@@ -87,6 +110,8 @@ impl Outbound {
             by_mailbox: HashMap::new(),
             link_window: LinkWindow { window: SendWindow::new(size), blocked: false },
             queues: Queues::default(),
+            openings: Openings::default(),
+            mailbox_window,
             eager_max,
             notices: Vec::new(),
             leaving: false,
@@ -101,10 +126,27 @@ impl Outbound {
         let state = OutletState::Opening(Vec::new());
         let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
         self.by_request.insert(request.clone(), key);
-        let header =
-            RecordHeader { correlation: key.into(), ..RecordHeader::new(RecordKind::Open) };
-        self.queues.control.push_back((header, encode_request(request)));
+        self.openings.waiting.push_back(key);
+        self.send_opens();
         key
+    }
+
+    /// Sends the OPENs that may be sent now.
+    fn send_opens(&mut self) {
+        while self.openings.unanswered < limits::OPENS_MAX
+            && let Some(key) = self.openings.waiting.pop_front()
+        {
+            let request = encode_request(&self.outlets[key as usize].request);
+            let kind = RecordKind::Open;
+            let header = RecordHeader { correlation: key.into(), ..RecordHeader::new(kind) };
+            self.queues.control.push_back((header, request));
+            self.openings.unanswered += 1;
+        }
+    }
+
+    fn open_answered(&mut self) {
+        self.openings.unanswered -= 1;
+        self.send_opens();
     }
 
     /// The port of an outlet, once it is open.
@@ -119,7 +161,7 @@ impl Outbound {
     pub(crate) fn has_room(&mut self, port: u32, bytes: u32) -> bool {
         let port = &mut self.ports[port as usize];
         let mailbox_room = port.window.room(bytes);
-        let link_room = self.link_window.window.room(bytes);
+        let link_room = port.window.is_idle() || self.link_window.window.room(bytes);
         if planted!(SilentBlock) {
             return mailbox_room && link_room;
         }
@@ -134,8 +176,8 @@ impl Outbound {
         mailbox_room && link_room
     }
 
-    /// Commits a message for which there [`is room`](Self::has_room). A large one takes the memory
-    /// of `archive`; a small one is copied.
+    /// OB-1: commits a message for which there [`is room`](Self::has_room). A large one takes the
+    /// memory of `archive`; a small one is copied.
     pub(crate) fn commit(&mut self, entry: Entry, archive: &mut AlignedVec<16>) {
         let bytes = archive.len() as u32;
         let port = &mut self.ports[entry.port as usize];
@@ -205,7 +247,9 @@ impl Outbound {
         if let Some(outlet) = self.outlets.get_mut(key as usize) {
             outlet.state = OutletState::Open(port);
         }
+        self.ports[port as usize].outlets.push(key as u32);
         self.notices.push(Notice::Ready(key as u32));
+        self.open_answered();
         Ok(())
     }
 
@@ -215,12 +259,17 @@ impl Outbound {
         request: Arc<OpenRequest>,
         description: Description,
     ) -> u32 {
+        let window = WindowSize {
+            messages: description.window.messages.min(self.mailbox_window.messages),
+            bytes: description.window.bytes.min(self.mailbox_window.bytes),
+        };
         let port = self.ports.insert(Port {
             request,
+            outlets: Vec::new(),
             index: header.mailbox,
             generation: header.generation,
             accepted: description.accepted.into(),
-            window: SendWindow::new(description.window),
+            window: SendWindow::new(window),
             bulk: 0,
             blocked: false,
             closed: false,
@@ -241,6 +290,7 @@ impl Outbound {
             return Err(Violation::Opening);
         }
         self.end_outlet(correlation as u32, Unopened::Refused(refusal));
+        self.open_answered();
         Ok(())
     }
 
@@ -262,13 +312,7 @@ impl Outbound {
         port.closed = true;
         let outstanding = port.window.outstanding();
         port.window.release(outstanding);
-        let ended: Vec<u32> = self
-            .outlets
-            .iter()
-            .filter(|(_, o)| matches!(o.state, OutletState::Open(port) if port == key))
-            .map(|(outlet, _)| outlet as u32)
-            .collect();
-        for outlet in ended {
+        for outlet in mem::take(&mut port.outlets) {
             self.end_outlet(outlet, Unopened::Closed);
         }
         self.free_port(key);
@@ -276,7 +320,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// The peer reports what was taken from a mailbox. (One that closed meanwhile is no news.)
+    /// The peer reports what was taken from a mailbox; after its CLOSED it has no more to report.
     pub(crate) fn handle_window(
         &mut self,
         index: u32,
@@ -289,6 +333,9 @@ impl Outbound {
             return Err(Violation::Unknown);
         }
         let news = port.window.report(taken)?;
+        if news == Count::default() {
+            return Ok(());
+        }
         port.blocked = false;
         if !planted!(SkippedWake) {
             self.notify_port(key);
@@ -298,11 +345,8 @@ impl Outbound {
     }
 
     fn notify_port(&mut self, key: u32) {
-        for (outlet, o) in &self.outlets {
-            if matches!(o.state, OutletState::Open(port) if port == key) {
-                self.notices.push(Notice::Ready(outlet as u32));
-            }
-        }
+        let outlets = &self.ports[key as usize].outlets;
+        self.notices.extend(outlets.iter().map(|outlet| Notice::Ready(*outlet)));
     }
 
     fn release_link(&mut self, count: Count) {

@@ -19,6 +19,7 @@ use crate::mailbox::{Accepted, OpenRequest, Target};
 
 /// A request for a mailbox, and how far it got.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) struct Outlet {
     pub(crate) request: Arc<OpenRequest>,
     pub(crate) state: OutletState,
@@ -26,6 +27,7 @@ pub(crate) struct Outlet {
 
 /// How far a request got.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) enum OutletState {
     /// OPEN was queued; these bytes of the description have come.
     Opening(Vec<u8>),
@@ -35,8 +37,11 @@ pub(crate) enum OutletState {
 
 /// An opened mailbox of the peer.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) struct Port {
     pub(crate) request: Arc<OpenRequest>,
+    /// The outlets that turned out to be this mailbox.
+    pub(crate) outlets: Vec<u32>,
     pub(crate) index: u32,
     pub(crate) generation: u32,
     pub(crate) accepted: Arc<[Accepted]>,
@@ -156,7 +161,9 @@ mod tests {
         }
 
         #[test]
-        fn descriptions_survive_the_wire(rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9)) {
+        fn descriptions_survive_the_wire(
+            rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9),
+        ) {
             let accepted =
                 rows.iter().map(|r| Accepted { id: r[0], layout: r[1], reply: r[2] }).collect();
             let window = WindowSize { messages: 3, bytes: 9 };

@@ -1,1 +1,217 @@
-//! placeholder
+//! Two sides of a link, joined by queues of frames.
+
+mod hostile;
+mod pair;
+
+use proptest::prelude::*;
+
+use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
+use super::outbound::{Notice, Unopened};
+use crate::cause::Violation;
+use pair::{Pair, body, name};
+
+/// What two sides are told to do, in any order.
+fn steps() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 0..200)
+}
+
+/// Sizes from nothing to more than three frames.
+fn sizes() -> impl Strategy<Value = Vec<(usize, bool)>> {
+    proptest::collection::vec(
+        (prop_oneof![0usize..64, 900usize..1100, 1100usize..4000], any::<bool>()),
+        0..12,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Of each mailbox in order, everything once and whole; so are answers (LA-1, FR-1, WI-1,
+    /// CR-2); then both sides say goodbye (LK-3).
+    #[test]
+    fn messages_and_answers_arrive_once_whole_and_in_order(
+        sizes in [[sizes(), sizes()], [sizes(), sizes()]],
+        steps in steps(),
+    ) {
+        let mut pair = Pair::confirmed();
+        pair.plan(&sizes);
+        for step in steps {
+            pair.step(step);
+        }
+        pair.settle();
+        for (i, side) in pair.sides.iter().enumerate() {
+            let sent = &sizes[1 - i];
+            for (mailbox, sizes) in sent.iter().enumerate() {
+                let expected = sizes.iter().enumerate().map(|(n, s)| body(mailbox, n, s.0));
+                let same = expected.eq(side.boxes[mailbox].taken.iter().cloned());
+                prop_assert!(same, "mailbox {mailbox} of side {i}");
+            }
+            let asked = sizes[i].iter().enumerate().flat_map(|(mailbox, sizes)| {
+                let asks = sizes.iter().enumerate().filter(|(_, s)| s.1);
+                asks.map(move |(n, s)| body(mailbox, n, s.0))
+            });
+            let mut asked: Vec<_> = asked.collect();
+            let mut answers = side.answers.clone();
+            asked.sort();
+            answers.sort();
+            prop_assert!(answers == asked, "answers to side {i}");
+            prop_assert!(side.refused.is_empty());
+        }
+        pair.leave();
+        prop_assert!(pair.sides.iter().all(|side| side.link.is_done()));
+        let acknowledged = pair.sides.iter_mut().all(|side| side.link.end().is_empty());
+        prop_assert!(acknowledged);
+    }
+
+    /// FA-1: what was sent to a mailbox that closes is taken or refused, never both and never lost.
+    #[test]
+    fn a_closed_mailbox_refuses_exactly_what_it_did_not_take(
+        sizes in sizes(), before in steps(), after in steps(),
+    ) {
+        let mut pair = Pair::confirmed();
+        let count = sizes.len();
+        pair.plan(&[[sizes, Vec::new()], [Vec::new(), Vec::new()]]);
+        for step in before {
+            pair.step(step);
+        }
+        pair.close(1, 0);
+        for step in after {
+            pair.step(step);
+        }
+        pair.settle();
+        let taken = pair.sides[1].boxes[0].taken.len();
+        let refused = &pair.sides[0].refused;
+        // Fates come in any order; what was never committed stays with its sender.
+        let mut gone = refused.clone();
+        gone.sort_unstable();
+        let committed = pair.sides[0].committed(0);
+        prop_assert_eq!(gone, (taken..committed).map(|n| n as u128 + 1).collect::<Vec<_>>());
+        prop_assert!(committed <= count);
+    }
+}
+
+#[test]
+fn nothing_goes_before_the_confirmation() {
+    let mut pair = Pair::new();
+    pair.sides[0].out.outlet(&name("0"));
+    assert!(pair.transmit(0), "the confirmation");
+    assert!(!pair.transmit(0), "LK-1");
+    assert_eq!(pair.sides[0].frames[0].len(), pair::FRAME_MAX, "as long as a frame can be");
+    pair.transmit(1);
+    pair.receive(0).unwrap();
+    assert!(pair.transmit(0));
+    assert_eq!(pair.sides[0].frames.pop_front().unwrap().len(), pair::FRAME_MAX);
+    assert_eq!(pair.receive(1), Err(Violation::Confirm), "an OPEN first");
+}
+
+#[test]
+fn small_messages_share_a_frame() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    for n in 0..3 {
+        assert!(pair.sides[0].send(&name("0"), &[n; 10], RecordKind::Tell));
+    }
+    assert!(pair.transmit(0));
+    assert_eq!(pair.sides[0].frames.len(), 1);
+    assert!(!pair.transmit(0), "nothing is left");
+    pair.receive(1).unwrap();
+    assert_eq!(pair.sides[1].boxes[0].waiting.len(), 3);
+}
+
+#[test]
+fn requests_for_one_mailbox_share_its_port_and_end_together() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    pair.open(0, "also 0");
+    let out = &mut pair.sides[0].out;
+    let outlets = [out.outlet(&name("0")), out.outlet(&name("also 0"))];
+    assert_ne!(outlets[0], outlets[1]);
+    assert_eq!(out.port(outlets[0]).unwrap().0, out.port(outlets[1]).unwrap().0);
+    pair.sides[0].notices.clear();
+    pair.close(1, 0);
+    pair.transmit(1);
+    pair.receive(0).unwrap();
+    let ended = std::mem::take(&mut pair.sides[0].notices);
+    assert_eq!(ended, outlets.map(|outlet| Notice::Ended(outlet, Unopened::Closed)));
+}
+
+#[test]
+fn a_description_longer_than_a_frame_comes_in_parts() {
+    let mut pair = Pair::confirmed();
+    pair.sides[1].accepted = 100;
+    pair.open(0, "0");
+    let outlet = pair.sides[0].out.outlet(&name("0"));
+    assert_eq!(pair.sides[0].out.port(outlet).unwrap().1.accepted.len(), 100);
+    let (bytes, room) = (100 * 48 + 16, pair::FRAME_MAX - FRAME_HEADER - 32);
+    assert!(bytes > 2 * room);
+}
+
+#[test]
+fn a_mailbox_that_is_not_there_is_refused() {
+    let mut pair = Pair::confirmed();
+    let outlet = pair.sides[0].out.outlet(&name("nobody"));
+    pair.settle();
+    let refused = Unopened::Refused(crate::cause::OpenRefusal::NoSuchMailbox);
+    assert_eq!(pair.sides[0].notices, [Notice::Ended(outlet, refused)]);
+}
+
+/// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.
+#[test]
+fn a_stuck_mailbox_does_not_use_up_the_links_window_for_its_neighbours() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    pair.open(0, "1");
+    assert!(pair.sides[0].send(&name("0"), &[1; pair::LINK_WINDOW as usize], RecordKind::Tell));
+    for n in 0..3 {
+        assert!(pair.sides[0].send(&name("1"), &[n; 100], RecordKind::Tell), "message {n}");
+        assert!(!pair.sides[0].send(&name("1"), &[n; 100], RecordKind::Tell), "one at a time");
+        pair.exchange();
+        pair.sides[1].take(1);
+        pair.exchange();
+    }
+    assert_eq!(pair.sides[1].boxes[0].waiting.len(), 1);
+}
+
+/// Every breach of the protocol that this layer can see, each as a single record or frame.
+#[test]
+fn each_breach_is_named() {
+    let head = |kind| RecordHeader::new(kind);
+    let at = |kind, mailbox, generation| RecordHeader { mailbox, generation, ..head(kind) };
+    let cases = [
+        (head(RecordKind::Confirm), Violation::Confirm),
+        (head(RecordKind::Fragment), Violation::Fragment),
+        (RecordHeader { total: 1 << 30, ..at(RecordKind::Tell, 0, 1) }, Violation::Fragment),
+        (head(RecordKind::Ask), Violation::Record),
+        (head(RecordKind::Open), Violation::Opening),
+        (RecordHeader { correlation: 9, ..head(RecordKind::Opened) }, Violation::Opening),
+        (RecordHeader { correlation: 9, ..head(RecordKind::OpenRefused) }, Violation::Opening),
+        (at(RecordKind::Closed, 7, 1), Violation::Unknown),
+        (at(RecordKind::Window, 7, 1), Violation::Unknown),
+        (RecordHeader { total: 1, ..at(RecordKind::Window, 0, 1) }, Violation::WindowReport),
+        (RecordHeader { ordinal: 1, ..head(RecordKind::Refusal) }, Violation::Refusal),
+        (at(RecordKind::Tell, 7, 1), Violation::Unknown),
+    ];
+    for (header, violation) in cases {
+        let mut pair = Pair::confirmed();
+        pair.open(0, "0");
+        assert_eq!(pair.inject(0, header, 1, 0), Err(violation), "{header:?}");
+    }
+    let mut pair = Pair::confirmed();
+    assert_eq!(pair.inject(0, head(RecordKind::Probe), 1, 1), Err(Violation::Count));
+    assert_eq!(Pair::confirmed().receive_bytes(0, &[1; 15]), Err(Violation::Frame));
+    let mut pair = Pair::confirmed();
+    pair.inject(0, head(RecordKind::Goodbye), 1, 0).unwrap();
+    assert_eq!(pair.inject(0, head(RecordKind::Probe), 1, 0), Err(Violation::Goodbye));
+    let mut pair = Pair::confirmed();
+    let overrun = (0..100).find_map(|_| pair.inject(0, head(RecordKind::Probe), 1, 0).err());
+    assert_eq!(overrun, Some(Violation::CreditOverrun));
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    let tell = at(RecordKind::Tell, 0, 1);
+    let overrun = (0..100).find_map(|_| pair.inject(1, tell, 3, 0).err());
+    assert_eq!(overrun, Some(Violation::WindowOverrun));
+    let mut pair = Pair::confirmed();
+    let link = &mut pair.sides[0].link;
+    let flood = (0..10_000).find_map(|correlation| link.open_refused(correlation, 1).err());
+    assert_eq!(flood, Some(Violation::Flood));
+}

@@ -13,7 +13,8 @@ impl<A: Handlers> ActorRef<A> {
     /// [`wait_stopped`](ActorRef::wait_stopped). Stopping an actor that has stopped is no error.
     ///
     /// # Errors
-    /// [`Cause`] when the actor cannot be reached.
+    /// [`Cause`] when the actor cannot be reached, [`Cause::NoSuchActor`] when the reference leads
+    /// to whatever has a name on another node, and nothing has it.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the actor goes on.
@@ -68,6 +69,15 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     async fn halt(&self, halt: Halt) -> Result<(), Cause> {
+        match self.request(halt).await {
+            Err(Cause::Stopped) => Ok(()),
+            // An identity was an actor's once: it has ended. A name may never have been one's.
+            Err(Cause::NoSuchActor) if self.address().identity().is_some() => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn request(&self, halt: Halt) -> Result<(), Cause> {
         let (outbound, sent) = match &self.raw().lead.way {
             Way::Local(cell) => {
                 cell.halt(halt);
@@ -83,9 +93,6 @@ impl<A: Handlers> ActorRef<A> {
                 },
             ),
         };
-        match outbound.signal(sent.0, sent.1).await {
-            Err(Cause::Stopped) => Ok(()),
-            other => other,
-        }
+        outbound.signal(sent.0, sent.1).await
     }
 }

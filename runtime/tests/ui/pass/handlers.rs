@@ -1,5 +1,5 @@
-//! Every shape of a handler: with and without context, fields or a whole message, owned or as a view,
-//! synchronous or not, private, conditional, boxed, local, hand-written.
+//! Every shape of a handler: with and without context, fields or a whole message, owned or as a
+//! view, synchronous or not, private, conditional, boxed, local, hand-written.
 #![deny(warnings)]
 
 use ringpost::prelude::*;

@@ -78,7 +78,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_decoded_is_what_was_encoded(
-            kind in 0..6u8, flag in 0..4u8, zero in 0..2u8, value in prop_oneof![0..3u32, any::<u32>()],
+            kind in 0..6u8,
+            flag in 0..4u8,
+            zero in 0..2u8,
+            value in prop_oneof![0..3u32, any::<u32>()],
         ) {
             let [a, b, c, d] = value.to_le_bytes();
             let bytes = [kind, flag, 0, zero, a, b, c, d];

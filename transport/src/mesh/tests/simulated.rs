@@ -1,7 +1,7 @@
 //! Over the simulator: what takes seconds, or a fault.
 
 use super::*;
-use crate::fabric::sim::{self, Rule, Verdict, World};
+use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
 use crate::limits;
 
@@ -146,6 +146,17 @@ fn who_nobody_knows_is_unreachable_with_advice() {
 }
 
 #[test]
+fn a_seed_that_fails_is_named_to_who_waits_for_an_unknown_node() {
+    sim::run(3, |world| async move {
+        let alpha = node(&world, "alpha", &["alpha", "beta", "nowhere"]).await;
+        let _beta = node(&world, "beta", &[]).await;
+        let error = alpha.link("nobody").await.unwrap_err().to_string();
+        let named = "(no address is known; seeds not reached: nowhere:7700: cannot connect: ";
+        assert!(error.contains(named), "{error}");
+    });
+}
+
+#[test]
 fn an_advertised_address_where_nobody_is_is_named() {
     sim::run(4, |world| async move {
         let alpha = node(&world, "alpha", &[]).await;
@@ -197,6 +208,8 @@ fn frames_that_do_not_pass_are_no_link() {
 fn a_restarted_node_replaces_what_does_not_answer() {
     for name in ["aa", "zz"] {
         sim::run(7, |world| async move {
+            // The old link's own frames are tried for longer than its replacement takes.
+            world.set_links(LinkModel { retry: limits::DOWN_AFTER, ..LinkModel::default() });
             let mesh = node(&world, "mm", &[]).await;
             let first = node(&world, name, &["mm"]).await;
             mesh.mesh.ready(1).await;

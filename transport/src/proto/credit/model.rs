@@ -1,13 +1,16 @@
 //! All interleavings of two ledgers and the frames between them.
 //!
-//! Both sides are the production [`Ledger`]; only the choice of what to send next is the model's: any
-//! class that waits and may be sent, one record to a frame, or a credit-only frame by the rule of
-//! [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). States are compared by
+//! Both sides are the production [`Ledger`]; only the choice of what to send next is the model's:
+//! any class that waits and may be sent, one record to a frame, or a credit-only frame by the rule
+//! of [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). States are compared by
 //! differences of counts, so that a cycle across the wrap-around is found as one.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{Class, CreditSettings, Ledger};
+
+/// Where all counts start: every run passes the wrap-around.
+const START: u32 = 0u32.wrapping_sub(3);
 
 /// What waits, by lane; a probe is control that asks for an answer.
 const LANES: [(Class, bool); 4] =
@@ -26,14 +29,20 @@ struct Side {
     backlog: [u8; LANES.len()],
     /// Refusals to be written.
     refusing: bool,
+    /// Frames are dispatched at any time after they arrived, not at once.
+    slow: bool,
     /// Frames on their way to the peer.
     flying: VecDeque<Flying>,
 }
 
 impl Side {
     fn new(settings: CreditSettings, backlog: [u8; LANES.len()]) -> Self {
-        let ledger = Ledger::new(settings);
-        Side { ledger, backlog, refusing: false, flying: VecDeque::new() }
+        let (sent, received) = (START, START);
+        let (acknowledged, consumed, reported) = (START, START, START);
+        let answer_now = false;
+        let ledger =
+            Ledger { settings, sent, acknowledged, received, consumed, reported, answer_now };
+        Side { ledger, backlog, refusing: false, slow: false, flying: VecDeque::new() }
     }
 
     fn sendable(&self) -> impl Iterator<Item = usize> {
@@ -58,7 +67,7 @@ type State = [Side; 2];
 fn key(state: &State) -> Vec<u8> {
     let mut key = Vec::with_capacity(48);
     for (side, peer) in [(&state[0], &state[1]), (&state[1], &state[0])] {
-        let Side { ledger, backlog, refusing, flying } = side;
+        let Side { ledger, backlog, refusing, flying, slow: _ } = side;
         key.extend(backlog);
         key.extend([ledger.in_flight() as u8, ledger.unreported() as u8]);
         key.push(ledger.received.wrapping_sub(ledger.consumed) as u8);
@@ -102,6 +111,12 @@ fn successors(state: &State) -> Vec<(State, bool)> {
             after[i].send(Class::Credit, false);
             next.push((after, true));
         }
+        let Ledger { received, consumed, .. } = state[i].ledger;
+        if received != consumed {
+            let mut after = state.clone();
+            after[i].ledger.consume_to(consumed.wrapping_add(1));
+            next.push((after, false));
+        }
         let Some(frame) = state[i].flying.front().copied() else { continue };
         for refused in [false, true] {
             // One side's refusals are enough: the two sides are alike.
@@ -112,7 +127,9 @@ fn successors(state: &State) -> Vec<(State, bool)> {
             after[i].flying.pop_front();
             let peer = &mut after[1 - i];
             peer.ledger.arrive(frame.count, frame.answer_now).expect("an honest peer");
-            peer.ledger.consume_to(peer.ledger.received());
+            if !peer.slow {
+                peer.ledger.consume_to(peer.ledger.received());
+            }
             peer.refusing |= refused;
             next.push((after, false));
         }
@@ -191,24 +208,32 @@ fn pair(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> State {
         let (ring, peer_ring, threshold) = (rings[i], rings[1 - i], thresholds[i]);
         let settings = CreditSettings { peer_ring, ring, reserve, threshold };
         let [reply, control, probe] = others[i];
-        // One more than may ever fly; on larger rings the second side has less to say.
-        let most = if rings == [4, 4] || i == 0 { u32::MAX } else { 2 };
+        // One more than may ever fly. On larger rings only the first side has so much to say: both
+        // sides at their limits are explored on rings of four.
+        let most = match ring {
+            4 => u32::MAX,
+            _ if i == 0 => u32::MAX,
+            8 => 1,
+            _ => 2,
+        };
         let data = (peer_ring - reserve + 1).min(most) as u8;
         Side::new(settings, [data, reply, control, probe])
     })
 }
 
-fn accept(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> Explored {
-    let start = pair(rings, reserve, thresholds);
+fn accept(rings: [u32; 2], reserve: u32, thresholds: [u32; 2], slow: bool) -> Explored {
+    let start = pair(rings, reserve, thresholds).map(|side| Side { slow, ..side });
     for side in &start {
         side.ledger.settings.check().expect("accepted settings");
     }
     let found = explore(start);
     assert_eq!((found.dead, found.endless), (0, false), "{rings:?} {reserve} {thresholds:?}");
     println!(
-        "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?}: {} states, no dead \
-         state, no endless exchange, at most {} credit-only frames",
-        found.states, found.credit_only_max
+        "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?}{}: {} states, no \
+         dead state, no endless exchange, at most {} credit-only frames",
+        if slow { ", slow dispatch" } else { "" },
+        found.states,
+        found.credit_only_max
     );
     found
 }
@@ -218,7 +243,8 @@ fn refuse(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> Explored {
     assert!(start.iter().any(|side| side.ledger.settings.check().is_err()));
     let found = explore(start);
     println!(
-        "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?} (refused): {} states, \
+        "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?} (refused): {} \
+         states, \
          {} dead, endless exchange: {}",
         found.states, found.dead, found.endless
     );
@@ -235,16 +261,26 @@ fn model_of_the_credit_ledger() {
     };
     for (ring, reserve) in [(4, 1), (4, 2), (5, 1), (5, 2), (6, 1), (6, 2), (6, 4)] {
         for threshold in 2..=ring - reserve {
-            add(accept([ring, ring], reserve, [threshold, threshold]));
+            add(accept([ring, ring], reserve, [threshold, threshold], false));
         }
     }
     for (rings, reserve, thresholds) in
         [([4, 6], 1, [2, 2]), ([4, 6], 1, [3, 5]), ([4, 6], 2, [2, 4]), ([5, 6], 2, [3, 2])]
     {
-        add(accept(rings, reserve, thresholds));
+        add(accept(rings, reserve, thresholds, false));
     }
+    for (reserve, threshold) in [(1, 2), (1, 3), (2, 2)] {
+        add(accept([4, 4], reserve, [threshold, threshold], true));
+    }
+    // The values that a link chooses, on the smallest ring it may have.
+    let chosen = CreditSettings::new(8, 8, 4).expect("accepted settings");
+    add(accept([8, 8], chosen.reserve, [chosen.threshold; 2], false));
     println!("model credit: {states} states in {settings} accepted settings");
+    // This takes two sides that both have enough to say to run out of credits.
     assert!(refuse([4, 4], 0, [2, 2]).dead > 0, "no reserve");
-    assert!(refuse([4, 4], 1, [1, 1]).endless, "a lone credit frame is answered");
-    assert!(refuse([4, 4], 2, [3, 3]).dead > 0, "credit comes too late");
+    for ring in [4, 6] {
+        let rings = [ring, ring];
+        assert!(refuse(rings, 1, [1, 1]).endless, "a lone credit frame is answered");
+        assert!(refuse(rings, 2, [ring - 1; 2]).dead > 0, "credit comes too late");
+    }
 }

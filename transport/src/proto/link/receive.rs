@@ -22,6 +22,9 @@ impl Link {
         let number = self.ledger.received();
         let (header, mut reader) = FrameReader::new(frame)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
+        if !self.handshake.confirm_received && header.records != 1 {
+            return Err(Violation::Confirm);
+        }
         while let Some(record) = reader.read(header.records)? {
             if !self.handshake.confirm_received {
                 self.handle_confirm(frame, &record, events)?;
@@ -68,23 +71,19 @@ impl Link {
         }
         match header.kind {
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply if header.total != 0 => {
+                // FR-1.
                 if self.assembly.is_some() {
                     return Err(Violation::Fragment);
                 }
                 self.assembly = Some(Assembly::begin(header, bytes, self.sizes.message_max)?);
             }
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply => {
+                if payload.len() > self.sizes.message_max as usize {
+                    return Err(Violation::Fragment);
+                }
                 events.push(arrival((number, place), &header, Body::Part(payload))?);
             }
-            RecordKind::Fragment => {
-                let assembly = self.assembly.as_mut().ok_or(Violation::Fragment)?;
-                if assembly.add(bytes)?
-                    && let Some(assembly) = self.assembly.take()
-                {
-                    let (first, body) = assembly.finish();
-                    events.push(arrival((number, place), &first, Body::Whole(body))?);
-                }
-            }
+            RecordKind::Fragment => self.handle_fragment((number, place), bytes, events)?,
             RecordKind::Signal => events.push(Event::Signal {
                 mailbox: header.mailbox,
                 generation: header.generation,
@@ -92,17 +91,12 @@ impl Link {
                 windowed: header.correlation != 0,
             }),
             RecordKind::Open => {
-                let request = decode_request(bytes)?;
-                events.push(Event::Open { correlation: header.correlation, request });
+                let correlation = header.correlation;
+                events.push(Event::Open { correlation, request: decode_request(bytes)? });
             }
             RecordKind::Opened => out.handle_opened(&header, bytes)?,
             RecordKind::OpenRefused => {
-                let refusal = match header.ordinal {
-                    1 => OpenRefusal::NoSuchMailbox,
-                    2 => OpenRefusal::WrongKind,
-                    _ => return Err(Violation::Opening),
-                };
-                out.handle_open_refused(header.correlation, refusal)?;
+                out.handle_open_refused(header.correlation, open_refusal_of(header.ordinal)?)?;
             }
             RecordKind::Closed => out.handle_closed(header.mailbox, header.generation)?,
             RecordKind::Window => {
@@ -110,13 +104,13 @@ impl Link {
                 out.handle_window(header.mailbox, header.generation, taken)?;
             }
             RecordKind::Blocked if header.mailbox == ALL_MAILBOXES => {
-                events.push(Event::LinkBlocked);
+                events.push(Event::LinkBlocked)
             }
             RecordKind::Blocked => events
                 .push(Event::Blocked { mailbox: header.mailbox, generation: header.generation }),
             RecordKind::Refusal => self.handle_refusal(&header, events)?,
-            RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Probe => {}
+            RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Goodbye => {
                 if self.assembly.is_some() {
                     return Err(Violation::Fragment);
@@ -125,6 +119,22 @@ impl Link {
                 self.handshake.leave = true;
                 events.push(Event::Goodbye);
             }
+        }
+        Ok(())
+    }
+
+    fn handle_fragment(
+        &mut self,
+        at: (u32, u16),
+        part: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let assembly = self.assembly.as_mut().ok_or(Violation::Fragment)?;
+        if assembly.add(part)?
+            && let Some(assembly) = self.assembly.take()
+        {
+            let (first, body) = assembly.finish();
+            events.push(arrival(at, &first, Body::Whole(body))?);
         }
         Ok(())
     }
@@ -139,6 +149,14 @@ impl Link {
         let sent = self.in_flight.refuse(header.mailbox, place)?;
         events.push(Event::Refused(sent, refusal));
         Ok(())
+    }
+}
+
+fn open_refusal_of(code: u16) -> Result<OpenRefusal, Violation> {
+    match code {
+        1 => Ok(OpenRefusal::NoSuchMailbox),
+        2 => Ok(OpenRefusal::WrongKind),
+        _ => Err(Violation::Opening),
     }
 }
 

@@ -146,6 +146,10 @@ impl Outbound {
     ) {
         loop {
             if self.queues.current.is_none() {
+                // A large answer that waits is next: answers go before messages.
+                if !self.queues.bulk_replies.is_empty() {
+                    return;
+                }
                 let passed = |bulk: &Bulk| self.queues.eager.passed(bulk.mark);
                 if !self.queues.bulk.front().is_some_and(passed) {
                     return;

@@ -1,0 +1,68 @@
+//! A peer that leaves in order.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{NodeDownCause, NodeEvent};
+use ringpost_tests::actors::{Counter, MUTES, Mute, Notary, Note, digest};
+use tokio::task::JoinSet;
+
+use crate::process::{PATIENCE, Process, event, linked, within};
+
+const ASKS: u64 = 80;
+/// Messages of 8 bytes before each large one.
+const SMALL: u64 = 50;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_leaves_is_reported_as_left_and_no_ask_waits_for_it() {
+    let beta = Process::start("beta", &[]).await;
+    let alpha = linked("alpha", &[&beta], Duration::from_secs(8)).await;
+    let mut events = alpha.events();
+    let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
+    let mut asks = JoinSet::new();
+    for number in 0..ASKS {
+        let path = format!("beta/mute{}", number % MUTES);
+        let mute = alpha.actor::<Mute>(&path).await.unwrap();
+        asks.spawn(async move { mute.wait(number).timeout(PATIENCE * 2).await });
+    }
+    while alpha.links()[0].1.messages_sent < ASKS {
+        within(async { counter.echo("on".into()).await }).await.unwrap();
+    }
+    beta.end().await;
+    let mut ends = BTreeMap::new();
+    while let Some(ended) = within(asks.join_next()).await {
+        let error = ended.unwrap().unwrap_err();
+        let named = matches!(error, AskError::NoReply | AskError::Stopped | AskError::LinkDown(_));
+        assert!(named, "{error}");
+        *ends.entry(error.to_string()).or_insert(0) += 1;
+    }
+    println!("{ASKS} asks of a node that left ended: {ends:?}");
+    assert_eq!(ends.values().sum::<u64>(), ASKS);
+    let down = |event: &NodeEvent| match event {
+        NodeEvent::NodeDown { cause, .. } => Some(cause.clone()),
+        _ => None,
+    };
+    assert_eq!(event(&mut events, down).await, NodeDownCause::Left);
+    alpha.shutdown(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_messages_arrive_whole_and_in_order_beside_small_ones() {
+    let beta = Process::start("beta", &[]).await;
+    let alpha = linked("alpha", &[&beta], Duration::from_secs(8)).await;
+    let notary = alpha.actor::<Notary>("beta/notary").await.unwrap();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut expected = Vec::new();
+    for large in [9 << 10, 20 << 20, 9 << 10] {
+        for length in std::iter::repeat_n(8, SMALL as usize).chain([large]) {
+            let bytes: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(length).collect();
+            let number = expected.len() as u64;
+            expected.push((number, digest(&bytes), length as u64));
+            within(notary.tell(Note { number, bytes })).await.unwrap();
+        }
+    }
+    assert_eq!(within(async { notary.notes().timeout(PATIENCE).await }).await, Ok(expected));
+    beta.end().await;
+    alpha.shutdown(PATIENCE).await;
+}

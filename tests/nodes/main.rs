@@ -1,0 +1,12 @@
+//! Several nodes as processes of their own, over loopback: one binary, one module for each subject.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod garbage;
+mod kill;
+mod leave;
+mod pause;
+mod process;
+mod refused;
+mod schema;
+mod silent;

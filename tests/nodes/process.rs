@@ -1,0 +1,117 @@
+//! Node processes under the control of a test.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{NodeEvent, Profile};
+use ringpost_tests::actors::Counter;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::sync::broadcast::Receiver;
+
+/// No wait of these tests takes this long unless something is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node process; killed when dropped.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    /// Its warnings: far less than what a pipe holds, so that nobody has to read them.
+    warnings: Lines<BufReader<ChildStderr>>,
+}
+
+impl Process {
+    /// Starts a node and waits until it listens.
+    pub(crate) async fn start(name: &str, seeds: &[String]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_node"))
+            .arg(name)
+            .args(seeds)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = within(lines.next_line()).await.unwrap().unwrap();
+        let address = line.strip_prefix("listening ").unwrap().to_owned();
+        let warnings = BufReader::new(child.stderr.take().unwrap()).lines();
+        Process { child, address, warnings }
+    }
+
+    /// Waits for a warning that contains `text`.
+    pub(crate) async fn warned(&mut self, text: &str) {
+        while let Some(line) = within(self.warnings.next_line()).await.unwrap() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("it ended without a warning of `{text}`");
+    }
+
+    /// SIGKILL.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Sends a signal by name, `STOP` or `CONT`.
+    pub(crate) async fn signal(&self, signal: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
+        assert!(status.unwrap().success());
+    }
+
+    /// Closes its standard input and waits for its end.
+    pub(crate) async fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(within(self.child.wait()).await.unwrap().success());
+    }
+
+    /// Resident memory in KiB, and open files.
+    pub(crate) fn usage(&self) -> (u64, usize) {
+        let pid = self.child.id().unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let kib = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        (kib, std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+    }
+
+    /// Waits until it has as many open files as it had before, asking `counter`, which it hosts,
+    /// between two looks.
+    pub(crate) async fn has_open_files(&self, before: usize, counter: &ActorRef<Counter>) {
+        within(async {
+            while self.usage().1 != before {
+                counter.echo("on".into()).await.unwrap();
+            }
+        })
+        .await;
+    }
+}
+
+/// This test's own node, linked to the processes.
+pub(crate) async fn linked(name: &str, to: &[&Process], down_after: Duration) -> Node {
+    let seeds = to.iter().map(|process| process.address.clone());
+    let profile = Profile { down_after, ..Profile::default() };
+    let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
+    let node = builder.start().await.unwrap();
+    within(node.ready(to.len())).await;
+    node
+}
+
+/// The next event that `wanted` picks.
+pub(crate) async fn event<T>(
+    events: &mut Receiver<NodeEvent>,
+    wanted: impl Fn(&NodeEvent) -> Option<T>,
+) -> T {
+    loop {
+        if let Some(found) = wanted(&within(events.recv()).await.unwrap()) {
+            return found;
+        }
+    }
+}
+
+/// Waits with patience.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it takes far too long")
+}

@@ -1,0 +1,92 @@
+//! What the node processes host; the tests know them by these types.
+
+use ringpost::prelude::*;
+
+/// Counts the words it is told, and answers at once.
+#[actor]
+#[derive(Default)]
+pub struct Counter {
+    words: u64,
+    bytes: u64,
+}
+
+/// Some text.
+#[message]
+pub struct Text {
+    /// The text.
+    pub text: String,
+}
+
+#[handlers]
+impl Counter {
+    /// Counts the words of a text, where it lies.
+    #[handler]
+    pub fn count(&mut self, msg: View<Text>) {
+        self.words += msg.text.split_whitespace().count() as u64;
+        self.bytes += msg.text.len() as u64;
+    }
+
+    /// Words and bytes so far.
+    #[handler]
+    pub fn counted(&self) -> (u64, u64) {
+        (self.words, self.bytes)
+    }
+
+    /// What was asked.
+    #[handler]
+    pub fn echo(&self, text: String) -> String {
+        text
+    }
+
+    /// A reference to this very actor, by its identity.
+    #[handler]
+    pub fn itself(&self, cx: &mut Context<Self>) -> ActorRef<Counter> {
+        cx.actor().clone()
+    }
+}
+
+/// Notes what it is told, in order.
+#[actor]
+#[derive(Default)]
+pub struct Notary {
+    notes: Vec<(u64, u64, u64)>,
+}
+
+#[handlers]
+impl Notary {
+    /// Notes a number beside the digest and the length of what came with it.
+    #[handler]
+    pub fn note(&mut self, number: u64, bytes: Vec<u8>) {
+        self.notes.push((number, digest(&bytes), bytes.len() as u64));
+    }
+
+    /// The notes: number, digest, length.
+    #[handler]
+    pub fn notes(&self) -> Vec<(u64, u64, u64)> {
+        self.notes.clone()
+    }
+}
+
+/// A number that differs when a byte or its place does (FNV-1a).
+pub fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Never answers.
+#[actor]
+pub struct Mute;
+
+#[handlers]
+impl Mute {
+    /// Waits for ever.
+    #[handler]
+    pub async fn wait(&self, number: u64) -> u64 {
+        std::future::pending::<()>().await;
+        number
+    }
+}
+
+/// How many mute actors a node process hosts: `mute0` to `mute7`.
+pub const MUTES: u64 = 8;

@@ -1,0 +1,322 @@
+//! The two sides, with toy mailboxes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rkyv::util::AlignedVec;
+
+use crate::cause::{Refusal, Violation};
+use crate::mailbox::{Accepted, OpenRequest, Target};
+use crate::proto::credit::CreditSettings;
+use crate::proto::frame::FrameWriter;
+use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::inlet::Inlets;
+use crate::proto::lanes::Entry;
+use crate::proto::link::{Arrival, Body, Event, Link, Sizes};
+use crate::proto::outbound::{Dropped, Notice, Outbound};
+use crate::proto::outlet::Description;
+use crate::proto::window::{LinkRecvWindow, RecvWindow, WindowSize};
+
+pub(super) const FRAME_MAX: usize = 1024;
+pub(super) const LINK_WINDOW: u32 = 6000;
+const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 5000 };
+
+/// The bytes of message `n` to a mailbox.
+pub(super) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + n * 31 + mailbox * 101) as u8).collect()
+}
+
+pub(super) fn name(name: &str) -> Arc<OpenRequest> {
+    Arc::new(OpenRequest { target: Target::Name(name.to_owned()), kind: 0 })
+}
+
+pub(super) struct Toy {
+    place: Option<(u32, u32)>,
+    window: RecvWindow,
+    /// What was not taken, with the correlation of an ask.
+    pub(super) waiting: VecDeque<(Vec<u8>, Option<u64>)>,
+    pub(super) taken: Vec<Vec<u8>>,
+    closed: bool,
+}
+
+pub(super) struct Side {
+    pub(super) link: Link,
+    pub(super) out: Outbound,
+    /// Frames on their way to the other side.
+    pub(super) frames: VecDeque<Vec<u8>>,
+    pub(super) boxes: [Toy; 2],
+    pub(super) answers: Vec<Vec<u8>>,
+    pub(super) refused: Vec<u128>,
+    pub(super) notices: Vec<Notice>,
+    /// Messages that a mailbox says it accepts.
+    pub(super) accepted: usize,
+    inlets: Inlets<usize>,
+    windows: LinkRecvWindow,
+    peer_blocked: bool,
+    plan: [VecDeque<(Vec<u8>, bool)>; 2],
+    sent: [usize; 2],
+}
+
+impl Side {
+    fn new() -> Self {
+        let toy = || Toy {
+            place: None,
+            window: RecvWindow::new(WINDOW),
+            waiting: VecDeque::new(),
+            taken: Vec::new(),
+            closed: false,
+        };
+        let credit = CreditSettings::new(8, 8, 4).unwrap();
+        Side {
+            link: Link::new(credit, Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }),
+            out: Outbound::new(LINK_WINDOW, WINDOW, Link::eager_max(FRAME_MAX)),
+            frames: VecDeque::new(),
+            boxes: [toy(), toy()],
+            answers: Vec::new(),
+            refused: Vec::new(),
+            notices: Vec::new(),
+            accepted: 1,
+            inlets: Inlets::new(),
+            windows: LinkRecvWindow::new(LINK_WINDOW),
+            peer_blocked: false,
+            plan: Default::default(),
+            sent: [0; 2],
+        }
+    }
+
+    pub(super) fn committed(&self, mailbox: usize) -> usize {
+        self.sent[mailbox]
+    }
+
+    /// Commits a message, unless its mailbox is not open or has no room.
+    pub(super) fn send(&mut self, to: &Arc<OpenRequest>, bytes: &[u8], kind: RecordKind) -> bool {
+        let outlet = self.out.outlet(to);
+        let Some((port, _)) = self.out.port(outlet) else { return false };
+        if !self.out.has_room(port, bytes.len() as u32) {
+            return false;
+        }
+        let mailbox = usize::from(*to == name("1"));
+        self.sent[mailbox] += 1;
+        let message = self.sent[mailbox] as u128;
+        let correlation = if kind == RecordKind::Ask { message as u64 } else { 0 };
+        let entry = Entry { kind, port, ordinal: 0, correlation, message, deadline_us: None };
+        let mut archive = AlignedVec::new();
+        archive.extend_from_slice(bytes);
+        self.out.commit(entry, &mut archive);
+        true
+    }
+
+    /// Sends the next planned message to a mailbox.
+    fn send_next(&mut self, mailbox: usize) -> bool {
+        let Some((bytes, ask)) = self.plan[mailbox].pop_front() else { return false };
+        let kind = if ask { RecordKind::Ask } else { RecordKind::Tell };
+        // A mailbox that closed is not opened again.
+        let ended = self.notices.iter().any(|notice| matches!(notice, Notice::Ended(..)));
+        let sent = !ended && self.send(&name(&mailbox.to_string()), &bytes, kind);
+        if !sent {
+            self.plan[mailbox].push_front((bytes, ask));
+        }
+        sent
+    }
+
+    /// A mailbox takes a message, and answers an ask with its bytes.
+    pub(super) fn take(&mut self, mailbox: usize) -> bool {
+        let toy = &mut self.boxes[mailbox];
+        let Some((bytes, ask)) = toy.waiting.pop_front() else { return false };
+        toy.window.take(bytes.len() as u32);
+        if let Some(correlation) = ask {
+            let mut archive = AlignedVec::new();
+            archive.extend_from_slice(&bytes);
+            self.out.reply(correlation, 0, &mut archive);
+        }
+        toy.taken.push(bytes);
+        true
+    }
+
+    fn report_windows(&mut self) {
+        for toy in &mut self.boxes {
+            let due = toy.window.due() || (self.peer_blocked && toy.window.has_news());
+            if let (Some(place), true) = (toy.place, due && !toy.closed) {
+                self.windows.report(toy.window.news());
+                let taken = toy.window.report().unwrap();
+                self.link.report_window(place, taken);
+                self.peer_blocked = false;
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event, frame: &[u8]) -> Result<(), Violation> {
+        let bytes = |body: Body| match body {
+            Body::Part(range) => frame[range].to_vec(),
+            Body::Whole(bytes) => bytes.to_vec(),
+        };
+        match event {
+            Event::Deliver(Arrival { at, mailbox, generation, correlation, body, .. }) => {
+                match self.inlets.find(mailbox, generation)? {
+                    None => self.link.refuse(at, Refusal::Closed),
+                    Some(toy) => {
+                        let toy = &mut self.boxes[*toy];
+                        self.windows.arrive(body.len() as u32, toy.window.is_idle())?;
+                        toy.window.arrive(body.len() as u32)?;
+                        toy.waiting.push_back((bytes(body), correlation));
+                    }
+                }
+            }
+            Event::Reply { body, .. } => self.answers.push(bytes(body)),
+            Event::Open { correlation, request } => self.open(correlation, &request)?,
+            Event::Blocked { mailbox, generation } => {
+                if let Some(toy) = self.inlets.find(mailbox, generation)? {
+                    self.boxes[*toy].window.block();
+                }
+            }
+            Event::LinkBlocked => self.peer_blocked = true,
+            Event::Refused(sent, Refusal::Closed) => {
+                self.refused.push(sent.message);
+                self.out.settle(sent.port);
+            }
+            Event::Signal { .. } | Event::Confirmed | Event::Goodbye => {}
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, correlation: u64, request: &OpenRequest) -> Result<(), Violation> {
+        let Target::Name(name) = &request.target else { return Err(Violation::Opening) };
+        let last = name.bytes().last().map_or(9, |digit| usize::from(digit.wrapping_sub(b'0')));
+        let Some(toy) = self.boxes.get_mut(last).filter(|toy| !toy.closed) else {
+            return self.link.open_refused(correlation, 1);
+        };
+        let place = *toy.place.get_or_insert_with(|| self.inlets.open_with(|_| last));
+        let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }; self.accepted];
+        self.link.opened(correlation, place, &Description { window: WINDOW, accepted }.encode())
+    }
+}
+
+pub(super) struct Pair {
+    pub(super) sides: [Side; 2],
+}
+
+impl Pair {
+    pub(super) fn new() -> Self {
+        Pair { sides: [Side::new(), Side::new()] }
+    }
+
+    /// Two sides that have had each other's confirmation.
+    pub(super) fn confirmed() -> Self {
+        let mut pair = Pair::new();
+        pair.exchange();
+        pair
+    }
+
+    pub(super) fn plan(&mut self, sizes: &[[Vec<(usize, bool)>; 2]; 2]) {
+        for (side, sizes) in self.sides.iter_mut().zip(sizes) {
+            for (mailbox, sizes) in sizes.iter().enumerate() {
+                let messages = sizes.iter().enumerate();
+                side.plan[mailbox] = messages.map(|(n, s)| (body(mailbox, n, s.0), s.1)).collect();
+            }
+        }
+    }
+
+    pub(super) fn transmit(&mut self, side: usize) -> bool {
+        let side = &mut self.sides[side];
+        side.report_windows();
+        let (mut slot, mut dropped) = ([0; FRAME_MAX], Vec::new());
+        let transmit = side.link.poll_transmit(&mut side.out, &mut slot, &mut dropped);
+        for Dropped(entry) in dropped {
+            side.refused.push(entry.message);
+            side.out.settle(entry.port);
+        }
+        side.frames.extend(transmit.map(|transmit| slot[..transmit.bytes].to_vec()));
+        transmit.is_some()
+    }
+
+    /// A side reads the next frame, if there is one.
+    pub(super) fn receive(&mut self, side: usize) -> Result<bool, Violation> {
+        let Some(frame) = self.sides[1 - side].frames.pop_front() else { return Ok(false) };
+        self.receive_bytes(side, &frame).map(|()| true)
+    }
+
+    pub(super) fn receive_bytes(&mut self, side: usize, frame: &[u8]) -> Result<(), Violation> {
+        let side = &mut self.sides[side];
+        let mut events = Vec::new();
+        side.link.handle_frame(frame, &mut side.out, &mut events)?;
+        side.notices.extend(side.out.take_notices());
+        for event in events {
+            side.handle(event, frame)?;
+        }
+        side.link.handle_dispatched();
+        Ok(())
+    }
+
+    /// A side reads a frame of one record that its peer did not send.
+    pub(super) fn inject(
+        &mut self,
+        side: usize,
+        header: RecordHeader,
+        payload: usize,
+        more_consumed: u32,
+    ) -> Result<(), Violation> {
+        let mut slot = [0; FRAME_MAX];
+        let mut writer = FrameWriter::new(&mut slot);
+        writer.push(header, &vec![0; payload]);
+        let consumed = self.sides[side].link.frames_sent().wrapping_add(more_consumed);
+        let bytes = writer.finish(consumed, false);
+        self.receive_bytes(side, &slot[..bytes])
+    }
+
+    /// One step that the number chooses.
+    pub(super) fn step(&mut self, choice: u8) -> bool {
+        let (side, mailbox) = (usize::from(choice & 1), usize::from(choice >> 1 & 1));
+        match choice >> 2 & 3 {
+            0 => self.sides[side].send_next(mailbox),
+            1 => self.transmit(side),
+            2 => self.receive(side).expect("an honest peer"),
+            _ => self.sides[side].take(mailbox),
+        }
+    }
+
+    /// Frames go both ways until there are none.
+    pub(super) fn exchange(&mut self) {
+        while (0..2).fold(false, |any, side| {
+            let sent = self.transmit(side);
+            let received = self.receive(side).expect("an honest peer");
+            any | sent | received
+        }) {}
+    }
+
+    /// Everything that is planned happens.
+    pub(super) fn settle(&mut self) {
+        while (0..16).fold(false, |any, choice| self.step(choice) | any) {}
+        let stuck = |side: &Side| side.plan.iter().any(|plan| !plan.is_empty());
+        let ended = |side: &Side| side.notices.iter().any(|n| matches!(n, Notice::Ended(..)));
+        assert!(
+            !self.sides.iter().any(|side| stuck(side) && !ended(side)),
+            "a sender waits for ever"
+        );
+    }
+
+    pub(super) fn open(&mut self, side: usize, mailbox: &str) {
+        self.sides[side].out.outlet(&name(mailbox));
+        self.exchange();
+    }
+
+    /// A mailbox closes; what waits in it was delivered and is counted as taken.
+    pub(super) fn close(&mut self, side: usize, mailbox: usize) {
+        while self.sides[side].take(mailbox) {}
+        let side = &mut self.sides[side];
+        let toy = &mut side.boxes[mailbox];
+        toy.closed = true;
+        let Some((index, generation)) = toy.place else { return };
+        side.inlets.close(index);
+        side.windows.report(toy.window.unreported());
+        let kind = RecordKind::Closed;
+        let header = RecordHeader { mailbox: index, generation, ..RecordHeader::new(kind) };
+        side.link.control(header);
+    }
+
+    pub(super) fn leave(&mut self) {
+        for side in &mut self.sides {
+            side.link.leave();
+        }
+        self.exchange();
+    }
+}
