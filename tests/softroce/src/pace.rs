@@ -53,7 +53,7 @@ struct Large {
 
 /// One of a flood: the sender and its count.
 #[message]
-struct Drop {
+struct Pour {
     node: u64,
     number: u64,
 }
@@ -100,7 +100,7 @@ struct Slow {
 #[handlers]
 impl Slow {
     #[handler]
-    async fn drop_of(&mut self, msg: Drop) {
+    async fn pour(&mut self, msg: Pour) {
         tokio::time::sleep(SLOWNESS).await;
         let node = usize::try_from(msg.node).unwrap_or(0);
         if self.next.len() <= node {
@@ -193,7 +193,7 @@ async fn flood(address: &str, nodes: &str) -> Outcome {
     let mut senders = JoinSet::new();
     for number in 0..nodes {
         let address = address.to_owned();
-        senders.spawn(async move { pour(number, &address).await });
+        senders.spawn(async move { pour_from(number, &address).await });
     }
     while let Some(sent) = senders.join_next().await {
         sent??;
@@ -211,11 +211,11 @@ async fn flood(address: &str, nodes: &str) -> Outcome {
 }
 
 /// Sends as fast as the actor's mailbox takes; the last answer says that all have been handled.
-async fn pour(node: u64, address: &str) -> Outcome {
+async fn pour_from(node: u64, address: &str) -> Outcome {
     let here = guest(&format!("sender{node}"), address).await?;
     let slow: ActorRef<Slow> = here.actor("server/slow").await?;
     for number in 0..FLOOD_MESSAGES {
-        slow.tell(Drop { node, number }).await?;
+        slow.tell(Pour { node, number }).await?;
     }
     slow.level().timeout(PATIENCE).await?;
     here.shutdown(PATIENCE).await;
