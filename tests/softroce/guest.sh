@@ -11,7 +11,7 @@ no_result=125
 # what the guest's command prints and returns its exit status, or says on standard error why there
 # is none and returns `no_result`.
 run_guest() {
-    local name=$1 seconds=$2 folder=$scratch/$1 accelerator=tcg status=0 result
+    local seconds=$2 folder=$scratch/$1 accelerator=tcg status=0 result
     shift 2
     { archive "$folder/tree" | zstd --quiet -1; } >"$folder/payload.cpio.zst"
     cat "$base" "$folder/payload.cpio.zst" >"$folder/initrd"
@@ -84,7 +84,7 @@ wait_for_line() {
 # number of the guest's address, 10.78.0.$3, for the network `wire`.
 join_wire() {
     wire=(
-        -device "virtio-net-pci,id=cable,netdev=wire,mac=52:54:00:00:00:0$3"
+        -device "virtio-net-pci,id=cable,netdev=wire,mac=52:54:00:00:00:0$3,romfile="
         -netdev "dgram,id=wire,local.type=unix,local.path=$scratch/$1/wire,remote.type=unix,remote.path=$scratch/$2/wire"
     )
 }

@@ -8,7 +8,7 @@
 
 # Tools of the host that the guest has too.
 guest_tools=(
-    ip rdma ibv_devinfo rping
+    bash ip rdma ibv_devinfo rping
     ib_send_lat ib_send_bw
 )
 

@@ -17,6 +17,13 @@ needs=(
     rping:rdmacm-utils
     ib_send_lat:perftest
     strip:binutils
+    # What a build with the feature `verbs` needs. Newer versions of clang do not do.
+    pkg-config:pkg-config
+    cc:gcc
+    /usr/include/infiniband/verbs.h:libibverbs-dev
+    /usr/include/rdma/rdma_cma.h:librdmacm-dev
+    clang-14:clang-14
+    /usr/lib/llvm-14/lib/libclang.so.1:libclang-14-dev
 )
 
 # Whether the program or file $1 is here.

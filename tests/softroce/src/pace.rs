@@ -1,0 +1,223 @@
+//! Two processes on one host: how fast messages go between them, for comparison with the tools of
+//! perftest on the same device, and what a flood from many nodes does to a slow actor.
+//!
+//! ```text
+//! pace serve ADDRESS           a node with the actors that the others talk to; ends when killed
+//! pace measure ADDRESS         prints `ask_us`, `tells_per_s` and `mib_per_s`, each with its value
+//! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
+//! ```
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ringpost::prelude::*;
+use tokio::task::JoinSet;
+use tracing_subscriber::EnvFilter;
+
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+const USAGE: &str = "usage: pace serve ADDRESS | pace measure ADDRESS | pace flood ADDRESS NODES";
+
+/// Bytes of a small message's payload, as many as perftest is told to send.
+const SMALL_BYTES: usize = 32;
+
+/// Bytes of a large one: with its headers it fills about half a slot.
+const LARGE_BYTES: usize = 4096;
+
+/// Asks before the clock counts, and those that count.
+const ASKS_WARM: usize = 50;
+const ASKS: usize = 500;
+
+/// How long messages are sent for one figure.
+const SEND_FOR: Duration = Duration::from_secs(3);
+
+/// What each node of a flood sends, and how long the actor takes over each.
+const FLOOD_MESSAGES: u64 = 200;
+const SLOWNESS: Duration = Duration::from_millis(1);
+
+/// A crowded guest is slow: what takes longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Small messages.
+#[message]
+struct Small {
+    payload: [u8; SMALL_BYTES],
+}
+
+/// Large ones.
+#[message]
+struct Large {
+    payload: Vec<u8>,
+}
+
+/// One of a flood: the sender and its count.
+#[message]
+struct Pour {
+    node: u64,
+    number: u64,
+}
+
+/// Counts what comes.
+#[actor]
+#[derive(Default)]
+struct Sink {
+    messages: u64,
+}
+
+#[handlers]
+impl Sink {
+    #[handler]
+    fn small(&mut self, msg: View<Small>) {
+        self.messages += u64::from(!msg.payload.is_empty());
+    }
+
+    #[handler]
+    fn large(&mut self, msg: View<Large>) {
+        self.messages += u64::from(!msg.payload.is_empty());
+    }
+
+    /// How many have come since the last time.
+    #[handler]
+    fn taken(&mut self) -> u64 {
+        std::mem::take(&mut self.messages)
+    }
+
+    #[handler]
+    fn echo(&self, payload: [u8; SMALL_BYTES]) -> [u8; SMALL_BYTES] {
+        payload
+    }
+}
+
+/// Takes its time over each message, and checks that each sender's come in order.
+#[actor]
+#[derive(Default)]
+struct Slow {
+    next: Vec<u64>,
+    disordered: u64,
+}
+
+#[handlers]
+impl Slow {
+    #[handler]
+    async fn pour(&mut self, msg: Pour) {
+        tokio::time::sleep(SLOWNESS).await;
+        let node = usize::try_from(msg.node).unwrap_or(0);
+        if self.next.len() <= node {
+            self.next.resize(node + 1, 0);
+        }
+        self.disordered += u64::from(self.next[node] != msg.number);
+        self.next[node] += 1;
+    }
+
+    /// How many came in all, and how many of them out of order.
+    #[handler]
+    fn level(&self) -> (u64, u64) {
+        (self.next.iter().sum(), self.disordered)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["serve", address] => serve(address).await,
+        ["measure", address] => measure(address).await,
+        ["flood", address, nodes] => flood(address, nodes).await,
+        _ => Err(USAGE.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pace: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(address: &str) -> Outcome {
+    let node = Node::builder("server").listen(address).start().await?;
+    let _sink = node.spawn("sink", Sink::default()).await?;
+    let _slow = node.spawn("slow", Slow::default()).await?;
+    println!("serving");
+    std::future::pending().await
+}
+
+async fn guest(name: &str, address: &str) -> Result<Node, Box<dyn Error + Send + Sync>> {
+    let node = Node::builder(name).listen("127.0.0.1:0").seeds([address]).start().await?;
+    tokio::time::timeout(PATIENCE, node.ready(1)).await?;
+    Ok(node)
+}
+
+async fn measure(address: &str) -> Outcome {
+    let node = guest("client", address).await?;
+    let sink: ActorRef<Sink> = node.actor("server/sink").await?;
+    println!("ask_us {:.2}", ask_median(&sink).await?.as_nanos() as f64 / 1000.0);
+
+    let start = Instant::now();
+    while start.elapsed() < SEND_FOR {
+        sink.tell(Small { payload: [7; SMALL_BYTES] }).await?;
+    }
+    let taken = sink.taken().timeout(PATIENCE).await?;
+    println!("tells_per_s {:.0}", taken as f64 / start.elapsed().as_secs_f64());
+
+    let start = Instant::now();
+    while start.elapsed() < SEND_FOR {
+        sink.tell(Large { payload: vec![7; LARGE_BYTES] }).await?;
+    }
+    let bytes = sink.taken().timeout(PATIENCE).await? as f64 * LARGE_BYTES as f64;
+    let mib = f64::from(1 << 20);
+    println!("mib_per_s {:.3}", bytes / mib / start.elapsed().as_secs_f64());
+    node.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+async fn ask_median(sink: &ActorRef<Sink>) -> Result<Duration, AskError> {
+    let mut times = Vec::with_capacity(ASKS);
+    for number in 0..ASKS_WARM + ASKS {
+        let start = Instant::now();
+        sink.echo([7; SMALL_BYTES]).timeout(PATIENCE).await?;
+        if number >= ASKS_WARM {
+            times.push(start.elapsed());
+        }
+    }
+    times.sort_unstable();
+    Ok(times[ASKS / 2])
+}
+
+async fn flood(address: &str, nodes: &str) -> Outcome {
+    let nodes: u64 = nodes.parse()?;
+    let mut senders = JoinSet::new();
+    for number in 0..nodes {
+        let address = address.to_owned();
+        senders.spawn(async move { pour_from(number, &address).await });
+    }
+    while let Some(sent) = senders.join_next().await {
+        sent??;
+    }
+    let node = guest("watcher", address).await?;
+    let slow: ActorRef<Slow> = node.actor("server/slow").await?;
+    let (came, disordered) = slow.level().timeout(PATIENCE).await?;
+    node.shutdown(PATIENCE).await;
+    let expected = nodes * FLOOD_MESSAGES;
+    if came != expected || disordered != 0 {
+        return Err(format!("{came} of {expected} came, {disordered} out of order").into());
+    }
+    println!("flooded {came}");
+    Ok(())
+}
+
+/// Sends as fast as the actor's mailbox takes; the last answer says that all have been handled.
+async fn pour_from(node: u64, address: &str) -> Outcome {
+    let here = guest(&format!("sender{node}"), address).await?;
+    let slow: ActorRef<Slow> = here.actor("server/slow").await?;
+    for number in 0..FLOOD_MESSAGES {
+        slow.tell(Pour { node, number }).await?;
+    }
+    slow.level().timeout(PATIENCE).await?;
+    here.shutdown(PATIENCE).await;
+    Ok(())
+}
