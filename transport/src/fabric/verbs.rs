@@ -73,7 +73,8 @@ pub struct VerbsConfig {
     pub gid_index: Option<u32>,
     /// How long an acknowledgement may take: 4.096 us * 2^`timeout`; 1 to 31.
     pub timeout: u8,
-    /// How often a packet without acknowledgement is sent again, 0 to 7; SoftRoCE never ends with 7.
+    /// How often a packet without acknowledgement is sent again, 0 to 7; SoftRoCE never ends with
+    /// 7.
     pub retries: u8,
     /// Traffic class of the packets (on RoCE, the type of service: DSCP * 4).
     pub traffic_class: u8,

@@ -3,7 +3,7 @@
 //! ```text
 //! witness serve ADDRESS         the node `server`; ends when it is killed
 //! witness watch ADDRESS SEED    prints what happens to `server`, and what became of asks
-//! witness send ADDRESS SEED     sends to `server` until standard input ends, then prints the account
+//! witness send ADDRESS SEED     sends to `server` until standard input ends; prints the account
 //! ```
 //!
 //! The environment variable RINGPOST_SECRET has the cluster's secret, 32 or more bytes.
