@@ -9,7 +9,7 @@
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
 //! - `link`: what senders and the driver of a link share.
-//! - [`proto`]: the link protocol, sans I/O.
+//! - `proto`: the link protocol, sans I/O.
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
@@ -35,7 +35,7 @@ pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
 mod profile;
-pub mod proto;
+mod proto;
 pub mod wire;
 
 pub use endpoint::{Config, Endpoint, Outlet};
