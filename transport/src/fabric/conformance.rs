@@ -18,8 +18,6 @@
 //! }
 //! conformance::for_each_case!(tests);
 //! ```
-//!
-//! or, where all have to run in one go, by [`run_all`].
 
 mod bounds;
 mod close;
@@ -67,18 +65,4 @@ pub(crate) async fn bounded(name: &str, case: impl Future<Output = ()>) {
     tokio::time::timeout(CASE_TIMEOUT, case)
         .await
         .unwrap_or_else(|_| panic!("{name}: waited for something that never came"));
-}
-
-/// Runs all cases, one after the other, each bounded in time.
-#[allow(dead_code, reason = "for fabrics whose cases share one run: the simulator's")]
-pub(crate) async fn run_all(pairs: &impl Pairs) {
-    macro_rules! run {
-        ($($case:ident)*) => {
-            $(
-                println!("{}", stringify!($case));
-                bounded(stringify!($case), $case(pairs)).await;
-            )*
-        };
-    }
-    for_each_case!(run);
 }
