@@ -49,6 +49,22 @@ async fn many_senders_wait_for_room_and_none_is_lost() {
     }
 }
 
+/// A sender that never has to wait yields all the same, so that its thread's other tasks, and the
+/// actor, do not wait for its last message.
+#[tokio::test]
+async fn a_task_that_only_tells_lets_others_run() {
+    let node = node().await;
+    let options = SpawnOptions::anonymous().mailbox_capacity(100_000);
+    let notebook = node.spawn_with(options, Notebook::new()).await.unwrap();
+    let other = tokio::spawn(async {});
+    let mut told_before = 0;
+    while !other.is_finished() {
+        notebook.tell(Note { number: told_before }).await.unwrap();
+        told_before += 1;
+        assert!(told_before < 10_000, "the other task does not run");
+    }
+}
+
 #[tokio::test]
 async fn a_full_mailbox_refuses_try_tell_and_gives_the_message_back() {
     let node = node().await;

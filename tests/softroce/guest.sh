@@ -23,7 +23,7 @@ run_guest() {
         -machine q35,accel="$accelerator" -cpu max -smp 2 -m 1G \
         -nodefaults -nographic -no-reboot \
         -kernel "/boot/vmlinuz-$kernel" -initrd "$folder/initrd" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0 tsc=reliable clocksource=tsc" \
         -serial "file:$folder/console" -serial stdio \
         -monitor "unix:$folder/monitor,server=on,wait=off" -pidfile "$folder/pid" \
         "$@" </dev/null || status=$?

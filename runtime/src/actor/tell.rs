@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use tokio::task::coop;
+
 use super::port::{Port, Sending};
 use crate::error::{Cause, TellError};
 use crate::message::Message;
@@ -32,7 +34,11 @@ impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Sending { to, message, line } = &mut self.sending;
         assert!(message.is_some(), "a `tell` was polled after it was ready");
+        // A task that only sends lets others run now and then, as with tokio's own channels: what
+        // it sent leaves while it goes on.
+        let turn = ready!(coop::poll_proceed(cx));
         let sent = ready!(to.poll_tell(message, line, cx));
+        turn.made_progress();
         // Now, not when this is dropped: a refused send may be kept for long.
         to.leave(line);
         Poll::Ready(result(sent, message))

@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! pace serve ADDRESS           a node with the actors that the others talk to; ends when killed
-//! pace measure ADDRESS         prints `ask_us`, `tells_per_s` and `mib_per_s`, each with its value
+//! pace ask ADDRESS             prints `ask_us` and its value, the median
+//! pace small ADDRESS           prints `tells_per_s` and its value
+//! pace large ADDRESS           prints `mib_per_s` and its value
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
 //! ```
 
@@ -17,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: pace serve ADDRESS | pace measure ADDRESS | pace flood ADDRESS NODES";
+const USAGE: &str = "usage: pace serve|ask|small|large ADDRESS | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
@@ -27,7 +29,10 @@ const LARGE_BYTES: usize = 4096;
 
 /// Asks before the clock counts, and those that count.
 const ASKS_WARM: usize = 50;
-const ASKS: usize = 500;
+const ASKS: usize = 2000;
+
+/// Actors that messages are sent to, each by a task of its own.
+const SINKS: u64 = 4;
 
 /// How long messages are sent for one figure.
 const SEND_FOR: Duration = Duration::from_secs(3);
@@ -117,7 +122,8 @@ impl Slow {
     }
 }
 
-#[tokio::main]
+// One thread each, as many as the tools of perftest have.
+#[tokio::main(worker_threads = 1)]
 async fn main() -> ExitCode {
     let filter = EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -125,7 +131,9 @@ async fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["serve", address] => serve(address).await,
-        ["measure", address] => measure(address).await,
+        ["ask", address] => ask(address).await,
+        ["small", address] => small(address).await,
+        ["large", address] => large(address).await,
         ["flood", address, nodes] => flood(address, nodes).await,
         _ => Err(USAGE.into()),
     };
@@ -140,7 +148,9 @@ async fn main() -> ExitCode {
 
 async fn serve(address: &str) -> Outcome {
     let node = Node::builder("server").listen(address).start().await?;
-    let _sink = node.spawn("sink", Sink::default()).await?;
+    for number in 0..SINKS {
+        node.spawn(&format!("sink{number}"), Sink::default()).await?;
+    }
     let _slow = node.spawn("slow", Slow::default()).await?;
     println!("serving");
     std::future::pending().await
@@ -152,27 +162,57 @@ async fn guest(name: &str, address: &str) -> Result<Node, Box<dyn Error + Send +
     Ok(node)
 }
 
-async fn measure(address: &str) -> Outcome {
+async fn ask(address: &str) -> Outcome {
     let node = guest("client", address).await?;
-    let sink: ActorRef<Sink> = node.actor("server/sink").await?;
-    println!("ask_us {:.2}", ask_median(&sink).await?.as_nanos() as f64 / 1000.0);
-
-    let start = Instant::now();
-    while start.elapsed() < SEND_FOR {
-        sink.tell(Small { payload: [7; SMALL_BYTES] }).await?;
-    }
-    let taken = sink.taken().timeout(PATIENCE).await?;
-    println!("tells_per_s {:.0}", taken as f64 / start.elapsed().as_secs_f64());
-
-    let start = Instant::now();
-    while start.elapsed() < SEND_FOR {
-        sink.tell(Large { payload: vec![7; LARGE_BYTES] }).await?;
-    }
-    let bytes = sink.taken().timeout(PATIENCE).await? as f64 * LARGE_BYTES as f64;
-    let mib = f64::from(1 << 20);
-    println!("mib_per_s {:.3}", bytes / mib / start.elapsed().as_secs_f64());
+    let sink: ActorRef<Sink> = node.actor("server/sink0").await?;
+    // In a task of the runtime, as actors are, and not in the one that blocks the main thread.
+    let median = tokio::spawn(async move { ask_median(&sink).await }).await??;
+    println!("ask_us {:.2}", median.as_nanos() as f64 / 1000.0);
     node.shutdown(PATIENCE).await;
     Ok(())
+}
+
+async fn small(address: &str) -> Outcome {
+    let message = || Small { payload: [7; SMALL_BYTES] };
+    println!("tells_per_s {:.0}", tells_per_second(address, message).await?);
+    Ok(())
+}
+
+async fn large(address: &str) -> Outcome {
+    let message = || Large { payload: vec![7; LARGE_BYTES] };
+    let bytes = tells_per_second(address, message).await? * LARGE_BYTES as f64;
+    println!("mib_per_s {:.3}", bytes / f64::from(1 << 20));
+    Ok(())
+}
+
+/// From the first tell until the last is handled.
+async fn tells_per_second<M>(
+    address: &str,
+    message: impl Fn() -> M + Copy + Send + 'static,
+) -> Result<f64, Box<dyn Error + Send + Sync>>
+where
+    M: Message + Sync,
+    Sink: Accepts<M>,
+{
+    let node = guest("client", address).await?;
+    let start = Instant::now();
+    let mut senders = JoinSet::new();
+    for number in 0..SINKS {
+        let sink: ActorRef<Sink> = node.actor(&format!("server/sink{number}")).await?;
+        senders.spawn(async move {
+            while start.elapsed() < SEND_FOR {
+                sink.tell(message()).await?;
+            }
+            Ok::<_, Box<dyn Error + Send + Sync>>(sink.taken().timeout(PATIENCE).await?)
+        });
+    }
+    let mut taken = 0;
+    while let Some(sent) = senders.join_next().await {
+        taken += sent??;
+    }
+    let rate = taken as f64 / start.elapsed().as_secs_f64();
+    node.shutdown(PATIENCE).await;
+    Ok(rate)
 }
 
 async fn ask_median(sink: &ActorRef<Sink>) -> Result<Duration, AskError> {
