@@ -23,7 +23,7 @@ pub use ringpost_transport::entropy::Entropy;
 pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 
 pub(crate) use host::{Directory, Observers, code, signal};
-pub(crate) use outbound::{Answer, Outbound, Parcel, Place};
+pub(crate) use outbound::{Answer, Awaited, Confirmation, Outbound, Parcel, Place};
 pub(crate) use ringpost_transport::endpoint::{CloseNotice, Kind, Lane, Replier};
 pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::address::{Address, Identity};
 use crate::error::Cause;
 use crate::exit::ActorExit;
+use crate::fate::Fate;
 use crate::mailbox::{Intake, Room};
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
@@ -51,7 +52,7 @@ pub(crate) trait Resident: Inbox {
 
     /// Puts a message into reserved room. `letter` is an `Option<M>`, which is emptied. On an error
     /// the message is left in it.
-    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<(), Cause>;
+    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause>;
 
     /// As [`put`](Self::put), with an answer wanted before `deadline`: `letter` is an
     /// `Option<(M, ReplyTo<R>)>`.

@@ -15,6 +15,7 @@
 mod dispatch;
 mod drain;
 mod mailboxes;
+mod reports;
 mod slots;
 mod turn;
 
@@ -28,8 +29,6 @@ use crate::fabric::{
     CompletionQueue, Fabric, FabricError, Halves, Opening, QueuePairConfig, RecvQueue, SendQueue,
     Side,
 };
-use crate::host::Host;
-use crate::id::NodeId;
 use crate::limits;
 use crate::link::Link;
 use crate::memory::{Pool, Slot};
@@ -43,6 +42,8 @@ use crate::proto::window::WindowSize;
 use mailboxes::Mailboxes;
 use slots::Slots;
 use turn::Scratch;
+
+pub(crate) use reports::{Reports, settle};
 
 /// What one side of a link tells the other before they connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +119,7 @@ impl Prepared {
     pub(crate) async fn connect(
         self,
         offer: Offer,
-        peer: NodeId,
-        host: Arc<dyn Host>,
+        reports: Reports,
     ) -> Result<Running, FabricError> {
         let Prepared { fabric, profile, opening, send_slots, spare } = self;
         let credit =
@@ -137,7 +137,7 @@ impl Prepared {
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
         let outbound = Outbound::new(link_window_bytes, window, eager_max);
         let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
-        let link = Link::new(peer.clone(), fabric.name(), message_max, outbound);
+        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, outbound);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
@@ -148,12 +148,12 @@ impl Prepared {
             slots: Slots::new(pool, send_slots, ring, inline_max),
             mailboxes: Mailboxes::new(window, profile.link_window_bytes),
             link: link.clone(),
-            host,
-            peer,
+            reports,
             phase,
             silence: Silence::default(),
             scratch: Scratch::default(),
         };
+        driver.reports.past.begin();
         tokio::spawn(driver.run());
         Ok(Running { link, phase: watched })
     }
@@ -188,8 +188,7 @@ struct Driver {
     queues: QueuePair,
     slots: Slots,
     mailboxes: Mailboxes,
-    host: Arc<dyn Host>,
-    peer: NodeId,
+    reports: Reports,
     phase: watch::Sender<Phase>,
     silence: Silence,
     scratch: Scratch,

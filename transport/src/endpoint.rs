@@ -13,7 +13,9 @@ use crate::mesh::Mesh;
 
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};
-pub use crate::link::{CloseNotice, LinkStats, PendingReply, Receipt, Replier, ReplyLoss};
+pub use crate::link::{
+    Awaited, CloseNotice, Confirmation, LinkStats, PendingReply, Receipt, Replier, ReplyLoss,
+};
 pub use crate::mesh::StartError;
 pub use crate::profile::{InvalidProfile, Profile};
 pub use outlet::{Archive, ArchiveFailed, Kind, Lane, Outlet, Unsent, Waiter};

@@ -34,6 +34,7 @@ mod mesh;
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
+mod past;
 mod profile;
 mod proto;
 pub mod wire;

@@ -22,6 +22,11 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one
 /// whether it lives, and to drain it.
 pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long two nodes may take to tell each other what they consumed of their last link: each may
+/// have to drain it first.
+pub const RESYNC_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most refusals in one message about the last link.
+pub const RESYNC_REFUSALS_MAX: usize = 500;
 /// How long one candidate fabric may take from OFFER to CONFIRM.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a dial may take to connect.

@@ -8,6 +8,7 @@
 //!   ask fails and every message has its fate.
 
 mod asks;
+mod confirms;
 mod driver_side;
 mod line;
 mod receipt;
@@ -31,13 +32,17 @@ use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Outbound, Unopened};
 
 use asks::Asks;
+use confirms::Confirms;
 use line::Lines;
 use receipt::Dirty;
 
+pub(crate) use confirms::Confirm;
+pub(crate) use driver_side::Remains;
 pub(crate) use receipt::InletEnd;
 pub(crate) use stats::Counters;
 
 pub use asks::{PendingReply, ReplyLoss};
+pub use confirms::Confirmation;
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use stats::LinkStats;
@@ -60,6 +65,7 @@ pub(crate) struct Link {
 struct State {
     outbound: Outbound,
     asks: Asks,
+    confirms: Confirms,
     lines: Lines,
     wishes: Wishes,
     /// The driver knows that there is something to do.
@@ -89,6 +95,8 @@ pub(crate) struct Outgoing<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendKind {
     Tell,
+    /// A tell whose sender waits for its fate.
+    ConfirmedTell,
     Ask {
         deadline_us: Option<u64>,
     },
@@ -102,14 +110,25 @@ pub(crate) enum SendKind {
 pub(crate) enum Attempt {
     /// It would be committed, were its bytes there.
     Ready,
-    /// Committed; the answer to wait for, of an ask.
-    Committed(Option<PendingReply>),
+    /// Committed.
+    Committed(Awaited),
     /// Not yet; the waker is kept, if one was given.
     Wait(Wait),
     /// The link has ended.
     LinkEnded,
     /// It will not be sent.
     Failed(SendFailure),
+}
+
+/// What there is to wait for when a message is committed.
+#[derive(Debug)]
+pub enum Awaited {
+    /// Nothing: it was a tell or a signal.
+    Nothing,
+    /// Its answer: it was an ask.
+    Reply(PendingReply),
+    /// Its fate: it was a tell to be confirmed.
+    Fate(Confirmation),
 }
 
 /// What a sender waits for.
@@ -140,6 +159,7 @@ impl Link {
         let state = State {
             outbound,
             asks: Asks::default(),
+            confirms: Confirms::default(),
             lines: Lines::default(),
             wishes: Wishes::default(),
             awake: true,
@@ -262,7 +282,7 @@ impl Link {
         };
         let ordinal = match outgoing.kind {
             SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => signal,
-            SendKind::Tell | SendKind::Ask { .. } => {
+            SendKind::Tell | SendKind::ConfirmedTell | SendKind::Ask { .. } => {
                 match find(&opened.accepted, outgoing.message, outgoing.kind) {
                     Ok(ordinal) => ordinal,
                     Err(failure) => return Attempt::Failed(failure),
@@ -278,11 +298,11 @@ impl Link {
         if !state.outbound.has_room(port, archive.len() as u32) {
             return self.wait(state, outlet, Wait::Room, place, waker);
         }
-        let Some((entry, pending)) = self.entry(state, port, (ordinal, message.id), kind) else {
+        let Some((entry, awaited)) = self.entry(state, port, (ordinal, message.id), kind) else {
             return Attempt::Failed(SendFailure::TooManyAsks);
         };
         state.outbound.commit(entry, archive);
-        Attempt::Committed(pending)
+        Attempt::Committed(awaited)
     }
 
     /// A signal ahead of messages: it waits for the opening only, beside the line.
@@ -302,7 +322,7 @@ impl Link {
         let outlet = state.outbound.outlet(request);
         if let Some((port, _)) = state.outbound.port(outlet) {
             state.outbound.signal(port, signal);
-            return Attempt::Committed(None);
+            return Attempt::Committed(Awaited::Nothing);
         }
         if let (None, Some(waker)) = (&place, waker) {
             *place = Some(state.lines.watch(outlet, waker.clone()));
@@ -310,14 +330,14 @@ impl Link {
         Attempt::Wait(Wait::Opening)
     }
 
-    /// The entry of a message, and the answer to wait for.
+    /// The entry of a message, and what there is to wait for.
     fn entry(
         self: &Arc<Self>,
         state: &mut State,
         port: u32,
         (ordinal, message): (u16, u128),
         kind: SendKind,
-    ) -> Option<(Entry, Option<PendingReply>)> {
+    ) -> Option<(Entry, Awaited)> {
         let entry = |kind, correlation, deadline_us| Entry {
             kind,
             port,
@@ -329,12 +349,16 @@ impl Link {
         Some(match kind {
             SendKind::Ask { deadline_us } => {
                 let (correlation, answer) = state.asks.insert()?;
-                let pending = PendingReply::new(self.clone(), correlation, answer);
-                (entry(RecordKind::Ask, correlation, deadline_us), Some(pending))
+                let reply = PendingReply::new(self.clone(), correlation, answer);
+                (entry(RecordKind::Ask, correlation, deadline_us), Awaited::Reply(reply))
             }
-            SendKind::Tell => (entry(RecordKind::Tell, 0, None), None),
+            SendKind::Tell => (entry(RecordKind::Tell, 0, None), Awaited::Nothing),
+            SendKind::ConfirmedTell => {
+                let (number, fate) = state.confirms.insert();
+                (entry(RecordKind::Tell, number, None), Awaited::Fate(fate))
+            }
             SendKind::Signal(_) | SendKind::UrgentSignal(_) => {
-                (Entry { message: 0, ..entry(RecordKind::Signal, 1, None) }, None)
+                (Entry { message: 0, ..entry(RecordKind::Signal, 1, None) }, Awaited::Nothing)
             }
         })
     }

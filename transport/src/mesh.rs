@@ -22,6 +22,7 @@ mod connection;
 mod dial;
 mod join;
 mod peer;
+mod resync;
 mod session;
 mod start;
 mod table;

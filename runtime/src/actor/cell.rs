@@ -15,6 +15,7 @@ use crate::address::{Address, Identity};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::error::Cause;
 use crate::exit::ActorExit;
+use crate::fate::Fate;
 use crate::limits;
 use crate::mailbox::{Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
@@ -43,7 +44,7 @@ pub(super) trait Home<A: Handlers>: Resident {
 
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
     /// all the same, and a tell is a dead letter (DL-1).
-    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>);
+    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate;
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -183,12 +184,12 @@ impl<A: Handlers> Home<A> for Cell<A> {
         &self.node
     }
 
-    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) {
-        if let Err(letter) = self.mailbox.fill(room, letter)
-            && let Some(label) = letter.told()
-        {
+    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate {
+        let Err(letter) = self.mailbox.fill(room, letter) else { return Fate::Delivered };
+        if let Some(label) = letter.told() {
             self.bury(label, DeadLetterCause::Stopped);
         }
+        Fate::Refused
     }
 }
 
@@ -236,11 +237,10 @@ impl<A: Handlers> Resident for Cell<A> {
         &self.mailbox
     }
 
-    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<(), Cause> {
+    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.tell)(letter, &self.node)?;
-        self.commit(room, Letter { label: &route.label, deadline: None, envelope });
-        Ok(())
+        Ok(self.commit(room, Letter { label: &route.label, deadline: None, envelope }))
     }
 
     fn put_ask(

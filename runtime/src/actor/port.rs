@@ -9,22 +9,25 @@ use tokio::time::Instant;
 use super::Reply;
 use super::running::is_running;
 use crate::error::{AskError, Cause};
+use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Accepted, Answer, Kind, Outbound, Parcel, Place};
+use crate::remote::{Accepted, Answer, Awaited, Confirmation, Kind, Outbound, Parcel, Place};
 
 /// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
 /// any.
 pub trait Port<M: Message>: Sized {
-    /// Sends; empties `message` if and only if it was sent.
+    /// Sends; empties `message` if and only if it was sent. The fate is not waited for without
+    /// `confirm`, and then says nothing.
     #[doc(hidden)]
     fn poll_tell(
         &self,
         message: &mut Option<M>,
+        confirm: bool,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cause>>;
+    ) -> Poll<Result<PendingFate, Cause>>;
 
     /// Sends if that needs no waiting.
     #[doc(hidden)]
@@ -49,6 +52,25 @@ pub trait AskPort<M: Message>: Port<M> {
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Pending<Self::Reply>, Cause>>;
+}
+
+/// The fate of a message that was sent, when it is known.
+pub enum PendingFate {
+    /// It is.
+    #[doc(hidden)]
+    Known(Fate),
+    /// The other node will say.
+    #[doc(hidden)]
+    Remote(Confirmation),
+}
+
+impl PendingFate {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fate> {
+        match self {
+            PendingFate::Known(fate) => Poll::Ready(*fate),
+            PendingFate::Remote(confirmation) => confirmation.poll(cx),
+        }
+    }
 }
 
 /// Where a send waits: for room in a mailbox of this node, or on the way to another one.
@@ -88,7 +110,7 @@ impl Line {
         message: &mut Option<M>,
         wanted: Wanted,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Answer>, Cause>> {
+    ) -> Poll<Result<Awaited, Cause>> {
         let place = self.place.get_or_insert_default();
         let sent = ready!(with_parcel(message, wanted, |parcel| {
             match parcel {
@@ -107,15 +129,27 @@ impl Line {
 /// What a sender wants back.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
+    /// The fate of a tell.
+    pub(super) fate: bool,
     /// The layout of the reply it expects; 0 for a tell.
     pub(super) reply: u128,
     /// When it gives up; `None` for a tell.
     pub(super) deadline: Option<Instant>,
 }
 
+impl PendingFate {
+    /// Of a tell to another node.
+    pub(super) fn remote(awaited: Awaited) -> Self {
+        match awaited {
+            Awaited::Fate(confirmation) => PendingFate::Remote(confirmation),
+            Awaited::Nothing | Awaited::Answer(_) => PendingFate::Known(Fate::Unknown),
+        }
+    }
+}
+
 impl Wanted {
     /// Nothing.
-    pub(super) const NOTHING: Wanted = Wanted { reply: 0, deadline: None };
+    pub(super) const NOTHING: Wanted = Wanted { fate: false, reply: 0, deadline: None };
 }
 
 /// Room in a mailbox of this node, if there is any now.
@@ -148,6 +182,7 @@ fn with_parcel<M: Message, T>(
         return send(Err(Cause::LocalOnly));
     }
     let kind = match wanted.deadline {
+        None if wanted.fate => Kind::ConfirmedTell,
         None => Kind::Tell,
         Some(end) => Kind::Ask { deadline: Some(end.saturating_duration_since(Instant::now())) },
     };
@@ -175,10 +210,12 @@ pub struct RemoteAnswer {
 }
 
 impl<R: Reply> Pending<R> {
-    pub(super) fn remote(answer: Option<Answer>, node: &Node) -> Result<Self, Cause> {
-        match answer {
-            Some(answer) => Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() })),
-            None => Err(Cause::LinkDown),
+    pub(super) fn remote(awaited: Awaited, node: &Node) -> Result<Self, Cause> {
+        match awaited {
+            Awaited::Answer(answer) => {
+                Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
+            }
+            Awaited::Nothing | Awaited::Fate(_) => Err(Cause::LinkDown),
         }
     }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::port::{self, AskPort, Line, Pending, Port, Wanted};
+use super::port::{self, AskPort, Line, Pending, PendingFate, Port, Wanted};
 use super::route::reply_layout;
 use super::running::is_running;
 use super::tell::{Told, try_tell};
@@ -142,16 +142,18 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
     fn poll_tell(
         &self,
         message: &mut Option<M>,
+        confirm: bool,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cause>> {
+    ) -> Poll<Result<PendingFate, Cause>> {
         match &self.post.way {
             Way::Local(resident, route) => {
                 let room = ready!(line.poll_room(resident.intake(), resident.token(), cx))?;
-                Poll::Ready(resident.put(room, *route, message))
+                Poll::Ready(resident.put(room, *route, message).map(PendingFate::Known))
             }
             Way::Remote(outbound, _) => {
-                line.poll_send(outbound, message, Wanted::NOTHING, cx).map_ok(|_| ())
+                let wanted = Wanted { fate: confirm, ..Wanted::NOTHING };
+                line.poll_send(outbound, message, wanted, cx).map_ok(PendingFate::remote)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -160,7 +162,7 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
     fn try_tell(&self, message: &mut Option<M>) -> Result<(), Cause> {
         match &self.post.way {
             Way::Local(resident, route) => {
-                resident.put(port::try_room(resident.intake())?, *route, message)
+                resident.put(port::try_room(resident.intake())?, *route, message).map(|_| ())
             }
             Way::Remote(outbound, _) => port::try_send(outbound, message),
             Way::Nowhere(cause) => Err(cause.clone()),
@@ -197,8 +199,8 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
                 Poll::Ready(put.map(|()| Pending::Local(receiver)))
             }
             Way::Remote(outbound, node) => {
-                let wanted =
-                    Wanted { reply: const { reply_layout::<R>() }, deadline: Some(deadline) };
+                let reply = const { reply_layout::<R>() };
+                let wanted = Wanted { reply, deadline: Some(deadline), ..Wanted::NOTHING };
                 let answer = ready!(line.poll_send(outbound, message, wanted, cx))?;
                 Poll::Ready(Pending::remote(answer, node))
             }

@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
 
-use super::port::{Port, Sending};
+use super::port::{PendingFate, Port, Sending};
 use crate::error::{Cause, TellError};
+use crate::fate::Fate;
 use crate::message::Message;
 
 /// A message on its way: awaiting it waits for room and sends.
@@ -26,23 +27,67 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     }
 }
 
+impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
+    /// Waits until the message's fate is known, too. To another node that takes at least a round
+    /// trip; when the link is lost, until the next one or until the node is down.
+    pub fn confirmed(self) -> Confirmed<'a, P, M> {
+        Confirmed { sending: self.sending, fate: None }
+    }
+}
+
 impl<P: Port<M>, M: Message> Unpin for Told<'_, P, M> {}
 
 impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
     type Output = Result<(), TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Sending { to, message, line } = &mut self.sending;
-        assert!(message.is_some(), "a `tell` was polled after it was ready");
-        // A task that only sends lets others run now and then, as with tokio's own channels: what
-        // it sent leaves while it goes on.
-        let turn = ready!(coop::poll_proceed(cx));
-        let sent = ready!(to.poll_tell(message, line, cx));
-        turn.made_progress();
-        // Now, not when this is dropped: a refused send may be kept for long.
-        to.leave(line);
-        Poll::Ready(result(sent, message))
+        poll_tell(&mut self.sending, false, cx).map_ok(|_| ())
     }
+}
+
+/// A message on its way: awaiting it waits for room, sends, and waits for the message's fate.
+///
+/// A message that is lost is a dead letter, too.
+///
+/// # Cancel safety
+/// Dropped before it is committed, nothing was sent. Dropped later, the message goes on, and only
+/// its fate goes untold.
+#[must_use = "nothing is sent until this is awaited"]
+pub struct Confirmed<'a, P: Port<M>, M: Message> {
+    sending: Sending<'a, P, M>,
+    fate: Option<PendingFate>,
+}
+
+impl<P: Port<M>, M: Message> Unpin for Confirmed<'_, P, M> {}
+
+impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
+    type Output = Result<Fate, TellError<M>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Confirmed { sending, fate } = &mut *self;
+        let pending = match fate {
+            Some(pending) => pending,
+            None => fate.insert(ready!(poll_tell(sending, true, cx))?),
+        };
+        pending.poll(cx).map(Ok)
+    }
+}
+
+fn poll_tell<P: Port<M>, M: Message>(
+    sending: &mut Sending<'_, P, M>,
+    confirm: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Result<PendingFate, TellError<M>>> {
+    let Sending { to, message, line } = sending;
+    assert!(message.is_some(), "a `tell` was polled after it was ready");
+    // A task that only sends lets others run now and then, as with tokio's own channels: what it
+    // sent leaves while it goes on.
+    let turn = ready!(coop::poll_proceed(cx));
+    let sent = ready!(to.poll_tell(message, confirm, line, cx));
+    turn.made_progress();
+    // Now, not when this is dropped: a refused send may be kept for long.
+    to.leave(line);
+    Poll::Ready(result(sent, message))
 }
 
 /// Sends if that needs no waiting.
@@ -53,9 +98,9 @@ pub(super) fn try_tell<P: Port<M>, M: Message>(to: &P, message: M) -> Result<(),
 }
 
 /// A port leaves the message exactly when it was not sent.
-fn result<M>(sent: Result<(), Cause>, message: &mut Option<M>) -> Result<(), TellError<M>> {
-    match (sent, message.take()) {
-        (Err(cause), Some(message)) => Err(TellError { message, cause }),
-        _ => Ok(()),
-    }
+fn result<T, M>(sent: Result<T, Cause>, message: &mut Option<M>) -> Result<T, TellError<M>> {
+    sent.map_err(|cause| {
+        let message = message.take().expect("a message that was not sent is still there");
+        TellError { message, cause }
+    })
 }

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ringpost_transport::Outlet;
-use ringpost_transport::cause::NodeDownCause;
+use ringpost_transport::cause::{self, NodeDownCause};
 use ringpost_transport::endpoint::{
-    ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
+    self, ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
 };
 use ringpost_transport::memory::Payload;
 use rkyv::util::AlignedVec;
@@ -15,6 +15,7 @@ use rkyv::util::AlignedVec;
 use super::{Accepted, Replier, code};
 use crate::error::{AskError, Cause};
 use crate::exit::ActorExit;
+use crate::fate::Fate;
 
 /// The way to one actor of another node. Cheap to clone.
 #[derive(Clone)]
@@ -24,6 +25,13 @@ pub(crate) struct Outbound {
 
 /// A place in the line for a link, the opened actor and room there; given up when dropped.
 pub(crate) type Place = Waiter;
+
+/// What there is to wait for when a message was sent.
+pub(crate) enum Awaited {
+    Nothing,
+    Answer(Answer),
+    Fate(Confirmation),
+}
 
 /// A message on its way out.
 pub(crate) struct Parcel<'a> {
@@ -45,11 +53,11 @@ impl Outbound {
         parcel: &Parcel<'_>,
         place: &mut Place,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Answer>, Cause>> {
+    ) -> Poll<Result<Awaited, Cause>> {
         let mut failure = None;
         let mut archive = |out: &mut _| parcel.write(out, &mut failure);
         let sent = self.outlet.poll_send(parcel.accepted, parcel.kind, &mut archive, place, cx);
-        sent.map(|sent| sent.map(|reply| reply.map(Answer)).map_err(|e| cause_of(e, failure)))
+        sent.map(|sent| sent.map(Awaited::from).map_err(|e| cause_of(e, failure)))
     }
 
     /// Sends if that needs no waiting.
@@ -74,6 +82,16 @@ impl Outbound {
             Ok(()) => ActorExit::Gone,
             Err(Unsent::NoSuchMailbox | Unsent::Closed | Unsent::WrongKind) => ActorExit::Gone,
             Err(_) => ActorExit::Unreachable,
+        }
+    }
+}
+
+impl From<endpoint::Awaited> for Awaited {
+    fn from(awaited: endpoint::Awaited) -> Self {
+        match awaited {
+            endpoint::Awaited::Nothing => Awaited::Nothing,
+            endpoint::Awaited::Reply(reply) => Awaited::Answer(Answer(reply)),
+            endpoint::Awaited::Fate(fate) => Awaited::Fate(Confirmation(fate)),
         }
     }
 }
@@ -125,6 +143,20 @@ impl Future for Answer {
             ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
             ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
             _ => AskError::NoReply,
+        })
+    }
+}
+
+/// The fate of a tell to another node, when it is known.
+pub struct Confirmation(endpoint::Confirmation);
+
+impl Confirmation {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fate> {
+        Pin::new(&mut self.0).poll(cx).map(|fate| match fate {
+            Ok(()) => Fate::Delivered,
+            Err(cause::Fate::NotSent) => Fate::NotSent,
+            Err(cause::Fate::Refused(_)) => Fate::Refused,
+            Err(_) => Fate::Unknown,
         })
     }
 }

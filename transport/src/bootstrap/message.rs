@@ -2,6 +2,8 @@
 
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::proto::fate::Refused;
+use crate::proto::link::{refusal_code, refusal_of};
 
 use super::codec::{self, Malformed, Reader};
 use super::rejection::Rejection;
@@ -12,7 +14,12 @@ pub(crate) enum Message {
     /// Who the sender is. The first message of each side, and only that.
     Hello(Hello),
     /// The lower-named node chose this connection for the link.
-    Commit,
+    Commit {
+        /// The link's number; 0 is none.
+        epoch: u64,
+    },
+    /// What the sender consumed of the last link.
+    Resync(Resync),
     /// What the sender's queue pair needs from the peer's.
     Offer(OfferMade),
     /// The sender gives this fabric up.
@@ -75,6 +82,19 @@ pub(crate) struct OfferMade {
     pub(crate) queue_pair: Vec<u8>,
 }
 
+/// A part of what a node consumed of the last link to the receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resync {
+    /// Which link; 0: the sender has nothing to say of any.
+    pub(crate) epoch: u64,
+    /// Frames, as the wrapping count.
+    pub(crate) consumed: u32,
+    /// Refusals: at most `RESYNC_REFUSALS_MAX`.
+    pub(crate) refusals: Vec<Refused>,
+    /// Whether another part follows.
+    pub(crate) more: bool,
+}
+
 /// What a heartbeat asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beat {
@@ -91,7 +111,8 @@ impl Message {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Message::Hello(_) => "HELLO",
-            Message::Commit => "COMMIT",
+            Message::Commit { .. } => "COMMIT",
+            Message::Resync(_) => "RESYNC",
             Message::Offer(_) => "OFFER",
             Message::Pass { .. } => "PASS",
             Message::Ready { .. } => "READY",
@@ -108,7 +129,11 @@ impl Message {
         let mut out = Vec::with_capacity(64);
         match self {
             Message::Hello(hello) => hello.encode(&mut out),
-            Message::Commit => out.push(2),
+            Message::Commit { epoch } => {
+                out.push(2);
+                out.extend(epoch.to_le_bytes());
+            }
+            Message::Resync(resync) => resync.encode(&mut out),
             Message::Offer(offer) => offer.encode(&mut out),
             Message::Pass { fabric, reason } => {
                 out.push(4);
@@ -140,7 +165,7 @@ impl Message {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8()? {
             1 => Message::Hello(Hello::decode(&mut reader)?),
-            2 => Message::Commit,
+            2 => Message::Commit { epoch: reader.u64()? },
             3 => Message::Offer(OfferMade::decode(&mut reader)?),
             4 => Message::Pass { fabric: reader.fabric_name()?, reason: reader.text("reason")? },
             5 => Message::Ready { fabric: reader.fabric_name()? },
@@ -160,6 +185,7 @@ impl Message {
                 },
             },
             10 => Message::Reject(Rejection::from_code(reader.u8()?)?),
+            11 => Message::Resync(Resync::decode(&mut reader)?),
             other => return Err(Malformed::MessageKind(other)),
         };
         reader.finish()?;
@@ -185,6 +211,42 @@ impl Hello {
         let addresses = reader.addresses()?;
         let fabrics = reader.list("number of fabrics", codec::FABRICS_MAX, Reader::fabric_name)?;
         Ok(Hello { node: NodeId { name, incarnation }, addresses, fabrics })
+    }
+}
+
+impl Resync {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(11);
+        out.extend(self.epoch.to_le_bytes());
+        out.extend(self.consumed.to_le_bytes());
+        out.push(u8::from(self.more));
+        out.extend((self.refusals.len() as u16).to_le_bytes());
+        for Refused { frame, place, refusal } in &self.refusals {
+            out.extend(frame.to_le_bytes());
+            out.extend(place.to_le_bytes());
+            out.extend(refusal_code(*refusal).to_le_bytes());
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let epoch = reader.u64()?;
+        let consumed = reader.u32()?;
+        let more = match reader.u8()? {
+            0 => false,
+            1 => true,
+            other => return Err(number("mark of a part", other)),
+        };
+        let count = reader.u16()?;
+        if usize::from(count) > limits::RESYNC_REFUSALS_MAX {
+            return Err(number("number of refusals", count));
+        }
+        let mut refusals = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            let (frame, place, code) = (reader.u32()?, reader.u16()?, reader.u16()?);
+            let refusal = refusal_of(code).map_err(|_| number("kind of refusal", code))?;
+            refusals.push(Refused { frame, place, refusal });
+        }
+        Ok(Resync { epoch, consumed, refusals, more })
     }
 }
 

@@ -6,15 +6,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::codec::Malformed;
 use super::failure::Failure;
 use super::handshake::{Handshake, Identity};
-use super::message::{Beat, Hello, Message, OfferMade};
+use super::message::{Beat, Hello, Message, OfferMade, Resync};
 use super::record::{BODY_BYTES_MAX, Kind, record};
 use super::rejection::Rejection;
 use super::secret::{InvalidSecret, Secret};
 use super::session::Session;
 use super::version::{VERSIONS, Versions};
+use crate::cause::Refusal;
 use crate::entropy::Entropy;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::proto::fate::Refused;
 use crate::wire::{Preface, PrefaceError};
 
 fn node(name: &str, incarnation: u128) -> NodeId {
@@ -296,14 +298,15 @@ fn a_reflected_dialler_does_not_talk_to_itself() {
 #[test]
 fn a_proven_connection_refuses_replayed_reordered_and_plain_records() {
     let (mut alpha, mut beta) = pair();
-    let one = alpha.seal(&Message::Commit);
+    let one = alpha.seal(&Message::Commit { epoch: 7 });
     let two = alpha.seal(&Message::Heartbeat(Beat::Plain));
     beta.handle_bytes(&[&one[..], &one, &two].concat());
-    assert_eq!(beta.poll_message(), Ok(Some(Message::Commit)));
+    assert_eq!(beta.poll_message(), Ok(Some(Message::Commit { epoch: 7 })));
     assert_eq!(beta.poll_message(), Err(Malformed::Seal));
 
     let (mut alpha, mut beta) = pair();
-    let (_, two) = (alpha.seal(&Message::Commit), alpha.seal(&Message::Commit));
+    let (_, two) =
+        (alpha.seal(&Message::Commit { epoch: 7 }), alpha.seal(&Message::Commit { epoch: 7 }));
     beta.handle_bytes(&two);
     assert_eq!(beta.poll_message(), Err(Malformed::Seal));
 
@@ -323,10 +326,10 @@ fn what_follows_the_hello_at_once_is_not_lost() {
     dialler.handle_bytes(&acceptor.poll_output().unwrap()).unwrap();
     let mut bytes = dialler.poll_output().unwrap();
     let (mut session, _) = dialler.poll_established().unwrap();
-    bytes.extend(session.seal(&Message::Commit));
+    bytes.extend(session.seal(&Message::Commit { epoch: 7 }));
     acceptor.handle_bytes(&bytes).unwrap();
     let (mut session, _) = acceptor.poll_established().unwrap();
-    assert_eq!(session.poll_message(), Ok(Some(Message::Commit)));
+    assert_eq!(session.poll_message(), Ok(Some(Message::Commit { epoch: 7 })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -397,9 +400,20 @@ fn message() -> impl Strategy<Value = Message> {
             })
         },
     );
+    let refused = (any::<u32>(), any::<u16>()).prop_map(|(frame, place)| Refused {
+        frame,
+        place,
+        refusal: Refusal::Closed,
+    });
+    let refusals = prop::collection::vec(refused, 0..=limits::RESYNC_REFUSALS_MAX);
+    let resync = (any::<u64>(), any::<u32>(), refusals, any::<bool>());
+    let resync = resync.prop_map(|(epoch, consumed, refusals, more)| {
+        Message::Resync(Resync { epoch, consumed, refusals, more })
+    });
     prop_oneof![
         hello,
-        Just(Message::Commit),
+        any::<u64>().prop_map(|epoch| Message::Commit { epoch }),
+        resync,
         offer,
         (fabric(), "[ -~]{0,255}").prop_map(|(fabric, reason)| Message::Pass { fabric, reason }),
         fabric().prop_map(|fabric| Message::Ready { fabric }),
@@ -490,6 +504,15 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(Message::decode(&[8, 1, b'a', 9]), Err(number("number of addresses", 9)));
     assert_eq!(Message::decode(&[4, 1, b'a', 1, 0xff]), Err(Malformed::Text("reason")));
     assert_eq!(Message::decode(&[10, 0]), Err(number("reason for a refusal", 0)));
-    assert_eq!(Message::decode(&[11]), Err(Malformed::MessageKind(11)));
+    assert_eq!(Message::decode(&[12]), Err(Malformed::MessageKind(12)));
+    let resync = |mark, count: u16, code: u16| {
+        let count = count.to_le_bytes();
+        let head = [&[11][..], &[7; 12], &[mark], &count].concat();
+        Message::decode(&[&head[..], &[0; 6], &code.to_le_bytes()].concat())
+    };
+    assert!(resync(1, 1, 1).is_ok());
+    assert_eq!(resync(2, 1, 1), Err(number("mark of a part", 2)));
+    assert_eq!(resync(0, 501, 1), Err(number("number of refusals", 501)));
+    assert_eq!(resync(0, 1, 9), Err(number("kind of refusal", 9)));
     assert_eq!(Message::decode(&[]), Err(Malformed::Truncated));
 }

@@ -1,6 +1,5 @@
 //! Doing what a frame asks for.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rkyv::util::AlignedVec;
@@ -8,7 +7,7 @@ use rkyv::util::AlignedVec;
 use super::Driver;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
-use crate::host::{Delivery, Lost};
+use crate::host::Delivery;
 use crate::link::{Counters, Receipt, Replier, ReplyLoss};
 use crate::mailbox::OpenRequest;
 use crate::memory::Payload;
@@ -30,6 +29,7 @@ impl Driver {
             match event {
                 // After a violation nothing of the frame is done, but what it refused is refused.
                 Event::Refused(sent, refusal) => self.refused(&sent, refusal),
+                Event::Delivered(confirm) => self.link.delivered(confirm),
                 event if result.is_ok() => result = self.dispatch(event, frame),
                 _ => {}
             }
@@ -62,7 +62,8 @@ impl Driver {
                 self.link.set_peer_blocked(true);
                 self.mailboxes.want_news();
             }
-            Event::Refused(sent, refusal) => self.refused(&sent, refusal),
+            // Done already, whatever else the frame has.
+            Event::Refused(..) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),
         }
         Ok(())
@@ -121,7 +122,7 @@ impl Driver {
     }
 
     fn open(&mut self, correlation: u64, request: &OpenRequest) -> Result<(), Violation> {
-        match self.host.open(&self.peer, request) {
+        match self.reports.host.open(&self.reports.peer, request) {
             Ok(inbox) => {
                 let (place, description) = self.mailboxes.open(&self.link, inbox);
                 self.proto.opened(correlation, place, &description)
@@ -139,31 +140,25 @@ impl Driver {
     /// A message of this side was refused by the peer.
     fn refused(&self, sent: &Sent, refusal: Refusal) {
         Counters::add(&self.link.counters().refusals, 1);
-        let request = self.link.settle(sent.port);
+        let letter = self.link.settle(sent.port, sent.message, sent.confirm);
         if sent.correlation != 0 {
             self.link.answer(sent.correlation, Err(ReplyLoss::Refused(refusal)));
         } else {
-            self.lost(&request, sent.message, Fate::Refused(refusal));
+            self.reports.settle(letter, Err(Fate::Refused(refusal)));
         }
     }
 
     /// A message was not sent, because its mailbox closed while it waited in a lane.
     pub(super) fn settle_dropped(&self, entry: &Entry) {
-        let request = self.link.settle(entry.port);
+        let is_tell = entry.kind == RecordKind::Tell;
+        let confirm = if is_tell { entry.correlation } else { 0 };
+        let letter = self.link.settle(entry.port, entry.message, confirm);
         match entry.kind {
             RecordKind::Ask => {
                 let refused = Err(ReplyLoss::Refused(Refusal::Closed));
                 self.link.answer(entry.correlation, refused);
             }
-            _ => self.lost(&request, entry.message, Fate::Refused(Refusal::Closed)),
-        }
-    }
-
-    /// Reports the fate of a tell. (Signals have none: their message is 0.)
-    pub(super) fn lost(&self, request: &Arc<OpenRequest>, message: u128, fate: Fate) {
-        if message != 0 {
-            let target = request.target.clone();
-            self.host.lost(Lost { peer: self.peer.name.clone(), target, message, fate });
+            _ => self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed))),
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Driver, Phase};
 use crate::cause::{Fate, LinkCause};
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
-use crate::link::Counters;
+use crate::link::{Counters, Remains};
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
 
@@ -20,30 +20,24 @@ impl Driver {
     /// connection that was closed while nothing was being sent.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
         self.queues.done.close();
-        let trust = !matches!(cause, LinkCause::Violation(_));
-        let drained = poll_fn(|cx| self.drain_turn(cx, trust, cause));
+        let drained = poll_fn(|cx| self.drain_turn(cx, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
-            tracing::debug!(peer = %self.peer.name, "a closing queue pair kept its slots");
+            tracing::debug!(peer = %self.reports.peer.name, "a closing queue pair kept its slots");
         }
         if *cause == FLUSHED {
             *cause = LinkCause::Closed;
         }
     }
 
-    fn drain_turn(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut trust: bool,
-        cause: &mut LinkCause,
-    ) -> Poll<()> {
+    fn drain_turn(&mut self, cx: &mut Context<'_>, cause: &mut LinkCause) -> Poll<()> {
         let mut armed = false;
         loop {
             let mut completions = Vec::new();
             self.queues.done.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
             for completion in completions {
-                self.reclaim(completion, cause, &mut trust);
+                self.reclaim(completion, cause);
             }
             if self.slots.posted == 0 && self.slots.sends_done() {
                 return Poll::Ready(());
@@ -61,12 +55,7 @@ impl Driver {
 
     /// Takes a slot back from a link that ends. A frame that had arrived is dispatched, as long as
     /// the peer is to be trusted.
-    pub(super) fn reclaim(
-        &mut self,
-        completion: Completion,
-        cause: &mut LinkCause,
-        trust: &mut bool,
-    ) {
+    pub(super) fn reclaim(&mut self, completion: Completion, cause: &mut LinkCause) {
         let Completion { work, slot, status } = completion;
         if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
             *cause = LinkCause::Fabric(status);
@@ -75,8 +64,9 @@ impl Driver {
             Work::Send => self.slots.free.push(slot),
             Work::Recv { bytes } => {
                 self.slots.posted -= 1;
-                if *trust && status == Status::Success {
-                    *trust = self.take_frame(slot, bytes as usize).is_ok();
+                if status == Status::Success && !self.proto.is_distrusted() {
+                    // A violation is not the cause any more, and ends the trust all the same.
+                    let _ = self.take_frame(slot, bytes as usize);
                     self.slots.refill.clear();
                 }
             }
@@ -87,14 +77,15 @@ impl Driver {
     pub(super) fn finish(&mut self, cause: LinkCause) {
         let cut = u64::from(self.proto.is_assembling());
         Counters::add(&self.link.counters().fragments_cut, cut);
-        let remains = self.link.end(&mut self.proto, &cause);
-        for (request, message) in remains.not_sent {
-            self.lost(&request, message, Fate::NotSent);
+        let Remains { not_sent, doubts, word } = self.link.end(&mut self.proto, &cause);
+        let settled = self.reports.past.end(self.reports.epoch, doubts, word);
+        for letter in not_sent {
+            self.reports.settle(letter, Err(Fate::NotSent));
         }
-        for (request, message) in remains.unknown {
-            self.lost(&request, message, Fate::Unknown);
+        for (letter, fate) in settled {
+            self.reports.settle(letter, fate);
         }
-        tracing::debug!(peer = %self.peer.name, %cause, "link ended");
+        tracing::debug!(peer = %self.reports.peer.name, %cause, "link ended");
         self.phase.send_replace(Phase::Ended(cause));
     }
 }

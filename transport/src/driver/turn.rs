@@ -103,8 +103,7 @@ impl Driver {
                 Ok(_) => result = self.complete(completion).map(|()| count),
                 // The link ends; the rest of the batch is part of its drain (DR-4).
                 Err(cause) => {
-                    let mut trust = !matches!(cause, LinkCause::Violation(_));
-                    self.reclaim(completion, cause, &mut trust);
+                    self.reclaim(completion, cause);
                 }
             }
         }
@@ -126,7 +125,7 @@ impl Driver {
                 // A peer that said goodbye and is gone has left, however its end shows.
                 let left = self.proto.peer_left();
                 let mut cause = if left { LinkCause::Left } else { LinkCause::Fabric(status) };
-                self.reclaim(Completion { work, slot, status }, &mut cause, &mut false);
+                self.reclaim(Completion { work, slot, status }, &mut cause);
                 return Err(cause);
             }
         }
@@ -159,6 +158,9 @@ impl Driver {
             }
         };
         self.scratch.events = events;
+        if result.is_err() {
+            self.proto.distrust();
+        }
         result
     }
 

@@ -10,7 +10,7 @@ use rkyv::util::AlignedVec;
 
 use crate::cause::{NodeDownCause, OpenRefusal};
 use crate::id::NodeName;
-use crate::link::{Attempt, Link, LinkEnded, Outgoing, PendingReply, SendFailure, SendKind, Wait};
+use crate::link::{Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, SendKind, Wait};
 use crate::mailbox::{Accepted, OpenRequest};
 use crate::mesh::Peer;
 use crate::proto::outbound::Unopened;
@@ -28,6 +28,8 @@ pub struct Outlet {
 pub enum Kind {
     /// No answer.
     Tell,
+    /// No answer, but its fate.
+    ConfirmedTell,
     /// One answer.
     Ask {
         /// How long the asker waits; travels with the ask.
@@ -180,7 +182,7 @@ impl Outlet {
     }
 
     /// Sends one message: waits for a link, for the mailbox to be opened and for room in its
-    /// window; then the message is committed. For an ask, gives the answer to wait for.
+    /// window; then the message is committed.
     pub fn poll_send(
         &self,
         message: &Accepted,
@@ -188,7 +190,7 @@ impl Outlet {
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<PendingReply>, Unsent>> {
+    ) -> Poll<Result<Awaited, Unsent>> {
         self.poll_any(message, send_kind(kind), archive, waiter, cx)
     }
 
@@ -202,13 +204,13 @@ impl Outlet {
         message: &Accepted,
         kind: Kind,
         archive: Archive<'_>,
-    ) -> Result<Option<PendingReply>, Unsent> {
+    ) -> Result<Awaited, Unsent> {
         let Some(link) = self.peer.link().filter(|link| !link.has_ended()) else {
             self.peer.want_link();
             return Err(Unsent::LinkDown);
         };
         match self.try_commit(&link, message, send_kind(kind), archive, &mut None, None) {
-            Attempt::Committed(pending) => Ok(pending),
+            Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(failure) => Err(unsent(failure)),
             Attempt::Wait(Wait::Opening) => Err(Unsent::Opening),
             Attempt::Wait(Wait::Room) => Err(Unsent::Full),
@@ -265,7 +267,7 @@ impl Outlet {
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<PendingReply>, Unsent>> {
+    ) -> Poll<Result<Awaited, Unsent>> {
         loop {
             let link = ready!(self.poll_link(waiter, cx))?;
             let mut place = Place { link: &link, key: waiter.line.take().map(|(_, key)| key) };
@@ -273,7 +275,7 @@ impl Outlet {
                 self.try_commit(&link, message, kind, archive, &mut place.key, Some(cx.waker()));
             waiter.line = place.key.take().map(|key| (link.clone(), key));
             return match attempt {
-                Attempt::Committed(pending) => Poll::Ready(Ok(pending)),
+                Attempt::Committed(awaited) => Poll::Ready(Ok(awaited)),
                 Attempt::Failed(failure) => Poll::Ready(Err(unsent(failure))),
                 Attempt::Wait(_) => Poll::Pending,
                 Attempt::Ready => Poll::Ready(Err(Unsent::Archive)),
@@ -346,6 +348,7 @@ impl Outlet {
 fn send_kind(kind: Kind) -> SendKind {
     match kind {
         Kind::Tell => SendKind::Tell,
+        Kind::ConfirmedTell => SendKind::ConfirmedTell,
         Kind::Ask { deadline } => {
             let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
             SendKind::Ask { deadline_us: deadline.map(us) }

@@ -1,24 +1,26 @@
 //! What only the driver calls.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use super::{Counters, Link, ReplyLoss, Wishes};
+use super::{Counters, Link, ReplyLoss, State, Wishes};
 use crate::cause::LinkCause;
-use crate::mailbox::OpenRequest;
 use crate::memory::Payload;
+use crate::past::Letter;
 use crate::proto;
-use crate::proto::lanes::Entry;
+use crate::proto::fate::Consumed;
+use crate::proto::header::RecordKind;
 use crate::proto::link::{Event, Transmit};
-use crate::proto::outbound::{Dropped, Outbound};
+use crate::proto::outbound::Dropped;
 
 /// What was left when a link ended.
 pub(crate) struct Remains {
-    /// Tells that were never sent: their mailbox and message.
-    pub(crate) not_sent: Vec<(Arc<OpenRequest>, u128)>,
-    /// Tells that were sent and not acknowledged.
-    pub(crate) unknown: Vec<(Arc<OpenRequest>, u128)>,
+    /// Tells that were never sent.
+    pub(crate) not_sent: Vec<Letter>,
+    /// Tells that were sent and not acknowledged, with frame and place.
+    pub(crate) doubts: Vec<((u32, u16), Letter)>,
+    /// What the peer may be told of its own.
+    pub(crate) word: Option<Consumed>,
 }
 
 impl Link {
@@ -102,12 +104,21 @@ impl Link {
         }
     }
 
-    /// A message has its fate: gives which it was, for the report.
-    pub(crate) fn settle(&self, port: u32) -> Arc<OpenRequest> {
+    /// A message has its fate: gives which it was, for the report. `confirm` is 0, or the number
+    /// of a tell's sender that waits.
+    pub(crate) fn settle(&self, port: u32, message: u128, confirm: u64) -> Letter {
         let mut state = self.state.lock();
         let request = state.outbound.request_of(port);
         state.outbound.settle(port);
-        request
+        Letter { request, message, confirm: state.confirms.take(confirm) }
+    }
+
+    /// A tell was delivered whose sender waits to hear so.
+    pub(crate) fn delivered(&self, confirm: u64) {
+        let sender = self.state.lock().confirms.take(confirm);
+        if let Some(sender) = sender {
+            sender.tell(Ok(()));
+        }
     }
 
     /// Ends the link (LN-3): asks fail, waiters wake, and what was committed is given back.
@@ -116,26 +127,24 @@ impl Link {
         self.ended.store(true, Ordering::Release);
         let asks = state.asks.end();
         let wakers = state.lines.end();
-        let out = &mut state.outbound;
-        let entries = out.end();
-        let not_sent = entries.iter().filter(|e| is_tell(e)).map(|e| of(out, e.port, e.message));
-        let not_sent = not_sent.collect();
-        let in_flight = proto.end();
-        let tells = in_flight.iter().filter(|s| s.correlation == 0 && s.message != 0);
-        let unknown = tells.map(|s| of(out, s.port, s.message)).collect();
+        let State { outbound, confirms, .. } = &mut *state;
+        let entries = outbound.end();
+        let mut letter = |port, message, confirm| Letter {
+            request: outbound.request_of(port),
+            message,
+            confirm: confirms.take(confirm),
+        };
+        let tells = entries.iter().filter(|entry| entry.kind == RecordKind::Tell);
+        let not_sent = tells.map(|e| letter(e.port, e.message, e.correlation)).collect();
+        let (in_flight, word) = proto.end();
+        let tells = in_flight.iter().filter(|sent| sent.correlation == 0 && sent.message != 0);
+        let doubts = tells.map(|s| ((s.frame, s.place), letter(s.port, s.message, s.confirm)));
+        let doubts = doubts.collect();
         drop(state);
         for ask in asks {
             drop(ask.send(Err(ReplyLoss::LinkDown(cause.clone()))));
         }
         wakers.into_iter().for_each(Waker::wake);
-        Remains { not_sent, unknown }
+        Remains { not_sent, doubts, word }
     }
-}
-
-fn is_tell(entry: &Entry) -> bool {
-    entry.correlation == 0
-}
-
-fn of(out: &Outbound, port: u32, message: u128) -> (Arc<OpenRequest>, u128) {
-    (out.request_of(port), message)
 }

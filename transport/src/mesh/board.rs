@@ -7,8 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
+use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
+use crate::past::Settled;
 
 /// Where the news of peers goes.
 pub(super) struct Board {
@@ -22,8 +24,15 @@ pub(super) struct Board {
 
 #[derive(Default)]
 struct Events {
-    queue: VecDeque<PeerEvent>,
+    queue: VecDeque<News>,
     telling: bool,
+}
+
+/// What the layer above is told, in order.
+enum News {
+    Event(PeerEvent),
+    /// What became of messages to this peer.
+    Settled(NodeName, Settled),
 }
 
 impl Board {
@@ -57,7 +66,14 @@ impl Board {
     /// Queues an event. To be called under the lock of the peer it is about, so that its events
     /// keep their order; [`tell`](Self::tell) has to follow without it.
     pub(super) fn push(&self, event: PeerEvent) {
-        self.events.lock().queue.push_back(event);
+        self.events.lock().queue.push_back(News::Event(event));
+    }
+
+    /// Queues the fates of messages to `peer`, as [`push`](Self::push) does an event.
+    pub(super) fn settle(&self, peer: &NodeName, settled: Settled) {
+        if !settled.is_empty() {
+            self.events.lock().queue.push_back(News::Settled(peer.clone(), settled));
+        }
     }
 
     /// Tells the layer above what is queued: one task at a time, in order, without any lock.
@@ -67,13 +83,26 @@ impl Board {
             return;
         }
         events.telling = true;
-        while let Some(event) = events.queue.pop_front() {
+        while let Some(news) = events.queue.pop_front() {
             drop(events);
-            tracing::info!(?event, "peer");
-            self.host.event(event);
+            self.tell_one(news);
             events = self.events.lock();
         }
         events.telling = false;
+    }
+
+    fn tell_one(&self, news: News) {
+        match news {
+            News::Event(event) => {
+                tracing::info!(?event, "peer");
+                self.host.event(event);
+            }
+            News::Settled(peer, settled) => {
+                for (letter, fate) in settled {
+                    settle(&*self.host, &peer, letter, fate);
+                }
+            }
+        }
     }
 
     /// How many peers are linked.

@@ -50,8 +50,7 @@ impl Claim {
             state.reach.addresses = hello.addresses.clone();
         }
         if let Some(earlier) = state.alive.take_if(|alive| alive.incarnation != incarnation) {
-            let cause = NodeDownCause::Restarted;
-            peer.board.push(PeerEvent::NodeDown { peer: earlier, cause });
+            peer.report_down(earlier, NodeDownCause::Restarted);
         }
         drop(state);
         peer.board.tell();
@@ -113,7 +112,7 @@ impl Claim {
         let (linked, start) = {
             let mut state = self.peer.state.lock();
             if let Bond::Linked(..) = state.bond {
-                (1, state.ended(&self.node, cause, &self.peer.board))
+                (1, state.ended(&self.node, cause, &self.peer))
             } else {
                 state.bond = Bond::None;
                 (0, false)

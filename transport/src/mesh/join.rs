@@ -6,6 +6,8 @@
 //! - **MS-2 newcomers**: who claims to be a node that is linked makes this node ask the old
 //!   connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is
 //!   refused, otherwise the old link is closed and makes way.
+//! - **MS-7 word first**: after COMMIT each side says what it consumed of the last link (PA-2), and
+//!   offers nothing before it has heard the other's: an OFFER says that it was heard.
 //! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
 //!   lower-named one, and leave each candidate together: a link is used when both said READY.
 
@@ -15,15 +17,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
-use crate::driver::{Offer, Prepared};
+use crate::driver::{Offer, Prepared, Reports};
 use crate::fabric::{Fabric, Side};
-use crate::id::NodeId;
 use crate::limits;
 
 use super::bond::Bond;
 use super::carrier::Carrier;
 use super::claim::{Claim, Unclaimed};
 use super::peer::Peer;
+use super::resync::resync;
 use super::session::Session;
 use super::table::Table;
 
@@ -71,23 +73,33 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
 async fn commit_and_choose(table: &Arc<Table>, met: &mut Met) -> Result<(Claim, Carrier), Failure> {
     let decides = table.identity.node.name < met.hello.node.name;
     let peer = table.peer(&met.hello.node.name);
+    let mut epoch = (table.identity.entropy.u128() as u64).max(1);
     if !decides {
-        let commit = timeout(limits::COMMIT_TIMEOUT, met.channel.recv());
-        match commit.await.map_err(|_| Failure::Rejected(Rejection::TooSlow))?? {
-            Message::Commit => {}
+        epoch = match soon(&mut met.channel).await? {
+            Message::Commit { epoch } if epoch != 0 => epoch,
             other => return Err(Failure::unexpected(&other)),
         }
     }
     let mut claim = seat(&peer, &met.hello, decides).await?;
     if decides {
-        met.channel.send(&Message::Commit).await?;
+        met.channel.send(&Message::Commit { epoch }).await?;
     }
     let carrier = tokio::select! {
         biased;
         () = claim.abandoned() => return Err(Failure::Rejected(Rejection::DialRace)),
-        carrier = choose(table, met, decides) => carrier?,
+        carrier = async {
+            resync(&peer, &mut met.channel, decides).await?;
+            choose(table, met, epoch, decides).await
+        } => carrier?,
     };
     Ok((claim, carrier))
+}
+
+/// The peer's next message, which it sends at once.
+async fn soon(channel: &mut Channel) -> Result<Message, Failure> {
+    timeout(limits::COMMIT_TIMEOUT, channel.recv())
+        .await
+        .map_err(|_| Failure::Rejected(Rejection::TooSlow))?
 }
 
 /// Claims the peer, from an older connection if it does not live (MS-2).
@@ -116,11 +128,16 @@ async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<Claim, F
 }
 
 /// Connects the best fabric that both nodes can use (MS-3).
-async fn choose(table: &Table, met: &mut Met, decides: bool) -> Result<Carrier, Failure> {
+async fn choose(
+    table: &Table,
+    met: &mut Met,
+    epoch: u64,
+    decides: bool,
+) -> Result<Carrier, Failure> {
     let peer = met.hello.node.name.clone();
     let mut passed_over = Vec::new();
     for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
-        match attempt(table, met, &fabric).await? {
+        match attempt(table, met, epoch, &fabric).await? {
             Ok(carrier) => {
                 let fabric = fabric.name();
                 if passed_over.is_empty() {
@@ -157,6 +174,7 @@ fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec
 async fn attempt(
     table: &Table,
     met: &mut Met,
+    epoch: u64,
     fabric: &Arc<dyn Fabric>,
 ) -> Result<Result<Carrier, String>, Failure> {
     let name = fabric.name();
@@ -176,8 +194,13 @@ async fn attempt(
         Answer::Pass(why) => return Ok(Err(format!("given up by the peer: {why}"))),
         Answer::Ready => return Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
     };
-    let node = met.hello.node.clone();
-    let carrier = match connect(table, prepared, theirs, node).await {
+    let reports = Reports {
+        peer: met.hello.node.clone(),
+        host: table.board.host().clone(),
+        past: table.peer(&met.hello.node.name).past.clone(),
+        epoch,
+    };
+    let carrier = match connect(prepared, theirs, reports).await {
         Ok(carrier) => carrier,
         Err(why) => {
             met.channel.send(&pass(name, &why)).await?;
@@ -192,19 +215,14 @@ async fn attempt(
             end(carrier).await;
             Ok(Err(format!("given up by the peer: {why}")))
         }
-        Answer::Offer(_) => Err(Failure::unexpected(&Message::Commit)),
+        Answer::Offer(_) => Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
     }
 }
 
 /// Connects and confirms, within `CONFIRM_TIMEOUT`.
-async fn connect(
-    table: &Table,
-    prepared: Prepared,
-    theirs: Offer,
-    peer: NodeId,
-) -> Result<Carrier, String> {
+async fn connect(prepared: Prepared, theirs: Offer, reports: Reports) -> Result<Carrier, String> {
     let deadline = Instant::now() + limits::CONFIRM_TIMEOUT;
-    let connecting = prepared.connect(theirs, peer, table.board.host().clone());
+    let connecting = prepared.connect(theirs, reports);
     let running = timeout_at(deadline, connecting)
         .await
         .map_err(|_| format!("not connected within {:?}", limits::CONFIRM_TIMEOUT))?

@@ -13,6 +13,7 @@ use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::{NodeId, NodeName};
 use crate::link::{Link, LinkStats};
+use crate::past::Past;
 
 use super::board::Board;
 use super::bond::{Bond, Order};
@@ -22,6 +23,8 @@ use super::waiters::Waiters;
 pub(crate) struct Peer {
     name: NodeName,
     pub(super) board: Arc<Board>,
+    /// What is left of the last link to it.
+    pub(super) past: Arc<Past>,
     /// Something that the task which reaches for this peer waits for.
     changed: Notify,
     pub(super) state: Mutex<State>,
@@ -82,7 +85,8 @@ impl Peer {
             waiters: Waiters::default(),
             reach,
         };
-        Peer { name, board, changed: Notify::new(), state: Mutex::new(state) }
+        let (past, changed) = (Past::new(), Notify::new());
+        Peer { name, board, past, changed, state: Mutex::new(state) }
     }
 
     pub(crate) fn name(&self) -> &NodeName {
@@ -252,6 +256,15 @@ impl Peer {
     pub(super) fn close(&self) {
         let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
         wakers.into_iter().for_each(Waker::wake);
+        self.board.settle(&self.name, self.past.close());
+        self.board.tell();
+    }
+
+    /// Queues the report that it is down. What was in doubt stays unknown. To be called under the
+    /// lock; [`Board::tell`] has to follow without it.
+    pub(super) fn report_down(&self, peer: NodeId, cause: NodeDownCause) {
+        self.board.settle(&self.name, self.past.give_up());
+        self.board.push(PeerEvent::NodeDown { peer, cause });
     }
 
     /// Has a task reach for it if `start` says that there is none; otherwise that task looks again.
@@ -277,7 +290,7 @@ impl Peer {
         if let Some(cause) = silent(state.missed_since())
             && let Some(peer) = state.alive.take()
         {
-            self.board.push(PeerEvent::NodeDown { peer, cause });
+            self.report_down(peer, cause);
         }
         let Some(cause) = silent(state.waiting_since()) else { return Vec::new() };
         state.reach.wanted = None;
@@ -305,19 +318,20 @@ impl State {
             .map(|t| t + down_after)
     }
 
-    /// The link ended: what is known of the node afterwards, and whether it is to be reached for.
-    pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, board: &Board) -> bool {
+    /// The link to `of` ended: what is known of the node afterwards, and whether it is to be
+    /// reached for.
+    pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, of: &Peer) -> bool {
         if let Bond::Linked(_, link) = std::mem::replace(&mut self.bond, Bond::None) {
             self.carried = Some(total(self.carried, link.stats()));
         }
-        board.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
-        if board.is_closing() {
+        of.board.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
+        if of.board.is_closing() {
             return false;
         }
         if *cause == LinkCause::Left {
             self.reach.seed = false;
             if let Some(peer) = self.alive.take() {
-                board.push(PeerEvent::NodeDown { peer, cause: NodeDownCause::Left });
+                of.report_down(peer, NodeDownCause::Left);
             }
         }
         // Who saw that the link had ended before this was known may wait for another one already.

@@ -2,6 +2,8 @@
 //! in `simulated`.
 
 #[cfg(feature = "sim")]
+mod fates;
+#[cfg(feature = "sim")]
 mod simulated;
 mod tcp;
 

@@ -1,13 +1,15 @@
 //! What became of messages that were put into frames.
 //!
 //! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight
-//!   when the link ends; the last are unknown.
+//!   when the link ends; the last are in doubt until the peer says what it [`Consumed`].
 //! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused
 //!   is in the same or an earlier frame; so what is acknowledged and was not refused, was queued.
+//! - **FA-3 last word**: what a side says it consumed of a link is said after its last frame was
+//!   dispatched, with every refusal that the other side may not have read.
 
 use std::collections::VecDeque;
 
-use crate::cause::Violation;
+use crate::cause::{Refusal, Violation};
 
 /// A message in a frame that the peer has not yet reported consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,33 @@ pub(crate) struct Sent {
     pub(crate) message: u128,
     /// Of an ask; 0 for a tell.
     pub(crate) correlation: u64,
+    /// Of a tell whose sender waits for its fate; else 0.
+    pub(crate) confirm: u64,
+}
+
+/// A message that arrived and was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// The frame it ended in, by count.
+    pub(crate) frame: u32,
+    /// The place of its (last) record in that frame.
+    pub(crate) place: u16,
+    pub(crate) refusal: Refusal,
+}
+
+/// What one side consumed of a link that ended (FA-3).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Consumed {
+    /// Frames that were dispatched, as the wrapping count.
+    pub(crate) count: u32,
+    /// What was refused of them, as far as the other side may not know.
+    pub(crate) refusals: Vec<Refused>,
+}
+
+/// Whether frame number `frame` is among the first `count`: they are at most half the numbers
+/// apart.
+pub(crate) fn is_before(frame: u32, count: u32) -> bool {
+    (1..=u32::MAX / 2).contains(&count.wrapping_sub(frame))
 }
 
 /// Messages in flight, in the order they were sent.
@@ -46,10 +75,7 @@ impl InFlight {
 
     /// Takes out the next message of the frames before `count`: it was delivered (FA-2).
     pub(crate) fn acknowledge(&mut self, count: u32) -> Option<Sent> {
-        let first = self.sent.front()?;
-        // Frames before `count`: the difference is small and positive.
-        let before = count.wrapping_sub(first.frame);
-        if before == 0 || before > u32::MAX / 2 { None } else { self.sent.pop_front() }
+        self.sent.pop_front_if(|first| is_before(first.frame, count))
     }
 
     /// All that is left when the link ends.
@@ -65,7 +91,8 @@ mod tests {
     #[test]
     fn fates_across_the_wrap_of_the_count() {
         let mut flight = InFlight::default();
-        let sent = |frame: u32, place| Sent { frame, place, port: 0, message: 0, correlation: 0 };
+        let of = Sent { frame: 0, place: 0, port: 0, message: 0, correlation: 0, confirm: 0 };
+        let sent = |frame: u32, place| Sent { frame, place, ..of };
         for (frame, place) in [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1), (1, 0)] {
             flight.push(sent(frame, place));
         }

@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     /// The port it goes to; unused for an answer.
     pub(crate) port: u32,
     pub(crate) ordinal: u16,
-    /// Of an ask or an answer; else 0.
+    /// Of an ask or an answer; of a tell whose sender waits for its fate; else 0.
     pub(crate) correlation: u64,
     /// Which message, for its fate.
     pub(crate) message: u128,
@@ -35,7 +35,8 @@ impl Entry {
             mailbox,
             generation,
             ordinal: self.ordinal,
-            correlation: self.correlation,
+            // Who waits for the fate of a tell is no business of the peer's.
+            correlation: if self.kind == RecordKind::Tell { 0 } else { self.correlation },
             deadline_us: self.deadline_us,
             ..RecordHeader::new(self.kind)
         }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use rkyv::util::AlignedVec;
 
 use super::credit::{Class, CreditSettings, FIRST_COUNT, Ledger};
-use super::fate::{InFlight, Sent};
+use super::fate::{Consumed, InFlight, Refused, Sent};
 use super::fragment::Assembly;
 use super::frame::FrameWriter;
 use super::header::{FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind};
@@ -31,7 +31,10 @@ mod receive;
 pub(crate) struct Link {
     ledger: Ledger,
     in_flight: InFlight,
-    refusals: VecDeque<Note>,
+    /// Refusals that are to be written.
+    refusals: VecDeque<Refused>,
+    /// Those that were, with the frame that carries them, until the peer has it (FA-3).
+    told: VecDeque<(u32, Refused)>,
     /// Frames dispatched whose slots are posted again.
     dispatched: u32,
     assembly: Option<Assembly>,
@@ -42,6 +45,7 @@ pub(crate) struct Link {
     handshake: Handshake,
     probe: bool,
     credit_stall: CreditStall,
+    distrusted: bool,
 }
 
 /// Whether messages wait for credits, and whether that is news.
@@ -70,13 +74,6 @@ struct Handshake {
     goodbye_received: Option<u32>,
 }
 
-/// A refusal that is to be written.
-struct Note {
-    frame: u32,
-    place: u16,
-    refusal: Refusal,
-}
-
 /// What a frame asks the driver to do, in order.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -96,6 +93,8 @@ pub(crate) enum Event {
     LinkBlocked,
     /// A message of this side was refused.
     Refused(Sent, Refusal),
+    /// A tell of this side was delivered, and its sender waits to hear so.
+    Delivered(u64),
     /// The peer said goodbye.
     Goodbye,
 }
@@ -146,6 +145,7 @@ impl Link {
             ledger: Ledger::new(credit),
             in_flight: InFlight::default(),
             refusals: VecDeque::new(),
+            told: VecDeque::new(),
             dispatched: FIRST_COUNT,
             assembly: None,
             control: VecDeque::new(),
@@ -154,6 +154,7 @@ impl Link {
             handshake: Handshake::default(),
             probe: false,
             credit_stall: CreditStall::default(),
+            distrusted: false,
         }
     }
 
@@ -196,12 +197,15 @@ impl Link {
             class = control.or(class);
             if self.control.is_empty() {
                 let in_flight = &mut self.in_flight;
-                let mut sent = |sent| in_flight.push(sent);
+                let mut sent = |sent: Sent| {
+                    answer_now |= sent.confirm != 0;
+                    in_flight.push(sent);
+                };
                 let filled = out.fill(&mut writer, allowed, frame, &mut sent, dropped);
                 class = filled.class.map_or(class, |f| Some(class.map_or(f, |c| c.min(f))));
                 messages = filled.messages;
             }
-            answer_now = self.write_last(out, &mut writer, &mut class, frame);
+            answer_now |= self.write_last(out, &mut writer, &mut class, frame);
         }
         if class.is_none() && self.ledger.credit_due() {
             class = Some(Class::Credit);
@@ -231,20 +235,21 @@ impl Link {
 
     /// Writes refusals, and counts the frames that now have all of theirs written (LK-2).
     fn write_refusals(&mut self, writer: &mut FrameWriter<'_>) {
-        while let Some(note) = self.refusals.front() {
+        let carrier = self.ledger.sent();
+        while let Some(refused) = self.refusals.front() {
             let header = RecordHeader {
-                mailbox: note.frame,
-                generation: note.place.into(),
-                ordinal: refusal_code(note.refusal),
+                mailbox: refused.frame,
+                generation: refused.place.into(),
+                ordinal: refusal_code(refused.refusal),
                 ..RecordHeader::new(RecordKind::Refusal)
             };
             if !writer.fits(&header, 0) {
                 break;
             }
             writer.push(header, &[]);
-            self.refusals.pop_front();
+            self.told.extend(self.refusals.pop_front().map(|refused| (carrier, refused)));
         }
-        let mut count = self.refusals.front().map_or(self.dispatched, |note| note.frame);
+        let mut count = self.refusals.front().map_or(self.dispatched, |refused| refused.frame);
         if planted!(CreditLeak) {
             count = count.wrapping_sub(count.wrapping_sub(FIRST_COUNT) / 16);
         }
@@ -325,7 +330,7 @@ impl Link {
     /// A message of the frame handled last was not queued.
     pub(crate) fn refuse(&mut self, at: (u32, u16), refusal: Refusal) {
         if !planted!(LostRefusal) {
-            self.refusals.push_back(Note { frame: at.0, place: at.1, refusal });
+            self.refusals.push_back(Refused { frame: at.0, place: at.1, refusal });
         }
     }
 
@@ -415,23 +420,37 @@ impl Link {
         self.handshake.goodbye_received.is_some()
     }
 
-    /// What is in flight when the link ends: its fate is unknown (FA-1).
-    pub(crate) fn end(&mut self) -> Vec<Sent> {
-        if planted!(ForgottenFate) {
-            return Vec::new();
-        }
-        self.in_flight.end().collect()
+    /// The peer broke the protocol: nothing more of it is read, and nothing it could rely on said.
+    pub(crate) fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
+    /// Whether the peer broke the protocol.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        self.distrusted
+    }
+
+    /// What is left when the link ends: this side's messages in doubt (FA-1), and the word on the
+    /// peer's (FA-3), unless it broke the protocol.
+    pub(crate) fn end(&mut self) -> (Vec<Sent>, Option<Consumed>) {
+        let count = self.ledger.received();
+        let told = self.told.drain(..).map(|(_, refused)| refused);
+        let refusals = told.chain(self.refusals.drain(..)).collect();
+        let word = (!self.distrusted).then_some(Consumed { count, refusals });
+        let doubts =
+            if planted!(ForgottenFate) { Vec::new() } else { self.in_flight.end().collect() };
+        (doubts, word)
     }
 }
 
 const CLOSED: u16 = 1;
 
-fn refusal_code(refusal: Refusal) -> u16 {
+pub(crate) fn refusal_code(refusal: Refusal) -> u16 {
     match refusal {
         Refusal::Closed => CLOSED,
     }
 }
 
-fn refusal_of(code: u16) -> Result<Refusal, Violation> {
+pub(crate) fn refusal_of(code: u16) -> Result<Refusal, Violation> {
     if code == CLOSED { Ok(Refusal::Closed) } else { Err(Violation::Refusal) }
 }

@@ -6,8 +6,10 @@ mod pair;
 use proptest::prelude::*;
 
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
+use super::lanes::Entry;
 use super::outbound::{Notice, Unopened};
 use crate::cause::Violation;
+use crate::past::{Letter, Past};
 use pair::{Pair, body, name};
 
 /// What two sides are told to do, in any order.
@@ -59,7 +61,7 @@ proptest! {
         }
         pair.leave();
         prop_assert!(pair.sides.iter().all(|side| side.link.is_done()));
-        let acknowledged = pair.sides.iter_mut().all(|side| side.link.end().is_empty());
+        let acknowledged = pair.sides.iter_mut().all(|side| side.link.end().0.is_empty());
         prop_assert!(acknowledged);
     }
 
@@ -88,6 +90,64 @@ proptest! {
         prop_assert_eq!(gone, (taken..committed).map(|n| n as u128 + 1).collect::<Vec<_>>());
         prop_assert!(committed <= count);
     }
+
+    /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's word gives each
+    /// message in doubt the fate that the peer's mailbox shows; none is left out or told of twice.
+    #[test]
+    fn after_a_cut_the_word_tells_every_fate_truly(
+        sizes in sizes(), before in steps(), close: bool, after in steps(),
+    ) {
+        let tells = sizes.into_iter().map(|(size, _)| (size, false)).collect();
+        let mut pair = Pair::confirmed();
+        pair.plan(&[[tells, Vec::new()], [Vec::new(), Vec::new()]]);
+        for step in before {
+            pair.step(step);
+        }
+        if close {
+            pair.close(1, 0);
+        }
+        for step in after {
+            pair.step(step);
+        }
+
+        let [left, right] = &mut pair.sides;
+        let letter = |message| Letter { request: name("0"), message, confirm: None };
+        let (in_flight, _) = left.link.end();
+        let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(s.message))).collect();
+        let word = right.link.end().1.expect("an honest peer");
+        let past = Past::new();
+        past.begin();
+        past.end(1, doubts, None);
+        let mut settled = past.refused(1, &word.refusals);
+        settled.extend(past.consumed(Some((1, word.count))));
+
+        let arrived = (right.boxes[0].taken.len() + right.boxes[0].waiting.len()) as u128;
+        let mut lost = left.refused.clone();
+        lost.extend(left.out.end().iter().map(|entry| entry.message));
+        for (letter, fate) in settled {
+            prop_assert_eq!(fate.is_ok(), letter.message <= arrived, "{}", letter.message);
+            lost.extend(fate.err().map(|_| letter.message));
+        }
+        lost.sort_unstable();
+        let committed = left.committed(0) as u128;
+        prop_assert_eq!(lost, (arrived + 1..=committed).collect::<Vec<_>>());
+    }
+}
+
+/// A tell that is to be confirmed asks for an answer at once, and is confirmed by it.
+#[test]
+fn a_delivery_is_confirmed_without_further_traffic() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    let side = &mut pair.sides[0];
+    let outlet = side.out.outlet(&name("0"));
+    let (port, _) = side.out.port(outlet).unwrap();
+    let (kind, message) = (RecordKind::Tell, 1);
+    let entry = Entry { kind, port, ordinal: 0, correlation: 42, message, deadline_us: None };
+    side.out.commit(entry, &mut rkyv::util::AlignedVec::new());
+    pair.exchange();
+    assert_eq!(pair.sides[0].confirmed, [42]);
+    assert_eq!(pair.sides[1].boxes[0].waiting[0].1, None, "it is a tell like any other");
 }
 
 #[test]

@@ -7,11 +7,12 @@ use tokio::time::Instant;
 
 use super::{Raw, Way};
 use crate::actor::cell::{Home, Letter};
-use crate::actor::port::{self, AskPort, Line, Pending, Port, Wanted};
+use crate::actor::port::{self, AskPort, Line, Pending, PendingFate, Port, Wanted};
 use crate::actor::route::{Label, reply_layout};
 use crate::actor::running::is_running;
 use crate::actor::{Accepts, ReplyTo};
 use crate::error::Cause;
+use crate::fate::Fate;
 use crate::mailbox::Room;
 use crate::message::Message;
 use crate::view::Input;
@@ -23,13 +24,13 @@ fn put<A: Accepts<M>, M: Message>(
     message: &mut Option<M>,
     reply: ReplyTo<A::Reply>,
     deadline: Option<Instant>,
-) -> Result<(), Cause> {
-    let Some(taken) = message.take() else { return Ok(()) };
+) -> Result<Fate, Cause> {
+    let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
     match A::Input::from_local(taken, cell.node()) {
         Ok(input) => {
             let label = const { &Label { id: M::ID, name: M::NAME } };
-            cell.commit(room, Letter { label, deadline, envelope: A::envelope(input, reply) });
-            Ok(())
+            let envelope = A::envelope(input, reply);
+            Ok(cell.commit(room, Letter { label, deadline, envelope }))
         }
         Err((back, cause)) => {
             *message = Some(back);
@@ -42,16 +43,19 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
     fn poll_tell(
         &self,
         message: &mut Option<M>,
+        confirm: bool,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cause>> {
+    ) -> Poll<Result<PendingFate, Cause>> {
         match &self.lead.way {
             Way::Local(cell) => {
                 let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-                Poll::Ready(put(&**cell, room, message, ReplyTo::nobody(), None))
+                let put = put(&**cell, room, message, ReplyTo::nobody(), None);
+                Poll::Ready(put.map(PendingFate::Known))
             }
             Way::Remote(outbound, _) => {
-                line.poll_send(outbound, message, Wanted::NOTHING, cx).map_ok(|_| ())
+                let wanted = Wanted { fate: confirm, ..Wanted::NOTHING };
+                line.poll_send(outbound, message, wanted, cx).map_ok(PendingFate::remote)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -61,7 +65,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
         match &self.lead.way {
             Way::Local(cell) => {
                 let room = port::try_room(cell.intake())?;
-                put(&**cell, room, message, ReplyTo::nobody(), None)
+                put(&**cell, room, message, ReplyTo::nobody(), None).map(|_| ())
             }
             Way::Remote(outbound, _) => port::try_send(outbound, message),
             Way::Nowhere(cause) => Err(cause.clone()),
@@ -91,10 +95,11 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
                 let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
                 let (sender, receiver) = oneshot::channel();
                 let put = put(&**cell, room, message, ReplyTo::local(sender), Some(deadline));
-                Poll::Ready(put.map(|()| Pending::Local(receiver)))
+                Poll::Ready(put.map(|_| Pending::Local(receiver)))
             }
             Way::Remote(outbound, node) => {
                 let wanted = Wanted {
+                    fate: false,
                     reply: const { reply_layout::<A::Reply>() },
                     deadline: Some(deadline),
                 };

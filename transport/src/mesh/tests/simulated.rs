@@ -5,7 +5,7 @@ use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
 use crate::limits;
 
-fn sim_config(world: &World, name: &str, seeds: &[&str]) -> Config {
+pub(super) fn sim_config(world: &World, name: &str, seeds: &[&str]) -> Config {
     let (wire, fabric) = world.network(name);
     let network = Network { wire, fabrics: vec![fabric], doors: Doors::default() };
     let seeds: Vec<String> = seeds.iter().map(|seed| format!("{seed}:7700")).collect();

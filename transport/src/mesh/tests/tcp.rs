@@ -117,7 +117,7 @@ async fn a_namesake_is_refused_and_the_link_stands() {
         assert_eq!(hello.node, *alpha.mesh.id());
         if second < "alpha" {
             // The lower-named node decides, so alpha waits for its COMMIT.
-            channel.send(&crate::bootstrap::Message::Commit).await.unwrap();
+            channel.send(&crate::bootstrap::Message::Commit { epoch: 7 }).await.unwrap();
         }
         let failure = channel.recv().await.unwrap_err();
         assert!(

@@ -3,6 +3,7 @@
 use super::{Arrival, Body, Event, Link, refusal_of};
 use crate::cause::{OpenRefusal, Violation};
 use crate::mutants::planted;
+use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
 use crate::proto::frame::{FrameReader, Record};
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
@@ -35,7 +36,11 @@ impl Link {
         // Refusals in this very frame were handled above (FA-2).
         while let Some(sent) = self.in_flight.acknowledge(header.consumed) {
             out.settle(sent.port);
+            if sent.confirm != 0 {
+                events.push(Event::Delivered(sent.confirm));
+            }
         }
+        while self.told.pop_front_if(|(frame, _)| is_before(*frame, header.consumed)).is_some() {}
         if planted!(DoubleDispatch) && number.is_multiple_of(8) {
             repeat_delivery(events);
         }

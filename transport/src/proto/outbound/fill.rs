@@ -232,5 +232,6 @@ fn in_flight(entry: &Entry, frame: u32, place: u16) -> Sent {
         port: entry.port,
         message: entry.message,
         correlation: if entry.kind == RecordKind::Ask { entry.correlation } else { 0 },
+        confirm: if entry.kind == RecordKind::Tell { entry.correlation } else { 0 },
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Side {
     pub(super) boxes: [Toy; 2],
     pub(super) answers: Vec<Vec<u8>>,
     pub(super) refused: Vec<u128>,
+    /// Numbers of tells that were delivered, of those that were to be confirmed.
+    pub(super) confirmed: Vec<u64>,
     pub(super) notices: Vec<Notice>,
     /// Messages that a mailbox says it accepts.
     pub(super) accepted: usize,
@@ -73,6 +75,7 @@ impl Side {
             frames: VecDeque::new(),
             boxes: [toy(), toy()],
             answers: Vec::new(),
+            confirmed: Vec::new(),
             refused: Vec::new(),
             notices: Vec::new(),
             accepted: 1,
@@ -174,6 +177,7 @@ impl Side {
                 self.refused.push(sent.message);
                 self.out.settle(sent.port);
             }
+            Event::Delivered(confirm) => self.confirmed.push(confirm),
             Event::Signal { .. } | Event::Confirmed | Event::Goodbye => {}
         }
         Ok(())

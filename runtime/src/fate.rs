@@ -1,0 +1,29 @@
+//! What becomes of a message after its commit.
+
+use std::fmt;
+
+/// What became of a committed message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fate {
+    /// It was queued in its actor's mailbox. (An actor that is stopped or killed leaves what waits
+    /// there; those are dead letters of its own node.)
+    Delivered,
+    /// It certainly was not: its link ended before it arrived.
+    NotSent,
+    /// The other node refused it: the actor had ended.
+    Refused,
+    /// The link was lost, and the other node did not come back to say: it may have been handled.
+    Unknown,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fate::Delivered => "the message was delivered",
+            Fate::NotSent => "the link ended before the message arrived",
+            Fate::Refused => "the actor had ended",
+            Fate::Unknown => "the link was lost; the message may have been handled",
+        })
+    }
+}

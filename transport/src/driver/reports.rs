@@ -1,0 +1,38 @@
+//! Who is told what happens on a link.
+
+use std::sync::Arc;
+
+use crate::cause::Fate;
+use crate::host::{Host, Lost};
+use crate::id::{NodeId, NodeName};
+use crate::past::{Letter, Past};
+
+/// Who is told what happens on a link.
+pub(crate) struct Reports {
+    /// The node at the other end.
+    pub(crate) peer: NodeId,
+    /// The layer above.
+    pub(crate) host: Arc<dyn Host>,
+    /// What outlives the link.
+    pub(crate) past: Arc<Past>,
+    /// The link's number there: the same on both sides, and no other link's.
+    pub(crate) epoch: u64,
+}
+
+impl Reports {
+    pub(super) fn settle(&self, letter: Letter, fate: Result<(), Fate>) {
+        settle(&*self.host, &self.peer.name, letter, fate);
+    }
+}
+
+/// Tells of the fate of a tell: who waits for it, and the layer above when it is lost. (Signals
+/// have none: their message is 0.)
+pub(crate) fn settle(host: &dyn Host, peer: &NodeName, letter: Letter, fate: Result<(), Fate>) {
+    if let (Err(fate), 1..) = (fate, letter.message) {
+        let target = letter.request.target.clone();
+        host.lost(Lost { peer: peer.clone(), target, message: letter.message, fate });
+    }
+    if let Some(confirm) = letter.confirm {
+        confirm.tell(fate);
+    }
+}

@@ -1,0 +1,57 @@
+//! Tells whose senders wait for their fates.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use crate::cause::Fate;
+
+/// Where the fate of one tell goes. One that is dropped says that the fate is unknown.
+#[derive(Debug)]
+pub(crate) struct Confirm(oneshot::Sender<Result<(), Fate>>);
+
+impl Confirm {
+    /// Tells the sender, if it still waits.
+    pub(crate) fn tell(self, fate: Result<(), Fate>) {
+        // An error says that nobody waits.
+        let _ = self.0.send(fate);
+    }
+}
+
+/// Those of one link, by the number that the message's entry has.
+#[derive(Default)]
+pub(super) struct Confirms(slab::Slab<Confirm>);
+
+impl Confirms {
+    /// A new one, and where its fate arrives. The number is not 0.
+    pub(super) fn insert(&mut self) -> (u64, Confirmation) {
+        let (sender, fate) = oneshot::channel();
+        (self.0.insert(Confirm(sender)) as u64 + 1, Confirmation(fate))
+    }
+
+    /// Takes one out; 0 is none.
+    pub(super) fn take(&mut self, number: u64) -> Option<Confirm> {
+        self.0.try_remove(usize::try_from(number).ok()?.checked_sub(1)?)
+    }
+}
+
+/// The fate of a committed tell, when it is known: `Ok` when it was delivered, which means that it
+/// was queued in its mailbox. Dropping it changes nothing for the message.
+pub struct Confirmation(oneshot::Receiver<Result<(), Fate>>);
+
+impl Future for Confirmation {
+    type Output = Result<(), Fate>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|fate| fate.unwrap_or(Err(Fate::Unknown)))
+    }
+}
+
+impl fmt::Debug for Confirmation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Confirmation")
+    }
+}

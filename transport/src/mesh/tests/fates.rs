@@ -1,0 +1,175 @@
+//! What becomes of tells whose link is lost, over the simulator.
+
+use rkyv::util::AlignedVec;
+
+use super::simulated::sim_config;
+use super::*;
+use crate::cause::{Fate, Refusal};
+use crate::endpoint::{Awaited, CloseNotice, Confirmation, Kind, Outlet, Waiter};
+use crate::fabric::sim::{self, World};
+use crate::host::Delivery;
+use crate::mailbox::{Accepted, Target};
+
+const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
+
+/// A node with one mailbox, which keeps the numbers that came.
+#[derive(Default)]
+struct Keeper {
+    came: Arc<Mutex<Vec<u32>>>,
+    lost: Mutex<Vec<Fate>>,
+    down: Mutex<usize>,
+}
+
+impl Host for Keeper {
+    fn open(&self, _: &NodeId, _: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
+        Ok(Arc::new(Kept { came: self.came.clone(), open: Mutex::default() }))
+    }
+
+    fn lost(&self, lost: Lost) {
+        self.lost.lock().push(lost.fate);
+    }
+
+    fn event(&self, event: PeerEvent) {
+        if let PeerEvent::NodeDown { .. } = event {
+            *self.down.lock() += 1;
+        }
+    }
+}
+
+struct Kept {
+    came: Arc<Mutex<Vec<u32>>>,
+    open: Mutex<Vec<CloseNotice>>,
+}
+
+impl Inbox for Kept {
+    fn id(&self) -> u64 {
+        1
+    }
+
+    fn accepted(&self) -> Vec<Accepted> {
+        vec![MESSAGE]
+    }
+
+    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+        let number = delivery.payload.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        self.came.lock().push(number.unwrap());
+        Ok(())
+    }
+
+    fn signal(&self, _: u16) {}
+
+    fn on_close(&self, notice: CloseNotice) {
+        self.open.lock().push(notice);
+    }
+}
+
+async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Keeper>) {
+    let keeper = Arc::new(Keeper::default());
+    let mesh = Mesh::start(sim_config(world, name, seeds), keeper.clone()).await.unwrap();
+    (mesh, keeper)
+}
+
+/// Commits tell number `number` to the mailbox of `beta`.
+async fn tell(outlet: &Outlet, number: u32) -> Confirmation {
+    let mut waiter = Waiter::default();
+    let mut archive = |out: &mut AlignedVec<16>| {
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend_from_slice(&[7; 500]);
+        Ok(())
+    };
+    let kind = Kind::ConfirmedTell;
+    let sent = poll_fn(|cx| outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
+    match sent.await.unwrap() {
+        Awaited::Fate(confirmation) => confirmation,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn outlet(mesh: &Mesh) -> Outlet {
+    let target = Target::Name("m".into());
+    let peer = mesh.peer(&NodeName::new("beta").unwrap());
+    Outlet::new(peer, OpenRequest { target, kind: 0 })
+}
+
+/// PA-1, MS-7: whatever was on its way when a link was lost, the next one tells what had arrived:
+/// all that is said to be delivered was, and nothing else.
+#[test]
+fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
+    type Fault = fn(&World);
+    let faults: [Fault; 3] = [
+        |world| world.sever_streams("alpha", "beta"),
+        |world| world.sever_data("alpha", "beta"),
+        |world| world.sever_data("beta", "alpha"),
+    ];
+    let (mut delivered, mut not_sent) = (0, 0);
+    for seed in 0..90 {
+        let fault = faults[seed as usize % 3];
+        let (yes, no) = sim::run(seed, move |world| async move {
+            let (alpha, sender) = start(&world, "alpha", &[]).await;
+            let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
+            let outlet = outlet(&alpha);
+            assert_eq!(tell(&outlet, 0).await.await, Ok(()));
+            let mut fates = Vec::new();
+            for number in 1..=40 {
+                fates.push((number, tell(&outlet, number).await));
+            }
+            world.sleep(Duration::from_nanos(seed * 400)).await;
+            fault(&world);
+            let mut told = vec![0];
+            let mut lost = Vec::new();
+            for (number, fate) in fates {
+                match fate.await {
+                    Ok(()) => told.push(number),
+                    Err(fate) => lost.push(fate),
+                }
+            }
+            assert_eq!(*receiver.came.lock(), told, "seed {seed}");
+            assert!(lost.iter().all(|fate| *fate == Fate::NotSent), "seed {seed}: {lost:?}");
+            assert_eq!(*sender.lost.lock(), lost, "the dead letters, seed {seed}");
+            // The loss may show only now.
+            while let Err(fate) = tell(&outlet, 99).await.await {
+                assert_eq!(fate, Fate::NotSent, "seed {seed}");
+            }
+            alpha.shutdown(Duration::from_secs(5)).await;
+            beta.shutdown(Duration::from_secs(5)).await;
+            (told.len(), lost.len())
+        });
+        delivered += yes;
+        not_sent += no;
+    }
+    assert!(delivered > 500 && not_sent > 200, "{delivered} delivered, {not_sent} not sent");
+}
+
+/// PA-1: without another meeting the fate stays unknown, and is told before the node's end.
+#[test]
+fn what_is_in_doubt_when_a_node_is_down_stays_unknown() {
+    let mut unknown = 0;
+    for seed in 0..30 {
+        unknown += sim::run(seed, move |world| async move {
+            let (alpha, sender) = start(&world, "alpha", &[]).await;
+            let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
+            let outlet = outlet(&alpha);
+            assert_eq!(tell(&outlet, 0).await.await, Ok(()));
+            let mut fates = Vec::new();
+            for number in 1..=40 {
+                fates.push((number, tell(&outlet, number).await));
+            }
+            world.sleep(Duration::from_nanos(seed * 1_000)).await;
+            world.kill_node("beta");
+            let mut unknown = 0;
+            for (number, fate) in fates {
+                let came = receiver.came.lock().contains(&number);
+                match fate.await {
+                    Ok(()) => assert!(came, "seed {seed}: {number}"),
+                    Err(Fate::Unknown) => unknown += 1,
+                    Err(fate) => assert!(!came, "seed {seed}: {number} {fate:?}"),
+                }
+            }
+            assert_eq!(*sender.down.lock(), usize::from(unknown > 0), "seed {seed}");
+            drop(beta);
+            alpha.shutdown(Duration::from_secs(5)).await;
+            unknown
+        });
+    }
+    assert!(unknown > 100, "{unknown}");
+}

@@ -1,0 +1,240 @@
+//! What is left of the last link to a peer: what this node sent on it and does not know the fate
+//! of, and its word on what it consumed of the peer's.
+//!
+//! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
+//!   peer's word on the same link; or unknown, when the node is down or this one is closing before
+//!   the word comes.
+//! - **PA-2 one after the other**: a link's driver starts when the one before has ended and both
+//!   sides have heard each other's word on it. So nothing is dispatched on a link before the fates
+//!   of the last one are known.
+//! - **PA-3 the word is kept** until the peer has heard it: until the next driver starts.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cause::Fate;
+use crate::link::Confirm;
+use crate::mailbox::OpenRequest;
+use crate::proto::fate::{Consumed, Refused, is_before};
+
+/// The past of one peer.
+pub(crate) struct Past {
+    state: Mutex<State>,
+    /// Drivers that run.
+    running: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    doubts: Doubts,
+    word: Option<Word>,
+    /// This node is closing: nobody's word will be heard any more.
+    closed: bool,
+}
+
+/// Messages in doubt, in the order they were sent.
+#[derive(Default)]
+struct Doubts {
+    epoch: u64,
+    /// The frame of the first one: the others are counted from it.
+    base: u32,
+    letters: BTreeMap<(u32, u16), Letter>,
+}
+
+/// What this node consumed of the link `epoch`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) epoch: u64,
+    pub(crate) consumed: Consumed,
+}
+
+/// A tell that was committed to a link that ended.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    /// The mailbox it was sent to.
+    pub(crate) request: Arc<OpenRequest>,
+    /// Which message; 0 is a signal, of which nobody is told.
+    pub(crate) message: u128,
+    /// Its sender, when it waits for the fate.
+    pub(crate) confirm: Option<Confirm>,
+}
+
+/// Letters that have their fates; `Ok` is delivered.
+pub(crate) type Settled = Vec<(Letter, Result<(), Fate>)>;
+
+impl Past {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Past { state: Mutex::default(), running: watch::Sender::new(0) })
+    }
+
+    /// A driver starts: the peer has heard the word on the last link (PA-3).
+    pub(crate) fn begin(&self) {
+        self.state.lock().word = None;
+        self.running.send_modify(|running| *running += 1);
+    }
+
+    /// A driver has ended: these are its messages in doubt, each with its frame and place, and its
+    /// word. Gives those whose fate is known already.
+    pub(crate) fn end(
+        &self,
+        epoch: u64,
+        doubts: Vec<((u32, u16), Letter)>,
+        word: Option<Consumed>,
+    ) -> Settled {
+        let settled = {
+            let mut state = self.state.lock();
+            state.word = word.map(|consumed| Word { epoch, consumed });
+            let base = doubts.first().map_or(0, |((frame, _), _)| *frame);
+            let from_base = |((frame, place), letter): (_, _)| {
+                ((u32::wrapping_sub(frame, base), place), letter)
+            };
+            let letters = doubts.into_iter().map(from_base).collect();
+            // There are none of an earlier link (PA-2).
+            state.doubts = Doubts { epoch, base, letters };
+            if state.closed { state.doubts.give_up() } else { Vec::new() }
+        };
+        self.running.send_modify(|running| *running -= 1);
+        settled
+    }
+
+    /// Waits until no driver runs (PA-2).
+    ///
+    /// # Cancel safety
+    /// May be called again.
+    pub(crate) async fn idle(&self) {
+        // The sender lives as long as this.
+        let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
+    }
+
+    /// The word on the last link, for the peer.
+    pub(crate) fn word(&self) -> Option<Word> {
+        self.state.lock().word.clone()
+    }
+
+    /// The peer refused these messages of the link `epoch`.
+    pub(crate) fn refused(&self, epoch: u64, refused: &[Refused]) -> Settled {
+        let doubts = &mut self.state.lock().doubts;
+        let mut settled = Vec::new();
+        for Refused { frame, place, refusal } in refused {
+            let key = (frame.wrapping_sub(doubts.base), *place);
+            // One that was refused on the link itself is not in doubt.
+            if doubts.epoch == epoch
+                && let Some(letter) = doubts.letters.remove(&key)
+            {
+                settled.push((letter, Err(Fate::Refused(*refusal))));
+            }
+        }
+        settled
+    }
+
+    /// The peer has said all: it consumed `count` frames of the link `epoch`; `None`: it has no
+    /// word on any.
+    pub(crate) fn consumed(&self, word: Option<(u64, u32)>) -> Settled {
+        let doubts = &mut self.state.lock().doubts;
+        let base = doubts.base;
+        let Some((_, count)) = word.filter(|(epoch, _)| *epoch == doubts.epoch) else {
+            return doubts.give_up();
+        };
+        let fate = |frame: u32| {
+            if is_before(base.wrapping_add(frame), count) { Ok(()) } else { Err(Fate::NotSent) }
+        };
+        let letters = mem::take(&mut doubts.letters);
+        letters.into_iter().map(|((frame, _), letter)| (letter, fate(frame))).collect()
+    }
+
+    /// The node is down: no word of it will come.
+    pub(crate) fn give_up(&self) -> Settled {
+        self.state.lock().doubts.give_up()
+    }
+
+    /// This node is closing: what is in doubt, and what will be, stays unknown.
+    pub(crate) fn close(&self) -> Settled {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.doubts.give_up()
+    }
+}
+
+impl Doubts {
+    fn give_up(&mut self) -> Settled {
+        let letters = mem::take(&mut self.letters).into_values();
+        letters.map(|letter| (letter, Err(Fate::Unknown))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Refusal;
+    use crate::mailbox::Target;
+
+    const FIRST: u32 = u32::MAX - 1;
+
+    fn letter(message: u128) -> Letter {
+        let request = OpenRequest { target: Target::Name("m".into()), kind: 0 };
+        Letter { request: Arc::new(request), message, confirm: None }
+    }
+
+    /// Four messages in doubt, in three frames across the wrap of the count.
+    fn past() -> Arc<Past> {
+        let past = Past::new();
+        past.begin();
+        let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
+        let doubts = (1..).zip(doubts).map(|(n, at)| (at, letter(n))).collect();
+        let word = Consumed { count: 7, refusals: Vec::new() };
+        assert!(past.end(5, doubts, Some(word)).is_empty());
+        past
+    }
+
+    fn fates(settled: Settled) -> Vec<(u128, Result<(), Fate>)> {
+        settled.into_iter().map(|(letter, fate)| (letter.message, fate)).collect()
+    }
+
+    /// PA-1: at or below the count delivered, above it not sent, and what was refused is.
+    #[test]
+    fn the_word_of_the_peer_decides() {
+        let past = past();
+        let refused = |place| Refused { frame: u32::MAX, place, refusal: Refusal::Closed };
+        // Of another link, twice the same, and one that is not in doubt.
+        assert!(past.refused(4, &[refused(3)]).is_empty());
+        let closed = Err(Fate::Refused(Refusal::Closed));
+        assert_eq!(fates(past.refused(5, &[refused(3), refused(3), refused(9)])), [(3, closed)]);
+        let rest = fates(past.consumed(Some((5, 0))));
+        assert_eq!(rest, [(1, Ok(())), (2, Ok(())), (4, Err(Fate::NotSent))]);
+        assert!(past.consumed(Some((5, 0))).is_empty() && past.give_up().is_empty());
+    }
+
+    #[test]
+    fn without_a_word_on_the_same_link_it_stays_unknown() {
+        for word in [None, Some((4, 0))] {
+            let fates = fates(past().consumed(word));
+            assert_eq!(fates, [1, 2, 3, 4].map(|n| (n, Err(Fate::Unknown))));
+        }
+        assert_eq!(past().give_up().len(), 4);
+        let closed = Past::new();
+        assert!(closed.close().is_empty());
+        closed.begin();
+        assert_eq!(
+            fates(closed.end(1, vec![((0, 0), letter(8))], None)),
+            [(8, Err(Fate::Unknown))]
+        );
+    }
+
+    /// PA-2, PA-3.
+    #[tokio::test]
+    async fn the_word_is_kept_until_the_next_driver_starts() {
+        let past = past();
+        past.idle().await;
+        assert_eq!(past.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
+        past.begin();
+        assert_eq!(past.word(), None);
+        let mut idle = Box::pin(past.idle());
+        assert!(futures::poll!(&mut idle).is_pending());
+        past.end(6, Vec::new(), None);
+        idle.await;
+    }
+}
