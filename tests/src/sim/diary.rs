@@ -1,140 +1,153 @@
-//! The judge: what was committed, what arrived, what was reported lost. It knows nothing of the
-//! library's own books.
+//! What the nodes of a scenario write down, and its judgement. It knows nothing of the library's
+//! own books.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use ringpost_history::{Books, Event, Fate, Origin, Verdict, Writer};
 
-/// From a node, to a mailbox of a node: (`a`, `b`, mailbox).
-pub(super) type Lane = (usize, usize, usize);
+use super::message::Run;
 
-/// What is known of one lane.
-#[derive(Debug, Default, Clone)]
-struct Account {
-    committed: u64,
-    arrived: u64,
-    last: Option<u64>,
-    /// Reported as certainly not delivered.
-    lost: u64,
-    /// Reported as unknown.
-    unknown: u64,
+/// Where a message goes: node and mailbox.
+pub(super) type Lane = (usize, usize);
+
+/// The log of one run of a node, which has one stream to each mailbox of each other node. Clones
+/// are the same log.
+#[derive(Debug, Clone)]
+pub(super) struct Diary {
+    run: Run,
+    names: Arc<[String]>,
+    log: Arc<Mutex<Log>>,
 }
 
-/// All lanes of a scenario. Clones are the same ledger.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Ledger(Arc<Mutex<Books>>);
-
-#[derive(Debug, Default)]
-struct Books {
-    lanes: BTreeMap<Lane, Account>,
-    asks: u64,
-    asks_ended: u64,
+#[derive(Debug)]
+struct Log {
+    writer: Writer<Vec<u8>>,
+    /// The number that the next message of a lane has.
+    next: BTreeMap<Lane, u64>,
+    /// The run was killed: what is left of it writes no more.
+    killed: bool,
     faults: Vec<String>,
 }
 
-impl Ledger {
+impl Diary {
+    /// `names` are those of all nodes, each of which has as many `mailboxes`.
+    pub(super) fn start(run: Run, names: &[String], mailboxes: usize) -> Self {
+        let me = run.node;
+        let writer = Writer::start(Vec::new(), &names[me], run.number.into());
+        let writer = writer.expect("a good name");
+        let log = Log { writer, next: BTreeMap::new(), killed: false, faults: Vec::new() };
+        let diary = Diary { run, names: names.into(), log: Arc::new(Mutex::new(log)) };
+        for to in (0..names.len()).filter(|to| *to != me) {
+            for mailbox in 0..mailboxes {
+                let (node, stream) = (&names[to], diary.stream((to, mailbox)));
+                let mailbox = format!("m{mailbox}");
+                let event = Event::Stream { stream: &stream, node, mailbox: &mailbox };
+                diary.log.lock().note(&event);
+            }
+        }
+        diary
+    }
+
+    /// Whose log it is.
+    pub(super) fn run(&self) -> Run {
+        self.run
+    }
+
     /// The number the next message of this lane has.
     pub(super) fn next(&self, lane: Lane) -> u64 {
-        self.0.lock().lanes.entry(lane).or_default().committed
+        self.log.lock().next.get(&lane).copied().unwrap_or_default()
     }
 
-    /// The message with the next number was committed.
-    pub(super) fn committed(&self, lane: Lane) {
-        self.0.lock().lanes.entry(lane).or_default().committed += 1;
+    /// The message with the next number was committed; gives the number.
+    pub(super) fn committed(&self, lane: Lane, ask: bool) -> u64 {
+        let stream = self.stream(lane);
+        let mut log = self.log.lock();
+        let number = log.tried(lane, &stream, ask);
+        log.note(&Event::Committed(&stream, number));
+        number
     }
 
-    /// SC-1 and SC-2: a message arrived with this number; `whole` says whether its bytes are right.
-    pub(super) fn arrived(&self, lane: Lane, number: u64, whole: bool) {
-        let mut books = self.0.lock();
-        let account = books.lanes.entry(lane).or_default();
-        let mut faults = Vec::new();
-        if !whole {
-            faults.push(format!("SC-2: message {number} of {lane:?} has wrong bytes"));
-        }
-        if account.last.is_some_and(|last| number <= last) {
-            let last = account.last;
-            faults.push(format!("SC-1: message {number} of {lane:?} came after {last:?}"));
-        }
-        if number >= account.committed {
-            faults.push(format!("SC-1: message {number} of {lane:?} was never committed"));
-        }
-        account.last = Some(number);
-        account.arrived += 1;
-        books.faults.extend(faults);
+    /// The message with the next number was given back.
+    pub(super) fn refused(&self, lane: Lane, ask: bool, cause: &str) {
+        let stream = self.stream(lane);
+        let mut log = self.log.lock();
+        let number = log.tried(lane, &stream, ask);
+        log.note(&Event::Refused(&stream, number, cause));
     }
 
-    /// Something arrived that cannot be a message of the scenario.
+    /// The sender was told what became of a message, or of one of the lane's.
+    pub(super) fn told(&self, lane: Lane, number: Option<u64>, fate: Fate<'_>) {
+        self.log.lock().note(&Event::Fate(&self.stream(lane), number, fate));
+    }
+
+    /// The answer to an ask came.
+    pub(super) fn answered(&self, lane: Lane, number: u64) {
+        self.log.lock().note(&Event::Answered(&self.stream(lane), number));
+    }
+
+    /// A message came to this mailbox; `whole` says whether its bytes are right.
+    pub(super) fn arrived(&self, mailbox: usize, from: Run, number: u64, whole: bool) {
+        let Some(node) = self.names.get(from.node) else {
+            return self.garbage(&format!("a message from node {}", from.node));
+        };
+        let (stream, run) = (self.stream((self.run.node, mailbox)), from.number.into());
+        let origin = Origin { node, run, stream: &stream, number };
+        let event = if whole { Event::Handled } else { Event::Damaged };
+        self.log.lock().note(&event(&format!("m{mailbox}"), origin));
+    }
+
+    /// SC-2: something happened that cannot be of the scenario.
     pub(super) fn garbage(&self, what: &str) {
-        self.0.lock().faults.push(format!("SC-2: {what}"));
-    }
-
-    /// A committed tell, or an ask, certainly did not arrive.
-    pub(super) fn lost(&self, lane: Lane) {
-        self.0.lock().lanes.entry(lane).or_default().lost += 1;
-    }
-
-    /// A committed tell, or an ask, may have arrived or not.
-    pub(super) fn unknown(&self, lane: Lane) {
-        self.0.lock().lanes.entry(lane).or_default().unknown += 1;
-    }
-
-    pub(super) fn asked(&self) {
-        self.0.lock().asks += 1;
-    }
-
-    pub(super) fn ask_ended(&self) {
-        self.0.lock().asks_ended += 1;
-    }
-
-    /// What was broken, in the end. Lanes from `gone` nodes are not accounted: they were killed
-    /// with their books open.
-    pub(super) fn verdict(&self, gone: &[usize]) -> Vec<String> {
-        let books = self.0.lock();
-        let mut faults = books.faults.clone();
-        for (lane, account) in &books.lanes {
-            let Account { committed, arrived, lost, unknown, .. } = *account;
-            let at_most = arrived + lost <= committed;
-            let at_least = committed <= arrived + lost + unknown;
-            if !at_most && !gone.contains(&lane.0) {
-                faults.push(format!("SC-3: {lane:?} reports more lost than missing: {account:?}"));
-            }
-            if !at_least && !gone.contains(&lane.0) {
-                faults.push(format!("SC-3: {lane:?} lost messages without a word: {account:?}"));
-            }
+        let mut log = self.log.lock();
+        if !log.killed {
+            log.faults.push(format!("SC-2: {what}"));
         }
-        if gone.is_empty() && books.asks != books.asks_ended {
-            faults.push(format!("SC-5: {} asks, {} ended", books.asks, books.asks_ended));
+    }
+
+    /// The run is killed now.
+    pub(super) fn kill(&self) {
+        self.log.lock().killed = true;
+    }
+
+    fn stream(&self, (to, mailbox): Lane) -> String {
+        format!("{}.m{mailbox}", self.names[to])
+    }
+}
+
+impl Log {
+    /// The number of the lane's next message, which is tried.
+    fn tried(&mut self, lane: Lane, stream: &str, ask: bool) -> u64 {
+        let next = self.next.entry(lane).or_default();
+        let number = *next;
+        *next += 1;
+        let event = if ask { Event::Ask } else { Event::Try };
+        self.note(&event(stream, number));
+        number
+    }
+
+    fn note(&mut self, event: &Event<'_>) {
+        if !self.killed {
+            self.writer.note(event).expect("memory takes every event");
         }
-        faults
-    }
-
-    /// Messages that arrived.
-    pub(super) fn total(&self) -> u64 {
-        self.0.lock().lanes.values().map(|account| account.arrived).sum()
     }
 }
 
-/// Bytes of a message before its filling.
-pub(super) const HEAD: usize = 16;
-
-/// A message of `bytes` bytes: lane's sender and number first, then bytes that follow from them.
-pub(super) fn write(from: usize, number: u64, bytes: usize, out: &mut impl Extend<u8>) {
-    out.extend((from as u32).to_le_bytes());
-    out.extend((bytes as u32).to_le_bytes());
-    out.extend(number.to_le_bytes());
-    out.extend((HEAD..bytes).map(|at| filling(number, at)));
-}
-
-/// Sender and number of a message, and whether every byte is right.
-pub(super) fn read(message: &[u8]) -> Option<(usize, u64, bool)> {
-    let from = u32::from_le_bytes(message.get(..4)?.try_into().ok()?) as usize;
-    let bytes = u32::from_le_bytes(message.get(4..8)?.try_into().ok()?) as usize;
-    let number = u64::from_le_bytes(message.get(8..HEAD)?.try_into().ok()?);
-    let filled = message[HEAD..].iter().enumerate().all(|(i, b)| *b == filling(number, HEAD + i));
-    Some((from, number, bytes == message.len() && filled))
-}
-
-fn filling(number: u64, at: usize) -> u8 {
-    (number.wrapping_mul(31).wrapping_add(at as u64 ^ (at as u64 >> 8))) as u8
+/// Ends all logs but those of killed runs: SC-1 and SC-2, what was broken; the judge's counts; and
+/// the logs.
+pub(super) fn conclude(diaries: &[Diary]) -> (Vec<String>, Verdict, String) {
+    let (mut books, mut faults, mut texts) = (Books::default(), Vec::new(), String::new());
+    for Diary { run, names, log } in diaries {
+        let mut log = log.lock();
+        log.note(&Event::End);
+        let file = format!("{}-{}.log", names[run.node], run.number);
+        let text = log.writer.get_ref();
+        books.read(&file, text.as_slice()).expect("the logs are well formed");
+        texts.push_str(&format!("-- {file}\n{}", String::from_utf8_lossy(text)));
+        faults.append(&mut log.faults);
+    }
+    let verdict = books.judge();
+    faults.extend(verdict.violations.iter().map(|violation| format!("SC-1: {violation}")));
+    (faults, verdict, texts)
 }
