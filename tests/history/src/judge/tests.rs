@@ -133,6 +133,7 @@ fn hi_4_what_is_handled_has_the_bytes_that_were_sent() {
         "stream s of a (run 1), message 1: it was handled with bytes that were not sent\n  \
          1.log:2: handled",
     );
+    fine("try s 1; committed s 1; end", &["# nothing was damaged; h 1; end"]);
 }
 
 #[test]
