@@ -1,6 +1,7 @@
 //! Random histories of a toy network, which is right by construction, are accepted; with one lie
-//! put into them they are not.
+//! put into them they are not. And the program as a user calls it.
 
+mod command;
 mod lies;
 mod network;
 
