@@ -28,6 +28,6 @@ mod writer;
 pub use books::Books;
 pub use event::{BadEvent, Event, Fate, Origin};
 pub use limits::{LINE_BYTES_MAX, NAME_BYTES_MAX};
-pub use log::Unreadable;
+pub use log::{Fault, Unreadable};
 pub use verdict::{Place, Rule, Verdict, Violation};
 pub use writer::Writer;
