@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, NodeEvent, Profile, Unasked};
+use ringpost::{DeadLetterCause, Fate, NodeEvent, Profile, Unasked};
 
 use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
 use crate::asking::{Anything, Audit, Deposit, Teller, Withdraw};
@@ -53,6 +53,37 @@ async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this() {
     let wrong = alpha.recipient::<Withdraw, String>("beta/teller").await.unwrap();
     let wrong = wrong.ask(Withdraw { cents: 7 }).await;
     assert_eq!(wrong, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn a_confirmed_tell_waits_for_its_fate() {
+    let (alpha, beta) = pair().await;
+    let here = alpha.spawn("notebook", Notebook::new()).await.unwrap();
+    let there = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    assert_eq!(here.tell(Note { number: 1 }).confirmed().await, Ok(Fate::Delivered));
+    assert_eq!(notebook.tell(Note { number: 1 }).confirmed().await, Ok(Fate::Delivered));
+    // Many are committed in order before the first fate is known.
+    let mut told = Vec::new();
+    for number in 2..=300 {
+        let mut tell = notebook.tell(Note { number }).confirmed();
+        tell.committed().await.unwrap();
+        told.push(tell);
+    }
+    for tell in told {
+        assert_eq!(tell.await, Ok(Fate::Delivered));
+    }
+    assert_eq!(there.notes().await.unwrap(), (1..=300).collect::<Vec<_>>());
+    there.stop().await.unwrap();
+    there.wait_stopped().await;
+    let given_back = notebook.tell(Note { number: 9 }).confirmed().await;
+    // It was refused on arrival, or its end was known here first.
+    assert!(
+        matches!(&given_back, Ok(Fate::Refused))
+            || matches!(&given_back, Err(error) if error.message == Note { number: 9 }),
+        "{given_back:?}"
+    );
     end([alpha, beta]).await;
 }
 

@@ -14,7 +14,7 @@ Random scenarios on the simulated fabric.
 usage: sim [--seeds A..B | --seed S | --mutants]
 
   --seeds A..B   run the seeds from A to B, B excluded (default 0..1000)
-  --seed S       run one seed and print its plan and its event log
+  --seed S       run one seed and print its plan, its event log and its nodes' logs
   --mutants      switch on each planted bug in turn; each must be caught
                  (needs a build with the feature `mutants`)
 
@@ -123,7 +123,7 @@ fn run_seeds(seeds: Range<u64>) -> ExitCode {
 fn run_one(seed: u64) -> ExitCode {
     println!("{:#?}", Plan::of(seed));
     let outcome = run(seed);
-    print!("{}", outcome.log);
+    print!("{}{}", outcome.log, outcome.history);
     for (what, count) in outcome.reached.rows() {
         println!("reached {what}: {count}");
     }

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod correspondent;
 mod garbage;
+mod history;
 mod kill;
 mod leave;
 mod pause;
@@ -10,3 +12,4 @@ mod process;
 mod refused;
 mod schema;
 mod silent;
+mod wire;

@@ -2,4 +2,5 @@
 
 pub mod actors;
 pub mod builds;
+pub mod correspondent;
 pub mod sim;

@@ -13,9 +13,8 @@ use crate::mesh::Mesh;
 
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};
-pub use crate::link::{
-    Awaited, CloseNotice, Confirmation, LinkStats, PendingReply, Receipt, Replier, ReplyLoss,
-};
+pub use crate::confirm::Confirmation;
+pub use crate::link::{Awaited, CloseNotice, LinkStats, PendingReply, Receipt, Replier, ReplyLoss};
 pub use crate::mesh::StartError;
 pub use crate::profile::{InvalidProfile, Profile};
 pub use outlet::{Archive, ArchiveFailed, Kind, Lane, Outlet, Unsent, Waiter};

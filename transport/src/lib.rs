@@ -19,6 +19,7 @@
 mod bootstrap;
 pub mod cause;
 mod config;
+mod confirm;
 mod driver;
 pub mod endpoint;
 pub mod entropy;

@@ -8,7 +8,6 @@
 //!   ask fails and every message has its fate.
 
 mod asks;
-mod confirms;
 mod driver_side;
 mod line;
 mod receipt;
@@ -25,6 +24,7 @@ use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
 
 use crate::cause::{LinkCause, OpenRefusal};
+use crate::confirm::{Confirmation, Confirms};
 use crate::id::NodeId;
 use crate::mailbox::{Accepted, OpenRequest};
 use crate::proto::header::RecordKind;
@@ -32,17 +32,14 @@ use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Outbound, Unopened};
 
 use asks::Asks;
-use confirms::Confirms;
 use line::Lines;
 use receipt::Dirty;
 
-pub(crate) use confirms::Confirm;
 pub(crate) use driver_side::Remains;
 pub(crate) use receipt::InletEnd;
 pub(crate) use stats::Counters;
 
 pub use asks::{PendingReply, ReplyLoss};
-pub use confirms::Confirmation;
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use stats::LinkStats;

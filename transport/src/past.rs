@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::cause::Fate;
-use crate::link::Confirm;
+use crate::confirm::Confirm;
 use crate::mailbox::OpenRequest;
 use crate::proto::fate::{Consumed, Refused, is_before};
 

@@ -58,18 +58,37 @@ pub struct Confirmed<'a, P: Port<M>, M: Message> {
     fate: Option<PendingFate>,
 }
 
+impl<P: Port<M>, M: Message> Confirmed<'_, P, M> {
+    /// Waits until the message is committed. Await this itself later for the fate, and send others
+    /// in between.
+    ///
+    /// # Errors
+    /// [`TellError`], with the message. This is not to be awaited after it.
+    ///
+    /// # Cancel safety
+    /// May be called again.
+    pub async fn committed(&mut self) -> Result<(), TellError<M>> {
+        std::future::poll_fn(|cx| self.poll_committed(cx).map_ok(|_| ())).await
+    }
+
+    fn poll_committed(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<&mut PendingFate, TellError<M>>> {
+        if self.fate.is_none() {
+            self.fate = Some(ready!(poll_tell(&mut self.sending, true, cx))?);
+        }
+        Poll::Ready(Ok(self.fate.as_mut().expect("it was set above")))
+    }
+}
+
 impl<P: Port<M>, M: Message> Unpin for Confirmed<'_, P, M> {}
 
 impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
     type Output = Result<Fate, TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Confirmed { sending, fate } = &mut *self;
-        let pending = match fate {
-            Some(pending) => pending,
-            None => fate.insert(ready!(poll_tell(sending, true, cx))?),
-        };
-        pending.poll(cx).map(Ok)
+        ready!(self.poll_committed(cx))?.poll(cx).map(Ok)
     }
 }
 

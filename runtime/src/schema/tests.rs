@@ -1,4 +1,4 @@
-//! What changes a type's identity and layout, and what does not (SC-1, SC-2, SC-3).
+//! What changes a type's identity and layout, and what does not (SH-1, SH-2, SH-3).
 
 use super::*;
 use crate::{Wire, message, rkyv};
@@ -141,7 +141,7 @@ fn generic_messages_differ_by_their_arguments() {
     assert_ne!(Page::<first::Account>::LAYOUT, Page::<field_name::Account>::LAYOUT);
 }
 
-/// SC-3: this compiles because the constants are known to the compiler.
+/// SH-3: this compiles because the constants are known to the compiler.
 const _: () = assert!(Page::<u32>::LAYOUT != Page::<u64>::LAYOUT);
 
 #[test]

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use ringpost_transport::fabric::Status;
-use ringpost_transport::fabric::sim::{Rule, Verdict, World};
+use ringpost_transport::fabric::sim::{Rule, Verdict};
 
+use super::life::{Life, Setting};
+use super::message::Run;
 use super::plan::Plan;
 
 /// Brings the plan's faults over the world, one after the other, and takes them all away at the
-/// end.
-pub(super) async fn inflict(world: &World, plan: &Plan, rng: &mut Rng) {
+/// end. Gives the lives that were killed; others are in their place.
+pub(super) async fn inflict(setting: &Setting, lives: &mut [Life], rng: &mut Rng) -> Vec<Life> {
+    let Setting { plan, world, .. } = setting;
+    let mut killed = Vec::new();
     for _ in 0..plan.faults {
         world.sleep(Duration::from_micros(rng.u64(10..400_000))).await;
         let (a, b) = pair(plan, rng);
@@ -21,6 +25,10 @@ pub(super) async fn inflict(world: &World, plan: &Plan, rng: &mut Rng) {
                 world.partition(a, b);
                 world.sleep(Duration::from_millis(rng.u64(1..6_000))).await;
                 world.mend(a, b);
+            }
+            7 => {
+                let node = rng.usize(0..lives.len());
+                killed.push(replace(setting, &mut lives[node], rng).await);
             }
             kind => {
                 let verdict = match kind {
@@ -37,6 +45,18 @@ pub(super) async fn inflict(world: &World, plan: &Plan, rng: &mut Rng) {
     }
     world.sleep(Duration::from_millis(500)).await;
     world.clear_rules();
+    killed
+}
+
+/// Kills a node, which starts again later, sometimes when it has long been given up.
+async fn replace(setting: &Setting, life: &mut Life, rng: &mut Rng) -> Life {
+    life.kill(setting);
+    let longest = [1_000, 100_000, 12_000_000][rng.usize(0..3)];
+    setting.world.sleep(Duration::from_micros(rng.u64(1..longest))).await;
+    let Run { node, number } = life.diary.run();
+    let mut next = Life::start(setting, Run { node, number: number + 1 }).await;
+    next.send(setting);
+    std::mem::replace(life, next)
 }
 
 fn pair<'a>(plan: &'a Plan, rng: &mut Rng) -> (&'a str, &'a str) {

@@ -11,32 +11,31 @@ use parking_lot::Mutex;
 use ringpost_transport::endpoint::CloseNotice;
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
-    Accepted, Delivery, Fate, Host, Inbox, Lost, OpenRefusal, OpenRequest, PeerEvent, Refusal,
-    Target,
+    Accepted, Delivery, Host, Inbox, Lost, OpenRefusal, OpenRequest, PeerEvent, Refusal, Target,
 };
 use ringpost_transport::id::NodeId;
 use rkyv::util::AlignedVec;
 use tokio::sync::Notify;
 
-use super::ledger::{Lane, Ledger, read};
+use super::diary::{Diary, Lane, is_confirmed, told};
+use super::message::read;
 
 /// The only message of the scenarios.
 pub(super) const MESSAGE: Accepted = Accepted { id: 77, layout: 1, reply: 1 };
 
 /// The mailboxes of one node.
 pub(super) struct TestHost {
-    pub(super) me: usize,
     names: Vec<String>,
     boxes: Mutex<BTreeMap<usize, Arc<TestInbox>>>,
-    ledger: Ledger,
+    diary: Diary,
     world: World,
     pub(super) link_ups: AtomicU64,
 }
 
 impl TestHost {
-    pub(super) fn new(me: usize, names: Vec<String>, ledger: Ledger, world: World) -> Arc<Self> {
+    pub(super) fn new(names: Vec<String>, diary: Diary, world: World) -> Arc<Self> {
         let (boxes, link_ups) = Default::default();
-        Arc::new(TestHost { me, names, boxes, ledger, world, link_ups })
+        Arc::new(TestHost { names, boxes, diary, world, link_ups })
     }
 
     /// Opens a mailbox of this name.
@@ -44,10 +43,10 @@ impl TestHost {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let inbox = Arc::new(TestInbox {
             id: IDS.fetch_add(1, Ordering::Relaxed),
-            lane_to: (self.me, number),
+            number,
             state: Mutex::default(),
             news: Notify::new(),
-            ledger: self.ledger.clone(),
+            diary: self.diary.clone(),
         });
         self.boxes.lock().insert(number, inbox.clone());
         inbox
@@ -61,10 +60,14 @@ impl TestHost {
         }
     }
 
+    fn me(&self) -> &str {
+        &self.names[self.diary.run().node]
+    }
+
     fn lane_of(&self, lost: &Lost) -> Option<Lane> {
         let to = self.names.iter().position(|name| *name == lost.peer.as_str())?;
         let Target::Name(name) = &lost.target else { return None };
-        Some((self.me, to, name.strip_prefix('m')?.parse().ok()?))
+        Some((to, name.strip_prefix('m')?.parse().ok()?))
     }
 }
 
@@ -79,13 +82,12 @@ impl Host for TestHost {
 
     fn lost(&self, lost: Lost) {
         let Some(lane) = self.lane_of(&lost) else {
-            return self.ledger.garbage("a message to nobody was reported lost");
+            return self.diary.garbage("a message to nobody was reported lost");
         };
-        match lost.fate {
-            Fate::Unknown => self.ledger.unknown(lane),
-            _ => self.ledger.lost(lane),
+        if !is_confirmed(lane.1) {
+            self.diary.told(lane, None, told(lost.fate));
         }
-        self.world.log(&format!("{} lost {lane:?} {:?}", self.names[self.me], lost.fate));
+        self.world.log(&format!("{} lost {lane:?} {:?}", self.me(), lost.fate));
     }
 
     fn event(&self, event: PeerEvent) {
@@ -98,17 +100,17 @@ impl Host for TestHost {
             PeerEvent::NodeDown { peer, cause } => format!("node down {} {cause}", peer.name),
             _ => "something else".to_owned(),
         };
-        self.world.log(&format!("{} {text}", self.names[self.me]));
+        self.world.log(&format!("{} {text}", self.me()));
     }
 }
 
 /// One mailbox.
 pub(super) struct TestInbox {
     id: u64,
-    lane_to: (usize, usize),
+    number: usize,
     state: Mutex<InboxState>,
     news: Notify,
-    ledger: Ledger,
+    diary: Diary,
 }
 
 #[derive(Default)]
@@ -200,10 +202,9 @@ impl Inbox for TestInbox {
         }
         match read(&delivery.payload) {
             Some((from, number, whole)) => {
-                let lane = (from, self.lane_to.0, self.lane_to.1);
-                self.ledger.arrived(lane, number, whole);
+                self.diary.arrived(self.number, from, number, whole);
             }
-            None => self.ledger.garbage("a message without a head"),
+            None => self.diary.garbage("a message without a head"),
         }
         state.queue.push_back(delivery);
         drop(state);
@@ -212,7 +213,7 @@ impl Inbox for TestInbox {
     }
 
     fn signal(&self, _signal: u16) {
-        self.ledger.garbage("a signal that nobody sent");
+        self.diary.garbage("a signal that nobody sent");
     }
 
     fn on_close(&self, notice: CloseNotice) {

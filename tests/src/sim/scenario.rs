@@ -1,21 +1,19 @@
 //! One scenario from start to verdict.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
-use ringpost_transport::endpoint::{Config, Endpoint, LinkStats, Network, Secret};
+use ringpost_transport::endpoint::LinkStats;
 use ringpost_transport::fabric::sim::{self, World};
-use ringpost_transport::id::NodeName;
 
+use super::diary::{self, Diary};
 use super::faults;
-use super::host::TestHost;
-use super::ledger::Ledger;
+use super::life::{Life, Setting};
+use super::message::Run;
 use super::plan::Plan;
-use super::traffic::Sender;
 
-/// SC-4: virtual time a scenario may take: several times what the longest takes that does not
+/// SC-3: virtual time a scenario may take: several times what the longest takes that does not
 /// stall.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -40,13 +38,15 @@ pub struct Reached {
     pub redials: u64,
     /// A payload was copied out, because less than a quarter of the pool was spare.
     pub pool_low: u64,
+    /// A node was killed and started again.
+    pub kills: u64,
     /// Frames that found no posted receive.
     pub rnr: u64,
 }
 
 impl Reached {
     /// The counters with their names.
-    pub fn rows(&self) -> [(&'static str, u64); 9] {
+    pub fn rows(&self) -> [(&'static str, u64); 10] {
         [
             ("messages", self.messages),
             ("fragment cut by link loss", self.fragments_cut),
@@ -57,6 +57,7 @@ impl Reached {
             ("counter wrap", self.count_wraps),
             ("redial", self.redials),
             ("pool under a quarter", self.pool_low),
+            ("node killed", self.kills),
         ]
     }
 
@@ -71,6 +72,7 @@ impl Reached {
         self.count_wraps += other.count_wraps;
         self.redials += other.redials;
         self.pool_low += other.pool_low;
+        self.kills += other.kills;
         self.rnr += other.rnr;
     }
 
@@ -94,6 +96,8 @@ pub struct Outcome {
     pub reached: Reached,
     /// The event log.
     pub log: String,
+    /// What the nodes wrote down, one log after the other.
+    pub history: String,
 }
 
 /// Runs the scenario of a seed.
@@ -107,99 +111,37 @@ pub fn run(seed: u64) -> Outcome {
 
 async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     world.set_links(plan.link);
-    let ledger = Ledger::default();
-    let mut hosts = Vec::new();
-    let mut endpoints = Vec::new();
-    for me in 0..plan.nodes.len() {
-        let host = TestHost::new(me, plan.nodes.clone(), ledger.clone(), world.clone());
-        let endpoint = start(&plan, me, &world, host.clone()).await;
-        for number in 0..plan.mailboxes {
-            let rng = Rng::with_seed(seed ^ (me as u64) << 32 ^ (number as u64) << 40);
-            tokio::spawn(keep_open(host.clone(), number, plan.clone(), world.clone(), rng));
-        }
-        hosts.push(host);
-        endpoints.push(endpoint);
+    let setting = Setting { seed, plan: Arc::new(plan), world };
+    let mut lives = Vec::new();
+    for node in 0..setting.plan.nodes.len() {
+        lives.push(Life::start(&setting, Run { node, number: 1 }).await);
     }
-    let plan = Arc::new(plan);
-    let mut senders = Vec::new();
-    for (me, endpoint) in endpoints.iter().enumerate() {
-        for number in 0..plan.senders {
-            let sender = Sender {
-                me,
-                endpoint: endpoint.clone(),
-                ledger: ledger.clone(),
-                world: world.clone(),
-                rng: Rng::with_seed(seed ^ 0xabc ^ (me as u64) << 8 ^ (number as u64) << 16),
-            };
-            let plan = plan.clone();
-            senders.push(tokio::spawn(async move { sender.send(&plan).await }));
-        }
+    lives.iter_mut().for_each(|life| life.send(&setting));
+    let mut rng = Rng::with_seed(seed ^ 0xfa17);
+    let killed = faults::inflict(&setting, &mut lives, &mut rng).await;
+    for life in &mut lives {
+        life.fall_quiet().await;
     }
-    faults::inflict(&world, &plan, &mut Rng::with_seed(seed ^ 0xfa17)).await;
-    for sender in senders {
-        sender.await.expect("a sender does not panic");
+    for life in &lives {
+        life.end().await;
     }
-    for endpoint in &endpoints {
-        endpoint.shutdown(Duration::from_secs(5)).await;
-    }
-    conclude(&world, &ledger, &hosts, &endpoints)
+    let mut reached = Reached { kills: killed.len() as u64, ..Reached::default() };
+    lives.extend(killed);
+    conclude(&setting.world, &lives, &mut reached)
 }
 
-fn conclude(
-    world: &World,
-    ledger: &Ledger,
-    hosts: &[Arc<TestHost>],
-    endpoints: &[Endpoint],
-) -> Outcome {
-    let mut reached = Reached { messages: ledger.total(), ..Reached::default() };
-    for (host, endpoint) in hosts.iter().zip(endpoints) {
-        let stats = endpoint.stats();
-        stats.iter().for_each(|(_, stats)| reached.count(stats));
-        let ups = host.link_ups.load(Ordering::Relaxed);
-        reached.redials += ups.saturating_sub(stats.len() as u64);
+fn conclude(world: &World, lives: &[Life], reached: &mut Reached) -> Outcome {
+    let diaries: Vec<Diary> = lives.iter().map(|life| life.diary.clone()).collect();
+    let (mut faults, verdict, history) = diary::conclude(&diaries);
+    reached.messages = verdict.handled;
+    for life in lives {
+        let (stats, redials) = life.links();
+        stats.iter().for_each(|stats| reached.count(stats));
+        reached.redials += redials;
     }
     reached.rnr = world.counters().rnr;
-    let mut faults = ledger.verdict(&[]);
     if reached.rnr != 0 {
-        faults.push(format!("SC-6: {} frames found no posted receive", reached.rnr));
+        faults.push(format!("SC-4: {} frames found no posted receive", reached.rnr));
     }
-    Outcome { faults, reached, log: world.log_text() }
-}
-
-async fn start(plan: &Plan, me: usize, world: &World, host: Arc<TestHost>) -> Endpoint {
-    let name = &plan.nodes[me];
-    let (wire, fabric) = world.network(name);
-    let network = Network { wire, fabrics: vec![fabric], doors: Default::default() };
-    let seeds = plan.nodes.iter().filter(|n| *n != name).map(|n| format!("{n}:7700")).collect();
-    let config = Config {
-        name: NodeName::new(name).expect("a good name"),
-        listen: Some(format!("{name}:7700")),
-        advertise: Vec::new(),
-        seeds,
-        secret: Some(Secret::new(&[7; 32]).expect("long enough")),
-        profile: plan.profiles[me].clone(),
-        entropy: world.entropy(),
-        network,
-    };
-    Endpoint::start(config, host).await.expect("a node starts")
-}
-
-/// A mailbox that is consumed, and sometimes closed and opened again.
-async fn keep_open(host: Arc<TestHost>, number: usize, plan: Plan, world: World, mut rng: Rng) {
-    loop {
-        let inbox = host.open_mailbox(number);
-        let consumer = inbox.consume(world.clone(), plan.pause_max, rng.fork());
-        if plan.close_one_in == 0 {
-            consumer.await;
-            return;
-        }
-        let lifetime = Duration::from_micros(rng.u64(1..u64::from(plan.close_one_in) * 1_000));
-        tokio::select! {
-            biased;
-            _ = consumer => return,
-            () = world.sleep(lifetime) => {}
-        }
-        host.close_mailbox(number);
-        world.sleep(Duration::from_micros(rng.u64(1..5_000))).await;
-    }
+    Outcome { faults, reached: *reached, log: world.log_text(), history }
 }

@@ -23,17 +23,17 @@ impl Confirm {
 
 /// Those of one link, by the number that the message's entry has.
 #[derive(Default)]
-pub(super) struct Confirms(slab::Slab<Confirm>);
+pub(crate) struct Confirms(slab::Slab<Confirm>);
 
 impl Confirms {
     /// A new one, and where its fate arrives. The number is not 0.
-    pub(super) fn insert(&mut self) -> (u64, Confirmation) {
+    pub(crate) fn insert(&mut self) -> (u64, Confirmation) {
         let (sender, fate) = oneshot::channel();
         (self.0.insert(Confirm(sender)) as u64 + 1, Confirmation(fate))
     }
 
     /// Takes one out; 0 is none.
-    pub(super) fn take(&mut self, number: u64) -> Option<Confirm> {
+    pub(crate) fn take(&mut self, number: u64) -> Option<Confirm> {
         self.0.try_remove(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 }

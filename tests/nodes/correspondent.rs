@@ -1,0 +1,169 @@
+//! Processes that write down histories, under the control of a test, and the judgement of what they
+//! wrote.
+
+use std::fs;
+use std::io::BufReader as Reader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use ringpost_history::{Books, Verdict};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::process::within;
+
+/// Between two looks at a log that another process writes.
+const LOOK: Duration = Duration::from_millis(20);
+/// What all nodes of a test know.
+const SECRET: &str = "a secret of the tests, at least 32 bytes long";
+
+/// The logs of one test, in a folder of its own, which is kept when the test fails.
+pub(crate) struct Archive {
+    folder: PathBuf,
+}
+
+impl Archive {
+    pub(crate) fn new(test: &str) -> Self {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = root.join(format!("history-{test}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Archive { folder }
+    }
+
+    /// The log of a run of a node.
+    pub(crate) fn log(&self, node: &str, run: u64) -> PathBuf {
+        self.folder.join(format!("{node}-{run}.log"))
+    }
+
+    /// Judges all logs. Prints the counts; panics with every violation.
+    pub(crate) fn judge(self) -> Verdict {
+        let mut books = Books::default();
+        let mut logs: Vec<PathBuf> =
+            fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        logs.sort();
+        for log in &logs {
+            let input = Reader::new(fs::File::open(log).unwrap());
+            books.read(&log.display().to_string(), input).unwrap();
+        }
+        let verdict = books.judge();
+        println!("{}: {verdict}", self.folder.display());
+        let broken: Vec<String> = verdict.violations.iter().map(ToString::to_string).collect();
+        assert!(broken.is_empty(), "{}\n{verdict}", broken.join("\n"));
+        fs::remove_dir_all(&self.folder).unwrap();
+        verdict
+    }
+}
+
+/// What a correspondent is started with.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) run: u64,
+    /// Where it listens.
+    pub(crate) listen: &'a str,
+    /// Further arguments.
+    pub(crate) options: &'a [&'a str],
+    /// The network namespace it lives in.
+    pub(crate) namespace: Option<&'a str>,
+}
+
+/// A process that writes a history; killed when dropped.
+pub(crate) struct Correspondent {
+    child: Child,
+    commands: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    pub(crate) address: String,
+    log: PathBuf,
+}
+
+impl Correspondent {
+    /// Starts it, and waits until it listens.
+    pub(crate) async fn start(archive: &Archive, start: Start<'_>) -> Self {
+        let program = env!("CARGO_BIN_EXE_correspondent");
+        let mut command = match start.namespace {
+            None => Command::new(program),
+            Some(namespace) => {
+                // It becomes the program, under the same process id.
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace, program]);
+                command
+            }
+        };
+        let log = archive.log(start.name, start.run);
+        let mut child = command
+            .args([start.name, &start.run.to_string()])
+            .arg(&log)
+            .arg(start.listen)
+            .args(start.options)
+            .env("RINGPOST_SECRET", SECRET)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let commands = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = within(answers.next_line()).await.unwrap().unwrap();
+        let address = line.strip_prefix("listening ").unwrap().to_owned();
+        Correspondent { child, commands, answers, address, log }
+    }
+
+    /// Waits until it has handled `count` messages in all.
+    pub(crate) async fn handles(&mut self, count: u64) {
+        self.obeys(&format!("await {count}\n"), "handled").await;
+    }
+
+    /// Stops its senders, and waits until the last has ended.
+    pub(crate) async fn falls_quiet(&mut self) {
+        self.obeys("quiet\n", "quiet").await;
+    }
+
+    async fn obeys(&mut self, command: &str, answer: &str) {
+        self.commands.write_all(command.as_bytes()).await.unwrap();
+        let answered = within(self.answers.next_line()).await.unwrap();
+        assert_eq!(answered.as_deref(), Some(answer), "{}", self.log.display());
+    }
+
+    /// How many messages it has handled so far, as far as it wrote.
+    pub(crate) fn handled(&self) -> u64 {
+        let log = fs::read_to_string(&self.log).unwrap();
+        log.lines().filter(|line| line.starts_with("handled ")).count() as u64
+    }
+
+    /// Waits until its log has a remark that starts like this.
+    pub(crate) async fn remarks(&self, remark: &str) {
+        let wanted = format!("# {remark}");
+        within(async {
+            while !fs::read_to_string(&self.log).unwrap().lines().any(|l| l.starts_with(&wanted)) {
+                tokio::time::sleep(LOOK).await;
+            }
+        })
+        .await
+    }
+
+    /// SIGKILL.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Sends a signal by name, `STOP` or `CONT`.
+    pub(crate) async fn signal(&self, signal: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
+        assert!(status.unwrap().success());
+    }
+
+    /// Closes its standard input and waits for its end, in order.
+    pub(crate) async fn end(self) {
+        let Correspondent { mut child, commands, .. } = self;
+        drop(commands);
+        assert!(within(child.wait()).await.unwrap().success(), "{}", self.log.display());
+    }
+}
+
+/// Ends two in order: no sender sends when the first receiver ends.
+pub(crate) async fn end_both(mut one: Correspondent, mut other: Correspondent) {
+    tokio::join!(one.falls_quiet(), other.falls_quiet());
+    tokio::join!(one.end(), other.end());
+}

@@ -1,0 +1,135 @@
+//! One run of a node in a scenario: its mailboxes and its senders, until it ends or is killed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fastrand::Rng;
+use ringpost_transport::endpoint::{Config, Endpoint, LinkStats, Network, Secret};
+use ringpost_transport::fabric::sim::World;
+use ringpost_transport::id::NodeName;
+use tokio::task::JoinHandle;
+
+use super::diary::Diary;
+use super::host::TestHost;
+use super::message::Run;
+use super::plan::Plan;
+use super::traffic::Sender;
+
+/// What all nodes of a scenario live in.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub(super) seed: u64,
+    pub(super) plan: Arc<Plan>,
+    pub(super) world: World,
+}
+
+/// A run of a node.
+pub(super) struct Life {
+    pub(super) diary: Diary,
+    host: Arc<TestHost>,
+    endpoint: Endpoint,
+    mailboxes: Vec<JoinHandle<()>>,
+    senders: Vec<JoinHandle<()>>,
+}
+
+impl Life {
+    /// Starts it: its mailboxes, then its network.
+    pub(super) async fn start(setting: &Setting, run: Run) -> Self {
+        let Setting { seed, plan, world } = setting;
+        let diary = Diary::start(run, &plan.nodes, plan.mailboxes);
+        let host = TestHost::new(plan.nodes.clone(), diary.clone(), world.clone());
+        // Another run of a node does other things.
+        let seed = seed ^ u64::from(run.number - 1) << 48;
+        let mailboxes = (0..plan.mailboxes).map(|number| {
+            let rng = Rng::with_seed(seed ^ (run.node as u64) << 32 ^ (number as u64) << 40);
+            tokio::spawn(keep_open(host.clone(), number, setting.clone(), rng))
+        });
+        let mailboxes = mailboxes.collect();
+        let endpoint = connect(setting, run.node, host.clone()).await;
+        Life { diary, host, endpoint, mailboxes, senders: Vec::new() }
+    }
+
+    /// Starts its senders.
+    pub(super) fn send(&mut self, setting: &Setting) {
+        let Run { node, number: run } = self.diary.run();
+        let seed = setting.seed ^ u64::from(run - 1) << 48 ^ 0xabc ^ (node as u64) << 8;
+        for number in 0..setting.plan.senders {
+            let sender = Sender {
+                endpoint: self.endpoint.clone(),
+                diary: self.diary.clone(),
+                world: setting.world.clone(),
+                rng: Rng::with_seed(seed ^ (number as u64) << 16),
+            };
+            let plan = setting.plan.clone();
+            self.senders.push(tokio::spawn(async move { sender.send(&plan).await }));
+        }
+    }
+
+    /// Waits for the last of its senders.
+    pub(super) async fn fall_quiet(&mut self) {
+        for sender in self.senders.drain(..) {
+            sender.await.expect("a sender does not panic");
+        }
+    }
+
+    /// Ends it in order.
+    pub(super) async fn end(&self) {
+        self.endpoint.shutdown(Duration::from_secs(5)).await;
+    }
+
+    /// Ends it now. What is left of it finds its network gone, and writes no more.
+    pub(super) fn kill(&self, setting: &Setting) {
+        setting.world.kill_node(&setting.plan.nodes[self.diary.run().node]);
+        self.diary.kill();
+        self.mailboxes.iter().chain(&self.senders).for_each(JoinHandle::abort);
+    }
+
+    /// What its links carried, and how often one replaced another.
+    pub(super) fn links(&self) -> (Vec<LinkStats>, u64) {
+        let stats: Vec<LinkStats> = self.endpoint.stats().into_iter().map(|(_, s)| s).collect();
+        let ups = self.host.link_ups.load(Ordering::Relaxed);
+        let redials = ups.saturating_sub(stats.len() as u64);
+        (stats, redials)
+    }
+}
+
+async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint {
+    let Setting { plan, world, .. } = setting;
+    let name = &plan.nodes[me];
+    let (wire, fabric) = world.network(name);
+    let network = Network { wire, fabrics: vec![fabric], doors: Default::default() };
+    let seeds = plan.nodes.iter().filter(|n| *n != name).map(|n| format!("{n}:7700")).collect();
+    let config = Config {
+        name: NodeName::new(name).expect("a good name"),
+        listen: Some(format!("{name}:7700")),
+        advertise: Vec::new(),
+        seeds,
+        secret: Some(Secret::new(&[7; 32]).expect("long enough")),
+        profile: plan.profiles[me].clone(),
+        entropy: world.entropy(),
+        network,
+    };
+    Endpoint::start(config, host).await.expect("a node starts")
+}
+
+/// A mailbox that is consumed, and sometimes closed and opened again.
+async fn keep_open(host: Arc<TestHost>, number: usize, setting: Setting, mut rng: Rng) {
+    let Setting { plan, world, .. } = setting;
+    loop {
+        let inbox = host.open_mailbox(number);
+        let consumer = inbox.consume(world.clone(), plan.pause_max, rng.fork());
+        if plan.close_one_in == 0 {
+            consumer.await;
+            return;
+        }
+        let lifetime = Duration::from_micros(rng.u64(1..u64::from(plan.close_one_in) * 1_000));
+        tokio::select! {
+            biased;
+            _ = consumer => return,
+            () = world.sleep(lifetime) => {}
+        }
+        host.close_mailbox(number);
+        world.sleep(Duration::from_micros(rng.u64(1..5_000))).await;
+    }
+}
