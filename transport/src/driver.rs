@@ -111,8 +111,8 @@ impl Prepared {
         }
     }
 
-    /// Connects and starts the driver task on the current tokio runtime. The peer's offer must have
-    /// been checked against the limits.
+    /// Connects on the current tokio runtime. The peer's offer must have been checked against the
+    /// limits.
     ///
     /// # Cancel safety
     /// Dropping the future drops the queue pair.
@@ -120,7 +120,7 @@ impl Prepared {
         self,
         offer: Offer,
         reports: Reports,
-    ) -> Result<Running, FabricError> {
+    ) -> Result<Connected, FabricError> {
         let Prepared { fabric, profile, opening, send_slots, spare } = self;
         let credit =
             CreditSettings::new(offer.ring_slots, profile.ring_slots, profile.credit_reserve)
@@ -154,8 +154,22 @@ impl Prepared {
             scratch: Scratch::default(),
         };
         driver.reports.past.begin();
+        Ok(Connected { driver, running: Running { link, phase: watched } })
+    }
+}
+
+/// A connected queue pair: it takes what the peer sends, and sends nothing before it is started.
+pub(crate) struct Connected {
+    driver: Driver,
+    running: Running,
+}
+
+impl Connected {
+    /// Starts the driver task on the current tokio runtime.
+    pub(crate) fn start(self) -> Running {
+        let Connected { driver, running } = self;
         tokio::spawn(driver.run());
-        Ok(Running { link, phase: watched })
+        running
     }
 }
 

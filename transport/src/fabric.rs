@@ -335,7 +335,7 @@ pub enum FabricError {
         limit: String,
     },
     /// The device refused.
-    #[error("{call} failed on {device}")]
+    #[error("{call} failed on {device}: {source}")]
     Device {
         /// What was asked of it.
         call: &'static str,

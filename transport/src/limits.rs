@@ -27,8 +27,12 @@ pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub const RESYNC_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most refusals in one message about the last link.
 pub const RESYNC_REFUSALS_MAX: usize = 500;
-/// How long one candidate fabric may take from OFFER to CONFIRM.
+/// How long one candidate fabric may take to connect.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long frames of full size may then take to go through, both ways.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the peer's part of a step may take: it may have begun later, and takes as long itself.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a dial may take to connect.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a failed accept: the process may be out of file descriptors.

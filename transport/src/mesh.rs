@@ -3,12 +3,13 @@
 //! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
 //! which two nodes prove themselves; [`join`] makes one of them a link, [`session`] keeps it. All
 //! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their news go
-//! over the [`board`]. The invariants `MS-1` to `MS-6` stand at the modules that keep them:
+//! over the [`board`]. The invariants `MS-1` to `MS-8` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-3 same choice: [`join`]
 //! - MS-4 down: [`dial`]
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
+//! - MS-7 word first, MS-8 no frame too early: [`join`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 

@@ -29,6 +29,11 @@ pub(crate) enum Message {
         /// Why, for the peer's log.
         reason: String,
     },
+    /// The sender's queue pair is connected: frames may be sent to it.
+    Connected {
+        /// The fabric.
+        fabric: String,
+    },
     /// Frames went through in both directions: the link stands, as far as the sender can see.
     Ready {
         /// The fabric.
@@ -116,6 +121,7 @@ impl Message {
             Message::Offer(_) => "OFFER",
             Message::Pass { .. } => "PASS",
             Message::Ready { .. } => "READY",
+            Message::Connected { .. } => "CONNECTED",
             Message::Heartbeat(_) => "HEARTBEAT",
             Message::WhoIs(_) => "WHO_IS",
             Message::Known { .. } => "KNOWN",
@@ -156,6 +162,10 @@ impl Message {
             }
             Message::Bye { left } => out.extend([9, u8::from(*left)]),
             Message::Reject(rejection) => out.extend([10, rejection.code()]),
+            Message::Connected { fabric } => {
+                out.push(12);
+                codec::put_text(&mut out, fabric);
+            }
         }
         out
     }
@@ -186,6 +196,7 @@ impl Message {
             },
             10 => Message::Reject(Rejection::from_code(reader.u8()?)?),
             11 => Message::Resync(Resync::decode(&mut reader)?),
+            12 => Message::Connected { fabric: reader.fabric_name()? },
             other => return Err(Malformed::MessageKind(other)),
         };
         reader.finish()?;

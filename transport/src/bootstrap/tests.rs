@@ -417,6 +417,7 @@ fn message() -> impl Strategy<Value = Message> {
         offer,
         (fabric(), "[ -~]{0,255}").prop_map(|(fabric, reason)| Message::Pass { fabric, reason }),
         fabric().prop_map(|fabric| Message::Ready { fabric }),
+        fabric().prop_map(|fabric| Message::Connected { fabric }),
         prop_oneof![Just(Beat::Plain), Just(Beat::Question), Just(Beat::Answer)]
             .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),
@@ -504,7 +505,7 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(Message::decode(&[8, 1, b'a', 9]), Err(number("number of addresses", 9)));
     assert_eq!(Message::decode(&[4, 1, b'a', 1, 0xff]), Err(Malformed::Text("reason")));
     assert_eq!(Message::decode(&[10, 0]), Err(number("reason for a refusal", 0)));
-    assert_eq!(Message::decode(&[12]), Err(Malformed::MessageKind(12)));
+    assert_eq!(Message::decode(&[13]), Err(Malformed::MessageKind(13)));
     let resync = |mark, count: u16, code: u16| {
         let count = count.to_le_bytes();
         let head = [&[11][..], &[7; 12], &[mark], &count].concat();

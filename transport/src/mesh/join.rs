@@ -10,14 +10,16 @@
 //!   offers nothing before it has heard the other's: an OFFER says that it was heard.
 //! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
 //!   lower-named one, and leave each candidate together: a link is used when both said READY.
+//! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
+//!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
-use crate::driver::{Offer, Prepared, Reports};
+use crate::driver::{Connected, Offer, Prepared, Reports};
 use crate::fabric::{Fabric, Side};
 use crate::limits;
 
@@ -170,7 +172,8 @@ fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec
     common.into_iter().map(|(_, fabric)| fabric).collect()
 }
 
-/// Tries one fabric: OFFER, OFFER, then READY, READY. `Ok(Err(why))` when a side gave it up.
+/// Tries one fabric: OFFER, CONNECTED, READY, from both sides each. `Ok(Err(why))` when a side gave
+/// it up.
 async fn attempt(
     table: &Table,
     met: &mut Met,
@@ -180,19 +183,13 @@ async fn attempt(
     let name = fabric.name();
     let prepared = match Prepared::new(fabric, &table.profile, met.side.clone()) {
         Ok(prepared) => prepared,
-        Err(error) => {
-            let why = error.to_string();
-            met.channel.send(&pass(name, &why)).await?;
-            // The peer's offer, or its own reason, is of no interest any more.
-            answer(&mut met.channel, name).await?;
-            return Ok(Err(why));
-        }
+        Err(error) => return give_up(met, name, error.to_string()).await,
     };
     met.channel.send(&offer(name, prepared.offer())).await?;
     let theirs = match answer(&mut met.channel, name).await? {
         Answer::Offer(offer) => offer,
-        Answer::Pass(why) => return Ok(Err(format!("given up by the peer: {why}"))),
-        Answer::Ready => return Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
+        Answer::Pass(why) => return Ok(Err(given_up(&why))),
+        other => return Err(other.unexpected(name)),
     };
     let reports = Reports {
         peer: met.hello.node.clone(),
@@ -200,35 +197,58 @@ async fn attempt(
         past: table.peer(&met.hello.node.name).past.clone(),
         epoch,
     };
-    let carrier = match connect(prepared, theirs, reports).await {
+    let connected = match connect(prepared, theirs, reports).await {
+        Ok(connected) => connected,
+        Err(why) => return give_up(met, name, why).await,
+    };
+    met.channel.send(&Message::Connected { fabric: name.into() }).await?;
+    match answer(&mut met.channel, name).await? {
+        Answer::Connected => {}
+        Answer::Pass(why) => return Ok(Err(given_up(&why))),
+        other => return Err(other.unexpected(name)),
+    }
+    let carrier = match confirm(connected).await {
         Ok(carrier) => carrier,
-        Err(why) => {
-            met.channel.send(&pass(name, &why)).await?;
-            answer(&mut met.channel, name).await?;
-            return Ok(Err(why));
-        }
+        Err(why) => return give_up(met, name, why).await,
     };
     met.channel.send(&Message::Ready { fabric: name.into() }).await?;
     match answer(&mut met.channel, name).await? {
         Answer::Ready => Ok(Ok(carrier)),
         Answer::Pass(why) => {
             end(carrier).await;
-            Ok(Err(format!("given up by the peer: {why}")))
+            Ok(Err(given_up(&why)))
         }
-        Answer::Offer(_) => Err(Failure::unexpected(&Message::Ready { fabric: name.into() })),
+        other => Err(other.unexpected(name)),
     }
 }
 
-/// Connects and confirms, within `CONFIRM_TIMEOUT`.
-async fn connect(prepared: Prepared, theirs: Offer, reports: Reports) -> Result<Carrier, String> {
-    let deadline = Instant::now() + limits::CONFIRM_TIMEOUT;
-    let connecting = prepared.connect(theirs, reports);
-    let running = timeout_at(deadline, connecting)
+/// Tells the peer, whose own answer is of no interest any more.
+async fn give_up(
+    met: &mut Met,
+    fabric: &'static str,
+    why: String,
+) -> Result<Result<Carrier, String>, Failure> {
+    let reason = why.clone();
+    met.channel.send(&Message::Pass { fabric: fabric.into(), reason }).await?;
+    answer(&mut met.channel, fabric).await?;
+    Ok(Err(why))
+}
+
+fn given_up(why: &str) -> String {
+    format!("given up by the peer: {why}")
+}
+
+async fn connect(prepared: Prepared, theirs: Offer, reports: Reports) -> Result<Connected, String> {
+    timeout(limits::CONNECT_TIMEOUT, prepared.connect(theirs, reports))
         .await
-        .map_err(|_| format!("not connected within {:?}", limits::CONFIRM_TIMEOUT))?
-        .map_err(|error| error.to_string())?;
-    let mut carrier = Carrier { running };
-    let why = match timeout_at(deadline, carrier.running.confirmed()).await {
+        .map_err(|_| format!("not connected within {:?}", limits::CONNECT_TIMEOUT))?
+        .map_err(|error| error.to_string())
+}
+
+/// Sends and awaits a frame of full size.
+async fn confirm(connected: Connected) -> Result<Carrier, String> {
+    let mut carrier = Carrier { running: connected.start() };
+    let why = match timeout(limits::CONFIRM_TIMEOUT, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),
         Err(_) => format!("frames did not go through within {:?}", limits::CONFIRM_TIMEOUT),
@@ -245,13 +265,26 @@ async fn end(mut carrier: Carrier) {
 /// What the peer says about the fabric that is tried.
 enum Answer {
     Offer(Offer),
+    Connected,
     Ready,
     Pass(String),
 }
 
+impl Answer {
+    /// It does not belong here.
+    fn unexpected(self, fabric: &str) -> Failure {
+        let fabric = fabric.to_owned();
+        Failure::unexpected(&match self {
+            Answer::Offer(made) => offer(&fabric, made),
+            Answer::Connected => Message::Connected { fabric },
+            Answer::Ready => Message::Ready { fabric },
+            Answer::Pass(reason) => Message::Pass { fabric, reason },
+        })
+    }
+}
+
 async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, Failure> {
-    // The peer may have begun later, and takes as long itself.
-    let message = timeout(2 * limits::CONFIRM_TIMEOUT, channel.recv())
+    let message = timeout(limits::ANSWER_TIMEOUT, channel.recv())
         .await
         .map_err(|_| Failure::Rejected(Rejection::TooSlow))??;
     match message {
@@ -262,6 +295,7 @@ async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, F
             link_window_bytes: made.link_window_bytes,
             queue_pair: made.queue_pair,
         })),
+        Message::Connected { fabric: named } if named == fabric => Ok(Answer::Connected),
         Message::Ready { fabric: named } if named == fabric => Ok(Answer::Ready),
         Message::Pass { fabric: named, reason } if named == fabric => Ok(Answer::Pass(reason)),
         other => Err(Failure::unexpected(&other)),
@@ -277,8 +311,4 @@ fn offer(fabric: &str, offer: Offer) -> Message {
         link_window_bytes: offer.link_window_bytes,
         queue_pair: offer.queue_pair,
     })
-}
-
-fn pass(fabric: &str, why: &str) -> Message {
-    Message::Pass { fabric: fabric.into(), reason: why.into() }
 }

@@ -1,9 +1,14 @@
 //! Over the simulator: what takes seconds, or a fault.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
 use super::*;
 use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
+use crate::fabric::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig};
 use crate::limits;
+use crate::memory::{Region, Slot};
 
 pub(super) fn sim_config(world: &World, name: &str, seeds: &[&str]) -> Config {
     let (wire, fabric) = world.network(name);
@@ -201,6 +206,77 @@ fn frames_that_do_not_pass_are_no_link() {
         beta.mesh.ready(1).await;
         assert_eq!(beta.watcher.texts(), ["alpha up over sim"]);
     });
+}
+
+/// MS-8: nothing is sent to a queue pair that takes longer to connect than its peer would try.
+#[test]
+fn a_side_that_connects_late_is_waited_for() {
+    for late in ["alpha", "beta"] {
+        sim::run(9, |world| async move {
+            let delay = Duration::from_secs(2);
+            let links = LinkModel { retry: delay / 10, ..LinkModel::default() };
+            world.set_links(links);
+            let mut configs = ["alpha", "beta"].map(|name| sim_config(&world, name, &["alpha"]));
+            for config in configs.iter_mut().filter(|config| config.name.as_str() == late) {
+                let fabric = config.network.fabrics[0].clone();
+                config.network.fabrics = vec![Arc::new(Late { fabric, delay })];
+            }
+            let [alpha, beta] = configs;
+            let alpha = Node::start(alpha).await.unwrap();
+            let _beta = Node::start(beta).await.unwrap();
+            alpha.mesh.ready(1).await;
+            let took = Duration::from_nanos(world.now());
+            assert!(took >= delay && took < delay + links.retry, "{took:?}: more than one attempt");
+        });
+    }
+}
+
+/// A fabric that takes its time to connect.
+#[derive(Debug)]
+struct Late {
+    fabric: Arc<dyn Fabric>,
+    delay: Duration,
+}
+
+struct LateOpening {
+    opening: Box<dyn Opening>,
+    delay: Duration,
+}
+
+impl Fabric for Late {
+    fn name(&self) -> &'static str {
+        self.fabric.name()
+    }
+
+    fn limits(&self) -> Limits {
+        self.fabric.limits()
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.fabric.alloc(bytes)
+    }
+
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        Ok(Box::new(LateOpening { opening: self.fabric.open(config)?, delay: self.delay }))
+    }
+}
+
+impl Opening for LateOpening {
+    fn offer(&self) -> Vec<u8> {
+        self.opening.offer()
+    }
+
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        self.opening.post_recv(slots)
+    }
+
+    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>> {
+        async move {
+            tokio::time::sleep(self.delay).await;
+            self.opening.connect(peer).await
+        }
+        .boxed()
+    }
 }
 
 /// MS-2
