@@ -1,5 +1,6 @@
 //! Node processes under the control of a test.
 
+use std::io::stderr;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use ringpost_tests::actors::Counter;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::broadcast::Receiver;
+use tracing_subscriber::EnvFilter;
 
 /// No wait of these tests takes this long unless something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,7 +26,9 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a node and waits until it listens.
     pub(crate) async fn start(name: &str, seeds: &[String]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_node"))
+        // On another machine than the one that built it, the program is somewhere else.
+        let program = std::env::var_os("RINGPOST_TEST_NODE");
+        let mut child = Command::new(program.unwrap_or(env!("CARGO_BIN_EXE_node").into()))
             .arg(name)
             .args(seeds)
             .stdin(Stdio::piped())
@@ -89,8 +93,16 @@ impl Process {
     }
 }
 
+/// What `RUST_LOG` asks for, of all nodes of this process, goes to standard error.
+pub(crate) fn log() {
+    let filter = EnvFilter::from_default_env();
+    // All tests of the process do this, and one is the first.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).try_init();
+}
+
 /// This test's own node, linked to the processes.
 pub(crate) async fn linked(name: &str, to: &[&Process], down_after: Duration) -> Node {
+    log();
     let seeds = to.iter().map(|process| process.address.clone());
     let profile = Profile { down_after, ..Profile::default() };
     let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);

@@ -1,21 +1,35 @@
 # Named checks and their count.
 #
-# Sourced by `run`.
+# Sourced by `run`, and by guest/cases inside the guest.
 
 passed=0 failed=0
 
-# Counts whether the command $2... succeeds, as the check $1, and says so. Commands fail by what
-# they return: `set -e` does not reach into them.
+# The names of the checks to run; without any, all are run.
+only=()
+
+# Whether the check $1 is to be run.
+wanted() {
+    ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $1 "* ]]
+}
+
+# Prints the names of the checks in the scripts $@.
+names() {
+    sed -n 's/^ *check \([a-z-]*\) ".*/\1/p' "$@" | uniq
+}
+
+# Counts whether the command $3... succeeds, as the check named $1, $2 in words, and says so.
+# Commands fail by what they return: `set -e` does not reach into them.
 check() {
-    local name=$1 start=$SECONDS result=FAILED
-    shift
+    local name=$1 words=$2 start=$SECONDS result=FAILED
+    shift 2
+    wanted "$name" || return 0
     if "$@"; then
         result=ok
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
     fi
-    printf '%-6s %s (%d s)\n' "$result" "$name" $((SECONDS - start))
+    printf '%-6s %-12s %s (%d s)\n' "$result" "$name" "$words" $((SECONDS - start))
 }
 
 # Whether $1 is $2; says so when not.

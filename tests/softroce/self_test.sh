@@ -77,12 +77,25 @@ END
     return "$passed"
 }
 
+boot_seconds_max=15
+
+it_boots_in_time() {
+    local said status seconds=120 booted
+    in_a_guest true
+    booted=$(sed -n 's/^guest: ready after \([0-9.]*\) s\r*$/\1/p' "$scratch/one/console")
+    echo "the guest was ready after $booted s"
+    expect "$status" 0 && expect "$said" "" &&
+        awk -v booted="${booted:-no}" -v max="$boot_seconds_max" \
+            'BEGIN { exit !(booted > 0 && booted + 0 < max) }'
+}
+
 self_test() {
-    check "output and exit status come back" output_and_status_come_back
-    check "a program brings its libraries" a_program_brings_its_libraries
-    check "two devices of a host reach each other" two_devices_reach_each_other
-    check "a command that hangs is ended" a_hang_is_ended
-    check "a kernel that panics is reported" a_panic_is_reported
-    check "two guests share a wire, one is killed and restarted" two_guests_share_a_wire
+    check boot "a guest boots in less than $boot_seconds_max s" it_boots_in_time
+    check status "output and exit status come back" output_and_status_come_back
+    check libraries "a program brings its libraries" a_program_brings_its_libraries
+    check devices "two devices of a host reach each other" two_devices_reach_each_other
+    check hang "a command that hangs is ended" a_hang_is_ended
+    check panic "a kernel that panics is reported" a_panic_is_reported
+    check wire "two guests share a wire, one is killed and restarted" two_guests_share_a_wire
     summary
 }

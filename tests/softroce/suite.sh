@@ -4,17 +4,26 @@
 
 text_bytes_min=5000000
 
-# Sets `programs` to the folder of the programs, and `tests` to the transport's unit tests.
+# Sets `programs` to the folder of the programs, and the rest to the transport's unit tests, the
+# tests of nodes, and the node that these start.
 build_programs() {
-    local manifest=$here/../../Cargo.toml
+    local manifest=$here/../../Cargo.toml built
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
     programs=${CARGO_TARGET_DIR:-$here/../../target}/release
     cargo build --locked --release --manifest-path "$manifest" --features verbs \
-        -p ringpost-softroce -p ringpost-examples --bins --example wordcount &&
-        tests=$(cargo test --locked --no-run --manifest-path "$manifest" --features verbs,sim \
-            -p ringpost-transport --lib --message-format=json |
-            sed -n 's/.*"executable":"\([^"]*\)".*/\1/p') &&
-        [[ -x $tests ]]
+        -p ringpost-softroce -p ringpost-examples --bins --example wordcount || return
+    # All packages that use tokio, so that it is the same build of it as in `tests/run test`.
+    built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
+        --features verbs,ringpost-transport/sim --lib --test nodes --message-format=json) || return
+    unit_tests=$(executable ringpost_transport <<<"$built")
+    node_tests=$(executable nodes <<<"$built")
+    node=$(executable node <<<"$built")
+    [[ -x $unit_tests && -x $node_tests && -x $node ]]
+}
+
+# Prints the program of the target $1, of what cargo says it has built.
+executable() {
+    sed -n 's/.*"name":"'"$1"'".*"executable":"\([^"]*\)".*/\1/p'
 }
 
 # Gathers real text, the sources that cargo keeps here, in the folder $1.
@@ -33,14 +42,16 @@ gather_text() {
 
 # Runs guest/cases, prints what it prints, and counts its checks as its own.
 one_guest() {
-    local output=$scratch/one/output status=0
-    new_guest one one <<<'exec bash ./cases'
-    give_files one "$here/guest/cases" "$here/check.sh" "$scratch/text"
-    cp "$tests" "$scratch/transport"
-    give_program one "$scratch/transport"
-    give_program one "$programs/pace"
-    give_program one "$programs/examples/wordcount"
-    run_guest one 300 | tee "$output" || status=$?
+    local output=$scratch/one/output status=0 program
+    new_guest one one <<<"exec bash ./cases ${only[*]}"
+    give_files one "$here/guest/cases" "$here/guest/meetings" "$here/check.sh" "$scratch/text"
+    cp "$unit_tests" "$scratch/transport"
+    cp "$node_tests" "$scratch/nodes"
+    for program in "$scratch"/{transport,nodes} "$node" "$programs"/{pace,meet,examples/wordcount}
+    do
+        give_program one "$program"
+    done
+    run_guest one 600 | tee "$output" || status=$?
     passed=$((passed + $(grep -c '^ok ' "$output" || true)))
     failed=$((failed + $(grep -c '^FAILED ' "$output" || true)))
     expect "$status" 0
@@ -48,14 +59,14 @@ one_guest() {
 
 # The layouts that the fabric relies on are those of the C headers that are here.
 layouts() {
-    RINGPOST_REQUIRE_VERBS=1 "$tests" fabric::verbs::layout
+    RINGPOST_REQUIRE_VERBS=1 "$unit_tests" fabric::verbs::layout
 }
 
 # Every case of the list ran on every fabric, and no case is missing from the list.
 same_cases() {
     local fabric names wanted
     wanted=$(<"$here/conformance.txt")
-    "$tests" fabric::sim::tests::conform fabric::tcp::tests >"$scratch/emulated" || return
+    "$unit_tests" fabric::sim::tests::conform fabric::tcp::tests >"$scratch/emulated" || return
     for fabric in sim::tests::conform tcp::tests verbs::tests; do
         names=$(sed -n "s/^test fabric::$fabric::\([a-z_]*\) \.\.\. ok\r*$/\1/p" \
             "$scratch/emulated" "$scratch/one/output" | grep -xF -- "$wanted" | LC_ALL=C sort)
@@ -63,8 +74,8 @@ same_cases() {
         expect "$names" "$wanted" || return
     done
     # The list may only grow, and has what the simulator, which has nothing else there, runs.
-    expect "$("$tests" --list fabric::sim::tests::conform | sed -n 's/^.*::\(.*\): test$/\1/p' |
-        LC_ALL=C sort)" "$wanted"
+    expect "$("$unit_tests" --list fabric::sim::tests::conform |
+        sed -n 's/^.*::\(.*\): test$/\1/p' | LC_ALL=C sort)" "$wanted"
 }
 
 # --- two guests -----------------------------------------------------------------------------
@@ -108,23 +119,41 @@ end_pair() {
     done
 }
 
-# Whether the first link between the guests was carried by verbs.
+# Whether every link between the guests was carried by verbs, $1 or more as `left` tells.
 by_verbs() {
-    grep -h -m 1 'fabric chosen' "$scratch/left/output" | grep -q 'fabric="verbs"'
+    local links
+    links=$(grep -c 'fabric chosen .*fabric="verbs"' "$scratch/left/output")
+    echo "  links by verbs: $links"
+    ((links >= $1)) && grep -q 'fabric chosen .*fabric="verbs"' "$scratch/right/output" &&
+        ! grep -h -E 'fabric="tcp"|did not come up' "$scratch"/{left,right}/output
 }
 
-# The words are counted on the other host, and a second count here finds every word.
-word_count_across() {
+# The words are counted on the other host, after the command $1 there, and a second count here finds
+# every word.
+count_words_after() {
     local status=0 bytes
     new_pair "exec ./wordcount --nodes 0 --join 1 --listen $here_address --verify text" \
-        "exec ./wordcount --node east --listen $there_address --seed $here_address"
+        "$1 && exec ./wordcount --node east --listen $there_address --seed $here_address"
     give_files left "$scratch/text"
     start_left
     start_right
     { end_guest left && end_guest right; } || status=$?
     bytes=$(sed -n 's/^verified: .* words, \([0-9]*\) bytes$/\1/p' "$scratch/left/output")
     end_pair
-    ((status == 0 && ${bytes:-0} >= text_bytes_min)) && by_verbs
+    ((status == 0 && ${bytes:-0} >= text_bytes_min))
+}
+
+word_count_across() {
+    count_words_after true && by_verbs 1
+}
+
+# The other host has no device: it says so, and is linked by tcp.
+one_host_without_device() {
+    count_words_after "rdma link delete rxe0" || return
+    grep -o 'links use tcp why=.*' "$scratch/right/output" | grep 'no RDMA device' &&
+        grep -q 'links use verbs where the peer does' "$scratch/left/output" &&
+        grep -o 'fabric chosen .*' "$scratch/left/output" | grep 'fabric="tcp" theirs=\["tcp"\]' &&
+        ! grep WARN "$scratch"/{left,right}/output
 }
 
 # The other host loses its power: this one is told in time, nothing that was asked waits on, and
@@ -137,14 +166,15 @@ node_lost() {
     start_right
     lose_and_restart || status=$?
     end_pair
-    by_verbs && return "$status"
+    # The lost one's, and the new one's.
+    by_verbs 2 && return "$status"
 }
 
 # `down_after` is 8 s, and 2 s are allowed on top.
 lose_and_restart() {
     wait_for_line left '^asking$' 60 || return
     kill_guest right
-    wait_for_line left '^node down server: ' 10 || return
+    wait_for_line left '^node down server: .' 10 || return
     wait_for_line left '^all asks ended$' 2 || return
     end_guest right
     start_right
@@ -164,7 +194,7 @@ cable_pulled() {
     start_right
     pull_the_cable || status=$?
     end_pair
-    by_verbs && return "$status"
+    by_verbs 1 && return "$status"
 }
 
 pull_the_cable() {
@@ -176,14 +206,18 @@ pull_the_cable() {
 }
 
 suite() {
-    local programs tests
+    local programs unit_tests node_tests node name
+    for name in "${only[@]}"; do
+        [[ " $(names "$here/guest/cases" | tr '\n' ' ')" != *" $name "* ]] || only+=(guest)
+    done
     build_programs || give_up "the programs do not build"
     gather_text "$scratch/text"
-    check "the cases of one guest ran to their end" one_guest
-    check "the same cases ran on sim, tcp and verbs" same_cases
-    check "structures are laid out as in C" layouts
-    check "two hosts count words" word_count_across
-    check "a host is lost and comes back" node_lost
-    check "the cable is pulled for two seconds" cable_pulled
+    check guest "the cases of one guest ran to their end" one_guest
+    check conformance "the same cases ran on sim, tcp and verbs" same_cases
+    check layout "structures are laid out as in C" layouts
+    check across "two hosts count words" word_count_across
+    check one-host "one of two hosts has no device" one_host_without_device
+    check lost "a host is lost and comes back" node_lost
+    check cable "the cable is pulled for two seconds" cable_pulled
     summary
 }

@@ -1,0 +1,196 @@
+//! Nodes that meet: which fabric carries their links, and why none does.
+//!
+//! ```text
+//! meet pair LEFT RIGHT             two nodes: prints `linked by FABRIC` once all that was sent has
+//!                                  arrived, or the error of a look-up
+//! meet serve ADDRESS               a node that counts its links; ends when killed
+//! meet crowd ADDRESS NODES ROUNDS  so many nodes link at once, talk and leave, again and again;
+//!                                  prints `links N by verbs, N by tcp`, as counted there
+//! ```
+//!
+//! LEFT and RIGHT say what a node talks over: `best` is what it finds, `tcp` that alone, `verbs` is
+//! RDMA before tcp, `only` RDMA or nothing. The last two may name what is used, as in
+//! `verbs:device=rxe0,gid=1`.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{Entropy, Network, NodeEvent, Profile, VerbsConfig, VerbsFabric};
+use tokio::sync::broadcast::Receiver;
+use tokio::task::JoinSet;
+use tracing_subscriber::EnvFilter;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const USAGE: &str = "usage: meet pair LEFT RIGHT | serve ADDRESS | crowd ADDRESS NODES ROUNDS";
+
+/// Asks of a pair, each way round, and the bytes of each: more than one frame.
+const ASKS: usize = 20;
+const ASK_BYTES: usize = 20_000;
+
+/// Silence after which a peer is given up: what cannot be reached is known soon.
+const DOWN_AFTER: Duration = Duration::from_secs(4);
+
+/// What takes longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Answers, and knows how many links its node has had.
+#[actor]
+#[derive(Default)]
+struct Porter {
+    verbs: u64,
+    tcp: u64,
+}
+
+#[handlers]
+impl Porter {
+    #[handler]
+    fn echo(&self, payload: Vec<u8>) -> Vec<u8> {
+        payload
+    }
+
+    #[handler]
+    fn link_up(&mut self, verbs: bool) {
+        *(if verbs { &mut self.verbs } else { &mut self.tcp }) += 1;
+    }
+
+    /// Links by verbs, and by tcp.
+    #[handler]
+    fn links(&self) -> (u64, u64) {
+        (self.verbs, self.tcp)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["pair", left, right] => pair(left, right).await,
+        ["serve", address] => serve(address).await,
+        ["crowd", address, nodes, rounds] => crowd(address, nodes, rounds).await,
+        _ => Err(USAGE.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("meet: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a node talks over, by the words of the command line.
+fn network(words: &str) -> Outcome<Network> {
+    let (kind, settings) = words.split_once(':').unwrap_or((words, ""));
+    let mut config = VerbsConfig::default();
+    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        match setting.split_once('=') {
+            Some(("device", name)) => config.device = Some(name.into()),
+            Some(("gid", index)) => config.gid_index = Some(index.parse()?),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let verbs = || VerbsFabric::new(config, Entropy::os());
+    match kind {
+        "best" => Ok(Network::best()),
+        "tcp" => Ok(Network::tcp()),
+        "verbs" => Ok(Network::tcp().with_verbs(verbs()?)),
+        "only" => Ok(Network::verbs_only(verbs()?)),
+        _ => Err(USAGE.into()),
+    }
+}
+
+async fn start(name: &str, listen: &str, seed: Option<&str>, words: &str) -> Outcome<Node> {
+    let builder = Node::builder(name).listen(listen).seeds(seed);
+    Ok(builder.network(network(words)?).start().await?)
+}
+
+async fn pair(left: &str, right: &str) -> Outcome {
+    let left = start("left", "127.0.0.1:0", None, left).await?;
+    let mut events = left.events();
+    let _here = left.spawn("porter", Porter::default()).await?;
+    let profile = Profile { down_after: DOWN_AFTER, ..Profile::default() };
+    let right = Node::builder("right")
+        .listen("127.0.0.1:0")
+        .seeds(left.addresses())
+        .profile(profile)
+        .network(network(right)?)
+        .start()
+        .await?;
+    let _there = right.spawn("porter", Porter::default()).await?;
+    // Waits for a link, and says why there is none.
+    let porter: ActorRef<Porter> = right.actor("left/porter").await?;
+    let back: ActorRef<Porter> = left.actor("right/porter").await?;
+    for number in 0..ASKS {
+        let payload = vec![number as u8; ASK_BYTES];
+        for porter in [&porter, &back] {
+            if porter.echo(payload.clone()).timeout(PATIENCE).await? != payload {
+                return Err("another answer came".into());
+            }
+        }
+    }
+    println!("linked by {}", next_link(&mut events).await?);
+    right.shutdown(PATIENCE).await;
+    left.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+/// The fabric of the next link.
+async fn next_link(events: &mut Receiver<NodeEvent>) -> Outcome<&'static str> {
+    loop {
+        if let NodeEvent::LinkUp { fabric, .. } = events.recv().await? {
+            return Ok(fabric);
+        }
+    }
+}
+
+async fn serve(address: &str) -> Outcome {
+    let node = start("server", address, None, "best").await?;
+    let mut events = node.events();
+    let porter = node.spawn("porter", Porter::default()).await?;
+    println!("serving");
+    loop {
+        let fabric = next_link(&mut events).await?;
+        porter.link_up(fabric == "verbs").await?;
+    }
+}
+
+async fn crowd(address: &str, nodes: &str, rounds: &str) -> Outcome {
+    let [nodes, rounds]: [usize; 2] = [nodes.parse()?, rounds.parse()?];
+    for round in 0..rounds {
+        let mut visits = JoinSet::new();
+        for number in 0..nodes {
+            let (name, address) = (format!("node{round}-{number}"), address.to_owned());
+            visits.spawn(async move { visit(&name, &address).await });
+        }
+        while let Some(visit) = visits.join_next().await {
+            visit??;
+        }
+    }
+    let node = start("watcher", "127.0.0.1:0", Some(address), "best").await?;
+    let porter: ActorRef<Porter> = node.actor("server/porter").await?;
+    let all = (nodes * rounds + 1) as u64;
+    let (verbs, tcp) = loop {
+        // The last ones may not have been counted yet.
+        match porter.links().timeout(PATIENCE).await? {
+            (verbs, tcp) if verbs + tcp >= all => break (verbs, tcp),
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    println!("links {verbs} by verbs, {tcp} by tcp");
+    node.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+async fn visit(name: &str, address: &str) -> Outcome {
+    let node = start(name, "127.0.0.1:0", Some(address), "best").await?;
+    let porter: ActorRef<Porter> = node.actor("server/porter").await?;
+    porter.echo(vec![7; ASK_BYTES]).timeout(PATIENCE).await?;
+    node.shutdown(PATIENCE).await;
+    Ok(())
+}
