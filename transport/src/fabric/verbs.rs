@@ -139,6 +139,10 @@ pub enum NoVerbs {
 }
 
 /// The verbs fabric.
+///
+/// Child processes that execute another program, as those of [`std::process::Command`] do, may be
+/// started at any time. A process that was forked and goes on in this program must not use a fabric
+/// of its parent's, nor drop it.
 pub struct VerbsFabric {
     rails: Vec<Rail>,
     domains: Arc<[Arc<Domain>]>,
