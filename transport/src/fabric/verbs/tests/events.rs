@@ -149,6 +149,12 @@ async fn a_device_that_is_removed_is_let_go() {
     };
     bounded(case, begun).await;
     drop((pair, devices));
+    let gone = async {
+        while !removal.is_finished() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    bounded(case, gone).await;
     removal.join().unwrap();
     bounded(case, still_works(&mut kept)).await;
     run("rdma", &["link", "add", &device, "type", "rxe", "netdev", &interface]);
