@@ -113,6 +113,7 @@ fn little_lockable_memory_is_enough_and_its_end_is_explained() {
     let printed = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}{error}");
+    println!("{printed}");
     assert!(printed.contains("links of 4352 bytes a slot"), "{printed}");
 }
 
