@@ -67,7 +67,8 @@ async fn queues_as_large_as_the_limits_carry() {
 #[tokio::test]
 async fn a_device_refuses_posts_beyond_its_queues() {
     let case = "a_device_refuses_posts_beyond_its_queues";
-    let Some(Devices([fabric, _])) = Devices::new(case) else { return };
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let fabric = laboratory.fabric(0).unwrap();
     let RawPair { queue_pairs: [mut a, mut b], memory } = RawPair::new(&fabric, [3, 3], [3, 3], 0);
     let mut slots = memory.into_slots(64);
     let mut receives = slots.split_off(slots.len() - 16);
