@@ -43,6 +43,10 @@
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
 //!
+//! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its
+//! bytes, and whoever has it keeps the region alive. Programs that break them do not compile: see
+//! `transport/src/fabric/ownership.rs`.
+//!
 //! What no fabric promises, and no caller may assume:
 //!
 //! - A successful send completion means that the slot may be reused and that the peer's queue
@@ -57,6 +61,8 @@
 //! - Progress outside of calls: a fabric may move only inside [`CompletionQueue::poll`] and
 //!   [`CompletionQueue::poll_ready`], so one of them is called until the queue pair is dropped.
 
+#[cfg(doctest)]
+mod ownership;
 pub mod tcp;
 
 #[cfg(test)]

@@ -20,5 +20,6 @@ pub use checked::{Checked, InvalidArchive, Payload};
 pub use pool::{Lease, Pool};
 #[cfg(feature = "verbs")]
 pub(crate) use region::Backing;
+pub(crate) use region::Owner;
 pub use region::{Region, Slot};
 pub use unarchiver::Unarchiver;

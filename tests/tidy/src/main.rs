@@ -79,8 +79,8 @@ const RULES: [Rule; 17] = [
         check: docs::walk,
     },
     Rule {
-        name: "promises and their tests",
-        why: "What docs/SEMANTICS.md promises is checked by a test that it names, or is a wish.",
+        name: "promises, pitfalls and their tests",
+        why: "What docs/SEMANTICS.md promises and docs/PITFALLS.md rules out is checked by a test.",
         check: docs::promises,
     },
     Rule {

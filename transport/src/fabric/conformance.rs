@@ -3,7 +3,8 @@
 //!
 //! A case takes only what the contract promises: it allows notifications that are spurious, and no
 //! fabric may be kinder than the others. It waits by arming, polling and waiting, never by time.
-//! Where google/rdma-unit-test has the case, it has that name.
+//! Where google/rdma-unit-test has the case, it has that name. The names are those of the
+//! checked-in list `tests/softroce/conformance.txt`, which may only grow.
 //!
 //! A fabric takes part by implementing [`Pairs`] and by making tests of the cases:
 //!
@@ -33,6 +34,8 @@ pub(crate) use close::*;
 pub(crate) use errors::*;
 pub(crate) use notify::*;
 pub(crate) use pair::Pairs;
+#[cfg(feature = "verbs")]
+pub(crate) use pair::{End, Pair, Plan};
 pub(crate) use send::*;
 
 /// Bounds a case that waits for something that never comes.
@@ -48,13 +51,17 @@ macro_rules! for_each_case {
             send_rnr send_rnr_after_some send_rnr_retry_failure send_rnr_retry_success
             send_with_too_small_recv unsignaled_send_error flush_error_poll_together
             post_in_error_state
-            full_submission_queue full_receive_queue send_exceed_max_inline_data
-            frame_longer_than_its_slot more_than_the_limits cq_counts poll_takes_at_most_max
+            full_submission_queue full_receive_queue send_exceed_max_inline_data inline_limits
+            frame_longer_than_its_slot frame_longer_than_the_fabric_sends
+            foreign_memory_is_refused more_than_the_limits cq_counts cq_overrun
+            poll_takes_at_most_max
             recv_solicited_notify recv_any_notify send_completion_notify arm_is_not_weakened
             one_shot_arm_missed_event error_completion_is_solicited last_waker_is_woken
             post_wakes_another_task
-            close_idle close_twice_with_work close_after_error both_sides_close
+            close_idle close_twice_with_work close_after_error close_with_unpolled_completions
+            both_sides_close halves_dropped_one_by_one
             peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
+            drop_unconnected connect_to_dropped_peer
         }
     };
 }
@@ -65,4 +72,17 @@ pub(crate) async fn bounded(name: &str, case: impl Future<Output = ()>) {
     tokio::time::timeout(CASE_TIMEOUT, case)
         .await
         .unwrap_or_else(|_| panic!("{name}: waited for something that never came"));
+}
+
+/// The list that may only grow names what every fabric runs. The laboratory compares it with what
+/// has run there.
+#[test]
+fn the_checked_in_list_names_every_case() {
+    macro_rules! names {
+        ($($case:ident)*) => { vec![$(stringify!($case)),*] };
+    }
+    let mut names = for_each_case!(names);
+    names.sort_unstable();
+    let listed = include_str!("../../../tests/softroce/conformance.txt");
+    assert_eq!(names, listed.lines().collect::<Vec<_>>());
 }

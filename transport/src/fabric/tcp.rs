@@ -38,7 +38,7 @@ use crate::entropy::Entropy;
 use crate::limits::{
     RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
 };
-use crate::memory::{Region, Slot};
+use crate::memory::{Owner, Region, Slot};
 use crate::wire::{Preface, Wire};
 
 pub use self::doors::Doors;
@@ -49,12 +49,13 @@ pub struct TcpFabric {
     wire: Arc<dyn Wire>,
     doors: Doors,
     entropy: Entropy,
+    owner: Owner,
 }
 
 impl TcpFabric {
     /// A fabric that dials over `wire` and waits at `doors`.
     pub fn new(wire: Arc<dyn Wire>, doors: Doors, entropy: Entropy) -> Self {
-        TcpFabric { wire, doors, entropy }
+        TcpFabric { wire, doors, entropy, owner: Owner::new() }
     }
 }
 
@@ -74,7 +75,7 @@ impl Fabric for TcpFabric {
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
         check("region", bytes as u64, TCP_REGION_BYTES_MAX as u64)?;
-        Ok(Region::heap(bytes.max(1)))
+        Ok(self.owner.heap(bytes.max(1)))
     }
 
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
@@ -82,7 +83,7 @@ impl Fabric for TcpFabric {
         check("receive queue", config.recv_queue.into(), TCP_QUEUE_MAX.into())?;
         check("inline size", config.inline_bytes.into(), TCP_INLINE_BYTES_MAX.into())?;
         check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
-        let queues = Queues::new(&config);
+        let queues = Queues::new(&config, self.owner);
         let end = match config.side {
             Side::Dialer { address } => End::Dialer { wire: self.wire.clone(), address },
             Side::Acceptor => End::Acceptor(self.doors.expect(self.entropy.u128())),

@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
 
@@ -23,7 +24,28 @@ pub(crate) unsafe trait Backing: Any + Send + Sync {
 /// A block of page-aligned memory that a fabric has made usable for its work requests.
 ///
 /// It is cut into [`Slot`]s once and lives until the last of them is gone (ME-2).
-pub struct Region(Box<dyn Backing>);
+pub struct Region {
+    backing: Box<dyn Backing>,
+    owner: Option<Owner>,
+}
+
+/// Whose memory a region is. Each is another one, for as long as the process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner(u64);
+
+impl Owner {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Owner(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Ordinary zeroed memory, page-aligned, that [is this owner's](Region::is_of).
+    ///
+    /// `bytes` is rounded up to whole pages and must not be zero.
+    pub(crate) fn heap(self, bytes: usize) -> Region {
+        Region { owner: Some(self), ..Region::heap(bytes) }
+    }
+}
 
 impl Region {
     /// Ordinary zeroed memory, page-aligned.
@@ -35,19 +57,24 @@ impl Region {
 
     /// Memory that a fabric has prepared.
     pub(crate) fn new(backing: impl Backing) -> Self {
-        Region(Box::new(backing))
+        Region { backing: Box::new(backing), owner: None }
+    }
+
+    /// Whether `owner` made it.
+    pub(crate) fn is_of(&self, owner: Owner) -> bool {
+        self.owner == Some(owner)
     }
 
     /// What the fabric made of it, if it is of that kind.
     #[cfg(feature = "verbs")]
     pub(crate) fn backing<T: Backing>(&self) -> Option<&T> {
-        let backing: &dyn Any = self.0.as_ref();
+        let backing: &dyn Any = self.backing.as_ref();
         backing.downcast_ref()
     }
 
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.backing.bytes()
     }
 
     /// Cuts the whole region into slots of `slot_bytes`, a multiple of 16; what is left over at
@@ -59,7 +86,7 @@ impl Region {
         (0..count)
             .map(|i| {
                 // SAFETY: `i * slot_bytes + slot_bytes` is at most the region's size.
-                let base = unsafe { region.0.base().add(i * slot_bytes) };
+                let base = unsafe { region.backing.base().add(i * slot_bytes) };
                 Slot { base, bytes: slot_bytes, region: region.clone() }
             })
             .collect()

@@ -1,7 +1,11 @@
-//! Queues hold what was asked for, and nothing more is asked: PV-9.
+//! Queues hold what was asked for, and nothing more is asked; memory is the fabric's: PV-1, PV-9.
 
-use super::pair::{Pair, Pairs, Plan};
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::pair::{Pair, Pairs, Plan, open};
 use crate::fabric::{FabricError, Notify, PostError, QueuePairConfig, Status};
+use crate::memory::Region;
 
 /// PV-9: a full send queue takes what fits of a batch and leaves the rest; room comes back when a
 /// completion is polled, not before.
@@ -49,6 +53,70 @@ pub(crate) async fn send_exceed_max_inline_data(pairs: &impl Pairs) {
     assert_eq!(batch.iter().map(|r| r.bytes).collect::<Vec<_>>(), [65, 1]);
     pair.until(|a, b| a.got.len() == 1 && b.got.len() == 1).await;
     assert_eq!(pair.b.frames(), [[1; 64]]);
+}
+
+/// PV-9: a queue pair may allow nothing inline, or all that the fabric can; an empty frame is
+/// never too long.
+pub(crate) async fn inline_limits(pairs: &impl Pairs) {
+    let limits = pairs.ends().map(|(fabric, _)| fabric.limits().inline_bytes_max);
+    let most = limits[0].min(limits[1]) as usize;
+    for allowed in [0, most] {
+        let mut plan = Plan { slot_bytes: 2048, ..Plan::new(4, 4) };
+        plan.config.inline_bytes = allowed as u32;
+        let mut pair = Pair::new(pairs, plan).await;
+        let frame = vec![3; allowed];
+        for bytes in [&frame[..], b""] {
+            let mut request = pair.a.request(bytes);
+            request.inline = true;
+            pair.a.send(request);
+        }
+        let mut request = pair.a.request(&vec![4; allowed + 1]);
+        request.inline = true;
+        assert_eq!(pair.a.send_refused(request), PostError::InlineTooLong);
+        pair.until(|a, b| a.got.len() == 2 && b.got.len() == 2).await;
+        assert_eq!(pair.b.frames(), [&frame[..], b""]);
+    }
+}
+
+/// PV-9: a frame cannot be longer than what the fabric sends, however large its slot.
+pub(crate) async fn frame_longer_than_the_fabric_sends(pairs: &impl Pairs) {
+    let limit = pairs.ends()[0].0.limits().frame_bytes_max as usize;
+    let plan = Plan { slot_bytes: (limit + 1).next_multiple_of(16), ..Plan::new(1, 1) };
+    let mut pair = Pair::new(pairs, plan).await;
+    let mut request = pair.a.request(b"");
+    request.bytes = limit as u32 + 1;
+    assert_eq!(pair.a.send_refused(request), PostError::TooLong);
+    pair.a.send_numbers(1);
+    pair.until(|a, b| a.sent() == [Status::Success] && b.got.len() == 1).await;
+}
+
+/// PV-1, PV-9: memory that the fabric did not hand out is refused in every queue, be it nobody's or
+/// another fabric's; what came before it in the batch is taken.
+pub(crate) async fn foreign_memory_is_refused(pairs: &impl Pairs) {
+    let other = pairs.ends()[1].0.clone();
+    for foreign in [Region::heap(8192), other.alloc(8192).unwrap()] {
+        let mut foreign = foreign.into_slots(4096);
+        let [mut before, _] = open(pairs, &Plan::new(2, 2).idle());
+        let mut slots = vec![before.slots.pop().unwrap(), foreign.pop().unwrap()];
+        assert_eq!(before.opening.post_recv(&mut slots), Err(PostError::Foreign));
+        foreign.append(&mut slots);
+        assert_eq!(foreign.len(), 2, "only the foreign one is left");
+
+        let mut pair = Pair::new(pairs, Plan { posted: [0, 2], ..Plan::new(4, 4) }).await;
+        let mut slots = vec![pair.a.slots.pop().unwrap(), foreign.pop().unwrap()];
+        assert_eq!(pair.a.halves.recv.post(&mut slots), Err(PostError::Foreign));
+        foreign.append(&mut slots);
+        assert_eq!(foreign.len(), 2);
+
+        let mut batch = [0, 1, 2].map(|i| pair.a.request(&[i])).into_iter().collect::<Vec<_>>();
+        pair.a.slots.push(std::mem::replace(&mut batch[1].slot, foreign.pop().unwrap()));
+        assert_eq!(pair.a.halves.send.post(&mut batch), Err(PostError::Foreign));
+        assert_eq!(batch.len(), 2);
+        batch.remove(0);
+        assert_eq!(pair.a.halves.send.post(&mut batch), Ok(()));
+        pair.until(|a, b| a.sent().len() == 2 && b.got.len() == 2).await;
+        assert_eq!(pair.b.frames(), [[0], [2]]);
+    }
 }
 
 /// PV-9: a frame cannot be longer than its slot.
@@ -99,6 +167,32 @@ pub(crate) async fn cq_counts(pairs: &impl Pairs) {
     pair.a.halves.send.post(&mut batch).unwrap();
     pair.a.until(|a| a.got.len() == 32).await;
     assert!(pair.a.got.iter().all(|done| done.status == Status::Flushed));
+}
+
+/// PV-8, PV-9: both queues of a side complete in full, and nobody polls there meanwhile: nothing is
+/// lost.
+pub(crate) async fn cq_overrun(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(16, 16)).await;
+    pair.b.send_numbers(16);
+    pair.a.send_numbers(16);
+    // That all of a's went through says that b's receives have completed.
+    let Pair { a, b } = &mut pair;
+    poll_fn(|cx| {
+        for done in [&mut a.halves.done, &mut b.halves.done] {
+            done.arm(Notify::Any);
+            if done.poll_ready(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        a.collect();
+        if a.got.len() == 32 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    pair.until(|_, b| b.got.len() == 32).await;
+    for end in [&pair.a, &pair.b] {
+        assert_eq!(end.sent(), [Status::Success; 16]);
+        assert_eq!(end.received(), [Status::Success; 16]);
+    }
 }
 
 /// A poll takes no more than it was asked to, and none is lost.

@@ -1,9 +1,11 @@
 //! Ends: PV-7, PV-10.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::pair::{End, Pair, Pairs, Plan, open};
-use crate::fabric::{FabricError, Status};
+use crate::fabric::{FabricError, Halves, Notify, Status};
 
 /// PV-10, PV-7: closing an idle queue pair flushes its receives.
 pub(crate) async fn close_idle(pairs: &impl Pairs) {
@@ -86,6 +88,88 @@ pub(crate) async fn peer_gone_fails_sends(pairs: &impl Pairs) {
     assert_ne!(after, Status::Success);
     a.until(|a| a.received().len() == 4).await;
     assert_eq!(a.received(), [Status::Flushed; 4]);
+}
+
+/// PV-2, PV-10: what had completed before the closing stays as it was, and comes first.
+pub(crate) async fn close_with_unpolled_completions(pairs: &impl Pairs) {
+    let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
+    pair.b.halves.done.arm(Notify::Any);
+    pair.a.send_numbers(2);
+    let Pair { a, b } = &mut pair;
+    poll_fn(|cx| {
+        // b moves, and takes nothing.
+        b.halves.done.arm(Notify::Any);
+        let more = [a.turn(cx), b.halves.done.poll_ready(cx).is_ready()];
+        if a.sent().len() == 2 {
+            return Poll::Ready(());
+        }
+        if more != [false; 2] {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+    assert_eq!(pair.a.sent(), [Status::Success; 2]);
+    pair.b.halves.done.close();
+    pair.b.until(|b| b.got.len() == 4).await;
+    let [taken, flushed] = [[Status::Success; 2], [Status::Flushed; 2]];
+    assert_eq!(pair.b.received(), [taken, flushed].concat());
+    assert_eq!(pair.b.frames(), [[0], [1]]);
+}
+
+/// PV-10, PV-2: the halves may be dropped one by one; the last one closes and drops the slots.
+pub(crate) async fn halves_dropped_one_by_one(pairs: &impl Pairs) {
+    let Pair { a, mut b } = Pair::new(pairs, Plan::new(4, 4)).await;
+    let region = Arc::downgrade(a.slots[0].region());
+    let End { halves: Halves { send, recv, mut done }, slots, .. } = a;
+    drop((send, slots));
+    drop(recv);
+    b.send_numbers(1);
+    let mut got = Vec::new();
+    poll_fn(|cx| {
+        done.arm(Notify::Any);
+        while done.poll(&mut got, 8) > 0 {}
+        let more = [done.poll_ready(cx).is_ready(), b.turn(cx)];
+        if got.len() == 1 && b.sent().len() == 1 {
+            return Poll::Ready(());
+        }
+        if more != [false; 2] {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+    assert_eq!((got[0].status, b.sent()), (Status::Success, vec![Status::Success]));
+    got.clear();
+    assert!(region.upgrade().is_some(), "three receives are left");
+    drop(done);
+    assert!(region.upgrade().is_none());
+    assert_ne!(send_until_it_fails(&mut b).await, Status::Success);
+}
+
+/// PV-2, PV-11: a queue pair that is never connected drops its slots.
+pub(crate) async fn drop_unconnected(pairs: &impl Pairs) {
+    for end in open(pairs, &Plan::new(2, 2)) {
+        let region = Arc::downgrade(end.slots[0].region());
+        drop(end.slots);
+        assert!(region.upgrade().is_some(), "the receives are posted");
+        drop(end.opening);
+        assert!(region.upgrade().is_none());
+    }
+}
+
+/// PV-10: a peer that was dropped before anybody connected is found out when connecting, or else by
+/// sending.
+pub(crate) async fn connect_to_dropped_peer(pairs: &impl Pairs) {
+    let [a, b] = open(pairs, &Plan::new(2, 2));
+    let offer = b.opening.offer();
+    drop(b);
+    if let Ok(halves) = a.opening.connect(offer).await {
+        let mut a = End { halves, slots: a.slots, got: Vec::new() };
+        let status = send_until_it_fails(&mut a).await;
+        assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
+        assert_eq!(a.sent().len(), 1);
+    }
 }
 
 /// An offer that is not one of the fabric is refused, by both sides.

@@ -40,6 +40,11 @@ impl Plan {
         Plan { config, posted: [recv_queue as usize; 2], slot_bytes: 256 }
     }
 
+    /// No receives posted at all.
+    pub(crate) fn idle(self) -> Self {
+        Plan { posted: [0; 2], ..self }
+    }
+
     /// No receives posted at b.
     pub(crate) fn unready(mut self) -> Self {
         self.posted[1] = 0;
@@ -140,7 +145,7 @@ impl End {
     }
 
     /// The wait loop of PV-8: arm, poll until nothing comes, wait. Says whether to come again.
-    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn turn(&mut self, cx: &mut Context<'_>) -> bool {
         self.halves.done.arm(Notify::Any);
         self.collect();
         self.halves.done.poll_ready(cx).is_ready()

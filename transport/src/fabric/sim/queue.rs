@@ -18,7 +18,7 @@ use super::event::{Event, Number};
 use super::queue_pair::Cause;
 use super::queue_pairs::FRAME_BYTES_MAX;
 use super::state::{Life, Shared};
-use crate::memory::{Region, Slot};
+use crate::memory::{Owner, Region, Slot};
 
 /// Most work requests in one queue.
 const QUEUE_MAX: u32 = 16 * 1024;
@@ -38,11 +38,13 @@ const SPURIOUS_WITHIN: Duration = Duration::from_micros(50);
 pub struct SimFabric {
     shared: Arc<Shared>,
     life: Life,
+    owner: Owner,
 }
 
 impl SimFabric {
     pub(super) fn new(shared: Arc<Shared>, life: Life) -> Self {
-        SimFabric { shared, life }
+        let owner = shared.with(|state| state.owner(life));
+        SimFabric { shared, life, owner }
     }
 }
 
@@ -62,7 +64,7 @@ impl Fabric for SimFabric {
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
         within("memory", bytes as u64, REGION_BYTES_MAX as u64)?;
-        Ok(Region::heap(bytes.max(1)))
+        Ok(self.owner.heap(bytes.max(1)))
     }
 
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
@@ -72,7 +74,7 @@ impl Fabric for SimFabric {
         within("an rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
         let number = self.shared.with(|state| {
             let alive = state.lives(self.life);
-            alive.then(|| state.queue_pairs.open(self.life.node, config))
+            alive.then(|| state.queue_pairs.open(self.life.node, self.owner, config))
         });
         let number =
             number.ok_or_else(|| FabricError::Connect(io::ErrorKind::NotConnected.into()))?;

@@ -9,12 +9,14 @@ use super::completion::CompletionState;
 use super::event::{Frame, NodeId, Number};
 use super::link_model::Links;
 use super::physics::Physics;
-use crate::memory::Slot;
+use crate::memory::{Owner, Slot};
 
 /// One end of a connection.
 #[derive(Debug)]
 pub(super) struct QueuePair {
     pub(super) node: NodeId,
+    /// Whose memory its work requests name (PV-1).
+    pub(super) owner: Owner,
     pub(super) config: QueuePairConfig,
     pub(super) phase: Phase,
     /// Whom `connect` was called for.
@@ -93,9 +95,10 @@ pub(super) struct Incoming {
 
 impl QueuePair {
     /// A new end.
-    pub(super) fn new(node: NodeId, config: QueuePairConfig) -> Self {
+    pub(super) fn new(node: NodeId, owner: Owner, config: QueuePairConfig) -> Self {
         QueuePair {
             node,
+            owner,
             config,
             phase: Phase::Fresh,
             peer: None,

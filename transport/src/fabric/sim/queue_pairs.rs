@@ -9,7 +9,7 @@ use super::event::{Event, NodeId, Number};
 use super::physics::Physics;
 use super::queue_pair::{Peer, Phase, QueuePair};
 use crate::limits::SLOT_BYTES_MAX;
-use crate::memory::Slot;
+use crate::memory::{Owner, Slot};
 
 /// Longest frame, in bytes.
 pub(super) const FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX;
@@ -25,10 +25,10 @@ pub(super) struct QueuePairs {
 
 impl QueuePairs {
     /// A new queue pair of a node.
-    pub(super) fn open(&mut self, node: NodeId, config: QueuePairConfig) -> Number {
+    pub(super) fn open(&mut self, node: NodeId, owner: Owner, config: QueuePairConfig) -> Number {
         let number = self.nodes.len();
         self.nodes.push(node);
-        self.all.insert(number, QueuePair::new(node, config));
+        self.all.insert(number, QueuePair::new(node, owner, config));
         number
     }
 
@@ -126,6 +126,8 @@ impl QueuePairs {
                 Some((place, PostError::TooLong))
             } else if request.inline && bytes > qp.config.inline_bytes {
                 Some((place, PostError::InlineTooLong))
+            } else if !request.slot.region().is_of(qp.owner) {
+                Some((place, PostError::Foreign))
             } else {
                 None
             }
@@ -150,9 +152,17 @@ impl QueuePairs {
     ) -> Result<(), PostError> {
         let Some(qp) = self.all.get_mut(&number) else { return Ok(()) };
         let room = qp.config.recv_queue.saturating_sub(qp.incoming.held) as usize;
-        for slot in slots.drain(..room.min(slots.len())) {
+        let owner = qp.owner;
+        let own = slots.iter().take_while(|slot| slot.region().is_of(owner)).count();
+        for slot in slots.drain(..own.min(room)) {
             qp.post_recv(physics, slot);
         }
-        if slots.is_empty() { Ok(()) } else { Err(PostError::Full) }
+        if slots.is_empty() {
+            Ok(())
+        } else if own < room {
+            Err(PostError::Foreign)
+        } else {
+            Err(PostError::Full)
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::physics::Physics;
 use super::queue_pair::{Cause, Phase};
 use super::queue_pairs::QueuePairs;
 use super::streams::Streams;
+use crate::memory::Owner;
 
 /// How often a world may be used before time must move on.
 const USES_MAX: u64 = 10_000_000;
@@ -25,12 +26,14 @@ pub(super) struct State {
     pub(super) streams: Streams,
     /// How often each node has been killed.
     deaths: BTreeMap<NodeId, u32>,
+    /// Whose memory a node's is, in each of its lives.
+    owners: BTreeMap<Life, Owner>,
     /// What waits for a path to be mended.
     held: Vec<Event>,
 }
 
 /// A node's name, in one of its lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     pub(super) node: NodeId,
     deaths: u32,
@@ -45,6 +48,7 @@ impl State {
             queue_pairs: QueuePairs::default(),
             streams: Streams::default(),
             deaths: BTreeMap::new(),
+            owners: BTreeMap::new(),
             held: Vec::new(),
         }
     }
@@ -53,6 +57,11 @@ impl State {
     pub(super) fn life(&mut self, name: &str) -> Life {
         let node = self.physics.node(name);
         Life { node, deaths: self.deaths.get(&node).copied().unwrap_or(0) }
+    }
+
+    /// Whose memory a node's is in this life.
+    pub(super) fn owner(&mut self, life: Life) -> Owner {
+        *self.owners.entry(life).or_insert_with(Owner::new)
     }
 
     /// Whether a node still lives this life.

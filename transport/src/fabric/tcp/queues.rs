@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::record::{RECORD_BYTES, Record};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
 use crate::limits::TCP_FRAME_BYTES_MAX;
-use crate::memory::Slot;
+use crate::memory::{Owner, Slot};
 
 /// The queues of one queue pair.
 ///
@@ -20,9 +20,48 @@ pub(super) struct Queues {
     recvs: VecDeque<Slot>,
     done: VecDeque<Completion>,
     room: Room,
-    inline_bytes: u32,
+    rules: Rules,
     error: bool,
     alarm: Alarm,
+}
+
+/// What a work request must keep to.
+struct Rules {
+    /// Its memory is this one's (PV-1).
+    owner: Owner,
+    inline_bytes: u32,
+}
+
+impl Rules {
+    fn check(&self, request: &SendRequest) -> Result<(), PostError> {
+        let bytes = request.bytes;
+        if bytes as usize > request.slot.len() || bytes > TCP_FRAME_BYTES_MAX {
+            Err(PostError::TooLong)
+        } else if request.inline && bytes > self.inline_bytes {
+            Err(PostError::InlineTooLong)
+        } else {
+            self.check_memory(&request.slot)
+        }
+    }
+
+    fn check_memory(&self, slot: &Slot) -> Result<(), PostError> {
+        if slot.region().is_of(self.owner) { Ok(()) } else { Err(PostError::Foreign) }
+    }
+}
+
+/// How many requests from the front can be posted, and why not more.
+fn fitting<T>(
+    requests: &[T],
+    room: u32,
+    check: impl Fn(&T) -> Result<(), PostError>,
+) -> (usize, Result<(), PostError>) {
+    for (i, request) in requests.iter().enumerate() {
+        let full = if i >= room as usize { Err(PostError::Full) } else { Ok(()) };
+        if let Err(error) = full.and_then(|()| check(request)) {
+            return (i, Err(error));
+        }
+    }
+    (requests.len(), Ok(()))
 }
 
 /// A send that waits to be written or to be accepted.
@@ -58,7 +97,7 @@ pub(super) enum Failure {
 
 impl Queues {
     /// Queues that hold what `config` asks for; all their memory is taken now (TC-5).
-    pub(super) fn new(config: &QueuePairConfig) -> Self {
+    pub(super) fn new(config: &QueuePairConfig, owner: Owner) -> Self {
         let (send, recv) = (config.send_queue, config.recv_queue);
         Queues {
             sends: VecDeque::with_capacity(send as usize),
@@ -67,28 +106,14 @@ impl Queues {
             recvs: VecDeque::with_capacity(recv as usize),
             done: VecDeque::with_capacity(send as usize + recv as usize),
             room: Room { send, recv },
-            inline_bytes: config.inline_bytes,
+            rules: Rules { owner, inline_bytes: config.inline_bytes },
             error: false,
             alarm: Alarm::default(),
         }
     }
 
     pub(super) fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
-        let refused = batch.iter().enumerate().find_map(|(i, request)| {
-            let error = if i >= self.room.send as usize {
-                PostError::Full
-            } else if request.bytes as usize > request.slot.len()
-                || request.bytes > TCP_FRAME_BYTES_MAX
-            {
-                PostError::TooLong
-            } else if request.inline && request.bytes > self.inline_bytes {
-                PostError::InlineTooLong
-            } else {
-                return None;
-            };
-            Some((i, error))
-        });
-        let kept = refused.map_or(batch.len(), |(i, _)| i);
+        let (kept, result) = fitting(batch, self.room.send, |request| self.rules.check(request));
         self.room.send -= kept as u32;
         for request in batch.drain(..kept) {
             if self.error {
@@ -98,11 +123,11 @@ impl Queues {
             let record = Record::Frame { bytes: request.bytes, solicited: request.solicited };
             self.sends.push_back(Send { record: record.encode(), request });
         }
-        refused.map_or(Ok(()), |(_, error)| Err(error))
+        result
     }
 
     pub(super) fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        let kept = slots.len().min(self.room.recv as usize);
+        let (kept, result) = fitting(slots, self.room.recv, |slot| self.rules.check_memory(slot));
         self.room.recv -= kept as u32;
         for slot in slots.drain(..kept) {
             if self.error {
@@ -111,7 +136,7 @@ impl Queues {
                 self.recvs.push_back(slot);
             }
         }
-        if slots.is_empty() { Ok(()) } else { Err(PostError::Full) }
+        result
     }
 
     /// Sends posted so far.

@@ -18,7 +18,6 @@ use crate::fabric::{
     Completion, Fabric, Halves, Notify, QueuePairConfig, SendRequest, Side, Status, Work,
 };
 use crate::limits::{TCP_ACKNOWLEDGE_EVERY, TCP_FRAME_BYTES_MAX, TCP_QUEUE_MAX};
-use crate::memory::Region;
 use crate::wire::{PREFACE_BYTES, Preface, TcpWire, Wire};
 
 /// Two fabrics on loopback. The second one's port admits data connections, as a node's does.
@@ -72,6 +71,7 @@ conformance::for_each_case!(conform);
 
 /// A queue pair whose peer is a bare stream.
 struct Bare {
+    fabric: Arc<TcpFabric>,
     halves: Halves,
     got: Vec<Completion>,
     peer: TcpStream,
@@ -97,13 +97,14 @@ impl Bare {
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
         let halves = opening.connect(Vec::new()).await.unwrap();
-        Bare { halves, got: Vec::new(), peer }
+        Bare { fabric, halves, got: Vec::new(), peer }
     }
 
     /// Posts a signaled frame.
     fn send(&mut self, frame: &[u8]) {
         let slot_bytes = frame.len().next_multiple_of(16);
-        let mut slot = Region::heap(slot_bytes).into_slots(slot_bytes).swap_remove(0);
+        let region = self.fabric.alloc(slot_bytes).unwrap();
+        let mut slot = region.into_slots(slot_bytes).swap_remove(0);
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
         let request = SendRequest { slot, bytes, signaled: true, solicited: false, inline: false };

@@ -79,8 +79,17 @@ pub(super) struct Ended {
     /// The number it was posted with.
     pub(super) id: u64,
     pub(super) status: Status,
-    /// Meaningless unless a receive succeeded.
+    /// 0 after an error.
     pub(super) bytes: u32,
+}
+
+impl Ended {
+    /// Of an error, only number and status mean anything; the rest may be left over (PV-7).
+    fn new(wc: &ibv_wc) -> Self {
+        let status = status(wc.status);
+        let bytes = if status == Status::Success { wc.byte_len } else { 0 };
+        Ended { id: wc.wr_id, status, bytes }
+    }
 }
 
 impl Completions {
@@ -143,11 +152,7 @@ impl Completions {
         // SAFETY: the queue lives, and `place` has room for so many.
         let count = unsafe { ibv_poll_cq(cq, room, self.place.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| io::Error::other("ibv_poll_cq"))?;
-        out.extend(self.place.iter().take(count).map(|wc| Ended {
-            id: wc.wr_id,
-            status: status(wc.status),
-            bytes: wc.byte_len,
-        }));
+        out.extend(self.place.iter().take(count).map(Ended::new));
         Ok(count)
     }
 }
@@ -194,5 +199,21 @@ mod tests {
         assert_eq!(status(ibv_wc_status::IBV_WC_SUCCESS), Status::Success);
         assert_eq!(status(4711), Status::Other(4711));
         assert_eq!(status(u32::MAX), Status::Other(u32::MAX));
+    }
+
+    /// PV-7: what a device left in the other fields of an error is not read.
+    #[test]
+    fn an_error_completion_has_no_length() {
+        // SAFETY: the structure is made of integers, for which zero is a value.
+        let mut wc: ibv_wc = unsafe { zeroed() };
+        (wc.wr_id, wc.byte_len, wc.opcode) = (9, u32::MAX, 4711);
+        let taken = |wc: &ibv_wc| {
+            let Ended { id, status, bytes } = Ended::new(wc);
+            (id, status, bytes)
+        };
+        wc.status = ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
+        assert_eq!(taken(&wc), (9, Status::Flushed, 0));
+        wc.status = ibv_wc_status::IBV_WC_SUCCESS;
+        assert_eq!(taken(&wc), (9, Status::Success, u32::MAX));
     }
 }

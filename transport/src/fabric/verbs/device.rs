@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, offset_of, zeroed};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
@@ -12,7 +13,7 @@ use std::sync::Once;
 use rdma_sys::{
     ibv_ack_async_event, ibv_async_event, ibv_close_device, ibv_context, ibv_device,
     ibv_device_attr, ibv_event_type, ibv_fork_init, ibv_free_device_list, ibv_get_async_event,
-    ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_open_device, ibv_port_attr,
+    ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_mtu, ibv_open_device, ibv_port_attr,
     ibv_port_state, ibv_query_device, ibv_query_gid, ibv_query_port,
 };
 
@@ -53,6 +54,33 @@ pub(super) struct PortAttributes {
 }
 
 impl PortAttributes {
+    /// An active port whose numbers this build does not know is an error (VB-4). One that is not
+    /// active may well say nothing useful.
+    fn new(attributes: &ibv_port_attr) -> io::Result<Self> {
+        const LINK_LAYERS: RangeInclusive<u8> = 0..=ETHERNET;
+        const ETHERNET: u8 = 2;
+        const MTUS: RangeInclusive<u32> = ibv_mtu::IBV_MTU_256..=ibv_mtu::IBV_MTU_4096;
+        let (mtu, layer) = (attributes.active_mtu, attributes.link_layer);
+        let known = PortAttributes {
+            state: attributes.state,
+            mtu: mtu.clamp(*MTUS.start(), *MTUS.end()) as u8,
+            lid: attributes.lid,
+            frame_bytes_max: attributes.max_msg_sz,
+            gids: attributes.gid_tbl_len.max(0) as u32,
+            ethernet: layer == ETHERNET,
+        };
+        let unknown = |what, number| {
+            Err(io::Error::other(format!("this build knows no {what} of number {number}")))
+        };
+        if known.is_active() && !MTUS.contains(&mtu) {
+            unknown("MTU", mtu)
+        } else if known.is_active() && !LINK_LAYERS.contains(&layer) {
+            unknown("link layer", layer.into())
+        } else {
+            Ok(known)
+        }
+    }
+
     pub(super) fn is_active(&self) -> bool {
         self.state == ibv_port_state::IBV_PORT_ACTIVE
     }
@@ -140,20 +168,12 @@ impl Device {
 
     /// Ports are counted from 1.
     pub(super) fn port(&self, port: u8) -> io::Result<PortAttributes> {
-        const ETHERNET: u8 = 2;
         // SAFETY: the structure is made of integers, for which zero is a value.
         let mut attributes: ibv_port_attr = unsafe { zeroed() };
         let place = (&raw mut attributes).cast();
         // SAFETY: the library fills the older, shorter form of the structure; the rest stays zero.
         check(unsafe { ibv_query_port(self.context(), port, place) })?;
-        Ok(PortAttributes {
-            state: attributes.state,
-            mtu: attributes.active_mtu.clamp(1, 5) as u8,
-            lid: attributes.lid,
-            frame_bytes_max: attributes.max_msg_sz,
-            gids: attributes.gid_tbl_len.max(0) as u32,
-            ethernet: attributes.link_layer == ETHERNET,
-        })
+        PortAttributes::new(&attributes)
     }
 
     pub(super) fn gid(&self, port: u8, index: u32) -> io::Result<[u8; 16]> {
@@ -178,27 +198,27 @@ impl Device {
 
     /// Tells those concerned what happened to the device since the last call.
     pub(super) fn spread_events(&self) {
-        while let Some(event) = self.next_event() {
-            tracing::debug!(device = self.name, ?event, "the device has an event");
-            self.listeners.tell(event);
-        }
+        while self.spread_event() {}
     }
 
-    fn next_event(&self) -> Option<Event> {
+    fn spread_event(&self) -> bool {
         let mut place = MaybeUninit::<ibv_async_event>::zeroed();
         // SAFETY: there is room for one event; the descriptor does not block.
         if unsafe { ibv_get_async_event(self.context(), place.as_mut_ptr()) } != 0 {
-            return None;
+            return false;
         }
         let raw = place.as_ptr().cast::<RawEvent>();
         // SAFETY: the integers lie where the fields are (VB-4), and every byte is initialised: all
         // were zero before the library wrote some.
         let RawEvent { element, kind } = unsafe { raw.read() };
         let event = RawEvent { element, kind }.event();
-        // SAFETY: the event was taken above, and is acknowledged once. Until then the queue pair or
-        // completion queue it is about cannot be destroyed.
+        tracing::debug!(device = self.name, ?event, "the device has an event");
+        // Told before it is acknowledged: until then the queue pair or completion queue it is about
+        // cannot be destroyed, and another one cannot have its address.
+        self.listeners.tell(event);
+        // SAFETY: the event was taken above, and is acknowledged once.
         unsafe { ibv_ack_async_event(place.as_mut_ptr()) };
-        Some(event)
+        true
     }
 }
 
@@ -248,6 +268,28 @@ impl Drop for Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// VB-4: what a later library may say of an active port is an error, never another port's MTU.
+    #[test]
+    fn an_unknown_number_of_a_port_is_an_error() {
+        let port = |state, active_mtu, link_layer| {
+            // SAFETY: the structure is made of integers, for which zero is a value.
+            let mut attributes: ibv_port_attr = unsafe { zeroed() };
+            (attributes.state, attributes.active_mtu) = (state, active_mtu);
+            attributes.link_layer = link_layer;
+            PortAttributes::new(&attributes).map(|port| (port.mtu, port.ethernet))
+        };
+        const ACTIVE: u32 = ibv_port_state::IBV_PORT_ACTIVE;
+        assert_eq!(port(ACTIVE, 3, 2).unwrap(), (3, true));
+        assert_eq!(port(ACTIVE, 5, 0).unwrap(), (5, false));
+        assert_eq!(port(1, 0, 0).unwrap(), (1, false));
+        for (mtu, layer, what) in [(0, 2, "MTU"), (6, 2, "MTU"), (3, 3, "link layer")] {
+            let error = port(ACTIVE, mtu, layer).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        let odd = port(4711, 3, 1).unwrap();
+        assert_eq!(odd, (3, false), "a port in an unknown state is not active, so not used");
+    }
 
     /// VB-4: an event of a later library is no undefined value, and concerns nobody.
     #[test]

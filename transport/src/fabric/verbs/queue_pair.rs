@@ -315,6 +315,20 @@ impl QueuePair {
         Some((accepted.unwrap_or(0), PostError::Device(error.raw_os_error().unwrap_or(0))))
     }
 
+    /// What the device says is set.
+    #[cfg(test)]
+    pub(super) fn settings(&self) -> ibv_qp_attr {
+        let mut attributes = attributes(ibv_qp_state::IBV_QPS_RESET);
+        // SAFETY: the structure is made of integers and pointers that may be null.
+        let mut made: ibv_qp_init_attr = unsafe { zeroed() };
+        let all = ibv_qp_attr_mask(0x1f_ffff).0 as i32;
+        // SAFETY: the queue pair lives, and there is room for both answers.
+        let answer =
+            unsafe { rdma_sys::ibv_query_qp(self.qp.as_ptr(), &mut attributes, all, &mut made) };
+        check(answer).unwrap();
+        attributes
+    }
+
     /// Destroys the queue pair and gives the slots of both queues back: sends, receives.
     pub(super) fn destroy(mut self) -> [Ledger; 2] {
         self.end_device_access();

@@ -1,6 +1,14 @@
 //! The verbs fabric under the conformance body, on the RDMA devices of this machine: those of the
 //! laboratory. Without one each case says so loudly and is no proof.
 
+mod ends;
+mod events;
+mod forks;
+mod laboratory;
+mod limits;
+mod raw;
+mod settings;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +17,9 @@ use super::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 use crate::entropy::Entropy;
 use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
-    Completion, Fabric, FabricError, Halves, Notify, PostError, QueuePairConfig, SendRequest, Side,
-    Status, Work,
+    Fabric, FabricError, Halves, Notify, Opening, QueuePairConfig, SendRequest, Side, Status, Work,
 };
-use crate::memory::{Region, Slot};
+use crate::memory::Slot;
 
 /// Two fabrics on this machine.
 struct Devices([Arc<VerbsFabric>; 2]);
@@ -35,6 +42,10 @@ impl Devices {
 /// as in the laboratory, nothing is skipped.
 fn skip(case: &str, why: &str) {
     assert!(std::env::var_os("RINGPOST_REQUIRE_VERBS").is_none(), "{case}: {why}");
+    say_skipped(case, why);
+}
+
+fn say_skipped(case: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {case}: {why}");
 }
 
@@ -59,78 +70,14 @@ macro_rules! conform {
 
 conformance::for_each_case!(conform);
 
-/// A queue pair that is connected to one of its own fabric, and that one.
-async fn connected(fabric: &Arc<VerbsFabric>) -> [Halves; 2] {
-    let config = |side| QueuePairConfig {
-        send_queue: 4,
-        recv_queue: 4,
-        inline_bytes: 0,
-        rnr_retry: 0,
-        side,
-    };
-    let a = fabric.open(config(Side::Dialer { address: "127.0.0.1:1".into() })).unwrap();
-    let b = fabric.open(config(Side::Acceptor)).unwrap();
-    let (for_b, for_a) = (a.offer(), b.offer());
-    [a.connect(for_a).await.unwrap(), b.connect(for_b).await.unwrap()]
-}
-
 fn request(slot: Slot) -> SendRequest {
     SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false }
 }
 
-/// PV-1, VB-2: memory that this fabric did not hand out is refused, in both queues, whether nobody
-/// registered it or another fabric did.
-#[tokio::test]
-async fn foreign_memory_is_refused() {
-    let Some(Devices([fabric, other])) = Devices::new("foreign_memory_is_refused") else { return };
-    let [mut halves, _peer] = connected(&fabric).await;
-    for region in [Region::heap(4096), other.alloc(4096).unwrap()] {
-        let mut slots = region.into_slots(4096);
-        assert_eq!(halves.recv.post(&mut slots), Err(PostError::Foreign));
-        let mut batch = vec![request(slots.pop().unwrap())];
-        assert_eq!(halves.send.post(&mut batch), Err(PostError::Foreign));
-        assert_eq!(batch.len(), 1);
-    }
-    let mut own = fabric.alloc(4096).unwrap().into_slots(4096);
-    assert_eq!(halves.recv.post(&mut own), Ok(()));
-}
-
-/// VB-1, VB-3: whatever is dropped first, memory outlives queue pair and fabric and can be used.
-#[tokio::test]
-async fn parents_outlive_children() {
-    let Some(Devices([fabric, _other])) = Devices::new("parents_outlive_children") else { return };
-    let mut slots = fabric.alloc(8192).unwrap().into_slots(4096);
-    let [mut halves, peer] = connected(&fabric).await;
-    drop(fabric);
-    halves.recv.post(&mut slots).unwrap();
-    let mut done = Vec::new();
-    halves.done.close();
-    while halves.done.poll(&mut done, 8) > 0 {}
-    drop((halves, peer));
-    let statuses = done.iter().map(|Completion { status, .. }| *status).collect::<Vec<_>>();
-    assert_eq!(statuses, [Status::Flushed; 2]);
-    for Completion { mut slot, .. } in done {
-        slot.fill(7);
-        assert!(slot.iter().all(|byte| *byte == 7));
-    }
-}
-
-/// VB-5, PV-7: an event of the port ends its queue pairs, and the completion names the cause.
-#[tokio::test]
-async fn a_port_that_goes_down_ends_its_queue_pairs() {
-    let case = "a_port_that_goes_down_ends_its_queue_pairs";
-    let Some(Devices([fabric, _])) = Devices::new(case) else { return };
-    let [mut halves, _peer] = connected(&fabric).await;
-    halves.recv.post(&mut fabric.alloc(8192).unwrap().into_slots(4096)).unwrap();
-    halves.done.arm(Notify::Solicited);
-    for rail in &fabric.rails {
-        rail.domain.device.listeners.tell(super::events::Event::PortDown(rail.port));
-    }
-    conformance::bounded(case, std::future::poll_fn(|cx| halves.done.poll_ready(cx))).await;
-    let mut done = Vec::new();
-    while halves.done.poll(&mut done, 8) > 0 {}
-    let statuses = done.iter().map(|Completion { status, .. }| *status).collect::<Vec<_>>();
-    assert_eq!(statuses, [Status::PortDown, Status::Flushed]);
+/// Connects both sides; what the first one says of it.
+async fn connect(a: Box<dyn Opening>, b: Box<dyn Opening>) -> Result<Halves, FabricError> {
+    let (for_b, for_a) = (a.offer(), b.offer());
+    futures::join!(a.connect(for_a), b.connect(for_b)).0
 }
 
 /// VB-2: fabrics on different devices reach each other, and memory is registered where it is used.

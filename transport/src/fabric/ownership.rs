@@ -1,0 +1,128 @@
+//! Programs that break PV-1, PV-2 or PV-11 and so do not compile. Each differs from the first one,
+//! which does, by what its title says.
+//!
+//! # A slot is posted, and comes back in a completion
+//!
+//! ```
+//! use ringpost_transport::fabric::{CompletionQueue, RecvQueue, SendQueue, SendRequest};
+//! use ringpost_transport::memory::Region;
+//!
+//! fn carry(
+//!     send: &mut dyn SendQueue,
+//!     recv: &mut dyn RecvQueue,
+//!     done: &mut dyn CompletionQueue,
+//!     region: Region,
+//! ) {
+//!     let mut slots = region.into_slots(4096);
+//!     let mut slot = slots.remove(0);
+//!     slot[0] = 1;
+//!     recv.post(&mut slots).unwrap();
+//!     let request =
+//!         SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false };
+//!     send.post(&mut vec![request]).unwrap();
+//!     let mut out = Vec::new();
+//!     done.poll(&mut out, 1);
+//!     for completion in out {
+//!         let mut slot = completion.slot;
+//!         slot[0] = 2;
+//!     }
+//! }
+//! ```
+//!
+//! # PV-2: the slot is written after it was given to a request
+//!
+//! ```compile_fail,E0382
+//! use ringpost_transport::fabric::{SendQueue, SendRequest};
+//! use ringpost_transport::memory::Region;
+//!
+//! fn carry(send: &mut dyn SendQueue, region: Region) {
+//!     let mut slots = region.into_slots(4096);
+//!     let mut slot = slots.remove(0);
+//!     let request =
+//!         SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false };
+//!     send.post(&mut vec![request]).unwrap();
+//!     slot[0] = 2;
+//! }
+//! ```
+//!
+//! # PV-2: its bytes are read while it is posted
+//!
+//! ```compile_fail,E0505
+//! use ringpost_transport::fabric::RecvQueue;
+//! use ringpost_transport::memory::Region;
+//!
+//! fn carry(recv: &mut dyn RecvQueue, region: Region) -> u8 {
+//!     let mut slots = region.into_slots(4096);
+//!     let slot = slots.remove(0);
+//!     let bytes = &slot[..];
+//!     recv.post(&mut vec![slot]).unwrap();
+//!     bytes[0]
+//! }
+//! ```
+//!
+//! # PV-2: it is posted twice
+//!
+//! ```compile_fail,E0382
+//! use ringpost_transport::fabric::RecvQueue;
+//! use ringpost_transport::memory::Region;
+//!
+//! fn carry(recv: &mut dyn RecvQueue, region: Region) {
+//!     let mut slots = region.into_slots(4096);
+//!     let slot = slots.remove(0);
+//!     recv.post(&mut vec![slot]).unwrap();
+//!     recv.post(&mut vec![slot]).unwrap();
+//! }
+//! ```
+//!
+//! # PV-2: there are two of it
+//!
+//! ```compile_fail,E0599
+//! use ringpost_transport::fabric::RecvQueue;
+//! use ringpost_transport::memory::Region;
+//!
+//! fn carry(recv: &mut dyn RecvQueue, region: Region) {
+//!     let mut slots = region.into_slots(4096);
+//!     let slot = slots.remove(0);
+//!     recv.post(&mut vec![slot.clone()]).unwrap();
+//! }
+//! ```
+//!
+//! # PV-1: a region is cut twice
+//!
+//! ```compile_fail,E0382
+//! use ringpost_transport::memory::Region;
+//!
+//! fn cut(region: Region) {
+//!     region.into_slots(4096);
+//!     region.into_slots(8192);
+//! }
+//! ```
+//!
+//! # PV-2: a completed slot is kept by who only looked at the completion
+//!
+//! ```compile_fail,E0507
+//! use ringpost_transport::fabric::Completion;
+//! use ringpost_transport::memory::Slot;
+//!
+//! fn look(completion: &Completion) -> Slot {
+//!     completion.slot
+//! }
+//! ```
+//!
+//! # PV-11: receives are posted by the opening after it was connected
+//!
+//! ```compile_fail,E0382
+//! use ringpost_transport::fabric::Opening;
+//! use ringpost_transport::memory::Slot;
+//!
+//! fn connect(mut opening: Box<dyn Opening>, mut slots: Vec<Slot>) {
+//!     let _connecting = opening.connect(Vec::new());
+//!     opening.post_recv(&mut slots).unwrap();
+//! }
+//! ```
+//!
+//! # VB-1: the parts of a verbs queue pair are taken apart from outside
+//!
+//! ```compile_fail,E0603
+//! use ringpost_transport::fabric::verbs::queue_pair::QueuePair;
+//! ```

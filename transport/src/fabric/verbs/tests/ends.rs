@@ -1,0 +1,125 @@
+//! Whatever is dropped first, everything is given back, in the order that VB-1 asks for.
+
+use std::sync::{Arc, Mutex};
+
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::Devices;
+use super::laboratory::{Laboratory, run};
+use crate::fabric::conformance::{End, Pair, Plan, bounded};
+use crate::fabric::{Completion, Halves, Notify, Status};
+
+/// Keeps the errors that are reported: a device that does not take something back is one.
+#[derive(Clone, Default)]
+struct Errors(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Errors {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == LevelFilter::ERROR
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.lock().unwrap().push(format!("{event:?}"));
+    }
+
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// A pair with receives posted and sends on the way, in parts that can be dropped apart.
+async fn parts(case: &str) -> Option<[Box<dyn Send>; 8]> {
+    let devices = Devices::new(case)?;
+    let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
+    pair.a.send_numbers(2);
+    let Devices([ours, theirs]) = devices;
+    let Pair { a: End { halves: Halves { send, recv, done }, slots, got }, b } = pair;
+    Some([
+        Box::new(ours),
+        Box::new(theirs),
+        Box::new(send),
+        Box::new(recv),
+        Box::new(done),
+        Box::new(slots),
+        Box::new(got),
+        Box::new(b),
+    ])
+}
+
+/// VB-1, VB-3: each part is dropped first, and each last: no device refuses to take anything back,
+/// and nothing is left on it.
+#[tokio::test]
+async fn every_order_of_drops_gives_everything_back() {
+    let case = "every_order_of_drops_gives_everything_back";
+    let resources = || run("rdma", &["resource", "show"]);
+    // Elsewhere others use the devices, too.
+    let before = Laboratory::is_here().then(resources);
+    let errors = Errors::default();
+    let _guard = tracing::subscriber::set_default(errors.clone());
+    for first in 0..8 {
+        for last in (0..8).filter(|last| *last != first) {
+            let Some(parts) = parts(case).await else { return };
+            let mut parts = parts.map(Some);
+            parts[first] = None;
+            (0..8).filter(|part| *part != last).for_each(|part| parts[part] = None);
+        }
+    }
+    assert_eq!(*errors.0.lock().unwrap(), Vec::<String>::new());
+    if let Some(before) = before {
+        assert_eq!(resources(), before);
+    }
+}
+
+/// VB-1: events that were taken and not yet acknowledged do not hold up the end, however many.
+#[tokio::test]
+async fn taken_events_do_not_hold_up_the_end() {
+    let case = "taken_events_do_not_hold_up_the_end";
+    let Some(devices) = Devices::new(case) else { return };
+    for events in [1, 5, 16, 17] {
+        let mut pair = Pair::new(&devices, Plan::new(20, 20)).await;
+        for i in 0..events {
+            pair.b.halves.done.arm(Notify::Any);
+            pair.a.send_numbers(1);
+            let one = async {
+                while pair.b.got.len() <= i {
+                    pair.until_b_is_notified().await;
+                    pair.b.halves.done.arm(Notify::Any);
+                    pair.b.collect();
+                }
+            };
+            bounded(case, one).await;
+        }
+        // On a thread that nobody waits for when it does not end.
+        let (tell, dropped) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            drop(pair);
+            tell.send(())
+        });
+        bounded(case, async { dropped.await.unwrap() }).await;
+    }
+}
+
+/// VB-1, VB-3: memory outlives queue pair and fabric and can be used.
+#[tokio::test]
+async fn parents_outlive_children() {
+    let Some(devices) = Devices::new("parents_outlive_children") else { return };
+    let mut pair = Pair::new(&devices, Plan::new(2, 2)).await;
+    drop(devices);
+    pair.a.halves.done.close();
+    pair.a.until(|a| a.got.len() == 2).await;
+    let End { got, halves, slots, .. } = pair.a;
+    drop((halves, slots, pair.b));
+    for Completion { mut slot, status, .. } in got {
+        assert_eq!(status, Status::Flushed);
+        slot.fill(7);
+        assert!(slot.iter().all(|byte| *byte == 7));
+    }
+}

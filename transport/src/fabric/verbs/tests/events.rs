@@ -1,0 +1,161 @@
+//! What devices tell without being asked (VB-5), brought about for real.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use super::laboratory::{Laboratory, ip, run};
+use super::raw::RawPair;
+use super::{Devices, conformance};
+use crate::fabric::Status;
+use crate::fabric::conformance::{End, Pair, Plan, bounded};
+
+/// Takes an interface up again, whatever becomes of the test.
+struct Up(String);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        ip(&["link", "set", &self.0, "up"]);
+    }
+}
+
+/// The end's receives ended, the oldest with a cause.
+async fn ended(end: &mut End, cause: Status) {
+    end.until(|end| end.got.len() == 4).await;
+    let [flushed @ .., _] = [Status::Flushed; 4];
+    assert_eq!(end.received(), [&[cause][..], &flushed].concat());
+}
+
+async fn still_works(pair: &mut Pair) {
+    let [a, b] = [pair.a.got.len(), pair.b.got.len()];
+    pair.a.send_numbers(1);
+    pair.b.send_numbers(1);
+    pair.until(|at_a, at_b| at_a.got.len() == a + 2 && at_b.got.len() == b + 2).await;
+    for end in [&pair.a, &pair.b] {
+        assert!(end.got.iter().all(|done| done.status == Status::Success));
+    }
+}
+
+/// VB-5, PV-7: the cable is pulled. Every queue pair of that port ends with the cause, whoever
+/// reads the event; those of the other device live on, and a peer over there finds out by sending.
+/// When the cable is back, so are links.
+#[tokio::test]
+async fn a_port_that_is_down_ends_its_own_queue_pairs() {
+    let case = "a_port_that_is_down_ends_its_own_queue_pairs";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let both = laboratory.devices(0, 0);
+    let mut lost = Pair::new(&both, Plan::new(4, 4)).await;
+    let mut lost_too = Pair::new(&both, Plan::new(4, 4)).await;
+    let mut across = Pair::new(&laboratory.devices(0, 1), Plan::new(4, 4)).await;
+    let mut kept = Pair::new(&laboratory.devices(1, 1), Plan::new(4, 4)).await;
+    let up = Up(laboratory.interface(0));
+    ip(&["link", "set", &up.0, "down"]);
+    bounded(case, async {
+        for pair in [&mut lost, &mut lost_too] {
+            ended(&mut pair.a, Status::PortDown).await;
+            ended(&mut pair.b, Status::PortDown).await;
+        }
+        ended(&mut across.a, Status::PortDown).await;
+        still_works(&mut kept).await;
+        across.b.send_numbers(1);
+        across.b.until(|b| b.got.len() == 5).await;
+        assert_eq!(across.b.sent(), [Status::RetryExceeded]);
+    })
+    .await;
+    drop(up);
+    let again = async {
+        // A port that is down has no fabric.
+        while let Err(why) = laboratory.fabric(0) {
+            assert!(why.contains("the port is not active"), "{why}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut back = Pair::new(&laboratory.devices(0, 1), Plan::new(4, 4)).await;
+        still_works(&mut back).await;
+        still_works(&mut kept).await;
+    };
+    bounded(case, again).await;
+}
+
+/// VB-5, PV-7: an event of the port ends its queue pairs, and the completion names the cause.
+#[tokio::test]
+async fn a_port_that_goes_down_ends_its_queue_pairs() {
+    let case = "a_port_that_goes_down_ends_its_queue_pairs";
+    let Some(devices) = Devices::new(case) else { return };
+    let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
+    for rail in &devices.0[0].rails {
+        let event = crate::fabric::verbs::events::Event::PortDown(rail.port);
+        rail.domain.device.listeners.tell(event);
+    }
+    bounded(case, ended(&mut pair.a, Status::PortDown)).await;
+}
+
+/// VB-5: a completion queue overruns, which only a caller that does not count can bring about
+/// (PV-9). The device tells, and just its queue pair ends.
+#[tokio::test]
+async fn a_completion_queue_that_overruns_ends_its_queue_pair() {
+    let case = "a_completion_queue_that_overruns_ends_its_queue_pair";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let fabric = laboratory.fabric(0).unwrap();
+    // Queues of 1 and 7 in a completion queue of 7, as rxe rounds 1, 5 and 6.
+    let RawPair { queue_pairs: [mut a, mut b], memory } = RawPair::new(&fabric, [1, 5], [7, 1], 0);
+    let other = RawPair::new(&fabric, [1, 1], [1, 1], 0);
+    let mut slots = memory.into_slots(64);
+    let mut receives = slots.split_off(slots.len() - 7);
+    a.post_recvs(&mut receives, 7).unwrap();
+    b.post_recvs(&mut slots.split_off(slots.len() - 1), 1).unwrap();
+    let mut requests = (0..7).map(|_| super::request(slots.pop().unwrap())).collect();
+    b.post_sends(&mut requests, 7).unwrap();
+    RawPair::completed(&mut b, 7).await;
+    a.post_sends(&mut vec![super::request(slots.pop().unwrap())], 1).unwrap();
+    let told = async {
+        while a.end.check(Waker::noop()).is_none() {
+            a.domain().device.spread_events();
+            tokio::task::yield_now().await;
+        }
+    };
+    bounded(case, told).await;
+    assert_eq!(a.end.check(Waker::noop()), Some(Status::Fatal));
+    for unconcerned in [&b, &other.queue_pairs[0], &other.queue_pairs[1]] {
+        assert_eq!(unconcerned.end.check(Waker::noop()), None);
+    }
+}
+
+/// VB-1, VB-5: a device is taken away. rxe tells nobody and waits until the last one lets go: links
+/// carry on, and when the fabrics are dropped nothing of theirs is left that would hold it. Where
+/// the system tells, links end with the cause.
+#[tokio::test]
+async fn a_device_that_is_removed_is_let_go() {
+    let case = "a_device_that_is_removed_is_let_go";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let (device, interface) = (laboratory.0[0].clone(), laboratory.interface(0));
+    let devices = laboratory.devices(0, 0);
+    let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
+    let mut kept = Pair::new(&laboratory.devices(1, 1), Plan::new(4, 4)).await;
+    let name = device.clone();
+    let removal = std::thread::spawn(move || run("rdma", &["link", "delete", &name]));
+    let begun = async {
+        // From then on nobody can open it any more.
+        while laboratory.fabric(0).is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        pair.until(|_, _| true).await;
+        if pair.a.got.is_empty() {
+            assert!(!removal.is_finished(), "it waits");
+            still_works(&mut pair).await;
+        } else {
+            pair.a.until(|a| a.got.len() == 4).await;
+            assert_eq!(pair.a.received()[0], Status::Fatal);
+        }
+    };
+    bounded(case, begun).await;
+    drop((pair, devices));
+    let gone = async {
+        while !removal.is_finished() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    bounded(case, gone).await;
+    removal.join().unwrap();
+    bounded(case, still_works(&mut kept)).await;
+    run("rdma", &["link", "add", &device, "type", "rxe", "netdev", &interface]);
+    bounded(case, conformance::basic_send(&laboratory.devices(0, 1))).await;
+}

@@ -1,0 +1,53 @@
+//! Processes that are started while links carry (VB-8).
+#![allow(unsafe_code, reason = "keeps a forked child waiting before it executes (VB-8)")]
+
+use std::io::{Read, Write, pipe};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use super::Devices;
+use crate::fabric::Status;
+use crate::fabric::conformance::{Pair, Plan, bounded};
+
+/// VB-8: a child is forked while receives are posted, and lives on with a copy of all memory. What
+/// is written here and what devices write meanwhile is what both sides see, and so it is after the
+/// child has executed another program.
+#[tokio::test]
+async fn a_forked_child_disturbs_no_link() {
+    let case = "a_forked_child_disturbs_no_link";
+    let Some(devices) = Devices::new(case) else { return };
+    let mut pair = Pair::new(&devices, Plan::new(8, 16)).await;
+    let (mut ready, ready_here) = pipe().unwrap();
+    let (go, mut go_here) = pipe().unwrap();
+    let mut command = Command::new("true");
+    // SAFETY: between fork and exec the closure makes two system calls and touches nothing else;
+    // both pipes are open in the child, which has copies of this process's descriptors.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::io::write(&ready_here, b"r")?;
+            rustix::io::read(&go, &mut [0; 1])?;
+            Ok(())
+        });
+    }
+    let child = std::thread::spawn(move || command.status());
+    ready.read_exact(&mut [0; 1]).unwrap();
+    bounded(case, exchange(&mut pair, 4)).await;
+    // Memory that is registered and posted while the child is there.
+    let mut later = Pair::new(&devices, Plan::new(8, 16)).await;
+    bounded(case, exchange(&mut later, 4)).await;
+    go_here.write_all(b"g").unwrap();
+    assert!(child.join().unwrap().unwrap().success());
+    bounded(case, exchange(&mut pair, 8)).await;
+    bounded(case, exchange(&mut later, 8)).await;
+}
+
+/// Four frames each way; `until` counts those of earlier exchanges, too.
+async fn exchange(pair: &mut Pair, until: usize) {
+    pair.a.send_numbers(4);
+    pair.b.send_numbers(4);
+    pair.until(|a, b| [a, b].iter().all(|end| end.got.len() == 2 * until)).await;
+    for end in [&pair.a, &pair.b] {
+        assert!(end.got.iter().all(|done| done.status == Status::Success));
+        assert_eq!(end.frames()[until - 4..], [[0], [1], [2], [3]]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Queue pairs as they are below the fabric, where nobody counts and nobody waits.
+
+use std::sync::Arc;
+
+use crate::fabric::verbs::completions::Ended;
+use crate::fabric::verbs::queue_pair::{Path, QueuePair};
+use crate::fabric::verbs::{VerbsConfig, VerbsFabric};
+use crate::fabric::{Fabric, QueuePairConfig, Side};
+use crate::memory::Region;
+
+/// Two queue pairs of one port that are connected with each other.
+pub(super) struct RawPair {
+    pub(super) queue_pairs: [QueuePair; 2],
+    /// 64 slots of 64 bytes.
+    pub(super) memory: Region,
+}
+
+impl RawPair {
+    /// Each with a send and a receive queue; packets are counted from `first_packet`.
+    pub(super) fn new(
+        fabric: &Arc<VerbsFabric>,
+        a: [u32; 2],
+        b: [u32; 2],
+        first_packet: u32,
+    ) -> Self {
+        let rail = &fabric.rails[0];
+        let mut queue_pairs = [a, b].map(|[send_queue, recv_queue]| {
+            let config = QueuePairConfig {
+                send_queue,
+                recv_queue,
+                inline_bytes: 0,
+                rnr_retry: 0,
+                side: Side::Acceptor,
+            };
+            QueuePair::new(rail.domain.clone(), rail.port, &config).unwrap()
+        });
+        let numbers = queue_pairs.each_ref().map(QueuePair::number);
+        for (queue_pair, peer_number) in queue_pairs.iter_mut().zip([numbers[1], numbers[0]]) {
+            let path = Path {
+                peer_number,
+                peer_first_packet: first_packet,
+                first_packet,
+                mtu: rail.attributes.mtu,
+                port: rail.port,
+                gid_index: rail.addresses[0].index,
+                peer_gid: rail.addresses[0].gid,
+                peer_lid: rail.attributes.lid,
+                tuning: VerbsConfig::default().tuning(0),
+            };
+            queue_pair.connect(&path).unwrap();
+        }
+        RawPair { queue_pairs, memory: fabric.alloc(4096).unwrap() }
+    }
+
+    /// Polls until `count` work requests have completed.
+    pub(super) async fn completed(queue_pair: &mut QueuePair, count: usize) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        while ended.len() < count {
+            queue_pair.completions.poll(&mut ended).unwrap();
+            tokio::task::yield_now().await;
+        }
+        ended
+    }
+}
