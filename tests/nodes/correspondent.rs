@@ -11,7 +11,7 @@ use ringpost_history::{Books, Verdict};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::process::within;
+use crate::process::{program, within};
 
 /// Between two looks at a log that another process writes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -80,13 +80,13 @@ pub(crate) struct Correspondent {
 impl Correspondent {
     /// Starts it, and waits until it listens.
     pub(crate) async fn start(archive: &Archive, start: Start<'_>) -> Self {
-        let program = env!("CARGO_BIN_EXE_correspondent");
+        let program = program("correspondent", env!("CARGO_BIN_EXE_correspondent"));
         let mut command = match start.namespace {
             None => Command::new(program),
             Some(namespace) => {
                 // It becomes the program, under the same process id.
                 let mut command = Command::new("ip");
-                command.args(["netns", "exec", namespace, program]);
+                command.args(["netns", "exec", namespace]).arg(program);
                 command
             }
         };

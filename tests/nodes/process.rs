@@ -1,6 +1,7 @@
 //! Node processes under the control of a test.
 
 use std::io::stderr;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,6 +16,12 @@ use tracing_subscriber::EnvFilter;
 /// No wait of these tests takes this long unless something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where a program is: where it was built, or on another machine in a folder that is named.
+pub(crate) fn program(name: &str, built: &str) -> PathBuf {
+    let folder = std::env::var_os("RINGPOST_TEST_PROGRAMS");
+    folder.map_or_else(|| built.into(), |folder| Path::new(&folder).join(name))
+}
+
 /// A node process; killed when dropped.
 pub(crate) struct Process {
     pub(crate) child: Child,
@@ -26,9 +33,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a node and waits until it listens.
     pub(crate) async fn start(name: &str, seeds: &[String]) -> Self {
-        // On another machine than the one that built it, the program is somewhere else.
-        let program = std::env::var_os("RINGPOST_TEST_NODE");
-        let mut child = Command::new(program.unwrap_or(env!("CARGO_BIN_EXE_node").into()))
+        let mut child = Command::new(program("node", env!("CARGO_BIN_EXE_node")))
             .arg(name)
             .args(seeds)
             .stdin(Stdio::piped())

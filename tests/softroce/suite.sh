@@ -5,7 +5,7 @@
 text_bytes_min=5000000
 
 # Sets `programs` to the folder of the programs, and the rest to the transport's unit tests, the
-# tests of nodes, and the node that these start.
+# tests of nodes, and the programs that these start.
 build_programs() {
     local manifest=$here/../../Cargo.toml built
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
@@ -18,7 +18,8 @@ build_programs() {
     unit_tests=$(executable ringpost_transport <<<"$built")
     node_tests=$(executable nodes <<<"$built")
     node=$(executable node <<<"$built")
-    [[ -x $unit_tests && -x $node_tests && -x $node ]]
+    correspondent=$(executable correspondent <<<"$built")
+    [[ -x $unit_tests && -x $node_tests && -x $node && -x $correspondent ]]
 }
 
 # Prints the program of the target $1, of what cargo says it has built.
@@ -47,8 +48,8 @@ one_guest() {
     give_files one "$here/guest/cases" "$here/guest/meetings" "$here/check.sh" "$scratch/text"
     cp "$unit_tests" "$scratch/transport"
     cp "$node_tests" "$scratch/nodes"
-    for program in "$scratch"/{transport,nodes} "$node" "$programs"/{pace,meet,examples/wordcount}
-    do
+    for program in "$scratch"/{transport,nodes} "$node" "$correspondent" \
+        "$programs"/{pace,meet,examples/wordcount}; do
         give_program one "$program"
     done
     run_guest one 600 | tee "$output" || status=$?
