@@ -3,6 +3,7 @@
 
 #[cfg(feature = "sim")]
 mod fates;
+mod hostile;
 #[cfg(feature = "sim")]
 mod simulated;
 mod tcp;
