@@ -60,7 +60,8 @@ impl Endpoint {
         self.mesh.linked()
     }
 
-    /// What each link has carried, links that ended included.
+    /// What each link has carried, links that ended included. Of nodes that are gone only the last
+    /// thousand or so are remembered.
     pub fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         self.mesh.stats()
     }

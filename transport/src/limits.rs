@@ -10,6 +10,10 @@ pub const NODE_NAME_BYTES_MAX: usize = 64;
 pub const MAILBOX_NAME_BYTES_MAX: usize = 512;
 /// Alignment of every payload: an archive is used where it lies.
 pub const PAYLOAD_ALIGN: usize = 16;
+/// An archive has fewer levels than this, the root counted, each behind a pointer in the one
+/// before, as the nodes of a tree are. Each takes stack of whoever reads it; JSON parsers stop here
+/// too.
+pub const ARCHIVE_DEPTH_MAX: usize = 128;
 /// Largest offer of a fabric, in bytes.
 pub const OFFER_BYTES_MAX: usize = 256;
 
@@ -89,6 +93,9 @@ pub const ACCEPTED_MAX: usize = 4096;
 pub const OPENS_MAX: usize = 1024;
 /// Asks that may be pending on one link.
 pub const PENDING_ASKS_MAX: usize = 64 * 1024;
+
+/// Nodes that a node remembers without having, or wanting, a link to them.
+pub const PEERS_KNOWN_MAX: usize = 1024;
 
 /// Work requests posted at once.
 pub const POST_LIST_MAX: usize = 16;

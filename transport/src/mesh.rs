@@ -3,13 +3,14 @@
 //! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
 //! which two nodes prove themselves; [`join`] makes one of them a link, [`session`] keeps it. All
 //! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their news go
-//! over the [`board`]. The invariants `MS-1` to `MS-8` stand at the modules that keep them:
+//! over the [`board`]. The invariants `MS-1` to `MS-9` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-3 same choice: [`join`]
 //! - MS-4 down: [`dial`]
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-7 word first, MS-8 no frame too early: [`join`]
+//! - MS-9 forgotten: [`table`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -104,7 +105,7 @@ impl Mesh {
     }
 
     /// What the links to each peer have carried, links that ended included, by name. Peers that
-    /// were never linked are left out.
+    /// were never linked, or were forgotten since (MS-9), are left out.
     pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         let stats = |peer: &Arc<Peer>| Some((peer.name().clone(), peer.stats()?));
         self.table.all().iter().filter_map(stats).collect()

@@ -245,6 +245,13 @@ impl Peer {
         self.state.lock().alive.is_some()
     }
 
+    /// Whether nothing is known of it that could be missed, and nothing done to reach it (MS-9).
+    pub(super) fn is_idle(&self) -> bool {
+        let State { bond, alive, reach, .. } = &*self.state.lock();
+        let reached_for = reach.seed || reach.running || reach.wanted.is_some();
+        matches!(bond, Bond::None) && alive.is_none() && !reached_for
+    }
+
     /// What to do to reach it now. Reports it down when it is time to (MS-4).
     pub(super) fn plan(&self, now: Instant) -> Plan {
         let (plan, wakers) = {

@@ -1,4 +1,8 @@
 //! A node's peers, and what its tasks share.
+//!
+//! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond them, each new one has it
+//!   forget the one that was used longest ago of those that have no link, are not missed, not
+//!   wanted, no seed, and that nobody holds: who holds a peer never finds another of its name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +12,7 @@ use parking_lot::Mutex;
 use crate::bootstrap::{Identity, Message};
 use crate::config::Network;
 use crate::id::NodeName;
+use crate::limits;
 use crate::profile::Profile;
 
 use super::board::Board;
@@ -23,26 +28,71 @@ pub(super) struct Table {
     pub(super) secret: bool,
     pub(super) board: Arc<Board>,
     pub(super) tasks: Tasks,
-    pub(super) peers: Mutex<BTreeMap<NodeName, Arc<Peer>>>,
+    pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.
     pub(super) unmet: Mutex<BTreeMap<String, String>>,
 }
 
+/// The peers that are remembered.
+#[derive(Default)]
+pub(super) struct Peers {
+    by_name: BTreeMap<NodeName, Known>,
+    uses: u64,
+}
+
+struct Known {
+    peer: Arc<Peer>,
+    /// Which use was the last.
+    used: u64,
+}
+
+impl Peers {
+    fn get(&self, name: &NodeName) -> Option<Arc<Peer>> {
+        self.by_name.get(name).map(|known| known.peer.clone())
+    }
+
+    fn get_used(&mut self, name: &NodeName) -> Option<Arc<Peer>> {
+        self.uses += 1;
+        let known = self.by_name.get_mut(name)?;
+        known.used = self.uses;
+        Some(known.peer.clone())
+    }
+
+    fn insert(&mut self, peer: Arc<Peer>) {
+        self.by_name.insert(peer.name().clone(), Known { peer, used: self.uses });
+    }
+
+    /// Makes room for one more, if need be and as far as may be (MS-9).
+    fn forget(&mut self) -> Option<Arc<Peer>> {
+        if self.by_name.len() < limits::PEERS_KNOWN_MAX {
+            return None;
+        }
+        // Whoever gets one does so here, under the lock of the table.
+        let idle = |known: &&Known| Arc::strong_count(&known.peer) == 1 && known.peer.is_idle();
+        let oldest = self.by_name.values().filter(idle).min_by_key(|known| known.used)?;
+        let name = oldest.peer.name().clone();
+        self.by_name.remove(&name).map(|known| known.peer)
+    }
+}
+
 impl Table {
-    /// The peer of this name; made when it was never heard of.
+    /// The peer of this name; made when it was never heard of, or forgotten.
     pub(super) fn peer(&self, name: &NodeName) -> Arc<Peer> {
         let mut peers = self.peers.lock();
-        if let Some(peer) = peers.get(name) {
-            return peer.clone();
+        if let Some(peer) = peers.get_used(name) {
+            return peer;
         }
+        let forgotten = peers.forget();
         let peer = Arc::new(Peer::new(name.clone(), self.board.clone()));
-        peers.insert(name.clone(), peer.clone());
+        peers.insert(peer.clone());
+        drop(peers);
+        drop(forgotten);
         peer
     }
 
     /// All peers, by name.
     pub(super) fn all(&self) -> Vec<Arc<Peer>> {
-        self.peers.lock().values().cloned().collect()
+        self.peers.lock().by_name.values().map(|known| known.peer.clone()).collect()
     }
 
     /// Asks all linked peers where `name` can be dialled.
@@ -57,13 +107,13 @@ impl Table {
         if *name == self.identity.node.name {
             return self.identity.addresses.clone();
         }
-        let peer = self.peers.lock().get(name).cloned();
+        let peer = self.peers.lock().get(name);
         peer.map(|peer| peer.addresses()).unwrap_or_default()
     }
 
     /// A peer says where `name` can be dialled. Used only for peers that someone here asked about.
     pub(super) fn learn(&self, name: &NodeName, addresses: Vec<String>) {
-        let peer = self.peers.lock().get(name).cloned();
+        let peer = self.peers.lock().get(name);
         if let Some(peer) = peer.filter(|_| !addresses.is_empty()) {
             peer.learn(addresses);
         }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "sim")]
 mod fates;
+mod forgotten;
 mod hostile;
 #[cfg(feature = "sim")]
 mod simulated;

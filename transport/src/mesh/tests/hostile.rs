@@ -3,7 +3,7 @@
 
 mod breaches;
 mod joining;
-mod peer;
+pub(super) mod peer;
 
 use std::collections::HashMap;
 

@@ -23,12 +23,12 @@ use crate::proto::header::{RecordHeader, RecordKind};
 use crate::wire::{Preface, Stream};
 
 /// Longest frame there can be between it and a node of the profile `small`.
-pub(super) const FRAME_MAX: usize = limits::SLOT_BYTES_SMALL as usize;
+pub(in crate::mesh::tests) const FRAME_MAX: usize = limits::SLOT_BYTES_SMALL as usize;
 /// Its ring: as it never reports anything consumed, what a node may send it in all.
 const RING: u32 = limits::RING_SLOTS_MIN;
 
 /// Who a hostile peer of this name is: the same run each time.
-pub(super) fn identity(name: &str) -> Identity {
+pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
     Identity {
         node: NodeId { name: NodeName::new(name).unwrap(), incarnation: Incarnation(13) },
         addresses: Vec::new(),
@@ -40,21 +40,24 @@ pub(super) fn identity(name: &str) -> Identity {
 }
 
 /// A peer that has proved itself and has nothing else yet.
-pub(super) struct Proven {
-    pub(super) channel: Channel,
-    pub(super) address: String,
+pub(in crate::mesh::tests) struct Proven {
+    pub(in crate::mesh::tests) channel: Channel,
+    pub(in crate::mesh::tests) address: String,
     spoil: Arc<AtomicBool>,
 }
 
 /// A peer with a link.
-pub(super) struct Linked {
-    pub(super) channel: Channel,
-    pub(super) data: TcpStream,
+pub(in crate::mesh::tests) struct Linked {
+    pub(in crate::mesh::tests) channel: Channel,
+    pub(in crate::mesh::tests) data: TcpStream,
     spoil: Arc<AtomicBool>,
 }
 
 impl Proven {
-    pub(super) async fn meet(address: &str, identity: &Identity) -> Result<Self, Failure> {
+    pub(in crate::mesh::tests) async fn meet(
+        address: &str,
+        identity: &Identity,
+    ) -> Result<Self, Failure> {
         let spoil = Arc::new(AtomicBool::new(false));
         let stream = TcpStream::connect(address).await?;
         let stream = Box::new(Spoilt { stream, spoil: spoil.clone() });
@@ -66,7 +69,7 @@ impl Proven {
 
     /// Meets a node with the lower name until it chooses this connection, and takes its word on the
     /// last link.
-    pub(super) async fn committed(address: &str, identity: &Identity) -> Self {
+    pub(in crate::mesh::tests) async fn committed(address: &str, identity: &Identity) -> Self {
         loop {
             let mut proven = Proven::meet(address, identity).await.unwrap();
             match proven.channel.recv().await {
@@ -92,13 +95,13 @@ impl Proven {
         }
     }
 
-    pub(super) async fn say(&mut self, message: &Message) {
+    pub(in crate::mesh::tests) async fn say(&mut self, message: &Message) {
         // The node may have had enough already.
         let _ = self.channel.send(message).await;
     }
 
     /// Exchanges honest OFFERs; gives the token of the data connection.
-    pub(super) async fn offered(&mut self) -> Vec<u8> {
+    pub(in crate::mesh::tests) async fn offered(&mut self) -> Vec<u8> {
         self.say(&offer()).await;
         match self.channel.recv().await.unwrap() {
             Message::Offer(theirs) => theirs.queue_pair,
@@ -107,7 +110,7 @@ impl Proven {
     }
 
     /// Makes the data connection.
-    pub(super) async fn connect(&self, token: &[u8]) -> TcpStream {
+    pub(in crate::mesh::tests) async fn connect(&self, token: &[u8]) -> TcpStream {
         let mut data = TcpStream::connect(&self.address).await.unwrap();
         data.write_all(&[&Preface::Data.encode()[..], token].concat()).await.unwrap();
         data
@@ -124,7 +127,7 @@ impl Proven {
     }
 
     /// Everything an honest peer does from there to READY, with this word on the last link.
-    pub(super) async fn link(mut self, word: &Message) -> Linked {
+    pub(in crate::mesh::tests) async fn link(mut self, word: &Message) -> Linked {
         self.say(word).await;
         let mut data = self.connected().await;
         data.write_all(&framed(&confirm(FRAME_MAX))).await.unwrap();
@@ -139,23 +142,23 @@ impl Proven {
 
 impl Linked {
     /// Writes a frame, whatever it is.
-    pub(super) async fn frame(&mut self, frame: &[u8]) {
+    pub(in crate::mesh::tests) async fn frame(&mut self, frame: &[u8]) {
         self.bytes(&framed(frame)).await;
     }
 
     /// Writes bytes to the data connection.
-    pub(super) async fn bytes(&mut self, bytes: &[u8]) {
+    pub(in crate::mesh::tests) async fn bytes(&mut self, bytes: &[u8]) {
         // The node may have had enough already.
         let _ = self.data.write_all(bytes).await;
     }
 
     /// Writes a well-formed frame of these records.
-    pub(super) async fn records(&mut self, records: &[(RecordHeader, &[u8])]) {
+    pub(in crate::mesh::tests) async fn records(&mut self, records: &[(RecordHeader, &[u8])]) {
         self.frame(&frame_of(records, FIRST_COUNT)).await;
     }
 
     /// Writes a well-formed frame of one record without a payload.
-    pub(super) async fn record(&mut self, header: RecordHeader) {
+    pub(in crate::mesh::tests) async fn record(&mut self, header: RecordHeader) {
         self.records(&[(header, &[])]).await;
     }
 
@@ -163,7 +166,7 @@ impl Linked {
     ///
     /// # Errors
     /// The node has closed the connection.
-    pub(super) async fn sixteen_accepted(&mut self) -> io::Result<()> {
+    pub(in crate::mesh::tests) async fn sixteen_accepted(&mut self) -> io::Result<()> {
         let mut accepted = 0;
         while accepted < limits::TCP_ACKNOWLEDGE_EVERY {
             accepted += next_record(&mut self.data).await?.err().unwrap_or(0);
@@ -172,18 +175,18 @@ impl Linked {
     }
 
     /// From now on what it seals is changed on the way.
-    pub(super) fn spoil(&self) {
+    pub(in crate::mesh::tests) fn spoil(&self) {
         self.spoil.store(true, Ordering::SeqCst);
     }
 }
 
 /// The word of a peer that knows of no last link.
-pub(super) fn silence() -> Message {
+pub(in crate::mesh::tests) fn silence() -> Message {
     Message::Resync(Resync { epoch: 0, consumed: 0, refusals: Vec::new(), more: false })
 }
 
 /// The offer of a dialler.
-pub(super) fn offer() -> Message {
+pub(in crate::mesh::tests) fn offer() -> Message {
     Message::Offer(OfferMade {
         fabric: "tcp".into(),
         ring_slots: RING,
@@ -194,22 +197,25 @@ pub(super) fn offer() -> Message {
     })
 }
 
-pub(super) fn ready_to_go() -> Message {
+pub(in crate::mesh::tests) fn ready_to_go() -> Message {
     Message::Ready { fabric: "tcp".into() }
 }
 
 /// A CONFIRM of this length.
-pub(super) fn confirm(bytes: usize) -> Vec<u8> {
+pub(in crate::mesh::tests) fn confirm(bytes: usize) -> Vec<u8> {
     let payload = vec![0; bytes - frame_of(&[(head(RecordKind::Confirm), &[])], 0).len()];
     frame_of(&[(head(RecordKind::Confirm), &payload)], FIRST_COUNT)
 }
 
-pub(super) fn head(kind: RecordKind) -> RecordHeader {
+pub(in crate::mesh::tests) fn head(kind: RecordKind) -> RecordHeader {
     RecordHeader::new(kind)
 }
 
 /// A well-formed frame of these records.
-pub(super) fn frame_of(records: &[(RecordHeader, &[u8])], consumed: u32) -> Vec<u8> {
+pub(in crate::mesh::tests) fn frame_of(
+    records: &[(RecordHeader, &[u8])],
+    consumed: u32,
+) -> Vec<u8> {
     let mut slot = vec![0; FRAME_MAX];
     let mut writer = FrameWriter::new(&mut slot);
     for (header, payload) in records {
@@ -222,12 +228,12 @@ pub(super) fn frame_of(records: &[(RecordHeader, &[u8])], consumed: u32) -> Vec<
 }
 
 /// The bytes of a frame on a data connection.
-pub(super) fn framed(frame: &[u8]) -> Vec<u8> {
+pub(in crate::mesh::tests) fn framed(frame: &[u8]) -> Vec<u8> {
     [&[1, 0, 0, 0][..], &(frame.len() as u32).to_le_bytes(), frame].concat()
 }
 
 /// The next frame on a data connection.
-pub(super) async fn next_frame(data: &mut TcpStream) -> Vec<u8> {
+pub(in crate::mesh::tests) async fn next_frame(data: &mut TcpStream) -> Vec<u8> {
     loop {
         if let Ok(frame) = next_record(data).await.unwrap() {
             return frame;

@@ -1,0 +1,48 @@
+//! What a node remembers of others.
+
+use super::hostile::peer::{Proven, identity};
+use super::*;
+use crate::limits::PEERS_KNOWN_MAX;
+
+fn name(number: usize) -> NodeName {
+    NodeName::new(&format!("x{number}")).unwrap()
+}
+
+/// MS-9
+#[tokio::test]
+async fn names_that_nobody_uses_are_forgotten_and_no_others() {
+    let alpha = Node::start(config("alpha", Network::tcp(), &[])).await.unwrap();
+    let beta = config("beta", Network::tcp(), &[alpha.address()]);
+    let beta = Node::start(beta).await.unwrap();
+    alpha.mesh.ready(1).await;
+    let held = alpha.mesh.peer(&name(0));
+    let wanted = alpha.mesh.peer(&name(1));
+    wanted.want_link();
+    drop(wanted);
+    let known = || alpha.mesh.table.all().len();
+    for number in 2..3 * PEERS_KNOWN_MAX {
+        drop(alpha.mesh.peer(&name(number)));
+        assert!(known() <= PEERS_KNOWN_MAX);
+    }
+    assert_eq!(known(), PEERS_KNOWN_MAX);
+    assert!(Arc::ptr_eq(&held, &alpha.mesh.peer(&name(0))), "it is held");
+    let names: Vec<_> = alpha.mesh.table.all().iter().map(|peer| peer.name().clone()).collect();
+    assert!(names.contains(&name(1)), "somebody waits for it");
+    assert!(names.contains(&name(3 * PEERS_KNOWN_MAX - 1)), "it was used last");
+    assert!(!names.contains(&name(2)), "it was used first");
+    assert_eq!(alpha.linked(), ["beta"]);
+    beta.shutdown().await;
+    alpha.shutdown().await;
+}
+
+/// MS-9: a peer that knows the secret and comes under a new name each time.
+#[tokio::test]
+async fn a_peer_with_a_thousand_names_is_not_remembered_under_all() {
+    let alpha = Node::start(config("alpha", Network::tcp(), &[])).await.unwrap();
+    for number in 0..PEERS_KNOWN_MAX + 100 {
+        let proven = Proven::committed(&alpha.address(), &identity(name(number).as_str())).await;
+        drop(proven);
+        assert!(alpha.mesh.table.all().len() <= PEERS_KNOWN_MAX);
+    }
+    alpha.shutdown().await;
+}
