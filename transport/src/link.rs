@@ -6,6 +6,16 @@
 //!   leaves the line (by commit, error or drop) wakes the next.
 //! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
 //!   ask fails and every message has its fate.
+//!
+//! What is not under a lock here, and why no order of events can hurt it:
+//!
+//! - `ended` is set under the state's lock and decides only there; a look without the lock saves
+//!   the way to it, and whoever finds it not yet set looks again before it commits or waits.
+//! - `driver`, the waker, is futures' `AtomicWaker`. The driver registers before it looks (DR-3),
+//!   and whoever gives it something to do, under a lock, wakes it after: so it sees one or the
+//!   other. `awake`, which saves wake-ups, is set and taken back under the state's lock.
+//! - The marks of mailboxes with news: see [`receipt`].
+//! - The counters order nothing.
 
 mod asks;
 mod driver_side;

@@ -1,4 +1,14 @@
 //! The receiver's window marks: what was taken from mailboxes, and which mailboxes closed.
+//!
+//! Two flags are beside the locks. Why no report is lost, in whatever order their threads run:
+//!
+//! - `marked` keeps an index from being listed twice. Who takes a message does so under the
+//!   window's lock and then sets the mark; the driver takes the mark off and then reads the window
+//!   under its lock. Who finds the mark set came before the driver took it off, so the driver reads
+//!   what was taken; who finds it off lists the index, and the driver comes again.
+//! - `peer_blocked` makes everything taken urgent. The driver sets it and then goes through all
+//!   windows, each under its lock; who takes a message reads it under that lock. So the driver
+//!   finds what was taken before it came by, and what is taken afterwards finds the flag set.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +47,7 @@ impl InletEnd {
     pub(crate) fn with_window<T>(&self, change: impl FnOnce(&mut RecvWindow) -> T) -> T {
         let mut window = self.window.lock();
         let result = change(&mut window);
-        // The link's flag is set before the driver looks for news in all windows, and each window
-        // is looked at under its lock: so what is taken is either seen there or marked here.
+        // Under the window's lock, as said above.
         let urgent = self.link.peer_blocked.load(Ordering::SeqCst);
         let due = window.due() || (urgent && window.has_news());
         drop(window);
