@@ -2,6 +2,9 @@
 
 /// Makes a struct or enum a message.
 ///
+/// One that refers to itself, as a tree does, may be up to 127 levels deep: a deeper one is not
+/// taken by another node, which would need stack for each level.
+///
 /// ```
 /// use ringpost::prelude::*;
 /// use std::net::IpAddr;

@@ -17,6 +17,8 @@
 mod channel;
 mod codec;
 mod failure;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod handshake;
 mod message;
 mod noise;

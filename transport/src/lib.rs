@@ -14,7 +14,8 @@
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
 //! - `config` and `profile`: what a node is started with; [`mailbox`] and [`cause`]: plain values.
-//! - [`limits`], [`id`], [`entropy`]; `mutants`: planted bugs, for the tests only.
+//! - [`limits`], [`id`], [`entropy`]; for the tests only: `mutants`, planted bugs, and `fuzz`, what
+//!   reads bytes of a peer, as functions of any bytes.
 
 mod bootstrap;
 pub mod cause;
@@ -24,6 +25,9 @@ mod driver;
 pub mod endpoint;
 pub mod entropy;
 pub mod fabric;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod host;
 pub mod id;
 pub mod limits;

@@ -57,9 +57,12 @@ mod switch {
         SilentBlock,
         /// Some consumed frames are counted although no slot was posted in their place.
         UnpostedSlot,
+        /// The length of a record's payload is not held against its frame. No node that keeps the
+        /// protocol shows it: it is for the fuzzer to find.
+        UncheckedLength,
     }
 
-    /// All of them.
+    /// All that a network of honest nodes can show.
     pub const ALL: [Mutant; 12] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,

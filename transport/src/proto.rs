@@ -19,5 +19,10 @@ pub(crate) mod outbound;
 pub(crate) mod outlet;
 pub(crate) mod window;
 
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
+#[cfg(any(test, feature = "fuzz"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "a fuzz target needs only a part of it"))]
+mod pair;
 #[cfg(test)]
 mod tests;

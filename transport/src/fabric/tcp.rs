@@ -12,6 +12,8 @@
 //! - **TC-5 no allocation** for a frame once the queue pair stands.
 
 mod doors;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod halves;
 mod input;
 mod output;

@@ -32,6 +32,8 @@ mod connected;
 mod device;
 mod events;
 mod events_fd;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod halves;
 mod host;
 mod ledger;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroUsize;
 use std::ops::{Deref, Range};
 
 use rkyv::Portable;
@@ -10,8 +11,12 @@ use rkyv::api::high::HighValidator;
 use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::Error;
 use rkyv::util::AlignedVec;
+use rkyv::validation::Validator;
+use rkyv::validation::archive::ArchiveValidator;
+use rkyv::validation::shared::SharedValidator;
 
 use super::pool::Lease;
+use crate::limits;
 
 /// The bytes of one message, 16-byte aligned: in the receive slot they arrived in, or copied out.
 /// Only ever read. Owns what it points to: `Send + 'static`.
@@ -79,12 +84,18 @@ impl<T> Checked<T>
 where
     T: Portable + for<'a> CheckBytes<HighValidator<'a, Error>>,
 {
-    /// Validates the bytes as an archive whose root, of type `T`, ends at the end of the payload.
+    /// Validates the bytes as an archive whose root, of type `T`, ends at the end of the payload,
+    /// and which has fewer than `ARCHIVE_DEPTH_MAX` levels, each behind a pointer in the one
+    /// before: whoever follows them, as this check does, needs stack for each.
     ///
     /// # Errors
     /// [`InvalidArchive`], with what the check found, when they are not.
     pub fn new(payload: Payload) -> Result<Self, InvalidArchive> {
-        rkyv::access::<T, Error>(&payload).map_err(|e| InvalidArchive(e.to_string()))?;
+        let depth = NonZeroUsize::new(limits::ARCHIVE_DEPTH_MAX);
+        let archive = ArchiveValidator::with_max_depth(&payload, depth);
+        let mut validator = Validator::new(archive, SharedValidator::new());
+        rkyv::api::access_with_context::<T, _, Error>(&payload, &mut validator)
+            .map_err(|e| InvalidArchive(e.to_string()))?;
         Ok(Checked { payload, _archive: PhantomData })
     }
 

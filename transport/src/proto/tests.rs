@@ -1,16 +1,15 @@
 //! Two sides of a link, joined by queues of frames.
 
 mod hostile;
-mod pair;
 
 use proptest::prelude::*;
 
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use super::lanes::Entry;
 use super::outbound::{Notice, Unopened};
+use super::pair::{self, Pair, body, name};
 use crate::cause::Violation;
 use crate::past::{Letter, Past};
-use pair::{Pair, body, name};
 
 /// What two sides are told to do, in any order.
 fn steps() -> impl Strategy<Value = Vec<u8>> {

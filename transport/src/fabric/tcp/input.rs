@@ -88,6 +88,18 @@ impl Input {
         Ok(read)
     }
 
+    /// Takes bytes as [`read`](Self::read) would; gives how many there was room for.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> usize {
+        self.ahead.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let fed = bytes.len().min(self.ahead.len() - self.end);
+        self.ahead[self.end..self.end + fed].copy_from_slice(&bytes[..fed]);
+        self.end += fed;
+        fed
+    }
+
     /// The next event in what was read. Not to be called again after [`Event::TooLong`] or
     /// [`Event::Garbage`].
     pub(super) fn next(&mut self, queues: &mut Queues) -> Option<Event> {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::pair::Pair;
+use crate::proto::pair::Pair;
 
 /// A byte to change, or the frame's end to move, in the frame of that number.
 fn damage() -> impl Strategy<Value = (usize, usize, u8, bool)> {

@@ -1,4 +1,4 @@
-//! The two sides, with toy mailboxes.
+//! Two sides of a link with toy mailboxes, for the tests and the fuzz targets.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,41 +17,41 @@ use crate::proto::outbound::{Dropped, Notice, Outbound};
 use crate::proto::outlet::Description;
 use crate::proto::window::{LinkRecvWindow, RecvWindow, WindowSize};
 
-pub(super) const FRAME_MAX: usize = 1024;
-pub(super) const LINK_WINDOW: u32 = 6000;
+pub(crate) const FRAME_MAX: usize = 1024;
+pub(crate) const LINK_WINDOW: u32 = 6000;
 const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 5000 };
 
 /// The bytes of message `n` to a mailbox.
-pub(super) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
+pub(crate) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + n * 31 + mailbox * 101) as u8).collect()
 }
 
-pub(super) fn name(name: &str) -> Arc<OpenRequest> {
+pub(crate) fn name(name: &str) -> Arc<OpenRequest> {
     Arc::new(OpenRequest { target: Target::Name(name.to_owned()), kind: 0 })
 }
 
-pub(super) struct Toy {
+pub(crate) struct Toy {
     place: Option<(u32, u32)>,
     window: RecvWindow,
     /// What was not taken, with the correlation of an ask.
-    pub(super) waiting: VecDeque<(Vec<u8>, Option<u64>)>,
-    pub(super) taken: Vec<Vec<u8>>,
+    pub(crate) waiting: VecDeque<(Vec<u8>, Option<u64>)>,
+    pub(crate) taken: Vec<Vec<u8>>,
     closed: bool,
 }
 
-pub(super) struct Side {
-    pub(super) link: Link,
-    pub(super) out: Outbound,
+pub(crate) struct Side {
+    pub(crate) link: Link,
+    pub(crate) out: Outbound,
     /// Frames on their way to the other side.
-    pub(super) frames: VecDeque<Vec<u8>>,
-    pub(super) boxes: [Toy; 2],
-    pub(super) answers: Vec<Vec<u8>>,
-    pub(super) refused: Vec<u128>,
+    pub(crate) frames: VecDeque<Vec<u8>>,
+    pub(crate) boxes: [Toy; 2],
+    pub(crate) answers: Vec<Vec<u8>>,
+    pub(crate) refused: Vec<u128>,
     /// Numbers of tells that were delivered, of those that were to be confirmed.
-    pub(super) confirmed: Vec<u64>,
-    pub(super) notices: Vec<Notice>,
+    pub(crate) confirmed: Vec<u64>,
+    pub(crate) notices: Vec<Notice>,
     /// Messages that a mailbox says it accepts.
-    pub(super) accepted: usize,
+    pub(crate) accepted: usize,
     inlets: Inlets<usize>,
     windows: LinkRecvWindow,
     peer_blocked: bool,
@@ -68,7 +68,7 @@ impl Side {
             taken: Vec::new(),
             closed: false,
         };
-        let credit = CreditSettings::new(8, 8, 4).unwrap();
+        let credit = CreditSettings::new(8, 8, 4).expect("they cannot stall");
         Side {
             link: Link::new(credit, Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }),
             out: Outbound::new(LINK_WINDOW, WINDOW, Link::eager_max(FRAME_MAX)),
@@ -87,12 +87,12 @@ impl Side {
         }
     }
 
-    pub(super) fn committed(&self, mailbox: usize) -> usize {
+    pub(crate) fn committed(&self, mailbox: usize) -> usize {
         self.sent[mailbox]
     }
 
     /// Commits a message, unless its mailbox is not open or has no room.
-    pub(super) fn send(&mut self, to: &Arc<OpenRequest>, bytes: &[u8], kind: RecordKind) -> bool {
+    pub(crate) fn send(&mut self, to: &Arc<OpenRequest>, bytes: &[u8], kind: RecordKind) -> bool {
         let outlet = self.out.outlet(to);
         let Some((port, _)) = self.out.port(outlet) else { return false };
         if !self.out.has_room(port, bytes.len() as u32) {
@@ -123,7 +123,7 @@ impl Side {
     }
 
     /// A mailbox takes a message, and answers an ask with its bytes.
-    pub(super) fn take(&mut self, mailbox: usize) -> bool {
+    pub(crate) fn take(&mut self, mailbox: usize) -> bool {
         let toy = &mut self.boxes[mailbox];
         let Some((bytes, ask)) = toy.waiting.pop_front() else { return false };
         toy.window.take(bytes.len() as u32);
@@ -141,7 +141,7 @@ impl Side {
             let due = toy.window.due() || (self.peer_blocked && toy.window.has_news());
             if let (Some(place), true) = (toy.place, due && !toy.closed) {
                 self.windows.report(toy.window.news());
-                let taken = toy.window.report().unwrap();
+                let taken = toy.window.report().expect("one is due");
                 self.link.report_window(place, taken);
                 self.peer_blocked = false;
             }
@@ -195,23 +195,23 @@ impl Side {
     }
 }
 
-pub(super) struct Pair {
-    pub(super) sides: [Side; 2],
+pub(crate) struct Pair {
+    pub(crate) sides: [Side; 2],
 }
 
 impl Pair {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Pair { sides: [Side::new(), Side::new()] }
     }
 
     /// Two sides that have had each other's confirmation.
-    pub(super) fn confirmed() -> Self {
+    pub(crate) fn confirmed() -> Self {
         let mut pair = Pair::new();
         pair.exchange();
         pair
     }
 
-    pub(super) fn plan(&mut self, sizes: &[[Vec<(usize, bool)>; 2]; 2]) {
+    pub(crate) fn plan(&mut self, sizes: &[[Vec<(usize, bool)>; 2]; 2]) {
         for (side, sizes) in self.sides.iter_mut().zip(sizes) {
             for (mailbox, sizes) in sizes.iter().enumerate() {
                 let messages = sizes.iter().enumerate();
@@ -220,7 +220,7 @@ impl Pair {
         }
     }
 
-    pub(super) fn transmit(&mut self, side: usize) -> bool {
+    pub(crate) fn transmit(&mut self, side: usize) -> bool {
         let side = &mut self.sides[side];
         side.report_windows();
         let (mut slot, mut dropped) = ([0; FRAME_MAX], Vec::new());
@@ -234,12 +234,12 @@ impl Pair {
     }
 
     /// A side reads the next frame, if there is one.
-    pub(super) fn receive(&mut self, side: usize) -> Result<bool, Violation> {
+    pub(crate) fn receive(&mut self, side: usize) -> Result<bool, Violation> {
         let Some(frame) = self.sides[1 - side].frames.pop_front() else { return Ok(false) };
         self.receive_bytes(side, &frame).map(|()| true)
     }
 
-    pub(super) fn receive_bytes(&mut self, side: usize, frame: &[u8]) -> Result<(), Violation> {
+    pub(crate) fn receive_bytes(&mut self, side: usize, frame: &[u8]) -> Result<(), Violation> {
         let side = &mut self.sides[side];
         let mut events = Vec::new();
         side.link.handle_frame(frame, &mut side.out, &mut events)?;
@@ -252,7 +252,7 @@ impl Pair {
     }
 
     /// A side reads a frame of one record that its peer did not send.
-    pub(super) fn inject(
+    pub(crate) fn inject(
         &mut self,
         side: usize,
         header: RecordHeader,
@@ -268,7 +268,7 @@ impl Pair {
     }
 
     /// One step that the number chooses.
-    pub(super) fn step(&mut self, choice: u8) -> bool {
+    pub(crate) fn step(&mut self, choice: u8) -> bool {
         let (side, mailbox) = (usize::from(choice & 1), usize::from(choice >> 1 & 1));
         match choice >> 2 & 3 {
             0 => self.sides[side].send_next(mailbox),
@@ -279,7 +279,7 @@ impl Pair {
     }
 
     /// Frames go both ways until there are none.
-    pub(super) fn exchange(&mut self) {
+    pub(crate) fn exchange(&mut self) {
         while (0..2).fold(false, |any, side| {
             let sent = self.transmit(side);
             let received = self.receive(side).expect("an honest peer");
@@ -288,7 +288,7 @@ impl Pair {
     }
 
     /// Everything that is planned happens.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         while (0..16).fold(false, |any, choice| self.step(choice) | any) {}
         let stuck = |side: &Side| side.plan.iter().any(|plan| !plan.is_empty());
         let ended = |side: &Side| side.notices.iter().any(|n| matches!(n, Notice::Ended(..)));
@@ -298,13 +298,13 @@ impl Pair {
         );
     }
 
-    pub(super) fn open(&mut self, side: usize, mailbox: &str) {
+    pub(crate) fn open(&mut self, side: usize, mailbox: &str) {
         self.sides[side].out.outlet(&name(mailbox));
         self.exchange();
     }
 
     /// A mailbox closes; what waits in it was delivered and is counted as taken.
-    pub(super) fn close(&mut self, side: usize, mailbox: usize) {
+    pub(crate) fn close(&mut self, side: usize, mailbox: usize) {
         while self.sides[side].take(mailbox) {}
         let side = &mut self.sides[side];
         let toy = &mut side.boxes[mailbox];
@@ -317,7 +317,7 @@ impl Pair {
         side.link.control(header);
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         for side in &mut self.sides {
             side.link.leave();
         }

@@ -1,0 +1,24 @@
+//! Runs one target under libFuzzer: the one that `RINGPOST_FUZZ` names. `tests/fuzz/run` does it
+//! for all. With the planted bug that `RINGPOST_MUTANT` asks for, to see it found.
+
+#![no_main]
+
+use std::sync::OnceLock;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    TARGET.get_or_init(chosen)(bytes);
+    Corpus::Keep
+});
+
+fn chosen() -> fn(&[u8]) {
+    #[cfg(feature = "mutants")]
+    ringpost_transport::mutants::plant(Some(ringpost_transport::mutants::Mutant::UncheckedLength));
+    let name = std::env::var("RINGPOST_FUZZ").unwrap_or_default();
+    let target = ringpost_fuzz::TARGETS.iter().find(|(target, _)| *target == name);
+    let names = ringpost_fuzz::TARGETS.map(|(target, _)| target);
+    target.unwrap_or_else(|| panic!("RINGPOST_FUZZ is none of {names:?}")).1
+}

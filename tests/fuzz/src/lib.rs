@@ -1,0 +1,80 @@
+//! Fuzz targets: each takes any bytes, as a peer would send them, and may not panic.
+//!
+//! `tests/fuzz/run` has libFuzzer look for bytes that make one; here the same functions are run on
+//! what it has found before (`tests/fuzz/corpus/`) and on random bytes.
+
+mod archives;
+
+pub use archives::archives;
+use ringpost_transport::fuzz;
+
+/// A name, and what takes the bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+#[cfg(not(feature = "verbs"))]
+pub const TARGETS: [Target; 5] = WITHOUT_VERBS;
+
+/// All targets.
+#[cfg(feature = "verbs")]
+pub const TARGETS: [Target; 6] = {
+    let [a, b, c, d, e] = WITHOUT_VERBS;
+    [a, b, c, d, e, ("offers", fuzz::offers)]
+};
+
+const WITHOUT_VERBS: [Target; 5] = [
+    ("frames", fuzz::frames),
+    ("handshakes", fuzz::handshakes),
+    ("messages", fuzz::messages),
+    ("streams", fuzz::streams),
+    ("archives", archives),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The corpus of a target.
+    fn corpus(target: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        let files = std::fs::read_dir(folder).unwrap();
+        files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_target_takes_its_corpus() {
+        for (name, target) in TARGETS {
+            let corpus = corpus(name);
+            assert!(!corpus.is_empty(), "{name}");
+            corpus.iter().for_each(|bytes| target(bytes));
+        }
+    }
+
+    #[test]
+    fn every_target_takes_its_corpus_with_bytes_changed() {
+        for (name, target) in TARGETS {
+            let corpus = corpus(name);
+            let changes = proptest::collection::vec((any::<usize>(), any::<u8>()), 0..8);
+            let mut runner = proptest::test_runner::TestRunner::default();
+            let input = (any::<prop::sample::Index>(), changes, any::<usize>());
+            runner
+                .run(&input, |(file, changes, cut)| {
+                    let mut bytes = file.get(&corpus).clone();
+                    for (at, change) in changes {
+                        let length = bytes.len().max(1);
+                        if let Some(byte) = bytes.get_mut(at % length) {
+                            *byte = change;
+                        }
+                    }
+                    bytes.truncate(cut % (2 * bytes.len() + 1));
+                    target(&bytes);
+                    Ok(())
+                })
+                .unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        }
+    }
+}
