@@ -137,7 +137,7 @@ fn mutants() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     // Seeds tried for each planted bug before it counts as not caught.
     let rounds: [(&str, Scenario, Range<u64>); 3] = [
-        (RANDOM.0, RANDOM.1, 0..400),
+        (RANDOM.0, RANDOM.1, 0..1_000),
         (STORMS.0, STORMS.1, 0..100),
         ("isolation", |_| isolation(ISOLATION_SEEDS), 0..1),
     ];
