@@ -38,6 +38,19 @@ impl DeadLetterCause {
     ];
 }
 
+impl DeadLetterCause {
+    /// In a word, for metrics.
+    fn label(self) -> &'static str {
+        match self {
+            DeadLetterCause::Stopped => "stopped",
+            DeadLetterCause::InvalidArchive => "invalid_archive",
+            DeadLetterCause::NotSent => "not_sent",
+            DeadLetterCause::Unknown => "unknown",
+            DeadLetterCause::Refused => "refused",
+        }
+    }
+}
+
 impl fmt::Display for DeadLetterCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -111,6 +124,8 @@ impl DeadLetters {
     pub(crate) fn bury(&self, letter: DeadLetter) {
         tracing::debug!(%letter, "dead letter");
         self.counts.lock()[letter.cause as usize] += 1;
+        metrics::counter!("ringpost_dead_letters_total", "cause" => letter.cause.label())
+            .increment(1);
         // An error only says that nobody observes.
         drop(self.observers.send(letter));
     }

@@ -16,7 +16,8 @@ use ringpost_transport::mailbox::OpenRequest;
 use crate::address::Address;
 
 pub use ringpost_transport::endpoint::{
-    InvalidProfile, InvalidSecret, LinkStats, Network, Profile, StartError,
+    InvalidProfile, InvalidSecret, LinkStats, LinkView, Network, PeerView, Profile, StartError,
+    Unlinked, Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]
@@ -63,6 +64,10 @@ impl Remote {
 
     pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         self.endpoint.stats()
+    }
+
+    pub(crate) fn view(&self) -> Vec<PeerView> {
+        self.endpoint.view()
     }
 
     /// A way to the actor at `address`, of the type with the hash `kind` (0: of any type); `None`

@@ -11,7 +11,7 @@ use crate::address::{Address, Identity};
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
-use crate::mailbox::{Intake, Room};
+use crate::mailbox::{Depth, Intake, Room};
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
 
@@ -46,6 +46,9 @@ pub(crate) trait Resident: Inbox {
 
     /// The place of a message in its table of messages; with `reply`, only if it answers so.
     fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16>;
+
+    /// What waits in its mailbox.
+    fn depth(&self) -> Depth;
 
     /// The room in its mailbox.
     fn intake(&self) -> &dyn Intake;

@@ -11,4 +11,5 @@ mod ending;
 mod names;
 mod references;
 mod remote;
+mod snapshot;
 mod ui;

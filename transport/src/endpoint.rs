@@ -14,8 +14,11 @@ use crate::mesh::Mesh;
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};
 pub use crate::confirm::Confirmation;
-pub use crate::link::{Awaited, CloseNotice, LinkStats, PendingReply, Receipt, Replier, ReplyLoss};
-pub use crate::mesh::StartError;
+pub use crate::link::{
+    Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss, Waiting,
+    WaitsFor,
+};
+pub use crate::mesh::{PeerView, StartError, Unlinked};
 pub use crate::profile::{InvalidProfile, Profile};
 pub use outlet::{Archive, ArchiveFailed, Kind, Lane, Outlet, Unsent, Waiter};
 
@@ -60,6 +63,11 @@ impl Endpoint {
     /// What each link has carried, links that ended included.
     pub fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         self.mesh.stats()
+    }
+
+    /// What each peer looks like now, by name: its link, and what senders wait for.
+    pub fn view(&self) -> Vec<PeerView> {
+        self.mesh.view()
     }
 
     /// A way to a mailbox of the node `peer`. Costs nothing until something is sent.

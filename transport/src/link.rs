@@ -13,6 +13,7 @@ mod line;
 mod receipt;
 mod replier;
 mod stats;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub use asks::{PendingReply, ReplyLoss};
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use stats::LinkStats;
+pub use view::{LinkView, Waiting, WaitsFor};
 
 /// One link, as its senders and its session see it.
 pub(crate) struct Link {

@@ -22,6 +22,7 @@ mod claim;
 mod connection;
 mod dial;
 mod join;
+mod meter;
 mod peer;
 mod resync;
 mod session;
@@ -30,6 +31,7 @@ mod table;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod view;
 mod waiters;
 
 use std::sync::Arc;
@@ -48,6 +50,7 @@ use table::Table;
 
 pub(crate) use peer::Peer;
 pub use start::StartError;
+pub use view::{PeerView, Unlinked};
 
 /// All peers of a node. Dropping it closes all links without a goodbye.
 pub(crate) struct Mesh {
@@ -105,6 +108,11 @@ impl Mesh {
     pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         let stats = |peer: &Arc<Peer>| Some((peer.name().clone(), peer.stats()?));
         self.table.all().iter().filter_map(stats).collect()
+    }
+
+    /// What each peer looks like now, by name.
+    pub(crate) fn view(&self) -> Vec<PeerView> {
+        self.table.all().iter().filter_map(|peer| peer.view()).collect()
     }
 
     /// The peer of this name; made when it was never heard of.

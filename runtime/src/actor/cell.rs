@@ -17,7 +17,7 @@ use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::limits;
-use crate::mailbox::{Hand, Intake, Mailbox, Room, Taken};
+use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, signal};
@@ -231,6 +231,10 @@ impl<A: Handlers> Resident for Cell<A> {
             route.accepted.id == message && reply.is_none_or(|reply| reply == (route.reply)())
         };
         A::ROUTES.iter().position(fits).map(|place| place as u16)
+    }
+
+    fn depth(&self) -> Depth {
+        self.mailbox.depth()
     }
 
     fn intake(&self) -> &dyn Intake {

@@ -87,6 +87,12 @@ impl Lines {
         self.waiting.iter().map(|(_, waiting)| waiting.waker.clone()).collect()
     }
 
+    /// The lines in which someone stands, and how many do.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = (u32, usize)> {
+        let lengths = self.by_outlet.iter().map(|(outlet, line)| (*outlet, line.senders.len()));
+        lengths.filter(|(_, senders)| *senders > 0)
+    }
+
     /// Whether nobody stands in this line.
     pub(super) fn is_empty(&self, outlet: u32) -> bool {
         self.by_outlet.get(&outlet).is_none_or(|line| line.senders.is_empty())

@@ -45,6 +45,14 @@ macro_rules! counters {
             }
         }
 
+        impl LinkStats {
+            /// Each counter with the name of its metric.
+            pub(crate) fn metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((concat!("ringpost_link_", stringify!($name), "_total"), self.$name)),*]
+                    .into_iter()
+            }
+        }
+
         impl std::ops::AddAssign for LinkStats {
             fn add_assign(&mut self, other: LinkStats) {
                 $(self.$name += other.$name;)*

@@ -13,6 +13,8 @@ use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
 use crate::past::Settled;
 
+use super::meter;
+
 /// Where the news of peers goes.
 pub(super) struct Board {
     host: Arc<dyn Host>,
@@ -104,6 +106,7 @@ impl Board {
         match news {
             News::Event(event) => {
                 tracing::info!(?event, "peer");
+                meter::count(&event);
                 self.host.event(event);
             }
             News::Settled(peer, settled) => {

@@ -17,6 +17,7 @@ use crate::past::Past;
 
 use super::board::Board;
 use super::bond::{Bond, Order};
+use super::view::{PeerView, Unlinked};
 use super::waiters::Waiters;
 
 /// One peer: its link, or the search for one.
@@ -163,6 +164,22 @@ impl Peer {
             Bond::Linked(_, link) => Some(total(state.carried, link.stats())),
             _ => state.carried,
         }
+    }
+
+    /// What it looks like now; `None` when nothing was ever wanted of it.
+    pub(super) fn view(&self) -> Option<PeerView> {
+        let (link, run, waiting, last) = {
+            let state = self.state.lock();
+            let link = state.bond.link().cloned();
+            (link, state.alive.clone(), state.waiters.count(), state.reach.last.clone())
+        };
+        (link.is_some() || run.is_some() || waiting > 0).then(|| PeerView {
+            name: self.name.clone(),
+            run,
+            carried: self.stats().unwrap_or_default(),
+            unlinked: link.is_none().then_some(Unlinked { senders: waiting, last }),
+            link: link.map(|link| link.view()),
+        })
     }
 
     /// Sends `message` to it, if there is a link.

@@ -15,6 +15,7 @@ use crate::limits;
 use super::bond::Order;
 use super::carrier::Carrier;
 use super::claim::Claim;
+use super::meter::Meter;
 use super::table::Table;
 
 /// A link and its bootstrap connection.
@@ -23,6 +24,7 @@ pub(super) struct Session {
     carrier: Carrier,
     channel: Channel,
     claim: Claim,
+    meter: Meter,
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
     /// Those that want to know when it answers.
@@ -34,13 +36,16 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
-        let heard = Instant::now();
-        Session { table, carrier, channel, claim, heard, probes: Vec::new(), over: None }
+        let meter = Meter::new(claim.peer().name(), carrier.running.link.clone());
+        let (heard, probes) = (Instant::now(), Vec::new());
+        Session { table, carrier, channel, claim, meter, heard, probes, over: None }
     }
 
     /// Runs until the link has ended.
     pub(super) async fn run(mut self) {
         let cause = self.watch().await;
+        // Whoever learns of the end finds all that was carried.
+        self.meter.publish();
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
         let closing = self.table.board.is_closing();
         let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
@@ -115,6 +120,7 @@ impl Session {
     }
 
     async fn handle_beat(&mut self) -> Result<(), Failure> {
+        self.meter.publish();
         if self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());

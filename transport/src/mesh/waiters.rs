@@ -31,6 +31,11 @@ impl Waiters {
         }
     }
 
+    /// How many wait.
+    pub(super) fn count(&self) -> usize {
+        self.places.values().filter(|place| matches!(place, Place::Waiting(_))).count()
+    }
+
     /// Why the wait of this ticket failed, if it did.
     pub(super) fn failed(&mut self, ticket: u64) -> Option<NodeDownCause> {
         match self.places.get(&ticket) {

@@ -69,6 +69,11 @@ impl Lane {
         self.entries.push_back((entry, bytes.len() as u32));
     }
 
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The next message and its bytes.
     pub(crate) fn front(&self) -> Option<(&Entry, &[u8])> {
         let (entry, len) = self.entries.front()?;

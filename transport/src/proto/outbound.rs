@@ -371,6 +371,23 @@ impl Outbound {
         }
     }
 
+    /// The request of an outlet.
+    pub(crate) fn request(&self, outlet: u32) -> Option<&OpenRequest> {
+        self.outlets.get(outlet as usize).map(|outlet| &*outlet.request)
+    }
+
+    /// Whether the link's window has room.
+    pub(crate) fn link_has_room(&self, bytes: u32) -> bool {
+        self.link_window.window.room(bytes)
+    }
+
+    /// Messages and answers that are in no frame yet.
+    pub(crate) fn queued(&self) -> usize {
+        let q = &self.queues;
+        let large = q.bulk.len() + q.bulk_replies.len() + q.current.iter().count();
+        q.eager.len() + q.replies.len() + large
+    }
+
     /// The request that first opened a port.
     pub(crate) fn request_of(&self, port: u32) -> Arc<OpenRequest> {
         self.ports[port as usize].request.clone()

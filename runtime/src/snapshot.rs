@@ -1,0 +1,41 @@
+//! What a node looks like at one moment: for people, and for programs that watch it.
+
+use crate::address::Address;
+use crate::mailbox::Depth;
+use crate::node::Node;
+use crate::remote::PeerView;
+
+/// What a node looks like at one moment. Its parts are looked at one after the other, while the
+/// node goes on.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Other nodes: their links, and what senders wait for.
+    pub peers: Vec<PeerView>,
+    /// The actors of this node, the fullest mailbox first.
+    pub actors: Vec<ActorView>,
+}
+
+/// What an actor looks like at one moment.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ActorView {
+    /// The actor.
+    pub address: Address,
+    /// What waits in its mailbox, and for it.
+    pub mailbox: Depth,
+}
+
+impl Node {
+    /// What it looks like now. Takes a look at each actor and each link: not for every message.
+    pub fn snapshot(&self) -> Snapshot {
+        let actors = self.residents().all();
+        let view = |actor: &std::sync::Arc<dyn crate::resident::Resident>| ActorView {
+            address: actor.address().clone(),
+            mailbox: actor.depth(),
+        };
+        let mut actors: Vec<ActorView> = actors.iter().map(view).collect();
+        actors.sort_by_key(|actor| std::cmp::Reverse(actor.mailbox.local + actor.mailbox.remote));
+        Snapshot { peers: self.peers(), actors }
+    }
+}
