@@ -1,137 +1,125 @@
-//! Runs random scenarios on the simulated fabric: `sim --seeds 0..1000`, `sim --seed 7`, `sim
-//! --mutants`.
+//! Runs scenarios on the simulated fabric: `sim`, `sim --seeds 0..1000`, `sim --storms --seed 7`,
+//! `sim --mutants`.
 
 use std::ops::Range;
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use ringpost_tests::sim::{Outcome, Plan, Reached, run};
+use ringpost_tests::sim::{Plan, Scenario, isolation, run, run_all, storm};
 
 const HELP: &str = "\
-Random scenarios on the simulated fabric.
+Scenarios on the simulated fabric.
 
-usage: sim [--seeds A..B | --seed S | --mutants]
+usage: sim [--storms] [--seeds A..B | --seed S]
+       sim --isolation
+       sim --mutants
 
-  --seeds A..B   run the seeds from A to B, B excluded (default 0..1000)
-  --seed S       run one seed and print its plan, its event log and its nodes' logs
+Without any option: 10,000 random scenarios, 1,000 dial storms, and the isolation of mailboxes.
+
+  --seeds A..B   random scenarios: the seeds from A to B, B excluded
+  --seed S       one seed: print its plan, its event log and its nodes' logs
+  --storms       dial storms in place of random scenarios
+  --isolation    a hundred live mailboxes beside a stuck one
   --mutants      switch on each planted bug in turn; each must be caught
                  (needs a build with the feature `mutants`)
 
 exit status: 0 all well, 1 a seed failed or a bug was not caught, 2 usage";
 
-/// One seed in this many is run twice, and must give the same log.
-const TWICE_ONE_IN: u64 = 8;
+const RANDOM: (&str, Scenario) = ("scenarios", run);
+const STORMS: (&str, Scenario) = ("storms", storm);
 
-enum Command {
-    Seeds(Range<u64>),
-    Seed(u64),
-    Mutants,
-    Help,
-}
+const RANDOM_SEEDS: Range<u64> = 0..10_000;
+const STORM_SEEDS: Range<u64> = 0..1_000;
+const ISOLATION_SEEDS: Range<u64> = 0..20;
+
+/// With fewer seeds than this some states are not expected to be reached.
+const SEEDS_FOR_ALL_STATES: u64 = 1_000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match parse(&arguments) {
-        Some(Command::Seeds(seeds)) => run_seeds(seeds),
-        Some(Command::Seed(seed)) => run_one(seed),
-        Some(Command::Mutants) => mutants(),
-        Some(Command::Help) => {
-            println!("{HELP}");
-            ExitCode::SUCCESS
-        }
-        None => {
-            eprintln!("{HELP}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn parse(arguments: &[String]) -> Option<Command> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
-        [] => Some(Command::Seeds(0..1000)),
-        ["--help" | "-h"] => Some(Command::Help),
-        ["--mutants"] => Some(Command::Mutants),
-        ["--seed", seed] => Some(Command::Seed(seed.parse().ok()?)),
-        ["--seeds", seeds] => {
-            let (from, to) = seeds.split_once("..")?;
-            let range = from.parse().ok()?..to.parse().ok()?;
-            (!range.is_empty()).then_some(Command::Seeds(range))
+    let (kind, rest) = match words.split_first() {
+        Some((&"--storms", rest)) => (STORMS, rest),
+        _ => (RANDOM, &words[..]),
+    };
+    let well = match rest {
+        [] if kind == STORMS => run_seeds(STORMS, STORM_SEEDS),
+        [] => {
+            let random = run_seeds(RANDOM, RANDOM_SEEDS);
+            let storms = run_seeds(STORMS, STORM_SEEDS);
+            run_isolation() && storms && random
         }
-        _ => None,
-    }
+        ["--seed", seed] if let Ok(seed) = seed.parse() => run_one(kind, seed),
+        ["--seeds", seeds] if let Some(seeds) = range(seeds) => run_seeds(kind, seeds),
+        ["--isolation"] if kind == RANDOM => run_isolation(),
+        ["--mutants"] if kind == RANDOM => return mutants(),
+        ["--help" | "-h"] => {
+            println!("{HELP}");
+            true
+        }
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A scenario that panicked has failed too: that is how a stall shows.
-fn attempt(seed: u64) -> Result<Outcome, String> {
-    let outcome = catch_unwind(|| run(seed)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
-            .unwrap_or_else(|| "panicked".into())
-    })?;
-    match outcome.faults.first() {
-        None => Ok(outcome),
-        Some(first) => Err(format!("{first} ({} in all)", outcome.faults.len())),
-    }
+fn range(text: &str) -> Option<Range<u64>> {
+    let (from, to) = text.split_once("..")?;
+    let range = from.parse().ok()?..to.parse().ok()?;
+    (!range.is_empty()).then_some(range)
 }
 
-fn run_seeds(seeds: Range<u64>) -> ExitCode {
-    let started = Instant::now();
-    let (mut reached, mut failed, mut twice) = (Reached::default(), 0u64, 0u64);
-    let total = seeds.end - seeds.start;
-    for (done, seed) in seeds.enumerate() {
-        match attempt(seed) {
-            Ok(outcome) => {
-                reached.add(&outcome.reached);
-                if seed.is_multiple_of(TWICE_ONE_IN) {
-                    twice += 1;
-                    if run(seed).log != outcome.log {
-                        failed += 1;
-                        println!("seed {seed} is not repeatable: two runs, two logs");
-                    }
-                }
-            }
-            Err(why) => {
-                failed += 1;
-                println!("seed {seed} failed: {why}\n  replay: tests/run sim --seed {seed}");
-            }
+fn run_seeds((kind, scenario): (&str, Scenario), seeds: Range<u64>) -> bool {
+    let (started, total) = (Instant::now(), seeds.end - seeds.start);
+    let step = (total / 10).clamp(100, 10_000);
+    let sum = run_all(scenario, seeds, |done, failed| {
+        if done.is_multiple_of(step) {
+            let seconds = started.elapsed().as_secs();
+            eprintln!("{kind}: {done} of {total} seeds, {failed} failed, {seconds} s");
         }
-        if (done + 1).is_multiple_of(100) {
-            eprintln!("{} of {total} seeds, {failed} failed", done + 1);
-        }
+    });
+    let option = if kind == STORMS.0 { "--storms " } else { "" };
+    for (seed, why) in &sum.failed {
+        println!("seed {seed} failed: {why}\n  replay: tests/run sim {option}--seed {seed}");
     }
     let mut missing = 0;
-    for (what, count) in reached.rows() {
-        println!("reached {what}: {count}");
+    for (state, count) in sum.reached.rows() {
+        println!("reached {state}: {count}");
         missing += u64::from(count == 0);
     }
-    println!("rnr: {}", reached.rnr);
-    println!("run twice with the same log: {twice}");
-    if missing > 0 && total >= 100 {
+    println!("run twice with the same log: {}", sum.twice);
+    let lacking = missing > 0 && total >= SEEDS_FOR_ALL_STATES;
+    if lacking {
         println!("{missing} interesting states were never reached");
-        failed += missing;
     }
-    println!(
-        "sim: {} of {total} seeds passed in {:.1} s",
-        total.saturating_sub(failed),
-        started.elapsed().as_secs_f64()
-    );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let passed = total - sum.failed.len() as u64;
+    let seconds = started.elapsed().as_secs_f64();
+    println!("sim: {kind}: {passed} of {total} seeds passed in {seconds:.1} s");
+    sum.failed.is_empty() && !lacking
 }
 
-fn run_one(seed: u64) -> ExitCode {
-    println!("{:#?}", Plan::of(seed));
-    let outcome = run(seed);
+fn run_isolation() -> bool {
+    let outcome = isolation(ISOLATION_SEEDS);
+    print!("{}", outcome.log);
+    outcome.faults.is_empty()
+}
+
+fn run_one((kind, scenario): (&str, Scenario), seed: u64) -> bool {
+    if kind == RANDOM.0 {
+        println!("{:#?}", Plan::of(seed));
+    }
+    let outcome = scenario(seed);
     print!("{}{}", outcome.log, outcome.history);
-    for (what, count) in outcome.reached.rows() {
-        println!("reached {what}: {count}");
+    for (state, count) in outcome.reached.rows() {
+        println!("reached {state}: {count}");
     }
     for fault in &outcome.faults {
         println!("{fault}");
     }
     println!("seed {seed}: {} faults", outcome.faults.len());
-    if outcome.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    outcome.faults.is_empty()
 }
 
 #[cfg(not(feature = "mutants"))]
@@ -140,28 +128,33 @@ fn mutants() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Seeds tried for each planted bug before it counts as not caught.
-#[cfg(feature = "mutants")]
-const SEEDS_PER_MUTANT: u64 = 400;
-
 #[cfg(feature = "mutants")]
 fn mutants() -> ExitCode {
+    use ringpost_tests::sim::first_failure;
     use ringpost_transport::mutants::{ALL, plant};
 
     // What the bugs make panic is expected, and told in one line.
     std::panic::set_hook(Box::new(|_| {}));
+    // Seeds tried for each planted bug before it counts as not caught.
+    let rounds: [(&str, Scenario, Range<u64>); 3] = [
+        (RANDOM.0, RANDOM.1, 0..1_000),
+        (STORMS.0, STORMS.1, 0..100),
+        ("isolation", |_| isolation(ISOLATION_SEEDS), 0..1),
+    ];
     let mut caught = 0;
     for bug in ALL {
         plant(Some(bug));
-        let found = (0..SEEDS_PER_MUTANT).find_map(|seed| Some((seed, attempt(seed).err()?)));
+        let found = rounds.iter().find_map(|(kind, scenario, seeds)| {
+            Some((kind, first_failure(*scenario, seeds.clone())?))
+        });
         plant(None);
         match found {
-            Some((seed, why)) => {
+            Some((kind, (seed, why))) => {
                 caught += 1;
                 let first = why.lines().next().unwrap_or_default();
-                println!("{bug:?}: caught by seed {seed}, after {} seeds: {first}", seed + 1);
+                println!("{bug:?}: caught by seed {seed} of the {kind}: {first}");
             }
-            None => println!("{bug:?}: not caught in {SEEDS_PER_MUTANT} seeds"),
+            None => println!("{bug:?}: not caught"),
         }
     }
     println!("mutants: {caught} of {} caught", ALL.len());

@@ -57,13 +57,41 @@ mod switch {
         SilentBlock,
         /// Some consumed frames are counted although no slot was posted in their place.
         UnpostedSlot,
+        /// The word on the last link counts a frame too many.
+        OverstatedWord,
+        /// The word on the last link counts a frame too few.
+        UnderstatedWord,
+        /// The word on the last link leaves out refusals.
+        WordWithoutRefusals,
+        /// A node that is down takes the messages in doubt with it.
+        LostDoubts,
+        /// A tell that was refused is told delivered.
+        RefusedIsDelivered,
+        /// A peer that has a connection is claimed for a second one.
+        SharedClaim,
+        /// Of two connections that were dialled at once neither is refused.
+        AnyRaceWins,
+        /// A second node of a name replaces the first, which answers.
+        SilencedDuplicate,
+        /// Asks that wait when their link ends are not told.
+        OpenAsks,
+        /// Another run of a node is taken for the one before.
+        StaleRun,
+        /// A sender without credits does not heed the peer's count.
+        DeafWithoutCredit,
+        /// What is sent ahead has no bound.
+        NoWindows,
+        /// A frame counts as consumed before all its refusals are written.
+        EarlyAcknowledgement,
+        /// What arrived when a link ends is counted and not dispatched.
+        DroppedAtEnd,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 12] = [
+    pub const ALL: [Mutant; 26] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -76,6 +104,20 @@ mod switch {
         Mutant::ForgottenFate,
         Mutant::SilentBlock,
         Mutant::UnpostedSlot,
+        Mutant::OverstatedWord,
+        Mutant::UnderstatedWord,
+        Mutant::WordWithoutRefusals,
+        Mutant::LostDoubts,
+        Mutant::RefusedIsDelivered,
+        Mutant::SharedClaim,
+        Mutant::AnyRaceWins,
+        Mutant::SilencedDuplicate,
+        Mutant::OpenAsks,
+        Mutant::StaleRun,
+        Mutant::DeafWithoutCredit,
+        Mutant::NoWindows,
+        Mutant::EarlyAcknowledgement,
+        Mutant::DroppedAtEnd,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

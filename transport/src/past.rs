@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
 use crate::mailbox::OpenRequest;
+use crate::mutants::planted;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
 /// The past of one peer.
@@ -148,6 +149,9 @@ impl Past {
 
     /// The node is down: no word of it will come.
     pub(crate) fn give_up(&self) -> Settled {
+        if planted!(LostDoubts) {
+            self.state.lock().doubts.letters.clear();
+        }
         self.state.lock().doubts.give_up()
     }
 

@@ -31,6 +31,16 @@ use crate::verdict::{Rule, Verdict, Violation};
 impl Books {
     /// Judges what was read.
     pub fn judge(&self) -> Verdict {
+        self.judge_by(false)
+    }
+
+    /// Judges logs of receivers that write a message down when it is put into its mailbox, not
+    /// when it is handled: none can be lost in between.
+    pub fn judge_arrivals(&self) -> Verdict {
+        self.judge_by(true)
+    }
+
+    fn judge_by(&self, arrivals: bool) -> Verdict {
         let mut verdict = Verdict {
             logs: self.logs.len() as u64,
             killed: self.logs.iter().filter(|log| log.ended.is_none()).count() as u64,
@@ -43,7 +53,7 @@ impl Books {
             verdict.unknown += told.filter(unknown).count() as u64;
             verdict.messages += stream.sent.len() as u64;
             verdict.handled += stream.handled.len() as u64;
-            Case::new(self, *key, stream).judge(&mut verdict.violations);
+            Case::new(self, *key, stream, arrivals).judge(&mut verdict.violations);
         }
         verdict
     }
@@ -62,7 +72,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn new(books: &'a Books, key: StreamKey, stream: &'a Stream) -> Self {
+    fn new(books: &'a Books, key: StreamKey, stream: &'a Stream, arrivals: bool) -> Self {
         let mut handled = stream.handled.clone();
         handled.sort_by_key(|handled| (handled.life, handled.at.log, handled.at.line));
         let mut seen = vec![None; stream.sent.len()];
@@ -71,7 +81,7 @@ impl<'a> Case<'a> {
                 seen[index] = seen[index].or(Some(one.at));
             }
         }
-        let to = stream.to.map(|(node, mailbox, _)| (node, mailbox));
+        let to = stream.to.map(|(node, mailbox, _)| (node, mailbox)).filter(|_| !arrivals);
         let losses = to.map(|to| Losses::of(books, to, &handled)).unwrap_or_default();
         Case { books, key, stream, handled, seen, losses }
     }

@@ -4,48 +4,104 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use ringpost_transport::fabric::Status;
-use ringpost_transport::fabric::sim::{Rule, Verdict};
+use ringpost_transport::fabric::sim::{On, Rule, Verdict, World};
 
 use super::life::{Life, Setting};
 use super::message::Run;
 use super::plan::Plan;
+use super::reached::Reached;
 
 /// Brings the plan's faults over the world, one after the other, and takes them all away at the
 /// end. Gives the lives that were killed; others are in their place.
-pub(super) async fn inflict(setting: &Setting, lives: &mut [Life], rng: &mut Rng) -> Vec<Life> {
+pub(super) async fn inflict(
+    setting: &Setting,
+    lives: &mut [Life],
+    reached: &mut Reached,
+    rng: &mut Rng,
+) -> Vec<Life> {
     let Setting { plan, world, .. } = setting;
     let mut killed = Vec::new();
+    for state in LASTING {
+        reached.note(state, 0);
+    }
     for _ in 0..plan.faults {
         world.sleep(Duration::from_micros(rng.u64(10..400_000))).await;
         let (a, b) = pair(plan, rng);
-        match rng.u32(0..8) {
-            0 => world.sever_data(a, b),
-            1 => world.sever_streams(a, b),
-            2 => {
-                world.partition(a, b);
-                world.sleep(Duration::from_millis(rng.u64(1..6_000))).await;
-                world.mend(a, b);
-            }
-            7 => {
+        match rng.u32(0..20) {
+            0 | 1 => world.sever_data(a, b),
+            2 | 3 => world.sever_streams(a, b),
+            kind @ 4..8 => last(world, kind as usize - 4, (a, b), reached, rng).await,
+            8 | 9 => {
                 let node = rng.usize(0..lives.len());
                 killed.push(replace(setting, &mut lives[node], rng).await);
             }
-            kind => {
-                let verdict = match kind {
-                    3 => Verdict::Drop,
-                    4 => Verdict::Kill,
-                    5 => Verdict::Fail(Status::RetryExceeded),
-                    _ => Verdict::Delay(Duration::from_micros(rng.u64(1..30_000))),
-                };
+            10..16 => {
+                let verdict = verdict(rng);
                 let times = if matches!(verdict, Verdict::Delay(_)) { 20 } else { 1 };
                 let one_in = rng.u32(1..40);
                 world.add_rule(Rule::new(verdict).from(a).to(b).one_in(one_in).times(times));
             }
+            16 | 17 => {
+                let rule = Rule::new(verdict(rng)).on(On::Dials).from(a).to(b);
+                world.add_rule(rule.times(rng.u32(1..4)));
+                world.sever_streams(a, b);
+            }
+            _ => spoil_bytes(world, (a, b), rng),
         }
     }
     world.sleep(Duration::from_millis(500)).await;
     world.clear_rules();
+    reached.note("node killed", killed.len() as u64);
     killed
+}
+
+/// What lasts for a while.
+const LASTING: [&str; 4] = ["partition", "one-way partition", "node paused", "device lost"];
+
+async fn last(
+    world: &World,
+    kind: usize,
+    (a, b): (&str, &str),
+    reached: &mut Reached,
+    rng: &mut Rng,
+) {
+    reached.note(LASTING[kind], 1);
+    match kind {
+        0 => world.partition(a, b),
+        1 => world.partition_one_way(a, b),
+        2 => world.pause(a),
+        _ => world.lose_device(a),
+    }
+    world.sleep(Duration::from_micros(rng.u64(1_000..6_000_000))).await;
+    match kind {
+        0 | 1 => world.mend(a, b),
+        2 => world.resume(a),
+        _ => world.return_device(a),
+    }
+}
+
+/// A stream is spoiled: at once, or the next one at some byte of its handshake.
+fn spoil_bytes(world: &World, (a, b): (&str, &str), rng: &mut Rng) {
+    let rule = Rule::new(verdict(rng)).on(On::Bytes).from(a).to(b).times(1);
+    if rng.bool() {
+        return world.add_rule(rule);
+    }
+    let byte = rng.u64(0..700);
+    world.add_rule(rule.only(byte..byte + 1));
+    world.sever_streams(a, b);
+}
+
+fn verdict(rng: &mut Rng) -> Verdict {
+    match rng.u32(0..5) {
+        0 => Verdict::Drop,
+        1 => Verdict::Kill,
+        2 => {
+            let statuses = [Status::RetryExceeded, Status::PortDown, Status::Fatal];
+            Verdict::Fail(statuses[rng.usize(0..3)])
+        }
+        3 => Verdict::Unanswered,
+        _ => Verdict::Delay(Duration::from_micros(rng.u64(1..30_000))),
+    }
 }
 
 /// Kills a node, which starts again later, sometimes when it has long been given up.

@@ -50,7 +50,7 @@ pub(crate) async fn meet(
             handshake.give_up(&failure);
             if let Some(output) = handshake.poll_output() {
                 // A few bytes fit the socket's buffer; an unproven peer is not waited for.
-                let _ = stream.write(&output).now_or_never();
+                let _ = stream.write_all(&output).now_or_never();
             }
             let _ = stream.shutdown().now_or_never();
             Err(failure)
@@ -123,7 +123,7 @@ impl Channel {
     /// Sends `last` as far as that needs no waiting, and closes.
     pub(crate) fn close(mut self, last: &Message) {
         let bytes = self.session.seal(last);
-        let _ = self.stream.write(&bytes).now_or_never();
+        let _ = self.stream.write_all(&bytes).now_or_never();
         let _ = self.stream.shutdown().now_or_never();
     }
 }

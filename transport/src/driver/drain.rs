@@ -8,6 +8,7 @@ use crate::cause::{Fate, LinkCause};
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
 use crate::link::{Counters, Remains};
+use crate::mutants::planted;
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
 
@@ -64,7 +65,11 @@ impl Driver {
             Work::Send => self.slots.free.push(slot),
             Work::Recv { bytes } => {
                 self.slots.posted -= 1;
-                if status == Status::Success && !self.proto.is_distrusted() {
+                let trusted = !self.proto.is_distrusted();
+                if status == Status::Success && trusted && planted!(DroppedAtEnd) {
+                    let frame = &slot[..bytes as usize];
+                    let _ = self.link.handle_frame(&mut self.proto, frame, &mut Vec::new());
+                } else if status == Status::Success && trusted {
                     // A violation is not the cause any more, and ends the trust all the same.
                     let _ = self.take_frame(slot, bytes as usize);
                     self.slots.refill.clear();

@@ -32,6 +32,7 @@ mod queue_pair;
 mod queue_pairs;
 mod rule;
 mod state;
+mod stream_faults;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,7 @@ use std::time::Duration;
 
 pub use link_model::LinkModel;
 pub use queue::SimFabric;
-pub use rule::{Counters, Rule, Verdict};
+pub use rule::{Counters, Met, On, Rule, Verdict};
 pub use wire::SimWire;
 pub use world::World;
 

@@ -6,6 +6,7 @@ use std::task::Waker;
 use super::{Counters, Link, ReplyLoss, State, Wishes};
 use crate::cause::LinkCause;
 use crate::memory::Payload;
+use crate::mutants::planted;
 use crate::past::Letter;
 use crate::proto;
 use crate::proto::fate::Consumed;
@@ -125,7 +126,7 @@ impl Link {
     pub(crate) fn end(&self, proto: &mut proto::link::Link, cause: &LinkCause) -> Remains {
         let mut state = self.state.lock();
         self.ended.store(true, Ordering::Release);
-        let asks = state.asks.end();
+        let asks = if planted!(OpenAsks) { Vec::new() } else { state.asks.end() };
         let wakers = state.lines.end();
         let State { outbound, confirms, .. } = &mut *state;
         let entries = outbound.end();

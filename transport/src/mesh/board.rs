@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
@@ -19,9 +20,17 @@ pub(super) struct Board {
     host: Arc<dyn Host>,
     events: Mutex<Events>,
     linked: watch::Sender<usize>,
-    closing: watch::Sender<bool>,
+    closing: Arc<Closing>,
     wants: mpsc::UnboundedSender<NodeName>,
     down_after: Duration,
+}
+
+/// Whether the node is closing. (A watch channel would wake its waiters in a random order, and a
+/// simulated run has to be repeatable.)
+#[derive(Default)]
+struct Closing {
+    now: AtomicBool,
+    news: Notify,
 }
 
 #[derive(Default)]
@@ -48,7 +57,7 @@ impl Board {
             host,
             events: Mutex::default(),
             linked: watch::Sender::new(0),
-            closing: watch::Sender::new(false),
+            closing: Arc::default(),
             wants,
             down_after,
         };
@@ -121,19 +130,24 @@ impl Board {
 
     /// Whether the node is closing: no new links.
     pub(super) fn is_closing(&self) -> bool {
-        *self.closing.borrow()
+        self.closing.now.load(Ordering::SeqCst)
     }
 
     /// From now on there are no new links.
     pub(super) fn close(&self) {
-        self.closing.send_replace(true);
+        self.closing.now.store(true, Ordering::SeqCst);
+        self.closing.news.notify_waiters();
     }
 
     /// Ready when the node is closing.
     pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut closing = self.closing.subscribe();
+        let closing = self.closing.clone();
         async move {
-            let _ = closing.wait_for(|closing| *closing).await;
+            // Registered before the look, so that no news falls between the two.
+            let news = closing.news.notified();
+            if !closing.now.load(Ordering::SeqCst) {
+                news.await;
+            }
         }
     }
 }

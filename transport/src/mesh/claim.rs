@@ -11,6 +11,7 @@ use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::NodeId;
 use crate::link::Link;
+use crate::mutants::planted;
 
 use super::bond::{Bond, Occupant, Order};
 use super::peer::Peer;
@@ -40,7 +41,7 @@ impl Claim {
         if peer.board.is_closing() {
             return Err(Unclaimed::Closing);
         }
-        if !matches!(state.bond, Bond::None) {
+        if !matches!(state.bond, Bond::None) && !planted!(SharedClaim) {
             return Err(Unclaimed::Taken(state.bond.clone()));
         }
         let (sender, orders) = mpsc::unbounded_channel();
@@ -49,7 +50,8 @@ impl Claim {
         if !hello.addresses.is_empty() {
             state.reach.addresses = hello.addresses.clone();
         }
-        if let Some(earlier) = state.alive.take_if(|alive| alive.incarnation != incarnation) {
+        let other = |alive: &mut NodeId| alive.incarnation != incarnation;
+        if let Some(earlier) = state.alive.take_if(other).filter(|_| !planted!(StaleRun)) {
             peer.report_down(earlier, NodeDownCause::Restarted);
         }
         drop(state);

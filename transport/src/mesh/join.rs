@@ -22,6 +22,7 @@ use crate::cause::LinkCause;
 use crate::driver::{Connected, Offer, Prepared, Reports};
 use crate::fabric::{Fabric, Side};
 use crate::limits;
+use crate::mutants::planted;
 
 use super::bond::Bond;
 use super::carrier::Carrier;
@@ -115,9 +116,9 @@ async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<Claim, F
         let (Bond::Joining(occupant) | Bond::Linked(occupant, _)) = &bond else { continue };
         let same = occupant.incarnation == hello.node.incarnation;
         // The lower-named node chose anew, so the older connection is over for it (MS-1).
-        let over = same && !decides;
+        let over = (same && !decides) || planted!(AnyRaceWins);
         let joining = matches!(bond, Bond::Joining(_));
-        if !over && (joining || occupant.answers().await) {
+        if !over && (joining || (!planted!(SilencedDuplicate) && occupant.answers().await)) {
             let why =
                 if same || joining { Rejection::DialRace } else { Rejection::DuplicateNodeName };
             return Err(Failure::Rejected(why));

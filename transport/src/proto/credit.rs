@@ -126,6 +126,9 @@ impl Ledger {
             return Err(Violation::Count);
         }
         self.received = self.received.wrapping_add(1);
+        if planted!(DeafWithoutCredit) && self.credits() == 0 {
+            return Ok(0);
+        }
         self.acknowledged = peer_count;
         self.answer_now |= answer_now;
         Ok(news)

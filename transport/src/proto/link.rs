@@ -248,8 +248,13 @@ impl Link {
             }
             writer.push(header, &[]);
             self.told.extend(self.refusals.pop_front().map(|refused| (carrier, refused)));
+            if planted!(EarlyAcknowledgement) {
+                break;
+            }
         }
-        let mut count = self.refusals.front().map_or(self.dispatched, |refused| refused.frame);
+        let written = self.refusals.is_empty() || planted!(EarlyAcknowledgement);
+        let first = self.refusals.front().filter(|_| !written);
+        let mut count = first.map_or(self.dispatched, |refused| refused.frame);
         if planted!(CreditLeak) {
             count = count.wrapping_sub(count.wrapping_sub(FIRST_COUNT) / 16);
         }
@@ -433,9 +438,18 @@ impl Link {
     /// What is left when the link ends: this side's messages in doubt (FA-1), and the word on the
     /// peer's (FA-3), unless it broke the protocol.
     pub(crate) fn end(&mut self) -> (Vec<Sent>, Option<Consumed>) {
-        let count = self.ledger.received();
+        let mut count = self.ledger.received();
         let told = self.told.drain(..).map(|(_, refused)| refused);
-        let refusals = told.chain(self.refusals.drain(..)).collect();
+        let mut refusals: Vec<_> = told.chain(self.refusals.drain(..)).collect();
+        if planted!(OverstatedWord) {
+            count = count.wrapping_add(1);
+        }
+        if planted!(UnderstatedWord) {
+            count = count.wrapping_sub(1);
+        }
+        if planted!(WordWithoutRefusals) {
+            refusals.clear();
+        }
         let word = (!self.distrusted).then_some(Consumed { count, refusals });
         let doubts =
             if planted!(ForgottenFate) { Vec::new() } else { self.in_flight.end().collect() };

@@ -45,6 +45,7 @@ pub(crate) struct WindowSize {
 impl WindowSize {
     fn room(&self, outstanding: Count, bytes: u32) -> bool {
         outstanding.messages == 0
+            || planted!(NoWindows)
             || (outstanding.messages < self.messages
                 && outstanding.bytes + u64::from(bytes) <= u64::from(self.bytes))
     }

@@ -188,6 +188,22 @@ fn hi_7_a_message_that_was_delivered_is_handled_or_lost_in_the_mailbox() {
     fine(&sender, &["h 1; h 2; end"]);
 }
 
+/// Where messages are written down as they arrive, a killed receiver is no excuse.
+#[test]
+fn hi_7_and_hi_10_without_a_mailbox_to_be_lost_in() {
+    for (sender, rule) in [
+        ("try s 1; committed s 1; fate s 1 delivered; end", Rule::Delivered),
+        ("try s 1; committed s 1; end", Rule::Accounted),
+    ] {
+        fine(sender, &["", "end"]);
+        let mut books = Books::default();
+        books.read("a", format!("{A}{}", lines(sender)).as_bytes()).unwrap();
+        books.read("b", &b"history 1 b 1\n"[..]).unwrap();
+        let violations = books.judge_arrivals().violations;
+        assert!(matches!(&violations[..], [one] if one.rule == rule), "{violations:?}");
+    }
+}
+
 #[test]
 fn hi_8_an_ask_that_was_answered_was_handled() {
     breaks(

@@ -6,7 +6,7 @@ use super::link_model::nanos;
 use super::physics::Physics;
 use super::queue_pair::{Cause, Phase, Sent};
 use super::queue_pairs::QueuePairs;
-use super::rule::Verdict;
+use super::rule::{On, Verdict};
 
 /// How long a frame that found no receive waits before it is tried again (the verbs encoding 12).
 const RNR_TIMER_NS: u64 = 640_000;
@@ -37,7 +37,7 @@ impl QueuePairs {
         let (slot, signaled) = (request.slot, request.signaled);
         qp.outgoing.posted.push_back(Sent { index, slot, signaled, departs: passage.departs });
         let mut arrives = passage.arrives.max(qp.outgoing.last_arrival);
-        match physics.judge(qp.node, peer.node, index) {
+        match physics.judge(On::Frames, (qp.node, peer.node), index) {
             Verdict::Pass => {}
             Verdict::Delay(delay) => arrives += nanos(delay),
             Verdict::Drop => return self.lose(physics, number),
@@ -46,6 +46,7 @@ impl QueuePairs {
             }
             Verdict::Fail(status) => frame.fails = Some(status),
             Verdict::Kill => return self.sever(physics, number),
+            Verdict::Unanswered => qp.outgoing.deaf = true,
         }
         qp.outgoing.last_arrival = arrives;
         physics.at(arrives, Event::Arrive(frame));
@@ -128,7 +129,7 @@ impl QueuePairs {
         error: Option<Status>,
     ) {
         let Some(qp) = self.all.get_mut(&number).filter(|qp| !qp.is_error()) else { return };
-        if !qp.hears(&physics.links) {
+        if !qp.hears(&physics.links) || qp.outgoing.deaf {
             return self.lose(physics, number);
         }
         match error {

@@ -55,6 +55,12 @@ impl CompletionState {
         }
     }
 
+    /// The software goes on after a pause: it looks again, whatever was notified meanwhile.
+    pub(super) fn resume(&mut self, physics: &mut Physics) {
+        self.notified = true;
+        physics.wake(self.waker.take());
+    }
+
     /// Takes some of what is there: at least one if there is any, but perhaps fewer than there
     /// are.
     pub(super) fn poll(&mut self, physics: &mut Physics, out: &mut Vec<Completion>, max: usize) {
@@ -72,9 +78,9 @@ impl CompletionState {
         }
     }
 
-    /// Whether a notification has come; takes it.
-    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.notified) {
+    /// Whether a notification has come, and the node is not paused; takes it.
+    pub(super) fn poll_ready(&mut self, paused: bool, cx: &mut Context<'_>) -> Poll<()> {
+        if !paused && std::mem::take(&mut self.notified) {
             return Poll::Ready(());
         }
         match &mut self.waker {

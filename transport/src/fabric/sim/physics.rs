@@ -1,5 +1,6 @@
 //! What everything in a world obeys: time, chance, paths, faults; and the log of what happened.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,7 +11,7 @@ use fastrand::Rng;
 use super::event::{Event, NodeId};
 use super::heap::Heap;
 use super::link_model::{Links, Passage, nanos};
-use super::rule::{Counters, Rule, Verdict};
+use super::rule::{Case, Counters, On, Rule, Verdict};
 
 /// Time, chance, paths and faults of one world.
 pub(super) struct Physics {
@@ -20,6 +21,8 @@ pub(super) struct Physics {
     pub(super) links: Links,
     pub(super) rules: Vec<Rule>,
     pub(super) counters: Counters,
+    /// Nodes whose software stands still.
+    pub(super) paused: BTreeSet<NodeId>,
     heap: Heap<Event>,
     names: Vec<Arc<str>>,
     log: String,
@@ -35,6 +38,7 @@ impl Physics {
             links: Links::default(),
             rules: Vec::new(),
             counters: Counters::default(),
+            paused: BTreeSet::new(),
             heap: Heap::new(),
             names: Vec::new(),
             log: String::new(),
@@ -130,21 +134,25 @@ impl Physics {
         self.chance.u32(0..n) == 0
     }
 
-    /// What becomes of a frame; counted and logged if it is not to pass.
-    pub(super) fn judge(&mut self, from: NodeId, to: NodeId, index: u64) -> Verdict {
+    /// What becomes of this; counted and logged if it is not to pass.
+    pub(super) fn judge(&mut self, on: On, path: (NodeId, NodeId), index: u64) -> Verdict {
         let Physics { rules, chance, names, .. } = self;
-        let verdict = rules
-            .iter_mut()
-            .find_map(|rule| rule.judge(&names[from], &names[to], index, chance))
-            .unwrap_or(Verdict::Pass);
-        match verdict {
-            Verdict::Pass => return verdict,
-            Verdict::Delay(_) => self.counters.delayed += 1,
-            Verdict::Drop => self.counters.dropped += 1,
-            Verdict::Fail(_) => self.counters.failed += 1,
-            Verdict::Kill => self.counters.killed += 1,
+        let (from, to) = (&*names[path.0], &*names[path.1]);
+        let case = Case { on, from, to, index };
+        let verdict = rules.iter_mut().find_map(|rule| rule.judge(case, chance));
+        let verdict = verdict.unwrap_or(Verdict::Pass);
+        if verdict != Verdict::Pass {
+            self.counters.meet(on, verdict);
+            let (from, to) = path;
+            self.log(format_args!("{on:?} {index} from node {from} to {to} meets {verdict:?}"));
         }
-        self.log(format_args!("frame {index} from node {from} to {to} meets {verdict:?}"));
         verdict
+    }
+
+    /// How many of `count` bytes, from this index on, can be judged as one.
+    pub(super) fn judged_as_one(&self, path: (NodeId, NodeId), index: u64, count: usize) -> usize {
+        let (from, to) = (&*self.names[path.0], &*self.names[path.1]);
+        let case = Case { on: On::Bytes, from, to, index };
+        self.rules.iter().fold(count, |count, rule| rule.before(case, count))
     }
 }

@@ -18,6 +18,10 @@ pub(super) struct Pipe {
     /// Arrived and not yet read.
     buffer: VecDeque<u8>,
     in_flight: usize,
+    /// Bytes written so far.
+    pub(super) written: u64,
+    /// Nothing that is written from now on arrives.
+    lost: bool,
     last_arrival: u64,
     /// The writer has ended the stream.
     fin_sent: bool,
@@ -42,6 +46,8 @@ impl Pipe {
             to,
             buffer: VecDeque::new(),
             in_flight: 0,
+            written: 0,
+            lost: false,
             last_arrival: 0,
             fin_sent: false,
             ended: false,
@@ -50,13 +56,12 @@ impl Pipe {
         }
     }
 
-    /// Writes what there is room for, or a part of it.
-    pub(super) fn write(
+    /// How many of `most` bytes are written now: as many as there is room for, or some of them.
+    pub(super) fn room(
         &mut self,
         physics: &mut Physics,
-        pipe: PipeId,
         cx: &mut Context<'_>,
-        bytes: &[u8],
+        most: usize,
     ) -> Poll<io::Result<usize>> {
         if let Some(kind) = self.writer.broken {
             return Poll::Ready(Err(kind.into()));
@@ -65,19 +70,53 @@ impl Pipe {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let room = PIPE_BYTES_MAX - self.buffer.len() - self.in_flight;
-        let count = some_of(physics, room.min(bytes.len()));
-        if count == 0 && !bytes.is_empty() {
+        let paused = physics.paused.contains(&self.from);
+        let count = if paused { 0 } else { some_of(physics, room.min(most)) };
+        if count == 0 && most > 0 {
             self.writer.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        if count > 0 {
-            self.in_flight += count;
-            physics.counters.stream_bytes += count as u64;
-            physics.log(format_args!("pipe {pipe} writes {count}"));
-            let at = self.arrival(physics, count);
-            physics.at(at, Event::Bytes { pipe, bytes: bytes[..count].to_vec() });
-        }
         Poll::Ready(Ok(count))
+    }
+
+    /// Writes bytes for which there is room; they arrive `late` by so many nanoseconds.
+    pub(super) fn write(&mut self, physics: &mut Physics, pipe: PipeId, bytes: &[u8], late: u64) {
+        let count = bytes.len();
+        self.in_flight += count;
+        self.written += count as u64;
+        physics.counters.stream_bytes += count as u64;
+        physics.log(format_args!("pipe {pipe} writes {count}"));
+        let at = self.arrival(physics, count) + late;
+        self.last_arrival = at;
+        if !self.lost {
+            physics.at(at, Event::Bytes { pipe, bytes: bytes.to_vec() });
+        }
+    }
+
+    /// From now on what is written is lost.
+    pub(super) fn lose(&mut self) {
+        self.lost = true;
+    }
+
+    /// When the last of what was written arrives, at the earliest.
+    pub(super) fn last_arrival(&self) -> u64 {
+        self.last_arrival
+    }
+
+    /// Whether both ends are held and the stream runs.
+    pub(super) fn is_open(&self) -> bool {
+        let runs = |end: &End| !end.dropped && end.broken.is_none();
+        runs(&self.reader) && runs(&self.writer) && !self.fin_sent
+    }
+
+    /// The software of a node goes on after a pause: it looks again.
+    pub(super) fn resume(&mut self, physics: &mut Physics, node: NodeId) {
+        if self.from == node {
+            physics.wake(self.writer.waker.take());
+        }
+        if self.to == node {
+            physics.wake(self.reader.waker.take());
+        }
     }
 
     /// Reads some of what has arrived; nothing at the end of the stream.
@@ -87,6 +126,10 @@ impl Pipe {
         cx: &mut Context<'_>,
         out: &mut tokio::io::ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if physics.paused.contains(&self.to) {
+            self.reader.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
         if let Some(kind) = self.reader.broken {
             return Poll::Ready(Err(kind.into()));
         }
@@ -110,7 +153,9 @@ impl Pipe {
     pub(super) fn finish(&mut self, physics: &mut Physics, pipe: PipeId) {
         if !std::mem::replace(&mut self.fin_sent, true) {
             let at = self.arrival(physics, 0);
-            physics.at(at, Event::Fin { pipe });
+            if !self.lost {
+                physics.at(at, Event::Fin { pipe });
+            }
         }
     }
 

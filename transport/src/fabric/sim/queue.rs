@@ -73,7 +73,7 @@ impl Fabric for SimFabric {
         within("an inline length", config.inline_bytes.into(), INLINE_BYTES_MAX.into())?;
         within("an rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
         let number = self.shared.with(|state| {
-            let alive = state.lives(self.life);
+            let alive = state.lives(self.life) && !state.no_device.contains(&self.life.node);
             alive.then(|| state.queue_pairs.open(self.life.node, self.owner, config))
         });
         let number =
@@ -170,6 +170,7 @@ impl CompletionQueue for SimDone {
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         self.0.shared.with(|state| {
             let qp = state.queue_pairs.get(self.0.number);
+            let qp = qp.filter(|qp| !state.physics.paused.contains(&qp.node));
             qp.map_or(0, |qp| qp.poll(&mut state.physics, out, max))
         })
     }
@@ -188,7 +189,10 @@ impl CompletionQueue for SimDone {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.shared.with(|state| match state.queue_pairs.get(self.0.number) {
-            Some(qp) => qp.done.poll_ready(cx),
+            Some(qp) => {
+                let paused = state.physics.paused.contains(&qp.node);
+                qp.done.poll_ready(paused, cx)
+            }
             None => Poll::Ready(()),
         })
     }

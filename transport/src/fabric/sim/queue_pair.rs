@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::Waker;
 
-use super::super::{Completion, QueuePairConfig, Status, Work};
+use super::super::{Completion, QueuePairConfig, SendRequest, Status, Work};
 use super::completion::CompletionState;
 use super::event::{Frame, NodeId, Number};
 use super::link_model::Links;
@@ -61,6 +61,10 @@ pub(super) struct Outgoing {
     pub(super) held: u32,
     /// Frames posted so far.
     pub(super) count: u64,
+    /// No answer reaches the sender any more.
+    pub(super) deaf: bool,
+    /// Posted while the node was paused: not sent yet.
+    pub(super) frozen: Vec<SendRequest>,
     /// The sender waits for its time to try again to run out.
     pub(super) retrying: bool,
     pub(super) last_arrival: u64,

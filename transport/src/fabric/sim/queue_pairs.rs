@@ -52,6 +52,15 @@ impl QueuePairs {
         self.all.iter().filter(|(_, qp)| meant(qp)).map(|(number, _)| *number).collect()
     }
 
+    /// How many queue pairs of `node` are connected to `peer` and run.
+    pub(super) fn connected(&self, node: NodeId, peer: NodeId) -> usize {
+        let meant = |qp: &&QueuePair| {
+            let there = qp.peer.is_some_and(|other| other.node == peer);
+            qp.node == node && there && matches!(qp.phase, Phase::Ready)
+        };
+        self.all.values().filter(meant).count()
+    }
+
     /// `connect` was called. It mostly ends once both ends have named each other, or one is gone;
     /// but it may end before, for it promises nothing about the peer.
     pub(super) fn connect(&mut self, physics: &mut Physics, number: Number, peer: Peer) {
@@ -119,7 +128,9 @@ impl QueuePairs {
         batch: &mut Vec<SendRequest>,
     ) -> Result<(), PostError> {
         let Some(qp) = self.all.get_mut(&number) else { return Ok(()) };
-        let room = qp.config.send_queue.saturating_sub(qp.outgoing.held) as usize;
+        let paused = physics.paused.contains(&qp.node);
+        let waiting = qp.outgoing.held + qp.outgoing.frozen.len() as u32;
+        let room = qp.config.send_queue.saturating_sub(waiting) as usize;
         let refusal = batch.iter().take(room).enumerate().find_map(|(place, request)| {
             let bytes = request.bytes;
             if bytes as usize > request.slot.len() || bytes > FRAME_BYTES_MAX {
@@ -137,10 +148,25 @@ impl QueuePairs {
             None if batch.len() > room => (room, Err(PostError::Full)),
             None => (batch.len(), Ok(())),
         };
+        if paused {
+            qp.outgoing.frozen.extend(batch.drain(..taken));
+            return result;
+        }
         for request in batch.drain(..taken) {
             self.send(physics, number, request);
         }
         result
+    }
+
+    /// The software of a node goes on: what it posted is sent, and it looks at what has completed.
+    pub(super) fn resume(&mut self, physics: &mut Physics, node: NodeId) {
+        for number in self.between(node, None) {
+            let Some(qp) = self.all.get_mut(&number) else { continue };
+            qp.done.resume(physics);
+            for request in std::mem::take(&mut qp.outgoing.frozen) {
+                self.send(physics, number, request);
+            }
+        }
     }
 
     /// Posts the front of `slots` (PV-9).

@@ -1,4 +1,4 @@
-//! Faults as values: what becomes of which frames.
+//! Faults as values: what becomes of which frames, dials and bytes.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,31 +7,64 @@ use fastrand::Rng;
 
 use super::super::Status;
 
-/// What becomes of a frame that is about to be carried.
+/// What a [`Rule`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// Frames of queue pairs, by their index among those that one end sent.
+    Frames,
+    /// Dials, by their index among those from the one node to the other.
+    Dials,
+    /// Bytes of streams, by their index among those that one end wrote. Bytes meet a verdict a
+    /// write at a time, and a write ends before the first byte of a rule: so a stream can be cut
+    /// at every byte.
+    Bytes,
+}
+
+/// What becomes of a frame, a dial or a write that is about to be carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is carried.
     Pass,
-    /// It is carried, this much later; what was sent after it waits behind it.
+    /// It is carried, this much later. What was sent after a frame or a byte waits behind it;
+    /// another dial may overtake a dial.
     Delay(Duration),
-    /// It is lost for good, and so all after it: the sender's queue pair ends with
-    /// [`Status::RetryExceeded`] once it has tried long enough. The receiver is told nothing.
+    /// It is lost for good, and so is all after it; nobody is told. A frame: its queue pair ends
+    /// with [`Status::RetryExceeded`] once it has tried long enough. A dial: nobody answers. A
+    /// byte: nothing of this stream arrives any more.
     Drop,
-    /// The send completes with this status. Whether the frame arrived is up to the seed.
+    /// Whether it arrived is up to the seed. A frame: the send completes with this status. A dial
+    /// is refused and does not arrive. A byte: its writer sees the stream reset, its reader does
+    /// not.
     Fail(Status),
-    /// The path of this queue pair vanishes with this frame. Each end finds out when it sends.
+    /// The path of this queue pair vanishes with this frame: each end finds out when it sends. A
+    /// dial is refused. A stream is cut before this byte, and both ends see it.
     Kill,
+    /// It arrives, and its sender hears no more: of no frame of this queue pair, which ends with
+    /// [`Status::RetryExceeded`]; of no answer to the dial; of nothing on the stream, which its
+    /// writer sees reset.
+    Unanswered,
 }
 
-/// Which frames meet which [`Verdict`]. Of several rules the first that applies decides.
+/// Which frames, dials or bytes meet which [`Verdict`]. Of several rules the first that applies
+/// decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
+    on: On,
     from: Option<String>,
     to: Option<String>,
-    frames: Range<u64>,
+    indices: Range<u64>,
     one_in: u32,
     times: u32,
     verdict: Verdict,
+}
+
+/// What is to be judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) on: On,
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    pub(super) index: u64,
 }
 
 impl Rule {
@@ -41,30 +74,37 @@ impl Rule {
     /// When it is to fail with [`Status::Success`].
     pub fn new(verdict: Verdict) -> Self {
         assert!(verdict != Verdict::Fail(Status::Success), "a success is no failure");
-        Rule { from: None, to: None, frames: 0..u64::MAX, one_in: 1, times: u32::MAX, verdict }
+        let (from, to, indices) = (None, None, 0..u64::MAX);
+        Rule { on: On::Frames, from, to, indices, one_in: 1, times: u32::MAX, verdict }
     }
 
-    /// Only frames that this node sends.
+    /// About dials or bytes instead of frames.
+    pub fn on(mut self, on: On) -> Self {
+        self.on = on;
+        self
+    }
+
+    /// Only what this node sends.
     pub fn from(mut self, node: &str) -> Self {
         self.from = Some(node.to_owned());
         self
     }
 
-    /// Only frames to this node.
+    /// Only what goes to this node.
     pub fn to(mut self, node: &str) -> Self {
         self.to = Some(node.to_owned());
         self
     }
 
-    /// Only these, by their index among the frames one end of a queue pair sent, from 0.
-    pub fn frames(mut self, frames: Range<u64>) -> Self {
-        self.frames = frames;
+    /// Only these, by index from 0, as [`On`] counts them.
+    pub fn only(mut self, indices: Range<u64>) -> Self {
+        self.indices = indices;
         self
     }
 
     /// Only one in this many of them, chosen by the seed. 0 and 1 mean every one.
-    pub fn one_in(mut self, frames: u32) -> Self {
-        self.one_in = frames.max(1);
+    pub fn one_in(mut self, count: u32) -> Self {
+        self.one_in = count.max(1);
         self
     }
 
@@ -75,22 +115,29 @@ impl Rule {
     }
 
     /// The verdict, if this rule applies.
-    pub(super) fn judge(
-        &mut self,
-        from: &str,
-        to: &str,
-        index: u64,
-        chance: &mut Rng,
-    ) -> Option<Verdict> {
-        let meant = self.times > 0
-            && self.frames.contains(&index)
-            && self.from.as_deref().is_none_or(|node| node == from)
-            && self.to.as_deref().is_none_or(|node| node == to)
+    pub(super) fn judge(&mut self, case: Case<'_>, chance: &mut Rng) -> Option<Verdict> {
+        let meant = self.is_about(case)
+            && self.indices.contains(&case.index)
             && (self.one_in == 1 || chance.u32(0..self.one_in) == 0);
         meant.then(|| {
             self.times -= u32::from(self.times != u32::MAX);
             self.verdict
         })
+    }
+
+    /// How many of `count`, from the case's index on, come before the first that this rule is
+    /// about.
+    pub(super) fn before(&self, case: Case<'_>, count: usize) -> usize {
+        let ahead = self.indices.start.saturating_sub(case.index);
+        let first = usize::try_from(ahead).unwrap_or(usize::MAX);
+        if first > 0 && self.is_about(case) { count.min(first) } else { count }
+    }
+
+    fn is_about(&self, case: Case<'_>) -> bool {
+        self.times > 0
+            && self.on == case.on
+            && self.from.as_deref().is_none_or(|node| node == case.from)
+            && self.to.as_deref().is_none_or(|node| node == case.to)
     }
 }
 
@@ -106,12 +153,47 @@ pub struct Counters {
     pub stream_bytes: u64,
     /// Times that a frame found no posted receive. Links keep this at 0.
     pub rnr: u64,
-    /// Frames that met [`Verdict::Delay`].
+    /// Dials that reached a node while a stream between the same two nodes was there.
+    pub crossed_dials: u64,
+    /// What frames met.
+    pub on_frames: Met,
+    /// What dials met.
+    pub on_dials: Met,
+    /// What writes met.
+    pub on_bytes: Met,
+}
+
+/// How often each [`Verdict`] but `Pass` was met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Met {
+    /// [`Verdict::Delay`].
     pub delayed: u64,
-    /// Frames that met [`Verdict::Drop`].
+    /// [`Verdict::Drop`].
     pub dropped: u64,
-    /// Frames that met [`Verdict::Fail`].
+    /// [`Verdict::Fail`].
     pub failed: u64,
-    /// Frames that met [`Verdict::Kill`].
+    /// [`Verdict::Kill`].
     pub killed: u64,
+    /// [`Verdict::Unanswered`].
+    pub unanswered: u64,
+}
+
+impl Counters {
+    /// Counts what was met.
+    pub(super) fn meet(&mut self, on: On, verdict: Verdict) {
+        let met = match on {
+            On::Frames => &mut self.on_frames,
+            On::Dials => &mut self.on_dials,
+            On::Bytes => &mut self.on_bytes,
+        };
+        match verdict {
+            Verdict::Pass => {}
+            Verdict::Delay(_) => met.delayed += 1,
+            Verdict::Drop => met.dropped += 1,
+            Verdict::Fail(_) => met.failed += 1,
+            Verdict::Kill => met.killed += 1,
+            Verdict::Unanswered => met.unanswered += 1,
+        }
+    }
 }

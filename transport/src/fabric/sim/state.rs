@@ -1,6 +1,6 @@
 //! The whole of a simulated world behind one lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -28,6 +28,8 @@ pub(super) struct State {
     deaths: BTreeMap<NodeId, u32>,
     /// Whose memory a node's is, in each of its lives.
     owners: BTreeMap<Life, Owner>,
+    /// Nodes that have lost their device.
+    pub(super) no_device: BTreeSet<NodeId>,
     /// What waits for a path to be mended.
     held: Vec<Event>,
 }
@@ -49,6 +51,7 @@ impl State {
             streams: Streams::default(),
             deaths: BTreeMap::new(),
             owners: BTreeMap::new(),
+            no_device: BTreeSet::new(),
             held: Vec::new(),
         }
     }
@@ -73,18 +76,46 @@ impl State {
     pub(super) fn kill(&mut self, name: &str) {
         let node = self.physics.node(name);
         self.physics.log(format_args!("{name} is killed"));
+        self.set_paused(name, false);
         *self.deaths.entry(node).or_insert(0) += 1;
+        self.end_queue_pairs(node);
+        self.streams.kill(&mut self.physics, node);
+    }
+
+    /// Takes a node's device away, or gives it back.
+    pub(super) fn set_device(&mut self, name: &str, there: bool) {
+        let node = self.physics.node(name);
+        self.physics.log(format_args!("{name} has its device: {there}"));
+        if there {
+            self.no_device.remove(&node);
+        } else if self.no_device.insert(node) {
+            self.end_queue_pairs(node);
+        }
+    }
+
+    /// All queue pairs of a node end; their peers find out when they send.
+    fn end_queue_pairs(&mut self, node: NodeId) {
         for number in self.queue_pairs.between(node, None) {
             self.queue_pairs.sever(&mut self.physics, number);
             self.queue_pairs.fail(&mut self.physics, number, Cause::Outside);
         }
-        self.streams.kill(&mut self.physics, node);
     }
 
-    /// Cuts or mends the path between two nodes. Bytes wait for the mending, frames are lost.
-    pub(super) fn set_partitioned(&mut self, a: NodeId, b: NodeId, cut: bool) {
-        self.physics.links.set_partitioned(a, b, cut);
-        self.physics.links.set_partitioned(b, a, cut);
+    /// Stops the software of a node, or lets it go on.
+    pub(super) fn set_paused(&mut self, name: &str, paused: bool) {
+        let node = self.physics.node(name);
+        self.physics.log(format_args!("{name} is paused: {paused}"));
+        if paused {
+            self.physics.paused.insert(node);
+        } else if self.physics.paused.remove(&node) {
+            self.queue_pairs.resume(&mut self.physics, node);
+            self.streams.resume(&mut self.physics, node);
+        }
+    }
+
+    /// Cuts or mends the way from one node to another. Bytes wait for the mending, frames are lost.
+    pub(super) fn set_partitioned(&mut self, from: NodeId, to: NodeId, cut: bool) {
+        self.physics.links.set_partitioned(from, to, cut);
         // What was held comes before whatever is still on its way.
         for event in std::mem::take(&mut self.held) {
             self.happen(event);

@@ -5,15 +5,19 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 
 use super::event::{Event, NodeId, PipeEnd, PipeId};
+use super::link_model::nanos;
 use super::physics::Physics;
 use super::pipe::Pipe;
+use super::rule::{On, Verdict};
 
 /// All ports, dials and streams of a world.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    pipes: BTreeMap<PipeId, Pipe>,
+    pub(super) pipes: BTreeMap<PipeId, Pipe>,
     ports: BTreeMap<String, Port>,
     dials: BTreeMap<u64, Dial>,
+    /// Dials so far, from one node to another.
+    dialled: BTreeMap<(NodeId, NodeId), u64>,
     made: u64,
 }
 
@@ -31,6 +35,8 @@ struct Dial {
     from: NodeId,
     address: String,
     outcome: Option<io::Result<Ends>>,
+    /// Its answer will come.
+    answered: bool,
     arrived: bool,
     waker: Option<Waker>,
 }
@@ -63,6 +69,7 @@ impl Streams {
     /// The next connection of a port.
     pub(super) fn accept(
         &mut self,
+        physics: &Physics,
         address: &str,
         id: u64,
         cx: &mut Context<'_>,
@@ -70,7 +77,8 @@ impl Streams {
         let Some(port) = self.ports.get_mut(address).filter(|port| port.id == id) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
-        match port.backlog.pop_front() {
+        let paused = physics.paused.contains(&port.node);
+        match port.backlog.pop_front_if(|_| !paused) {
             Some(ends) => Poll::Ready(Ok(ends)),
             None => {
                 port.waker = Some(cx.waker().clone());
@@ -97,18 +105,39 @@ impl Streams {
         let to = self.ports.get(&address).map_or(from, |port| port.node);
         let at = physics.after_latency(from, to);
         physics.log(format_args!("dial {dial} of {address} by {}", physics.name(from)));
-        let waiting = Dial { from, address, outcome: None, arrived: false, waker: None };
+        let index = self.dialled.entry((from, to)).or_default();
+        let verdict = physics.judge(On::Dials, (from, to), *index);
+        *index += 1;
+        let (outcome, answered) = (None, verdict != Verdict::Unanswered);
+        let waiting = Dial { from, address, outcome, answered, arrived: false, waker: None };
         self.dials.insert(dial, waiting);
-        physics.at(at, Event::Dial { dial });
+        match verdict {
+            Verdict::Pass | Verdict::Unanswered => physics.at(at, Event::Dial { dial }),
+            Verdict::Delay(delay) => physics.at(at + nanos(delay), Event::Dial { dial }),
+            Verdict::Drop => {}
+            Verdict::Fail(_) | Verdict::Kill => {
+                if let Some(waiting) = self.dials.get_mut(&dial) {
+                    waiting.outcome = Some(Err(io::ErrorKind::ConnectionRefused.into()));
+                }
+                let at = physics.after_latency(from, to);
+                physics.at(at, Event::Dialed { dial });
+            }
+        }
         dial
     }
 
     /// The outcome of a dial.
-    pub(super) fn poll_dial(&mut self, dial: u64, cx: &mut Context<'_>) -> Poll<io::Result<Ends>> {
+    pub(super) fn poll_dial(
+        &mut self,
+        physics: &Physics,
+        dial: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Ends>> {
         let Some(waiting) = self.dials.get_mut(&dial) else {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         };
         if waiting.arrived
+            && !physics.paused.contains(&waiting.from)
             && let Some(outcome) = waiting.outcome.take()
         {
             self.dials.remove(&dial);
@@ -138,6 +167,9 @@ impl Streams {
         let Some(to) = self.ports.get(&address).map(|port| port.node) else {
             return self.dial_fails(physics, dial, io::ErrorKind::ConnectionRefused);
         };
+        let between = |pipe: &Pipe| [(from, to), (to, from)].contains(&(pipe.from, pipe.to));
+        let crossed = self.pipes.values().any(|pipe| between(pipe) && pipe.is_open());
+        physics.counters.crossed_dials += u64::from(crossed);
         let (there, back) = (self.id(), self.id());
         self.pipes.insert(there, Pipe::new(from, to));
         self.pipes.insert(back, Pipe::new(to, from));
@@ -147,8 +179,10 @@ impl Streams {
             physics.wake(port.waker.take());
         }
         let at = physics.after_latency(to, from);
-        physics.at(at, Event::Dialed { dial });
         if let Some(waiting) = self.dials.get_mut(&dial) {
+            if waiting.answered {
+                physics.at(at, Event::Dialed { dial });
+            }
             waiting.outcome = Some(Ok(Ends { reads: back, writes: there, peer_address: address }));
         }
     }
@@ -195,6 +229,17 @@ impl Streams {
                     physics.at(at, Event::Break { pipe, end, kind });
                 }
             }
+        }
+    }
+
+    /// The software of a node goes on after a pause: all that waits looks again.
+    pub(super) fn resume(&mut self, physics: &mut Physics, node: NodeId) {
+        self.pipes.values_mut().for_each(|pipe| pipe.resume(physics, node));
+        for port in self.ports.values_mut().filter(|port| port.node == node) {
+            physics.wake(port.waker.take());
+        }
+        for dial in self.dials.values_mut().filter(|dial| dial.from == node) {
+            physics.wake(dial.waker.take());
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::event::PipeId;
-use super::state::{Life, Shared};
+use super::state::{Life, Shared, State};
 use super::streams::Ends;
 use crate::wire::{Listener, Stream, Wire};
 
@@ -54,7 +54,9 @@ impl Wire for SimWire {
             });
             let id = id.ok_or(io::ErrorKind::ConnectionRefused)?;
             let dial = Dialing { shared, id };
-            let ends = poll_fn(|cx| dial.shared.with(|s| s.streams.poll_dial(dial.id, cx))).await?;
+            let polled =
+                |s: &mut State, cx: &mut Context<'_>| s.streams.poll_dial(&s.physics, dial.id, cx);
+            let ends = poll_fn(|cx| dial.shared.with(|s| polled(s, cx))).await?;
             Ok(Box::new(SimStream::new(dial.shared.clone(), ends)) as Box<dyn Stream>)
         }
         .boxed()
@@ -82,7 +84,8 @@ struct SimListener {
 impl Listener for SimListener {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>> {
         poll_fn(|cx| {
-            let accepted = self.shared.with(|s| s.streams.accept(&self.address, self.id, cx));
+            let accepted =
+                self.shared.with(|s| s.streams.accept(&s.physics, &self.address, self.id, cx));
             accepted.map_ok(|ends| {
                 Box::new(SimStream::new(self.shared.clone(), ends)) as Box<dyn Stream>
             })
@@ -134,9 +137,8 @@ impl AsyncWrite for SimStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.shared.with(|state| match state.streams.pipe(self.writes) {
-            Some(pipe) => pipe.write(&mut state.physics, self.writes, cx, bytes),
-            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        self.shared.with(|state| {
+            state.streams.write(&mut state.physics, (self.reads, self.writes), cx, bytes)
         })
     }
 

@@ -116,21 +116,61 @@ impl World {
     /// Nothing passes between two nodes until they are [mended](Self::mend): frames are lost,
     /// bytes of streams and dials wait.
     pub fn partition(&self, a: &str, b: &str) {
-        self.set_partitioned(a, b, true);
+        self.partition_one_way(a, b);
+        self.partition_one_way(b, a);
     }
 
-    /// Ends a partition.
+    /// The same in one direction only.
+    pub fn partition_one_way(&self, from: &str, to: &str) {
+        self.set_partitioned(from, to, true);
+    }
+
+    /// Ends a partition, in both directions.
     pub fn mend(&self, a: &str, b: &str) {
         self.set_partitioned(a, b, false);
+        self.set_partitioned(b, a, false);
     }
 
-    fn set_partitioned(&self, a: &str, b: &str, cut: bool) {
+    fn set_partitioned(&self, from: &str, to: &str, cut: bool) {
         self.0.with(|state| {
-            let what = if cut { "parted from" } else { "joined to" };
-            state.physics.log(format_args!("{a} is {what} {b}"));
-            let (a, b) = (state.physics.node(a), state.physics.node(b));
-            state.set_partitioned(a, b, cut);
+            let what = if cut { "cut off from" } else { "heard by" };
+            state.physics.log(format_args!("{from} is {what} {to}"));
+            let (from, to) = (state.physics.node(from), state.physics.node(to));
+            state.set_partitioned(from, to, cut);
         });
+    }
+
+    /// Stops a node as a debugger does, until it is [resumed](Self::resume): its device and its
+    /// kernel go on (frames find its receives and are acknowledged, bytes and dials arrive), but
+    /// it sees nothing of it, and nothing that it posts, writes or dials leaves. Its tasks run on
+    /// as far as they wait for timers only.
+    pub fn pause(&self, node: &str) {
+        self.0.with(|state| state.set_paused(node, true));
+    }
+
+    /// Lets a paused node go on.
+    pub fn resume(&self, node: &str) {
+        self.0.with(|state| state.set_paused(node, false));
+    }
+
+    /// Takes a node's device away: its queue pairs fail, and it can open none until the device is
+    /// [given back](Self::return_device). Its streams go on.
+    pub fn lose_device(&self, node: &str) {
+        self.0.with(|state| state.set_device(node, false));
+    }
+
+    /// Gives a node a device again.
+    pub fn return_device(&self, node: &str) {
+        self.0.with(|state| state.set_device(node, true));
+    }
+
+    /// How many queue pairs of one node are connected to some of the other and not in the error
+    /// state; the same both ways, as long as nobody ended one.
+    pub fn connections(&self, node: &str, peer: &str) -> usize {
+        self.0.with(|state| {
+            let (node, peer) = (state.physics.node(node), state.physics.node(peer));
+            state.queue_pairs.connected(node, peer)
+        })
     }
 
     /// Waits until this much virtual time has passed, to the nanosecond. (Tokio's own timers go by

@@ -15,14 +15,14 @@ fn a_delayed_frame_holds_up_those_behind_it() {
     run(1, |world| async move {
         let (mut a, mut b) = connected(&world).await;
         let second = Duration::from_secs(1);
-        world.add_rule(Rule::new(Verdict::Delay(second)).from("alpha").frames(1..2));
+        world.add_rule(Rule::new(Verdict::Delay(second)).from("alpha").only(1..2));
         (0..3).for_each(|byte| a.send(byte));
         assert_eq!(b.take(1).await, [(Some(0), Status::Success)]);
         assert!(world.now() < 1_000_000);
         let rest = b.take(2).await;
         assert_eq!(rest, [(Some(1), Status::Success), (Some(2), Status::Success)]);
         assert!((1_000_000_000..1_001_000_000).contains(&world.now()));
-        assert_eq!(world.counters().delayed, 1);
+        assert_eq!(world.counters().on_frames.delayed, 1);
     });
 }
 
@@ -31,7 +31,7 @@ fn a_dropped_frame_ends_the_sender_only() {
     for seed in 0..50 {
         run(seed, |world| async move {
             let (mut a, mut b) = connected(&world).await;
-            world.add_rule(Rule::new(Verdict::Drop).to("beta").frames(2..3).times(1));
+            world.add_rule(Rule::new(Verdict::Drop).to("beta").only(2..3).times(1));
             (0..5).for_each(|byte| a.send(byte));
             let (sends, receives) = a.statuses(21).await;
             let [ok, gone, flushed] = [Status::Success, Status::RetryExceeded, Status::Flushed];
@@ -40,7 +40,7 @@ fn a_dropped_frame_ends_the_sender_only() {
             assert!(world.now() >= 500_000_000, "it tried for a while");
             let arrived = b.take(2).await;
             assert_eq!(arrived, [(Some(0), ok), (Some(1), ok)]);
-            assert_eq!(world.counters().dropped, 1);
+            assert_eq!(world.counters().on_frames.dropped, 1);
         });
     }
 }
@@ -52,13 +52,13 @@ fn a_failed_frame_has_its_status_and_may_have_arrived() {
         arrived += run(seed, |world| async move {
             let (mut a, mut b) = connected(&world).await;
             let device = Status::Other(9);
-            world.add_rule(Rule::new(Verdict::Fail(device)).frames(0..1));
+            world.add_rule(Rule::new(Verdict::Fail(device)).only(0..1));
             a.send(1);
             a.send(2);
             let (sends, _) = a.statuses(18).await;
             assert_eq!(sends, [device, Status::Flushed]);
             let first = timeout(MINUTE, b.take(1)).await;
-            assert_eq!(world.counters().failed, 1);
+            assert_eq!(world.counters().on_frames.failed, 1);
             usize::from(first.is_ok_and(|first| first[0] == (Some(1), Status::Success)))
         });
     }
@@ -69,13 +69,13 @@ fn a_failed_frame_has_its_status_and_may_have_arrived() {
 fn a_killed_path_shows_at_both_ends_when_they_send() {
     run(3, |world| async move {
         let (mut a, mut b) = connected(&world).await;
-        world.add_rule(Rule::new(Verdict::Kill).from("alpha").frames(0..1));
+        world.add_rule(Rule::new(Verdict::Kill).from("alpha").only(0..1));
         a.send(1);
         assert_eq!(a.statuses(17).await.0, [Status::RetryExceeded]);
         assert!(timeout(MINUTE, b.take(1)).await.is_err(), "an idle end notices nothing");
         b.send(2);
         assert_eq!(b.statuses(17).await.0, [Status::RetryExceeded]);
-        assert_eq!(world.counters().killed, 1);
+        assert_eq!(world.counters().on_frames.killed, 1);
     });
 }
 
@@ -202,11 +202,11 @@ fn one_frame_in_some_is_chosen_by_the_seed() {
                 break;
             }
         }
-        let some = world.counters().delayed;
+        let some = world.counters().on_frames.delayed;
         assert!((1..10).contains(&some), "{some} of 11");
         world.clear_rules();
         a.send(1);
         b.take(1).await;
-        assert_eq!(world.counters().delayed, some);
+        assert_eq!(world.counters().on_frames.delayed, some);
     });
 }

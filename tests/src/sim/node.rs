@@ -1,0 +1,200 @@
+//! A node that takes what comes, for scenarios that are about connections and throughput.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use ringpost_transport::endpoint::{
+    Awaited, CloseNotice, Config, Endpoint, Kind, Network, Profile, Secret, Waiter,
+};
+use ringpost_transport::fabric::sim::World;
+use ringpost_transport::host::{
+    Accepted, Delivery, Host, Inbox, LinkCause, Lost, NodeDownCause, OpenRefusal, OpenRequest,
+    PeerEvent, Refusal, Target,
+};
+use ringpost_transport::id::{NodeId, NodeName};
+use rkyv::util::AlignedVec;
+
+const MESSAGE: Accepted = Accepted { id: 78, layout: 1, reply: 1 };
+
+/// Messages to a mailbox whose name begins with this stay in it.
+pub(super) const STUCK: &str = "stuck";
+
+/// A node.
+pub(super) struct Node {
+    pub(super) name: String,
+    /// What the world calls it: two nodes may have one name, but not one place.
+    pub(super) place: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) host: Arc<Witness>,
+}
+
+impl Node {
+    /// Starts it; the seeds are places.
+    pub(super) async fn start(
+        world: &World,
+        (name, place): (&str, &str),
+        seeds: impl IntoIterator<Item = &str>,
+        profile: Profile,
+    ) -> Self {
+        let (wire, fabric) = world.network(place);
+        let host = Arc::new(Witness::default());
+        let config = Config {
+            name: NodeName::new(name).expect("a good name"),
+            listen: Some(format!("{place}:7700")),
+            advertise: Vec::new(),
+            seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
+            secret: Some(Secret::new(&[7; 32]).expect("long enough")),
+            profile,
+            entropy: world.entropy(),
+            network: Network { wire, fabrics: vec![fabric], doors: Default::default() },
+        };
+        let endpoint = Endpoint::start(config, host.clone()).await.expect("a node starts");
+        let (name, place) = (name.to_owned(), place.to_owned());
+        Node { name, place, endpoint, host }
+    }
+
+    /// The run of the node `name` that this one is linked to.
+    pub(super) fn linked(&self, name: &str) -> Option<NodeId> {
+        self.endpoint.linked().into_iter().find(|node| node.name.as_str() == name)
+    }
+
+    /// Tells a mailbox of the node `name`; when `confirmed`, waits until it is there.
+    pub(super) async fn tell(
+        &self,
+        name: &str,
+        mailbox: &str,
+        bytes: usize,
+        confirmed: bool,
+    ) -> Result<(), String> {
+        let target = Target::Name(mailbox.to_owned());
+        let name = NodeName::new(name).expect("a good name");
+        let outlet = self.endpoint.outlet(&name, OpenRequest { target, kind: 0 });
+        let kind = if confirmed { Kind::ConfirmedTell } else { Kind::Tell };
+        let mut waiter = Waiter::default();
+        let mut archive = |out: &mut AlignedVec<16>| {
+            out.resize(bytes, 7);
+            Ok(())
+        };
+        let sent = poll_fn(|cx| outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
+        match sent.await.map_err(|unsent| unsent.to_string())? {
+            Awaited::Fate(fate) => fate.await.map_err(|fate| format!("its fate: {fate:?}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The layer above: sees the links come and go, and takes messages at once.
+#[derive(Default)]
+pub(super) struct Witness {
+    boxes: Mutex<BTreeMap<String, Arc<Basket>>>,
+    seen: Mutex<Seen>,
+    pub(super) taken: Arc<AtomicU64>,
+}
+
+/// What happened to links.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// The run of each peer that is linked, and the one that was not reported down.
+    linked: BTreeMap<String, NodeId>,
+    alive: BTreeMap<String, NodeId>,
+    pub(super) ups: u64,
+    pub(super) replaced: u64,
+    pub(super) restarted: u64,
+    /// Orders of events that cannot be.
+    pub(super) faults: Vec<String>,
+}
+
+impl Witness {
+    /// Takes what was seen.
+    pub(super) fn seen(&self) -> Seen {
+        std::mem::take(&mut self.seen.lock())
+    }
+}
+
+impl Seen {
+    /// ST-1: one link at a time, to one run of a node at a time.
+    fn note(&mut self, event: PeerEvent) {
+        match event {
+            PeerEvent::LinkUp { peer, .. } => {
+                self.ups += 1;
+                let name = peer.name.to_string();
+                if self.linked.insert(name.clone(), peer.clone()).is_some() {
+                    self.faults.push(format!("ST-1: {name} is linked twice"));
+                }
+                if self.alive.insert(name, peer.clone()).is_some_and(|earlier| earlier != peer) {
+                    let what = "is linked again, and its earlier run was not reported down";
+                    self.faults.push(format!("ST-1: {} {what}", peer.name));
+                }
+            }
+            PeerEvent::LinkDown { peer, cause } => {
+                self.replaced += u64::from(cause == LinkCause::Replaced);
+                if self.linked.remove(peer.name.as_str()) != Some(peer.clone()) {
+                    self.faults.push(format!("ST-1: {peer:?} is lost and was not linked"));
+                }
+            }
+            PeerEvent::NodeDown { peer, cause } => {
+                self.restarted += u64::from(cause == NodeDownCause::Restarted);
+                let alive = self.alive.remove(peer.name.as_str());
+                if alive != Some(peer.clone()) || self.linked.contains_key(peer.name.as_str()) {
+                    self.faults.push(format!("ST-1: {peer:?} is down and was not missed"));
+                }
+            }
+            other => self.faults.push(format!("ST-1: {other:?}")),
+        }
+    }
+}
+
+impl Host for Witness {
+    fn open(&self, _: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
+        let Target::Name(name) = &request.target else { return Err(OpenRefusal::NoSuchMailbox) };
+        let mut boxes = self.boxes.lock();
+        let id = boxes.len() as u64 + 1;
+        let basket = boxes.entry(name.clone()).or_insert_with(|| {
+            let stuck = name.starts_with(STUCK).then(Mutex::default);
+            Arc::new(Basket { id, stuck, taken: self.taken.clone(), notices: Mutex::default() })
+        });
+        Ok(basket.clone())
+    }
+
+    fn lost(&self, _: Lost) {}
+
+    fn event(&self, event: PeerEvent) {
+        self.seen.lock().note(event);
+    }
+}
+
+/// A mailbox.
+struct Basket {
+    id: u64,
+    /// What stays in it, when it does.
+    stuck: Option<Mutex<Vec<Delivery>>>,
+    taken: Arc<AtomicU64>,
+    notices: Mutex<Vec<CloseNotice>>,
+}
+
+impl Inbox for Basket {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn accepted(&self) -> Vec<Accepted> {
+        vec![MESSAGE]
+    }
+
+    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+        match &self.stuck {
+            Some(stuck) => stuck.lock().push(delivery),
+            None => drop(self.taken.fetch_add(1, Ordering::Relaxed)),
+        }
+        Ok(())
+    }
+
+    fn signal(&self, _: u16) {}
+
+    fn on_close(&self, notice: CloseNotice) {
+        self.notices.lock().push(notice);
+    }
+}
