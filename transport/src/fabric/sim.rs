@@ -39,6 +39,7 @@ mod tests;
 mod wire;
 mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use link_model::LinkModel;
@@ -86,19 +87,27 @@ where
 {
     let world = World::new(seed);
     let clock = Clock::new(world.0.clone(), limit);
-    let (parks, unparks) = (clock.clone(), clock.clone());
+    // The world keeps wakers, and with them what is left of the runtime, which keeps these two:
+    // were they not weak, no world would ever be freed.
+    let (parks, unparks) = (Arc::downgrade(&clock), Arc::downgrade(&clock));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
-        .on_thread_park(move || parks.idle())
+        .on_thread_park(move || {
+            if let Some(clock) = parks.upgrade() {
+                clock.idle();
+            }
+        })
         .on_thread_unpark(move || {
-            unparks.follow();
+            if let Some(clock) = unparks.upgrade() {
+                clock.follow();
+            }
         })
         .build()
         .expect("a runtime of one thread needs nothing from the system");
     runtime.block_on(async {
         let _reporter = Reporter(seed);
-        let failed = tokio::spawn(clock.pump());
+        let failed = tokio::spawn(clock.clone().pump());
         tokio::select! {
             biased;
             value = scenario(world) => value,

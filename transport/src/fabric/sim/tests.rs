@@ -52,6 +52,20 @@ fn a_tokio_timer_fires_between_the_events_around_it() {
     }
 }
 
+/// Else a campaign of many seeds runs out of memory: tasks that still wait keep nothing.
+#[test]
+fn a_world_is_freed_when_its_run_ends() {
+    let world = run(7, |world| async move {
+        for _ in 0..3 {
+            let waits = world.clone();
+            tokio::spawn(async move { waits.sleep(Duration::from_secs(60)).await });
+        }
+        world.sleep(Duration::from_millis(3)).await;
+        std::sync::Arc::downgrade(&world.0)
+    });
+    assert_eq!(world.strong_count(), 0);
+}
+
 /// SI-4.
 #[test]
 #[should_panic = "seed 7: a deadlock"]
