@@ -111,14 +111,20 @@ impl Prepared {
         }
     }
 
-    /// Connects on the current tokio runtime. The peer's offer must have been checked against the
-    /// limits.
+    /// How many ways there are to connect.
+    pub(crate) fn ways(&self, offer: &Offer) -> usize {
+        self.opening.ways(&offer.queue_pair)
+    }
+
+    /// Connects by the way of this number, on the current tokio runtime. The peer's offer must have
+    /// been checked against the limits.
     ///
     /// # Cancel safety
     /// Dropping the future drops the queue pair.
     pub(crate) async fn connect(
         self,
         offer: Offer,
+        way: usize,
         reports: Reports,
     ) -> Result<Connected, FabricError> {
         let Prepared { fabric, profile, opening, send_slots, spare } = self;
@@ -126,7 +132,10 @@ impl Prepared {
             CreditSettings::new(offer.ring_slots, profile.ring_slots, profile.credit_reserve)
                 .map_err(|_| FabricError::Offer("its ring is too small"))?;
         let frame_max = profile.slot_bytes.min(offer.slot_bytes) as usize;
-        let Halves { send, recv, done } = opening.connect(offer.queue_pair).await?;
+        if way >= opening.ways(&offer.queue_pair).max(1) {
+            return Err(FabricError::Offer("there is no other way to it"));
+        }
+        let Halves { send, recv, done } = opening.connect(offer.queue_pair, way).await?;
         let sizes = Sizes { frame_max, message_max: profile.message_bytes_max };
         let eager_max = proto::link::Link::eager_max(frame_max);
         let window = WindowSize {

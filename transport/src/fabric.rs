@@ -158,14 +158,25 @@ pub trait Opening: Send {
     /// [`PostError::Full`] leaves the rest in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-    /// Connects to the queue pair that made `peer`. Both sides must call it.
+    /// How many ways lead to the queue pair that made the offer `peer`: pairs of addresses, say.
+    /// Both sides count the same; 0 or 1 where the offer cannot be used.
+    fn ways(&self, _peer: &[u8]) -> usize {
+        1
+    }
+
+    /// Connects to the queue pair that made the offer `peer`, by the way of this number, less than
+    /// [`ways`](Self::ways); 0 is the best. Both sides must call it, with the same number.
     ///
     /// # Errors
     /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
     ///
     /// # Cancel safety
     /// Dropping the future drops the queue pair and its slots.
-    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>>;
+    fn connect(
+        self: Box<Self>,
+        peer: Vec<u8>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Halves, FabricError>>;
 }
 
 /// A connected queue pair, in the parts that are used apart.

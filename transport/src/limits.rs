@@ -35,6 +35,9 @@ pub const RESYNC_REFUSALS_MAX: usize = 500;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long frames of full size may then take to go through, both ways.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
+/// Ways of one fabric that are tried in turn. Each may take [`CONNECT_TIMEOUT`] and
+/// [`CONFIRM_TIMEOUT`] to be given up, and only then comes the next fabric.
+pub const WAYS_MAX: usize = 4;
 /// How long the peer's part of a step may take: it may have begun later, and takes as long itself.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a dial may take to connect.

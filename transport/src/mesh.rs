@@ -1,15 +1,16 @@
 //! Who is connected to whom.
 //!
 //! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
-//! which two nodes prove themselves; [`join`] makes one of them a link, [`session`] keeps it. All
-//! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their news go
-//! over the [`board`]. The invariants `MS-1` to `MS-9` stand at the modules that keep them:
+//! which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric that
+//! is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`], and
+//! all peers are in the [`table`]; their news go over the [`board`]. The invariants `MS-1` to
+//! `MS-9` stand at the modules that keep them:
 //!
-//! - MS-1 one link per pair, MS-2 newcomers, MS-3 same choice: [`join`]
+//! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
+//! - MS-3 same choice, MS-8 no frame too early: [`choice`]
 //! - MS-4 down: [`dial`]
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
-//! - MS-7 word first, MS-8 no frame too early: [`join`]
 //! - MS-9 forgotten: [`table`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
@@ -19,10 +20,12 @@ mod backoff;
 mod board;
 mod bond;
 mod carrier;
+mod choice;
 mod claim;
 mod connection;
 mod dial;
 mod join;
+mod met;
 mod meter;
 mod peer;
 mod resync;

@@ -22,10 +22,12 @@ pub(crate) enum Message {
     Resync(Resync),
     /// What the sender's queue pair needs from the peer's.
     Offer(OfferMade),
-    /// The sender gives this fabric up.
+    /// The sender gives up this fabric, or this way to try it.
     Pass {
         /// The fabric.
         fabric: String,
+        /// There is another way to try the same fabric.
+        again: bool,
         /// Why, for the peer's log.
         reason: String,
     },
@@ -141,9 +143,10 @@ impl Message {
             }
             Message::Resync(resync) => resync.encode(&mut out),
             Message::Offer(offer) => offer.encode(&mut out),
-            Message::Pass { fabric, reason } => {
+            Message::Pass { fabric, again, reason } => {
                 out.push(4);
                 codec::put_text(&mut out, fabric);
+                out.push(u8::from(*again));
                 codec::put_text(&mut out, &reason.replace(char::is_control, " "));
             }
             Message::Ready { fabric } => {
@@ -177,7 +180,15 @@ impl Message {
             1 => Message::Hello(Hello::decode(&mut reader)?),
             2 => Message::Commit { epoch: reader.u64()? },
             3 => Message::Offer(OfferMade::decode(&mut reader)?),
-            4 => Message::Pass { fabric: reader.fabric_name()?, reason: reader.text("reason")? },
+            4 => Message::Pass {
+                fabric: reader.fabric_name()?,
+                again: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    other => return Err(number("mark of another way", other)),
+                },
+                reason: reader.text("reason")?,
+            },
             5 => Message::Ready { fabric: reader.fabric_name()? },
             6 => Message::Heartbeat(match reader.u8()? {
                 0 => Beat::Plain,

@@ -415,7 +415,8 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u64>().prop_map(|epoch| Message::Commit { epoch }),
         resync,
         offer,
-        (fabric(), "[ -~]{0,255}").prop_map(|(fabric, reason)| Message::Pass { fabric, reason }),
+        (fabric(), any::<bool>(), "[ -~]{0,255}")
+            .prop_map(|(fabric, again, reason)| Message::Pass { fabric, again, reason }),
         fabric().prop_map(|fabric| Message::Ready { fabric }),
         fabric().prop_map(|fabric| Message::Connected { fabric }),
         prop_oneof![Just(Beat::Plain), Just(Beat::Question), Just(Beat::Answer)]
@@ -503,7 +504,8 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(Message::decode(&[7, 1, b'/']), Err(Malformed::Text("node name")));
     assert_eq!(Message::decode(&[8, 1, b'a', 1, 0]), Err(Malformed::Text("address")));
     assert_eq!(Message::decode(&[8, 1, b'a', 9]), Err(number("number of addresses", 9)));
-    assert_eq!(Message::decode(&[4, 1, b'a', 1, 0xff]), Err(Malformed::Text("reason")));
+    assert_eq!(Message::decode(&[4, 1, b'a', 1, 1, 0xff]), Err(Malformed::Text("reason")));
+    assert_eq!(Message::decode(&[4, 1, b'a', 2, 0]), Err(number("mark of another way", 2)));
     assert_eq!(Message::decode(&[10, 0]), Err(number("reason for a refusal", 0)));
     assert_eq!(Message::decode(&[13]), Err(Malformed::MessageKind(13)));
     let resync = |mark, count: u16, code: u16| {

@@ -124,7 +124,11 @@ impl Opening for TcpOpening {
         self.queues.post_recv(slots)
     }
 
-    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    fn connect(
+        self: Box<Self>,
+        peer: Vec<u8>,
+        _way: usize,
+    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
         async move {
             let stream = self.end.connect(peer).await?;
             Ok(halves::halves(QueuePair::new(self.queues, stream, self.rnr_retry)))

@@ -320,14 +320,20 @@ impl VerbsOpening {
         Ok(())
     }
 
-    fn connect(mut self, peer: &[u8]) -> Result<Halves, FabricError> {
+    /// The pairs of places in this side's offer and in the peer's, best first.
+    fn pairs(&self, peer: &Offer) -> Vec<(usize, usize)> {
+        match self.config.side {
+            Side::Dialer { .. } => offer::pairs(&self.offer, peer),
+            Side::Acceptor => {
+                offer::pairs(peer, &self.offer).into_iter().map(|(i, j)| (j, i)).collect()
+            }
+        }
+    }
+
+    fn connect(mut self, peer: &[u8], way: usize) -> Result<Halves, FabricError> {
         let peer = Offer::decode(peer)?;
-        let places = match self.config.side {
-            Side::Dialer { .. } => offer::choose(&self.offer, &peer),
-            Side::Acceptor => offer::choose(&peer, &self.offer).map(|(i, j)| (j, i)),
-        };
         let unreachable = FabricError::Offer("none of its addresses can be reached from here");
-        let Some((ours, theirs)) = places else { return Err(unreachable) };
+        let Some(&(ours, theirs)) = self.pairs(&peer).get(way) else { return Err(unreachable) };
         let (own, peer) = (self.offer.addresses[ours], peer.addresses[theirs]);
         let at = self.ends.iter().rposition(|end| end.first <= ours);
         let Some(at) = at else { return Err(unreachable) };
@@ -382,7 +388,15 @@ impl Opening for VerbsOpening {
         }
     }
 
-    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>> {
-        async move { VerbsOpening::connect(*self, &peer) }.boxed()
+    fn ways(&self, peer: &[u8]) -> usize {
+        Offer::decode(peer).map_or(0, |peer| self.pairs(&peer).len())
+    }
+
+    fn connect(
+        self: Box<Self>,
+        peer: Vec<u8>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+        async move { VerbsOpening::connect(*self, &peer, way) }.boxed()
     }
 }

@@ -12,7 +12,8 @@ use crate::id::NodeName;
 use crate::limits;
 use crate::wire::Stream;
 
-use super::join::{Met, join};
+use super::join::join;
+use super::met::Met;
 use super::table::Table;
 
 /// What became of an attempt to reach a node at an address.

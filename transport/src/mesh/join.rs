@@ -1,4 +1,4 @@
-//! From two proven nodes to a link: which connection, which fabric.
+//! From two proven nodes to a link: which connection.
 //!
 //! - **MS-1 one link per pair**: of two nodes the lower-named one decides. It sends COMMIT on the
 //!   first connection whose handshake completes, whoever dialled, and refuses the others with
@@ -8,39 +8,26 @@
 //!   refused, otherwise the old link is closed and makes way.
 //! - **MS-7 word first**: after COMMIT each side says what it consumed of the last link (PA-2), and
 //!   offers nothing before it has heard the other's: an OFFER says that it was heard.
-//! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
-//!   lower-named one, and leave each candidate together: a link is used when both said READY.
-//! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
-//!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
 
 use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
+use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection};
 use crate::cause::LinkCause;
-use crate::driver::{Connected, Offer, Prepared, Reports};
-use crate::fabric::{Fabric, Side};
+use crate::fabric::Side;
 use crate::limits;
 use crate::mutants::planted;
 
 use super::bond::Bond;
 use super::carrier::Carrier;
+use super::choice::choose;
 use super::claim::{Claim, Unclaimed};
+use super::met::Met;
 use super::peer::Peer;
 use super::resync::resync;
 use super::session::Session;
 use super::table::Table;
-
-/// A connection of two proven nodes.
-pub(super) struct Met {
-    /// What carries their messages.
-    pub(super) channel: Channel,
-    /// Who the peer is.
-    pub(super) hello: Hello,
-    /// Who dialled.
-    pub(super) side: Side,
-}
 
 /// Makes a connection into a link. After a failure the peer has been told.
 ///
@@ -128,188 +115,4 @@ async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<Claim, F
             return Err(Failure::Rejected(Rejection::DialRace));
         }
     }
-}
-
-/// Connects the best fabric that both nodes can use (MS-3).
-async fn choose(
-    table: &Table,
-    met: &mut Met,
-    epoch: u64,
-    decides: bool,
-) -> Result<Carrier, Failure> {
-    let peer = met.hello.node.name.clone();
-    let mut passed_over = Vec::new();
-    for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
-        match attempt(table, met, epoch, &fabric).await? {
-            Ok(carrier) => {
-                let fabric = fabric.name();
-                if passed_over.is_empty() {
-                    tracing::info!(%peer, fabric, theirs = ?met.hello.fabrics, "fabric chosen");
-                } else {
-                    tracing::warn!(%peer, fabric, ?passed_over, "better ones did not come up");
-                }
-                return Ok(carrier);
-            }
-            Err(why) => passed_over.push(format!("{}: {why}", fabric.name())),
-        }
-    }
-    let theirs = &met.hello.fabrics;
-    tracing::warn!(%peer, ?passed_over, ?theirs, "no fabric could be connected");
-    Err(Failure::Rejected(Rejection::NoCommonFabric))
-}
-
-/// The fabrics that both have, in the order of the node that decides.
-fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec<Arc<dyn Fabric>> {
-    let mut common: Vec<_> = ours
-        .iter()
-        .filter_map(|fabric| {
-            let place = theirs.iter().position(|name| name == fabric.name())?;
-            Some((place, fabric.clone()))
-        })
-        .collect();
-    if !decides {
-        common.sort_by_key(|(place, _)| *place);
-    }
-    common.into_iter().map(|(_, fabric)| fabric).collect()
-}
-
-/// Tries one fabric: OFFER, CONNECTED, READY, from both sides each. `Ok(Err(why))` when a side gave
-/// it up.
-async fn attempt(
-    table: &Table,
-    met: &mut Met,
-    epoch: u64,
-    fabric: &Arc<dyn Fabric>,
-) -> Result<Result<Carrier, String>, Failure> {
-    let name = fabric.name();
-    let prepared = match Prepared::new(fabric, &table.profile, met.side.clone()) {
-        Ok(prepared) => prepared,
-        Err(error) => return give_up(met, name, error.to_string()).await,
-    };
-    met.channel.send(&offer(name, prepared.offer())).await?;
-    let theirs = match answer(&mut met.channel, name).await? {
-        Answer::Offer(offer) => offer,
-        Answer::Pass(why) => return Ok(Err(given_up(&why))),
-        other => return Err(other.unexpected(name)),
-    };
-    let reports = Reports {
-        peer: met.hello.node.clone(),
-        host: table.board.host().clone(),
-        past: table.peer(&met.hello.node.name).past.clone(),
-        epoch,
-    };
-    let connected = match connect(prepared, theirs, reports).await {
-        Ok(connected) => connected,
-        Err(why) => return give_up(met, name, why).await,
-    };
-    met.channel.send(&Message::Connected { fabric: name.into() }).await?;
-    match answer(&mut met.channel, name).await? {
-        Answer::Connected => {}
-        Answer::Pass(why) => return Ok(Err(given_up(&why))),
-        other => return Err(other.unexpected(name)),
-    }
-    let carrier = match confirm(connected).await {
-        Ok(carrier) => carrier,
-        Err(why) => return give_up(met, name, why).await,
-    };
-    met.channel.send(&Message::Ready { fabric: name.into() }).await?;
-    match answer(&mut met.channel, name).await? {
-        Answer::Ready => Ok(Ok(carrier)),
-        Answer::Pass(why) => {
-            end(carrier).await;
-            Ok(Err(given_up(&why)))
-        }
-        other => Err(other.unexpected(name)),
-    }
-}
-
-/// Tells the peer, whose own answer is of no interest any more.
-async fn give_up(
-    met: &mut Met,
-    fabric: &'static str,
-    why: String,
-) -> Result<Result<Carrier, String>, Failure> {
-    let reason = why.clone();
-    met.channel.send(&Message::Pass { fabric: fabric.into(), reason }).await?;
-    answer(&mut met.channel, fabric).await?;
-    Ok(Err(why))
-}
-
-fn given_up(why: &str) -> String {
-    format!("given up by the peer: {why}")
-}
-
-async fn connect(prepared: Prepared, theirs: Offer, reports: Reports) -> Result<Connected, String> {
-    timeout(limits::CONNECT_TIMEOUT, prepared.connect(theirs, reports))
-        .await
-        .map_err(|_| format!("not connected within {:?}", limits::CONNECT_TIMEOUT))?
-        .map_err(|error| error.to_string())
-}
-
-/// Sends and awaits a frame of full size.
-async fn confirm(connected: Connected) -> Result<Carrier, String> {
-    let mut carrier = Carrier { running: connected.start() };
-    let why = match timeout(limits::CONFIRM_TIMEOUT, carrier.running.confirmed()).await {
-        Ok(Ok(())) => return Ok(carrier),
-        Ok(Err(cause)) => cause.to_string(),
-        Err(_) => format!("frames did not go through within {:?}", limits::CONFIRM_TIMEOUT),
-    };
-    end(carrier).await;
-    Err(why)
-}
-
-async fn end(mut carrier: Carrier) {
-    carrier.running.link.close(LinkCause::Closed);
-    carrier.running.ended().await;
-}
-
-/// What the peer says about the fabric that is tried.
-enum Answer {
-    Offer(Offer),
-    Connected,
-    Ready,
-    Pass(String),
-}
-
-impl Answer {
-    /// It does not belong here.
-    fn unexpected(self, fabric: &str) -> Failure {
-        let fabric = fabric.to_owned();
-        Failure::unexpected(&match self {
-            Answer::Offer(made) => offer(&fabric, made),
-            Answer::Connected => Message::Connected { fabric },
-            Answer::Ready => Message::Ready { fabric },
-            Answer::Pass(reason) => Message::Pass { fabric, reason },
-        })
-    }
-}
-
-async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, Failure> {
-    let message = timeout(limits::ANSWER_TIMEOUT, channel.recv())
-        .await
-        .map_err(|_| Failure::Rejected(Rejection::TooSlow))??;
-    match message {
-        Message::Offer(made) if made.fabric == fabric => Ok(Answer::Offer(Offer {
-            ring_slots: made.ring_slots,
-            slot_bytes: made.slot_bytes,
-            message_bytes_max: made.message_bytes_max,
-            link_window_bytes: made.link_window_bytes,
-            queue_pair: made.queue_pair,
-        })),
-        Message::Connected { fabric: named } if named == fabric => Ok(Answer::Connected),
-        Message::Ready { fabric: named } if named == fabric => Ok(Answer::Ready),
-        Message::Pass { fabric: named, reason } if named == fabric => Ok(Answer::Pass(reason)),
-        other => Err(Failure::unexpected(&other)),
-    }
-}
-
-fn offer(fabric: &str, offer: Offer) -> Message {
-    Message::Offer(OfferMade {
-        fabric: fabric.into(),
-        ring_slots: offer.ring_slots,
-        slot_bytes: offer.slot_bytes,
-        message_bytes_max: offer.message_bytes_max,
-        link_window_bytes: offer.link_window_bytes,
-        queue_pair: offer.queue_pair,
-    })
 }

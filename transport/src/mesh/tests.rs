@@ -8,6 +8,8 @@ mod hostile;
 #[cfg(feature = "sim")]
 mod simulated;
 mod tcp;
+#[cfg(feature = "sim")]
+mod ways;
 
 use std::future::poll_fn;
 use std::sync::Arc;

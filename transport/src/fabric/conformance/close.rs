@@ -164,7 +164,7 @@ pub(crate) async fn connect_to_dropped_peer(pairs: &impl Pairs) {
     let [a, b] = open(pairs, &Plan::new(2, 2));
     let offer = b.opening.offer();
     drop(b);
-    if let Ok(halves) = a.opening.connect(offer).await {
+    if let Ok(halves) = a.opening.connect(offer, 0).await {
         let mut a = End { halves, slots: a.slots, got: Vec::new() };
         let status = send_until_it_fails(&mut a).await;
         assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
@@ -175,7 +175,7 @@ pub(crate) async fn connect_to_dropped_peer(pairs: &impl Pairs) {
 /// An offer that is not one of the fabric is refused, by both sides.
 pub(crate) async fn unusable_offer(pairs: &impl Pairs) {
     for end in open(pairs, &Plan::new(2, 2)) {
-        let refused = end.opening.connect(vec![7; 3]).await.map(|_| ()).unwrap_err();
+        let refused = end.opening.connect(vec![7; 3], 0).await.map(|_| ()).unwrap_err();
         assert!(matches!(refused, FabricError::Offer(_)), "{refused}");
     }
 }
@@ -187,7 +187,7 @@ pub(crate) async fn connect_dropped(pairs: &impl Pairs) {
     for (end, offer) in [(a, &offers[1]), (b, &offers[0])] {
         let region = Arc::downgrade(end.slots[0].region());
         drop(end.slots);
-        let mut connecting = end.opening.connect(offer.clone());
+        let mut connecting = end.opening.connect(offer.clone(), 0);
         let begun = futures::poll!(&mut connecting);
         assert!(region.upgrade().is_some(), "the receives are posted");
         drop((begun, connecting));

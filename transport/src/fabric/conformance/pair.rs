@@ -92,7 +92,7 @@ impl Pair {
         let offers = [a.opening.offer(), b.opening.offer()];
         assert!(offers.iter().all(|offer| offer.len() <= OFFER_BYTES_MAX));
         let [for_b, for_a] = offers;
-        let (to_b, to_a) = futures::join!(a.opening.connect(for_a), b.opening.connect(for_b));
+        let (to_b, to_a) = futures::join!(a.opening.connect(for_a, 0), b.opening.connect(for_b, 0));
         Pair {
             a: End { halves: to_b.unwrap(), slots: a.slots, got: Vec::new() },
             b: End { halves: to_a.unwrap(), slots: b.slots, got: Vec::new() },

@@ -115,7 +115,11 @@ impl Opening for SimOpening {
         post_recv(&self.0, slots)
     }
 
-    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    fn connect(
+        self: Box<Self>,
+        peer: Vec<u8>,
+        _way: usize,
+    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
         let end = self.0;
         async move {
             let number = peer

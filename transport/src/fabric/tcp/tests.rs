@@ -96,7 +96,7 @@ impl Bare {
         peer.set_nodelay(true).unwrap();
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
-        let halves = opening.connect(Vec::new()).await.unwrap();
+        let halves = opening.connect(Vec::new(), 0).await.unwrap();
         Bare { fabric, halves, got: Vec::new(), peer }
     }
 
@@ -387,7 +387,7 @@ async fn doors_open_to_their_token_only() {
     let token = opening.offer();
     assert_eq!(knock(&[7; 16]).await.read(&mut [0; 1]).await.unwrap(), 0, "unknown");
     let mut first = knock(&token).await;
-    let halves = opening.connect(Vec::new()).await.unwrap();
+    let halves = opening.connect(Vec::new(), 0).await.unwrap();
     assert_eq!(knock(&token).await.read(&mut [0; 1]).await.unwrap(), 0, "used");
     drop(halves);
     assert_eq!(first.read(&mut [0; 1]).await.unwrap(), 0);

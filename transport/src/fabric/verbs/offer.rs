@@ -1,10 +1,10 @@
-//! What each side tells the other, and the pair of addresses that both then choose.
+//! What each side tells the other, and the pairs of addresses that both then try.
 //!
-//! Each side offers all its addresses, with a queue pair for each port. Which pair is used follows
-//! from the two offers alone, so both choose the same one: addresses of the same kind; of those the
-//! same subnet first; then the dialler's address on the way of the bootstrap connection and the
-//! acceptor's address that was dialled; then the order of the offers, the dialler's first. One pair
-//! is tried: where no frame goes through, the next fabric is.
+//! Each side offers all its addresses, with a queue pair for each port. The order of the pairs
+//! follows from the two offers alone, so both have the same: addresses of the same kind; of those
+//! the same subnet first; then the dialler's address on the way of the bootstrap connection and the
+//! acceptor's address that was dialled; then the order of the offers, the dialler's first. They are
+//! tried in turn, each with queue pairs and offers of its own, until frames go through.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -110,19 +110,19 @@ fn decode_address(bytes: &[u8]) -> Option<Address> {
     ((1..=5).contains(&address.mtu) && address.prefix <= 128 && bytes[3] <= 1).then_some(address)
 }
 
-/// The places of the chosen addresses in the dialler's and in the acceptor's offer.
-pub(super) fn choose(dialler: &Offer, acceptor: &Offer) -> Option<(usize, usize)> {
-    let mut best = None;
+/// The places of all pairs in the dialler's and in the acceptor's offer, best first.
+pub(super) fn pairs(dialler: &Offer, acceptor: &Offer) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
     for (i, ours) in dialler.addresses.iter().enumerate() {
         for (j, theirs) in acceptor.addresses.iter().enumerate() {
             let Some(near) = reaches(ours, theirs) else { continue };
             let merit = (near, ours.on_the_way, theirs.gid == dialler.dialled);
-            if best.is_none_or(|(most, _)| merit > most) {
-                best = Some((merit, (i, j)));
-            }
+            pairs.push((merit, (i, j)));
         }
     }
-    best.map(|(_, places)| places)
+    // Stable: those of equal merit stay in the order of the offers.
+    pairs.sort_by_key(|(merit, _)| std::cmp::Reverse(*merit));
+    pairs.into_iter().map(|(_, places)| places).collect()
 }
 
 /// Whether the one address can reach the other, and if so, whether on the same subnet.
@@ -207,23 +207,23 @@ mod tests {
         let near = v4([10, 1, 0, 2], 16);
         let ours = offer(vec![ib(1, 4), v4([10, 0, 0, 1], 16), v4([10, 1, 0, 1], 16)]);
         assert_eq!(
-            choose(&ours, &offer(vec![ib(2, 4), v4([192, 168, 0, 1], 24), near])),
-            Some((2, 2))
+            pairs(&ours, &offer(vec![ib(2, 4), v4([192, 168, 0, 1], 24), near])),
+            [(2, 2), (1, 1), (1, 2), (2, 1)]
         );
-        assert_eq!(choose(&ours, &offer(vec![ib(2, 4)])), None, "another InfiniBand subnet");
-        assert_eq!(choose(&ours, &offer(vec![ib(1, 5)])), Some((0, 0)));
-        assert_eq!(choose(&ours, &offer(Vec::new())), None);
+        assert_eq!(pairs(&ours, &offer(vec![ib(2, 4)])), [], "another InfiniBand subnet");
+        assert_eq!(pairs(&ours, &offer(vec![ib(1, 5)])), [(0, 0)]);
+        assert_eq!(pairs(&ours, &offer(Vec::new())), []);
     }
 
     #[test]
-    fn of_equals_the_bootstrap_connections_addresses_are_taken() {
+    fn of_equals_the_bootstrap_connections_addresses_come_first() {
         let theirs = offer(vec![v4([10, 0, 0, 3], 24), v4([10, 0, 0, 4], 24)]);
         let mut ours = offer(vec![v4([10, 0, 0, 1], 24), v4([10, 0, 0, 2], 24)]);
-        assert_eq!(choose(&ours, &theirs), Some((0, 0)));
+        assert_eq!(pairs(&ours, &theirs), [(0, 0), (0, 1), (1, 0), (1, 1)]);
         ours.addresses[1].on_the_way = true;
-        assert_eq!(choose(&ours, &theirs), Some((1, 0)));
+        assert_eq!(pairs(&ours, &theirs), [(1, 0), (1, 1), (0, 0), (0, 1)]);
         ours.dialled = theirs.addresses[1].gid;
-        assert_eq!(choose(&ours, &theirs), Some((1, 1)));
+        assert_eq!(pairs(&ours, &theirs), [(1, 1), (1, 0), (0, 1), (0, 0)]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn request(slot: Slot) -> SendRequest {
 /// Connects both sides; what the first one says of it.
 async fn connect(a: Box<dyn Opening>, b: Box<dyn Opening>) -> Result<Halves, FabricError> {
     let (for_b, for_a) = (a.offer(), b.offer());
-    futures::join!(a.connect(for_a), b.connect(for_b)).0
+    futures::join!(a.connect(for_a, 0), b.connect(for_b, 0)).0
 }
 
 /// VB-2: fabrics on different devices reach each other, and memory is registered where it is used.
@@ -180,10 +180,10 @@ async fn first_frames_wait_for_the_peer() {
         let (a, mut to_b) = prepare(&fabric, Side::Dialer { address: "127.0.0.1:1".into() });
         let (b, mut to_a) = prepare(&other, Side::Acceptor);
         let (for_b, for_a) = (a.offer(), b.offer());
-        let mut a = a.connect(for_a).await.unwrap();
+        let mut a = a.connect(for_a, 0).await.unwrap();
         speak(&mut a, &mut to_b);
         tokio::time::sleep(Duration::from_millis(late * 5)).await;
-        let mut b = b.connect(for_b).await.unwrap();
+        let mut b = b.connect(for_b, 0).await.unwrap();
         speak(&mut b, &mut to_a);
         let both = async { futures::join!(hear(&mut a), hear(&mut b)) };
         conformance::bounded(&format!("{case}, {late}"), async {

@@ -270,10 +270,14 @@ impl Opening for LateOpening {
         self.opening.post_recv(slots)
     }
 
-    fn connect(self: Box<Self>, peer: Vec<u8>) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    fn connect(
+        self: Box<Self>,
+        peer: Vec<u8>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
         async move {
             tokio::time::sleep(self.delay).await;
-            self.opening.connect(peer).await
+            self.opening.connect(peer, way).await
         }
         .boxed()
     }

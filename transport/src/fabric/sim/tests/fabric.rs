@@ -27,7 +27,7 @@ pub(super) async fn connected(world: &World) -> (End, End) {
 pub(super) async fn connected_by(a: &dyn Fabric, b: &dyn Fabric) -> (End, End) {
     let [(a, a_slots), (b, b_slots)] = [a, b].map(opened);
     let offers = (a.offer(), b.offer());
-    let (a, b) = futures::join!(a.connect(offers.1), b.connect(offers.0));
+    let (a, b) = futures::join!(a.connect(offers.1, 0), b.connect(offers.0, 0));
     (End { halves: a.unwrap(), slots: a_slots }, End { halves: b.unwrap(), slots: b_slots })
 }
 
@@ -104,13 +104,13 @@ fn a_connect_may_end_before_the_peers() {
             let fabrics = [world.network("alpha").1, world.network("beta").1];
             let [(a, slots), (b, b_slots)] = [&*fabrics[0], &*fabrics[1]].map(|f| opened(f));
             let (a_offer, b_offer) = (a.offer(), b.offer());
-            let mut alone = a.connect(b_offer);
+            let mut alone = a.connect(b_offer, 0);
             let early = tokio::time::timeout(Duration::from_millis(1), &mut alone).await;
             let Ok(halves) = early else { return false };
             let mut a = End { halves: halves.unwrap(), slots };
             a.send(3);
             world.sleep(Duration::from_millis(1)).await;
-            let mut b = End { halves: b.connect(a_offer).await.unwrap(), slots: b_slots };
+            let mut b = End { halves: b.connect(a_offer, 0).await.unwrap(), slots: b_slots };
             assert_eq!(b.take(1).await, [(Some(3), Status::Success)]);
             assert_eq!(a.take(1).await, [(None, Status::Success)]);
             true
@@ -126,7 +126,7 @@ fn a_connect_to_a_dropped_queue_pair_fails_or_is_of_no_use() {
         run(seed, |world| async move {
             let fabrics = [world.network("alpha").1, world.network("beta").1];
             let [(a, slots), (b, _)] = [&*fabrics[0], &*fabrics[1]].map(|f| opened(f));
-            let connecting = tokio::spawn(a.connect(b.offer()));
+            let connecting = tokio::spawn(a.connect(b.offer(), 0));
             world.sleep(Duration::from_nanos(world.random() % 10_000)).await;
             drop(b);
             if let Ok(halves) = connecting.await.unwrap() {

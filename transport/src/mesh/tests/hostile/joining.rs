@@ -20,9 +20,9 @@ async fn refused(peer: &mut Proven) -> (Rejection, Option<String>) {
         match peer.channel.recv().await {
             Ok(Message::Pass { reason, .. }) => {
                 passed = Some(reason);
-                // It is answered, and there is no other fabric.
+                // It is answered with a lie, and there is no other fabric.
                 let reason = "as you like".into();
-                peer.say(&Message::Pass { fabric: "tcp".into(), reason }).await;
+                peer.say(&Message::Pass { fabric: "tcp".into(), again: true, reason }).await;
             }
             Ok(_) => {}
             Err(Failure::RejectedByPeer(rejection)) => return (rejection, passed),
@@ -55,7 +55,7 @@ fn offer_with(change: impl FnOnce(&mut OfferMade)) -> Message {
 #[tokio::test]
 async fn a_message_out_of_turn_is_garbage() {
     let scene = Scene::new().await;
-    let pass = || Message::Pass { fabric: "none".into(), reason: String::new() };
+    let pass = || Message::Pass { fabric: "none".into(), again: true, reason: String::new() };
     let connected = || Message::Connected { fabric: "tcp".into() };
     // The lower-named peer has to choose this connection first.
     for said in
@@ -141,6 +141,30 @@ async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
     let (rejection, passed) = refused(&mut wicked).await;
     assert_eq!(rejection, Rejection::NoCommonFabric);
     assert!(passed.unwrap().contains("a dialler offers nothing"));
+    scene.lives_on().await;
+    scene.end().await;
+}
+
+/// MS-3: other ways are tried as often as the limit allows, whatever the peer says.
+#[tokio::test]
+async fn a_peer_that_always_knows_another_way_is_left_at_last() {
+    let scene = Scene::new().await;
+    let mut wicked = chosen(&scene, "wicked").await;
+    wicked.say(&silence()).await;
+    let mut offers = 0;
+    let rejection = loop {
+        match wicked.channel.recv().await {
+            Ok(Message::Offer(_)) => {
+                offers += 1;
+                let (fabric, reason) = ("tcp".into(), "try again".into());
+                wicked.say(&Message::Pass { fabric, again: true, reason }).await;
+            }
+            Ok(_) => {}
+            Err(Failure::RejectedByPeer(rejection)) => break rejection,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!((rejection, offers), (Rejection::NoCommonFabric, limits::WAYS_MAX));
     scene.lives_on().await;
     scene.end().await;
 }

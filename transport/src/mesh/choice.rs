@@ -1,0 +1,232 @@
+//! What carries a link: which fabric, and which of its ways to the peer.
+//!
+//! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
+//!   lower-named one, and through the ways of each, best first; they leave each candidate together:
+//!   who gives one up says whether there is another way to try the fabric. A link is used when both
+//!   said READY.
+//! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
+//!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use crate::bootstrap::{Channel, Failure, Message, OfferMade, Rejection};
+use crate::cause::LinkCause;
+use crate::driver::{Connected, Offer, Prepared, Reports};
+use crate::fabric::Fabric;
+use crate::limits;
+
+use super::carrier::Carrier;
+use super::met::Met;
+use super::table::Table;
+
+/// A candidate that does not carry the link.
+struct GivenUp {
+    why: String,
+    /// Another way to try the same fabric is next.
+    again: bool,
+}
+
+/// Connects the best fabric that both nodes can use, by the best of its ways (MS-3).
+///
+/// # Errors
+/// [`Failure`]: nothing could be connected, or the peer is gone or does not keep to the rules.
+pub(super) async fn choose(
+    table: &Table,
+    met: &mut Met,
+    epoch: u64,
+    decides: bool,
+) -> Result<Carrier, Failure> {
+    let peer = met.hello.node.name.clone();
+    let mut passed_over = Vec::new();
+    for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
+        for way in 0..limits::WAYS_MAX {
+            match attempt(table, met, epoch, (&fabric, way)).await? {
+                Ok(carrier) => {
+                    let fabric = fabric.name();
+                    if passed_over.is_empty() {
+                        tracing::info!(%peer, fabric, theirs = ?met.hello.fabrics, "fabric chosen");
+                    } else {
+                        tracing::warn!(%peer, fabric, ?passed_over, "better ones did not come up");
+                    }
+                    return Ok(carrier);
+                }
+                Err(GivenUp { why, again }) => {
+                    passed_over.push(format!("{}: {why}", fabric.name()));
+                    if !again {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    let theirs = &met.hello.fabrics;
+    tracing::warn!(%peer, ?passed_over, ?theirs, "no fabric could be connected");
+    Err(Failure::Rejected(Rejection::NoCommonFabric))
+}
+
+/// The fabrics that both have, in the order of the node that decides.
+fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec<Arc<dyn Fabric>> {
+    let mut common: Vec<_> = ours
+        .iter()
+        .filter_map(|fabric| {
+            let place = theirs.iter().position(|name| name == fabric.name())?;
+            Some((place, fabric.clone()))
+        })
+        .collect();
+    if !decides {
+        common.sort_by_key(|(place, _)| *place);
+    }
+    common.into_iter().map(|(_, fabric)| fabric).collect()
+}
+
+/// Tries one way of one fabric: OFFER, CONNECTED, READY, from both sides each.
+async fn attempt(
+    table: &Table,
+    met: &mut Met,
+    epoch: u64,
+    (fabric, way): (&Arc<dyn Fabric>, usize),
+) -> Result<Result<Carrier, GivenUp>, Failure> {
+    let name = fabric.name();
+    let prepared = match Prepared::new(fabric, &table.profile, met.side.clone()) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            return give_up(met, name, GivenUp { why: error.to_string(), again: false }).await;
+        }
+    };
+    met.channel.send(&offer(name, prepared.offer())).await?;
+    let theirs = match answer(&mut met.channel, name).await? {
+        Answer::Offer(offer) => offer,
+        Answer::Pass(given_up) => return Ok(Err(given_up)),
+        other => return Err(other.unexpected(name)),
+    };
+    let again = way + 1 < prepared.ways(&theirs).min(limits::WAYS_MAX);
+    let reports = Reports {
+        peer: met.hello.node.clone(),
+        host: table.board.host().clone(),
+        past: table.peer(&met.hello.node.name).past.clone(),
+        epoch,
+    };
+    let connected = match connect(prepared, theirs, way, reports).await {
+        Ok(connected) => connected,
+        Err(why) => return give_up(met, name, GivenUp { why, again }).await,
+    };
+    met.channel.send(&Message::Connected { fabric: name.into() }).await?;
+    match answer(&mut met.channel, name).await? {
+        Answer::Connected => {}
+        Answer::Pass(given_up) => return Ok(Err(given_up)),
+        other => return Err(other.unexpected(name)),
+    }
+    let carrier = match confirm(connected).await {
+        Ok(carrier) => carrier,
+        Err(why) => return give_up(met, name, GivenUp { why, again }).await,
+    };
+    met.channel.send(&Message::Ready { fabric: name.into() }).await?;
+    match answer(&mut met.channel, name).await? {
+        Answer::Ready => Ok(Ok(carrier)),
+        Answer::Pass(given_up) => {
+            end(carrier).await;
+            Ok(Err(given_up))
+        }
+        other => Err(other.unexpected(name)),
+    }
+}
+
+/// Tells the peer. Of its own answer only this is of interest: when it gives the candidate up, too,
+/// and knows of no other way, then there is none.
+async fn give_up(
+    met: &mut Met,
+    fabric: &'static str,
+    GivenUp { why, mut again }: GivenUp,
+) -> Result<Result<Carrier, GivenUp>, Failure> {
+    let reason = why.clone();
+    met.channel.send(&Message::Pass { fabric: fabric.into(), again, reason }).await?;
+    if let Answer::Pass(theirs) = answer(&mut met.channel, fabric).await? {
+        again &= theirs.again;
+    }
+    Ok(Err(GivenUp { why, again }))
+}
+
+async fn connect(
+    prepared: Prepared,
+    theirs: Offer,
+    way: usize,
+    reports: Reports,
+) -> Result<Connected, String> {
+    timeout(limits::CONNECT_TIMEOUT, prepared.connect(theirs, way, reports))
+        .await
+        .map_err(|_| format!("not connected within {:?}", limits::CONNECT_TIMEOUT))?
+        .map_err(|error| error.to_string())
+}
+
+/// Sends and awaits a frame of full size.
+async fn confirm(connected: Connected) -> Result<Carrier, String> {
+    let mut carrier = Carrier { running: connected.start() };
+    let why = match timeout(limits::CONFIRM_TIMEOUT, carrier.running.confirmed()).await {
+        Ok(Ok(())) => return Ok(carrier),
+        Ok(Err(cause)) => cause.to_string(),
+        Err(_) => format!("frames did not go through within {:?}", limits::CONFIRM_TIMEOUT),
+    };
+    end(carrier).await;
+    Err(why)
+}
+
+async fn end(mut carrier: Carrier) {
+    carrier.running.link.close(LinkCause::Closed);
+    carrier.running.ended().await;
+}
+
+/// What the peer says about the fabric that is tried.
+enum Answer {
+    Offer(Offer),
+    Connected,
+    Ready,
+    Pass(GivenUp),
+}
+
+impl Answer {
+    /// It does not belong here.
+    fn unexpected(self, fabric: &str) -> Failure {
+        let fabric = fabric.to_owned();
+        Failure::unexpected(&match self {
+            Answer::Offer(made) => offer(&fabric, made),
+            Answer::Connected => Message::Connected { fabric },
+            Answer::Ready => Message::Ready { fabric },
+            Answer::Pass(GivenUp { why, again }) => Message::Pass { fabric, again, reason: why },
+        })
+    }
+}
+
+async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, Failure> {
+    let message = timeout(limits::ANSWER_TIMEOUT, channel.recv())
+        .await
+        .map_err(|_| Failure::Rejected(Rejection::TooSlow))??;
+    match message {
+        Message::Offer(made) if made.fabric == fabric => Ok(Answer::Offer(Offer {
+            ring_slots: made.ring_slots,
+            slot_bytes: made.slot_bytes,
+            message_bytes_max: made.message_bytes_max,
+            link_window_bytes: made.link_window_bytes,
+            queue_pair: made.queue_pair,
+        })),
+        Message::Connected { fabric: named } if named == fabric => Ok(Answer::Connected),
+        Message::Ready { fabric: named } if named == fabric => Ok(Answer::Ready),
+        Message::Pass { fabric: named, again, reason } if named == fabric => {
+            let why = format!("given up by the peer: {reason}");
+            Ok(Answer::Pass(GivenUp { why, again }))
+        }
+        other => Err(Failure::unexpected(&other)),
+    }
+}
+
+fn offer(fabric: &str, offer: Offer) -> Message {
+    Message::Offer(OfferMade {
+        fabric: fabric.into(),
+        ring_slots: offer.ring_slots,
+        slot_bytes: offer.slot_bytes,
+        message_bytes_max: offer.message_bytes_max,
+        link_window_bytes: offer.link_window_bytes,
+        queue_pair: offer.queue_pair,
+    })
+}

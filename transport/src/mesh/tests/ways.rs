@@ -1,0 +1,143 @@
+//! MS-3: the ways of a fabric are tried in turn, by both sides.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::simulated::sim_config;
+use super::*;
+use crate::fabric::sim::{self, World};
+use crate::fabric::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig};
+use crate::limits;
+use crate::memory::{Region, Slot};
+
+/// A simulated fabric with several ways, of which at most one leads anywhere.
+#[derive(Debug, Clone)]
+struct Winding {
+    fabric: Arc<dyn Fabric>,
+    name: &'static str,
+    ways: usize,
+    open: Option<usize>,
+    /// What was tried: name and way.
+    tried: Arc<Mutex<Vec<(&'static str, usize)>>>,
+}
+
+struct WindingOpening {
+    opening: Box<dyn Opening>,
+    of: Winding,
+}
+
+impl Fabric for Winding {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn limits(&self) -> Limits {
+        self.fabric.limits()
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.fabric.alloc(bytes)
+    }
+
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        let of = self.clone();
+        Ok(Box::new(WindingOpening { opening: self.fabric.open(config)?, of }))
+    }
+}
+
+impl Opening for WindingOpening {
+    fn offer(&self) -> Vec<u8> {
+        self.opening.offer()
+    }
+
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        self.opening.post_recv(slots)
+    }
+
+    fn ways(&self, _peer: &[u8]) -> usize {
+        self.of.ways
+    }
+
+    fn connect(
+        self: Box<Self>,
+        peer: Vec<u8>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+        self.of.tried.lock().push((self.of.name, way));
+        if self.of.open == Some(way) {
+            return self.opening.connect(peer, 0);
+        }
+        async { Err(FabricError::Offer("a closed way")) }.boxed()
+    }
+}
+
+/// How many ways each side counts in its `first` fabric, and which is open.
+type Sides = [(usize, Option<usize>); 2];
+
+/// Has two nodes meet that have a `first` fabric of some ways, and a `second` of one. Gives what
+/// each tried, and by what they were linked.
+async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], String) {
+    let mut nodes = Vec::new();
+    for (name, (ways, open)) in ["alpha", "beta"].into_iter().zip(sides) {
+        let mut config = sim_config(&world, name, &["alpha"]);
+        let fabric = config.network.fabrics[0].clone();
+        let first = Winding { fabric, name: "first", ways, open, tried: Arc::default() };
+        let second = Winding { name: "second", ways: 1, open: Some(0), ..first.clone() };
+        let tried = first.tried.clone();
+        config.network.fabrics = vec![Arc::new(first), Arc::new(second)];
+        nodes.push((Node::start(config).await.unwrap(), tried));
+    }
+    nodes[0].0.mesh.ready(1).await;
+    let tried = [0, 1].map(|at| nodes[at].1.lock().clone());
+    (tried, nodes[0].0.watcher.texts()[0].clone())
+}
+
+fn ways(range: std::ops::Range<usize>) -> Vec<(&'static str, usize)> {
+    range.map(|way| ("first", way)).collect()
+}
+
+#[test]
+fn the_ways_of_a_fabric_are_tried_in_turn() {
+    sim::run(1, |world| async move {
+        let (tried, text) = meet(world, [(3, Some(2)), (3, Some(2))]).await;
+        assert_eq!(tried, [ways(0..3), ways(0..3)]);
+        assert_eq!(text, "beta up over first");
+    });
+}
+
+/// Only one side finds its first way closed: the other's is given up with it.
+#[test]
+fn both_sides_leave_a_way_together() {
+    sim::run(2, |world| async move {
+        let (tried, text) = meet(world, [(2, Some(0)), (2, Some(1))]).await;
+        // A way that is open to one side only.
+        let mut second = ways(0..2);
+        second.push(("second", 0));
+        assert_eq!(tried, [second.clone(), second]);
+        assert_eq!(text, "beta up over second");
+    });
+}
+
+#[test]
+fn after_the_last_way_the_next_fabric_is_tried() {
+    sim::run(3, |world| async move {
+        let (tried, text) = meet(world, [(9, None), (9, None)]).await;
+        let mut all = ways(0..limits::WAYS_MAX);
+        all.push(("second", 0));
+        assert_eq!(tried, [all.clone(), all]);
+        assert_eq!(text, "beta up over second");
+    });
+}
+
+/// Of an offer that cannot be used the sides count differently.
+#[test]
+fn sides_that_count_differently_still_agree() {
+    for sides in [[(0, None), (3, None)], [(3, None), (1, None)]] {
+        sim::run(4, |world| async move {
+            let (tried, text) = meet(world, sides).await;
+            let next = [("first", 0), ("second", 0)];
+            assert_eq!(tried, [next, next]);
+            assert_eq!(text, "beta up over second");
+        });
+    }
+}
