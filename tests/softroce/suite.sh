@@ -4,17 +4,20 @@
 
 text_bytes_min=5000000
 
-# Sets `programs` to the folder of the programs, and the rest to the transport's unit tests, the
-# tests of nodes, and the programs that these start.
+# Sets `programs` to the folder of the programs, `pace` to the one that is measured, and the rest to
+# the transport's unit tests, the tests of nodes, and the programs that these start.
 build_programs() {
-    local manifest=$here/../../Cargo.toml built
+    local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
+    local features=verbs,ringpost-transport/sim
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
-    programs=${CARGO_TARGET_DIR:-$here/../../target}/release
+    pace=$target/release/pace programs=$target/debug
     cargo build --locked --release --manifest-path "$manifest" --features verbs \
-        -p ringpost-softroce -p ringpost-examples --bins --example wordcount || return
+        -p ringpost-softroce --bin pace || return
     # All packages that use tokio, so that it is the same build of it as in `tests/run test`.
+    cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
+        --bin meet --bin witness --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
-        --features verbs,ringpost-transport/sim --lib --test nodes --message-format=json) || return
+        --features "$features" --lib --test nodes --message-format=json) || return
     unit_tests=$(executable ringpost_transport <<<"$built")
     node_tests=$(executable nodes <<<"$built")
     node=$(executable node <<<"$built")
@@ -48,8 +51,8 @@ one_guest() {
     give_files one "$here/guest/cases" "$here/guest/meetings" "$here/check.sh" "$scratch/text"
     cp "$unit_tests" "$scratch/transport"
     cp "$node_tests" "$scratch/nodes"
-    for program in "$scratch"/{transport,nodes} "$node" "$correspondent" \
-        "$programs"/{pace,meet,examples/wordcount}; do
+    for program in "$scratch"/{transport,nodes} "$node" "$correspondent" "$pace" \
+        "$programs"/{meet,examples/wordcount}; do
         give_program one "$program"
     done
     run_guest one 600 | tee "$output" || status=$?
@@ -207,7 +210,7 @@ pull_the_cable() {
 }
 
 suite() {
-    local programs unit_tests node_tests node name
+    local programs pace unit_tests node_tests node name
     for name in "${only[@]}"; do
         [[ " $(names "$here/guest/cases" | tr '\n' ' ')" != *" $name "* ]] || only+=(guest)
     done
