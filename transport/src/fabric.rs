@@ -61,6 +61,7 @@
 //! - Progress outside of calls: a fabric may move only inside [`CompletionQueue::poll`] and
 //!   [`CompletionQueue::poll_ready`], so one of them is called until the queue pair is dropped.
 
+mod halves;
 #[cfg(doctest)]
 mod ownership;
 pub mod tcp;
@@ -171,7 +172,8 @@ pub trait Opening: Send {
     /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the queue pair and its slots.
+    /// Dropping the future drops the queue pair and its slots, if not at once then when the device
+    /// has answered.
     fn connect(
         self: Box<Self>,
         peer: Vec<u8>,

@@ -14,7 +14,6 @@
 mod doors;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
-mod halves;
 mod input;
 mod output;
 mod queue_pair;
@@ -35,6 +34,7 @@ use tokio::net::TcpStream;
 use self::doors::Door;
 use self::queue_pair::QueuePair;
 use self::queues::Queues;
+use super::halves::halves;
 use super::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
@@ -131,7 +131,7 @@ impl Opening for TcpOpening {
     ) -> BoxFuture<'static, Result<Halves, FabricError>> {
         async move {
             let stream = self.end.connect(peer).await?;
-            Ok(halves::halves(QueuePair::new(self.queues, stream, self.rnr_retry)))
+            Ok(halves(QueuePair::new(self.queues, stream, self.rnr_retry)))
         }
         .boxed()
     }

@@ -34,7 +34,6 @@ mod events;
 mod events_fd;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
-mod halves;
 mod host;
 mod ledger;
 mod memory;
@@ -59,6 +58,7 @@ use self::memory::{Domain, PageKind};
 use self::offer::{Address, Offer};
 use self::queue_pair::{Path, QueuePair, Tuning};
 use self::survey::Rail;
+use super::halves::halves;
 use super::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
@@ -366,7 +366,7 @@ impl VerbsOpening {
         let device = queue_pair.domain().device.name().to_owned();
         tracing::info!(device, port, gid = gid_indices[ours - first], "a queue pair is connected");
         let connected = Connected::new(queue_pair, &self.config, posted);
-        Ok(halves::halves(connected.map_err(FabricError::Connect)?))
+        Ok(halves(connected.map_err(FabricError::Connect)?))
     }
 }
 
@@ -397,6 +397,10 @@ impl Opening for VerbsOpening {
         peer: Vec<u8>,
         way: usize,
     ) -> BoxFuture<'static, Result<Halves, FabricError>> {
-        async move { VerbsOpening::connect(*self, &peer, way) }.boxed()
+        // Registering memory takes its time, and resolving the peer's address up to a second, in
+        // which the task's thread would stand still.
+        let connecting = tokio::task::spawn_blocking(move || Self::connect(*self, &peer, way));
+        async { connecting.await.map_err(|lost| FabricError::Connect(io::Error::other(lost)))? }
+            .boxed()
     }
 }

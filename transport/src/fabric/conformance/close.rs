@@ -191,6 +191,9 @@ pub(crate) async fn connect_dropped(pairs: &impl Pairs) {
         let begun = futures::poll!(&mut connecting);
         assert!(region.upgrade().is_some(), "the receives are posted");
         drop((begun, connecting));
-        assert!(region.upgrade().is_none());
+        // A device may first have to answer; `bounded` ends the wait if it never does.
+        while region.upgrade().is_some() {
+            tokio::task::yield_now().await;
+        }
     }
 }

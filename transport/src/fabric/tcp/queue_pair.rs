@@ -12,6 +12,7 @@ use super::input::{Event, Input};
 use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::record::{Record, Refusal};
+use crate::fabric::halves::{Readiness, Whole};
 use crate::fabric::{Completion, Notify, PostError, SendRequest, Status};
 use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_QUEUE_MAX, TCP_READS_PER_CALL};
 use crate::memory::Slot;
@@ -26,17 +27,6 @@ pub(super) struct QueuePair {
     /// Frames accepted that the peer does not know of yet.
     unacknowledged: u32,
     tries: Tries,
-}
-
-/// Whether the notification came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// It did.
-    Ready,
-    /// It did not, and the stream has nothing more.
-    Pending,
-    /// It did not yet, and the stream goes on: other tasks should run before the next call.
-    Busy,
 }
 
 /// Of a send that finds no receive (PV-5).
@@ -58,18 +48,20 @@ impl QueuePair {
             tries: Tries { at_most: rnr_retry, left: rnr_retry, pause: None },
         }
     }
+}
 
-    pub(super) fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
+impl Whole for QueuePair {
+    fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
         let result = self.queues.post_send(batch);
         self.write();
         result
     }
 
-    pub(super) fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
         self.queues.post_recv(slots)
     }
 
-    pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         if self.tries.pause.as_ref().is_some_and(|pause| pause.deadline() <= Instant::now()) {
             self.try_again();
         }
@@ -81,14 +73,12 @@ impl QueuePair {
         count
     }
 
-    pub(super) fn arm(&mut self, on: Notify) {
+    fn arm(&mut self, on: Notify) {
         self.queues.arm(on);
         self.write();
     }
 
-    /// Looks for the notification. Before it says [`Readiness::Pending`] it registers for whatever
-    /// can bring it.
-    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
         for _ in 0..TCP_READS_PER_CALL {
             self.read(usize::MAX);
             if self.queues.take_notification() {
@@ -107,18 +97,20 @@ impl QueuePair {
     }
 
     /// Moves to the error state (PV-10). What was accepted is acknowledged if the stream takes it.
-    pub(super) fn close(&mut self) {
+    fn close(&mut self) {
         self.write();
         self.fail(Failure::Closed);
     }
 
     /// The task to wake after a post by another one: it was notified, or has to wait for the
     /// stream to take more.
-    pub(super) fn waiter(&mut self) -> Option<Waker> {
+    fn waiter(&mut self) -> Option<Waker> {
         let blocked = self.stream.is_some() && self.output.pending(&self.queues);
         self.queues.waiter(blocked)
     }
+}
 
+impl QueuePair {
     /// Whether reading or writing may go on; otherwise the task is woken when it may.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = &self.stream else { return false };

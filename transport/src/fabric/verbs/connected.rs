@@ -9,6 +9,7 @@ use super::completions::Ended;
 use super::device::Device;
 use super::events_fd::EventsFd;
 use super::queue_pair::{QueuePair, SEND};
+use crate::fabric::halves::{Readiness, Whole};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
 use crate::limits::POLL_BATCH;
 use crate::memory::Slot;
@@ -69,8 +70,10 @@ impl Connected {
             ended: Vec::with_capacity(POLL_BATCH),
         })
     }
+}
 
-    pub(super) fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
+impl Whole for Connected {
+    fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
         while !batch.is_empty() {
             let before = batch.len();
             let fits = before.min(self.room.send as usize);
@@ -92,7 +95,7 @@ impl Connected {
         Ok(())
     }
 
-    pub(super) fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
         while !slots.is_empty() {
             let before = slots.len();
             let fits = before.min(self.room.recv as usize);
@@ -114,7 +117,7 @@ impl Connected {
         Ok(())
     }
 
-    pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         let mut count = 0;
         loop {
             let taken = self.done.len().min(max - count);
@@ -132,7 +135,7 @@ impl Connected {
         }
     }
 
-    pub(super) fn arm(&mut self, on: Notify) {
+    fn arm(&mut self, on: Notify) {
         // An event that is asked for stays asked for, and is not weakened (PV-8).
         if self.alarm.armed == Some(Notify::Any) || self.alarm.armed == Some(on) {
             return;
@@ -145,31 +148,29 @@ impl Connected {
         }
     }
 
-    /// Looks for the notification; registers for what brings it before it says that it did not
-    /// come.
-    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
         if let Some(live) = &mut self.live {
             match live.poll_events(cx) {
                 Poll::Ready(Ok(())) => {
                     self.alarm.armed = None;
-                    return Poll::Ready(());
+                    return Readiness::Ready;
                 }
                 Poll::Ready(Err(status)) => {
                     self.fail(Some(status));
-                    return Poll::Ready(());
+                    return Readiness::Ready;
                 }
                 Poll::Pending => {}
             }
         }
         if std::mem::take(&mut self.alarm.rang) {
-            return Poll::Ready(());
+            return Readiness::Ready;
         }
         self.alarm.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
-        Poll::Pending
+        Readiness::Pending
     }
 
     /// Moves to the error state (PV-10).
-    pub(super) fn close(&mut self) {
+    fn close(&mut self) {
         if let Some(live) = &mut self.live
             && let Err(error) = live.queue_pair.stop()
         {
@@ -179,10 +180,12 @@ impl Connected {
     }
 
     /// The task to wake after a post by another one.
-    pub(super) fn waiter(&mut self) -> Option<Waker> {
+    fn waiter(&mut self) -> Option<Waker> {
         if self.alarm.rang { self.alarm.waker.take() } else { None }
     }
+}
 
+impl Connected {
     /// Takes a batch of what the device has completed; says whether anything waits to be polled.
     fn gather(&mut self) -> bool {
         let Some(live) = &mut self.live else { return false };
