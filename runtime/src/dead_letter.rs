@@ -130,3 +130,25 @@ impl DeadLetters {
         drop(self.observers.send(letter));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast::error::TryRecvError;
+
+    use super::*;
+
+    // Promised in docs/SEMANTICS.md.
+    #[test]
+    fn an_observer_that_falls_behind_is_told_how_many_it_missed() {
+        let letters = DeadLetters::new();
+        let mut observer = letters.subscribe();
+        let to = Address::by_name("beta".into(), "counter".into());
+        let cause = DeadLetterCause::Stopped;
+        for message in 0..limits::OBSERVED_MAX as u128 + 7 {
+            letters.bury(DeadLetter { to: to.clone(), message, name: None, cause });
+        }
+        assert_eq!(observer.try_recv(), Err(TryRecvError::Lagged(7)));
+        assert_eq!(observer.try_recv().map(|letter| letter.message), Ok(7));
+        assert_eq!(letters.total(), limits::OBSERVED_MAX as u64 + 7);
+    }
+}

@@ -146,6 +146,7 @@ mod tests {
         Ok(given.unwrap())
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_name_is_given_once_until_it_is_freed() {
         let registry = Registry::new();
@@ -158,6 +159,7 @@ mod tests {
         assert!(insert(&registry, "a").is_ok());
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn an_old_key_does_not_lead_to_the_next_occupant() {
         let registry = Registry::new();

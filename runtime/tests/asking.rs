@@ -91,6 +91,7 @@ impl<T: Send + 'static> Accepts<Anything<T>> for Teller {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn answers_come_back_from_every_form_of_handler() {
     let node = node().await;
@@ -104,6 +105,7 @@ async fn answers_come_back_from_every_form_of_handler() {
     assert_eq!(teller.ask(Anything { value: 'x' }).await, Ok(Local('x')));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_ask_of_oneself_fails_at_once() {
     let node = node().await;
@@ -111,6 +113,7 @@ async fn an_ask_of_oneself_fails_at_once() {
     assert_eq!(teller.ask_yourself().await, Ok(true));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_ask_without_an_answer_ends_after_five_seconds_or_as_long_as_it_says() {
     let node = node().await;
@@ -124,6 +127,7 @@ async fn an_ask_without_an_answer_ends_after_five_seconds_or_as_long_as_it_says(
     assert_eq!(start.elapsed().as_millis() / 10, 502);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_finds_no_room_in_time_was_not_sent() {
     let node = node().await;
@@ -136,6 +140,7 @@ async fn an_ask_that_finds_no_room_in_time_was_not_sent() {
     assert_eq!(held.actor.notes().await, Ok(vec![1]));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_actor_skips_asks_whose_asker_has_given_up() {
     let node = node().await;
@@ -159,6 +164,7 @@ async fn an_ask_that_was_skipped_as_too_late_timed_out() {
     assert_eq!(late.await, Err(AskError::Timeout));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_handler_that_panics_answers_its_asker_with_an_error() {
     let node = node().await;

@@ -15,6 +15,7 @@ fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(Waker::noop()))
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn messages_of_one_sender_are_handled_in_the_order_they_were_sent() {
     let node = node().await;
@@ -25,6 +26,7 @@ async fn messages_of_one_sender_are_handled_in_the_order_they_were_sent() {
     assert_eq!(notebook.notes().await.unwrap(), (0..10_000).collect::<Vec<_>>());
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_senders_wait_for_room_and_none_is_lost() {
     let node = node().await;
@@ -51,6 +53,7 @@ async fn many_senders_wait_for_room_and_none_is_lost() {
 
 /// A sender that never has to wait yields all the same, so that its thread's other tasks, and the
 /// actor, do not wait for its last message.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_task_that_only_tells_lets_others_run() {
     let node = node().await;
@@ -65,6 +68,7 @@ async fn a_task_that_only_tells_lets_others_run() {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_full_mailbox_refuses_try_tell_and_gives_the_message_back() {
     let node = node().await;
@@ -79,6 +83,7 @@ async fn a_full_mailbox_refuses_try_tell_and_gives_the_message_back() {
     assert_eq!(held.actor.notes().await.unwrap(), [1, 2]);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_tell_waits_for_room_and_is_handled_when_there_is_some() {
     let node = node().await;
@@ -91,6 +96,7 @@ async fn a_tell_waits_for_room_and_is_handled_when_there_is_some() {
     assert_eq!(held.actor.notes().await.unwrap(), [1, 2]);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_tell_that_is_dropped_gives_its_turn_to_the_next() {
     let node = node().await;
@@ -129,6 +135,7 @@ impl Talker {
     fn nothing(&mut self) {}
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_tell_to_oneself_never_waits() {
     let node = node().await;
@@ -165,6 +172,7 @@ impl Tally {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_whose_handlers_never_wait_lets_others_run() {
     let node = node().await;

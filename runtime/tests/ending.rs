@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, Message};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::actors::{Note, Notebook, held, node};
 
@@ -63,6 +63,7 @@ impl Reporter {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn hooks_run_around_the_messages_and_the_state_is_dropped_before_the_end_is_told() {
     let node = node().await;
@@ -75,6 +76,7 @@ async fn hooks_run_around_the_messages_and_the_state_is_dropped_before_the_end_i
     actor.stop().await.unwrap();
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_failed_start_reaches_the_spawner_and_frees_the_name() {
     let node = node().await;
@@ -89,6 +91,55 @@ async fn a_failed_start_reaches_the_spawner_and_frees_the_name() {
     node.spawn("reporter", reporter).await.unwrap();
 }
 
+/// Starts when it may, and counts.
+struct Late {
+    may: Arc<Semaphore>,
+    told: u64,
+}
+
+#[actor]
+impl Actor for Late {
+    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.may.acquire().await?.forget();
+        Ok(())
+    }
+}
+
+#[handlers]
+impl Late {
+    #[handler]
+    fn told_again(&mut self) -> u64 {
+        self.told += 1;
+        self.told
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_an_actor_is_sent_while_it_starts_waits() {
+    let node = node().await;
+    let may = Arc::new(Semaphore::new(0));
+    let late = Late { may: may.clone(), told: 0 };
+    let spawned = tokio::spawn({
+        let node = node.clone();
+        async move { node.spawn("late", late).await.unwrap() }
+    });
+    let found = loop {
+        match node.actor::<Late>("late").await {
+            Ok(found) => break found,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    found.tell(ToldAgain).await.unwrap();
+    let answer = tokio::spawn(async move { found.told_again().await });
+    tokio::task::yield_now().await;
+    assert!(!spawned.is_finished() && !answer.is_finished());
+    may.add_permits(1);
+    assert_eq!(answer.await.unwrap(), Ok(2));
+    spawned.await.unwrap();
+}
+
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     let node = node().await;
@@ -113,6 +164,7 @@ async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 1);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_drain_handles_what_was_accepted_and_refuses_the_rest() {
     let node = node().await;
@@ -131,6 +183,7 @@ async fn a_drain_handles_what_was_accepted_and_refuses_the_rest() {
     assert_eq!(node.dead_letters().total(), 0);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_kill_drops_the_running_handler_and_its_asker_is_told() {
     let node = node().await;
@@ -148,6 +201,7 @@ async fn a_kill_drops_the_running_handler_and_its_asker_is_told() {
     assert!(node.actor::<Reporter>("reporter").await.is_err(), "the name is free");
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_that_kills_itself_is_killed_and_runs_no_hook() {
     let node = node().await;
@@ -180,6 +234,7 @@ fn a_node_starts_only_where_there_are_timers() {
     bare.block_on(node());
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_can_stop_itself() {
     let node = node().await;
@@ -188,6 +243,7 @@ async fn an_actor_can_stop_itself() {
     assert_eq!(notebook.wait_stopped().await, ActorExit::Stopped);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_panic_ends_only_its_actor_and_frees_the_name() {
     let node = node().await;
@@ -201,6 +257,7 @@ async fn a_panic_ends_only_its_actor_and_frees_the_name() {
     assert_eq!(second.notes().await, Ok(vec![]));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_drains_and_kills_what_is_late() {
     let node = node().await;

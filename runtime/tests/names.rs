@@ -6,6 +6,7 @@ use ringpost::{StartError, Unasked};
 use crate::actors::{Note, Notebook, node};
 use crate::asking::{Teller, Withdraw};
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_want_one_name_exactly_one_gets_it() {
     let node = node().await;
@@ -25,6 +26,7 @@ async fn of_many_that_want_one_name_exactly_one_gets_it() {
     assert_eq!(node.actor::<Notebook>("notebook").await.unwrap(), won[0]);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_is_found_by_its_name_and_type() {
     let node = node().await;
@@ -61,6 +63,7 @@ async fn texts_that_are_no_names_are_errors() {
     assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_recipient_is_found_by_path_if_it_accepts_the_message_and_answers_so() {
     let node = node().await;

@@ -32,6 +32,7 @@ async fn end(nodes: [Node; 2]) {
     assert_eq!((killed, late), (vec![], vec![]));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this() {
     let (alpha, beta) = pair().await;
@@ -56,6 +57,24 @@ async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_answer_larger_than_the_asker_takes_is_an_error_that_says_so() {
+    let beta = listening("beta", &[]).await;
+    let profile = Profile { message_bytes_max: 1024, ..Profile::default() };
+    let alpha = Node::builder("alpha").seeds(beta.addresses()).profile(profile).start();
+    let alpha = alpha.await.unwrap();
+    let there = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    for number in 0..200 {
+        there.tell(Note { number }).await.unwrap();
+    }
+    assert_eq!(notebook.notes().await, Err(AskError::ReplyTooLarge));
+    assert_eq!(there.notes().await.unwrap().len(), 200);
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_confirmed_tell_waits_for_its_fate() {
     let (alpha, beta) = pair().await;
@@ -87,6 +106,7 @@ async fn a_confirmed_tell_waits_for_its_fate() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn lookups_on_another_node_say_what_is_wrong() {
     let (alpha, beta) = pair().await;
@@ -102,6 +122,7 @@ async fn lookups_on_another_node_say_what_is_wrong() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_back() {
     let (alpha, beta) = pair().await;
@@ -134,6 +155,7 @@ async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for() {
     let (alpha, beta) = pair().await;
@@ -169,6 +191,7 @@ async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_panic_on_another_node_is_an_error_for_the_asker() {
     let (alpha, beta) = pair().await;
@@ -179,6 +202,7 @@ async fn a_panic_on_another_node_is_an_error_for_the_asker() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn references_cross_nodes_and_lead_back() {
     let (alpha, beta) = pair().await;
@@ -199,6 +223,7 @@ async fn references_cross_nodes_and_lead_back() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     let (alpha, beta) = pair().await;
@@ -261,6 +286,7 @@ impl Warden {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn ending_an_actor_of_another_node_that_has_ended_is_no_error() {
     let (alpha, beta) = pair().await;
@@ -274,6 +300,7 @@ async fn ending_an_actor_of_another_node_that_has_ended_is_no_error() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_shutdown_from_a_handler_closes_the_links_too() {
     let (alpha, beta) = pair().await;
@@ -290,6 +317,7 @@ async fn a_shutdown_from_a_handler_closes_the_links_too() {
     end([alpha, beta]).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_name_that_is_given_again_is_found_again() {
     let (alpha, beta) = pair().await;
@@ -356,6 +384,7 @@ impl Speller {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn builds_that_disagree_on_one_message_agree_on_the_others() {
     let (alpha, beta) = pair().await;

@@ -7,6 +7,7 @@ use ringpost::prelude::*;
 use crate::actors::{Note, Notebook, held, node};
 use crate::remote::{PATIENCE, listening};
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_shows_what_waits_in_a_mailbox_and_for_it() {
     let node = node().await;
@@ -31,6 +32,7 @@ async fn a_snapshot_shows_what_waits_in_a_mailbox_and_for_it() {
 }
 
 /// The sender's node says where its senders are stuck, and the receiver's what is in the mailbox.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     let alpha = listening("alpha", &[]).await;
@@ -66,6 +68,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
 }
 
 /// Who cannot be reached is named with what the last attempt met.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_says_why_a_node_is_not_reached() {
     let alpha = listening("alpha", &[]).await;
@@ -86,6 +89,7 @@ async fn a_snapshot_says_why_a_node_is_not_reached() {
 }
 
 /// All metrics have documented names, and count what happened.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn metrics_count_links_messages_and_dead_letters() {
     let recorder = DebuggingRecorder::new();

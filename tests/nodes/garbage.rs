@@ -14,6 +14,7 @@ const AT_ONCE: usize = 50;
 /// What a node may grow by: far less than the garbage would take if it were kept.
 const GROWTH_KIB_MAX: u64 = 64 * 1024;
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_connections_of_garbage_end_and_nothing_else_does() {
     let beta = Process::start("beta", &[]).await;

@@ -12,6 +12,7 @@ use crate::process::{PATIENCE, Process, event, linked, within};
 
 const ASKS: u64 = 1000;
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_pending_asks_end_with_a_cause_when_their_peer_is_killed() {
     let beta = Process::start("beta", &[]).await;
@@ -44,6 +45,7 @@ async fn a_thousand_pending_asks_end_with_a_cause_when_their_peer_is_killed() {
     alpha.shutdown(PATIENCE).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnation() {
     let gamma = Process::start("gamma", &[]).await;

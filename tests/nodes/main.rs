@@ -10,6 +10,8 @@ mod leave;
 mod pause;
 mod process;
 mod refused;
+mod relay;
 mod schema;
 mod silent;
+mod steps;
 mod wire;

@@ -7,6 +7,7 @@ use ringpost_tests::actors::Counter;
 
 use crate::process::{PATIENCE, Process, linked, within};
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_stands_still_for_four_seconds_is_not_down() {
     let beta = Process::start("beta", &[]).await;

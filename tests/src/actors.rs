@@ -90,3 +90,53 @@ impl Mute {
 
 /// How many mute actors a node process hosts: `mute0` to `mute7`.
 pub const MUTES: u64 = 8;
+
+/// How many counters a node hosts that are there to be stopped: `quitter0` to `quitter63`.
+pub const QUITTERS: usize = 64;
+
+/// Starts what the tests of single steps need: a counter, mute actors, and counters to be stopped.
+///
+/// # Errors
+/// When one cannot be spawned.
+pub async fn host(node: &Node) -> Result<(), SpawnError> {
+    node.spawn("counter", Counter::default()).await?;
+    for number in 0..MUTES {
+        node.spawn(&format!("mute{number}"), Mute).await?;
+    }
+    for number in 0..QUITTERS {
+        node.spawn(&format!("quitter{number}"), Counter::default()).await?;
+    }
+    Ok(())
+}
+
+/// Tells a counter `count` texts of `bytes` bytes, then waits for what becomes of them; says how
+/// many there were of which that could be told.
+pub async fn tell(counter: &ActorRef<Counter>, bytes: usize, count: usize) -> usize {
+    let mut told = Vec::new();
+    for _ in 0..count {
+        let mut one = Box::pin(counter.tell(Text { text: "x".repeat(bytes) }).confirmed());
+        if one.committed().await.is_ok() {
+            told.push(one);
+        }
+    }
+    let mut fates = 0;
+    for one in told {
+        fates += usize::from(one.await.is_ok());
+    }
+    fates
+}
+
+/// Stops a counter, and tells it something until that fails: what is on its way then is refused.
+pub async fn quit(counter: &ActorRef<Counter>) {
+    if counter.stop().await.is_ok() {
+        while counter.tell(Text { text: "late".into() }).await.is_ok() {}
+    }
+}
+
+/// Tells a mute actor until there is no room, and waits.
+pub async fn stuff(mute: &ActorRef<Mute>) {
+    let mut number = 0;
+    while mute.tell(Wait { number }).await.is_ok() {
+        number += 1;
+    }
+}

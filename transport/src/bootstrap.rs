@@ -26,6 +26,8 @@ mod record;
 mod rejection;
 mod secret;
 mod session;
+#[cfg(feature = "steps")]
+mod steps;
 #[cfg(test)]
 mod tests;
 mod version;

@@ -14,8 +14,9 @@
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
 //! - `config` and `profile`: what a node is started with; [`mailbox`] and [`cause`]: plain values.
-//! - [`limits`], [`id`], [`entropy`]; for the tests only: `mutants`, planted bugs, and `fuzz`, what
-//!   reads bytes of a peer, as functions of any bytes.
+//! - [`limits`], [`id`], [`entropy`]; for the tests only: `mutants`, planted bugs, `steps`, at
+//!   which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
+//!   any bytes.
 
 mod bootstrap;
 pub mod cause;
@@ -42,6 +43,10 @@ mod mutants;
 mod past;
 mod profile;
 mod proto;
+#[cfg(feature = "steps")]
+pub mod steps;
+#[cfg(not(feature = "steps"))]
+mod steps;
 pub mod wire;
 
 pub use endpoint::{Config, Endpoint, Outlet};

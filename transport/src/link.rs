@@ -41,6 +41,7 @@ use crate::mailbox::{Accepted, OpenRequest};
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Outbound, Unopened};
+use crate::steps::step;
 
 use asks::Asks;
 use line::Lines;
@@ -113,6 +114,18 @@ pub(crate) enum SendKind {
     Signal(u16),
     /// A signal, ahead of messages.
     UrgentSignal(u16),
+}
+
+#[cfg(feature = "steps")]
+impl SendKind {
+    fn committed(self) -> Option<crate::steps::Step> {
+        use crate::steps::Step::{AskCommitted, TellCommitted};
+        match self {
+            SendKind::Tell | SendKind::ConfirmedTell => Some(TellCommitted),
+            SendKind::Ask { .. } => Some(AskCommitted),
+            SendKind::Signal(_) | SendKind::UrgentSignal(_) => None,
+        }
+    }
 }
 
 /// How far an attempt to send came.
@@ -311,6 +324,7 @@ impl Link {
             return Attempt::Failed(SendFailure::TooManyAsks);
         };
         state.outbound.commit(entry, archive);
+        step!(any kind.committed());
         Attempt::Committed(awaited)
     }
 

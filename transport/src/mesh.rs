@@ -49,6 +49,7 @@ use crate::host::Host;
 use crate::id::{NodeId, NodeName};
 use crate::limits;
 use crate::link::LinkStats;
+use crate::steps::step;
 
 use table::Table;
 
@@ -128,6 +129,7 @@ impl Mesh {
     /// their ends, until `deadline`; what is left is closed; the end of all tasks.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         self.close();
+        step!(Leaving);
         for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
             link.goodbye();
         }

@@ -17,6 +17,8 @@ pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod outbound;
 pub(crate) mod outlet;
+#[cfg(feature = "steps")]
+mod steps;
 pub(crate) mod window;
 
 #[cfg(any(test, feature = "fuzz"))]

@@ -72,6 +72,7 @@ impl Reader {
 }
 
 /// MB-1.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn no_more_than_the_capacity_is_reserved_or_waiting() {
     let mailbox = Mailbox::<u32, u32>::new(2);
@@ -83,6 +84,7 @@ fn no_more_than_the_capacity_is_reserved_or_waiting() {
 }
 
 /// MB-2.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn room_goes_to_those_who_wait_in_the_order_they_came() {
     let mailbox = Mailbox::<u32, u32>::new(1);
@@ -102,6 +104,7 @@ fn room_goes_to_those_who_wait_in_the_order_they_came() {
 }
 
 /// MB-2.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_sender_that_leaves_gives_its_turn_to_the_next() {
     let mailbox = Mailbox::<u32, u32>::new(1);

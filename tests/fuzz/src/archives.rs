@@ -167,6 +167,7 @@ mod tests {
     }
 
     /// A message that is nothing but pointers would have its reader run out of stack.
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn an_archive_that_is_too_deep_is_an_error() {
         let node = &stage().node;

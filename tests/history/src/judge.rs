@@ -105,6 +105,7 @@ impl<'a> Case<'a> {
     }
 
     /// HI-1, HI-2 and HI-4: each line of a receiver by itself.
+    // Promised in docs/SEMANTICS.md.
     fn judge_handling(&self, violations: &mut Vec<Violation>) {
         let mut first = self.handled.clone();
         // Stable: of one message the first comes first.
@@ -149,6 +150,7 @@ impl<'a> Case<'a> {
     }
 
     /// HI-3. A message that is handled again is not out of order, too.
+    // Promised in docs/SEMANTICS.md.
     fn judge_order(&self, violations: &mut Vec<Violation>) {
         let mut highest: Option<Handled> = None;
         let mut before = std::collections::BTreeSet::new();
@@ -167,6 +169,7 @@ impl<'a> Case<'a> {
     }
 
     /// HI-5 to HI-8: what the sender was told of one message.
+    // Promised in docs/SEMANTICS.md.
     fn judge_fate(&self, sent: &Sent, seen: Option<At>) -> Option<Violation> {
         let (end, at) = sent.end?;
         let lost = || self.losses.may_hold(sent.number);
@@ -195,6 +198,7 @@ impl<'a> Case<'a> {
     }
 
     /// HI-10 and HI-11: fates that name no message are set against messages without a fate.
+    // Promised in docs/SEMANTICS.md.
     fn judge_counts(&self, violations: &mut Vec<Violation>) {
         // An ask is never among them: its asker is told how it ended.
         let tells = self.stream.sent.iter().zip(&self.seen).filter(|(sent, _)| !sent.ask);
@@ -233,6 +237,7 @@ impl<'a> Case<'a> {
     }
 
     /// HI-12.
+    // Promised in docs/SEMANTICS.md.
     fn judge_ends(&self, violations: &mut Vec<Violation>) {
         let Some(end) = self.sender_ended() else { return };
         let open = self.stream.sent.iter().filter(|sent| sent.end.is_none());

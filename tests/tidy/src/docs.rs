@@ -3,18 +3,15 @@
 //! In every `README.md` and in `docs/*.md` each word between backticks that starts with a folder of
 //! the workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. A row of a table in
 //! `docs/ARCHITECTURE.md` that names Rust files and, as `Mailbox::push` or `push()`, functions is a
-//! step of a walk: each of its functions is defined in one of its files. A numbered row in
-//! `docs/SEMANTICS.md` is a promise and in `docs/PITFALLS.md` a pitfall: its last cell names the
-//! functions that check it. Of a pitfall it may say why there is none instead: `none: ..`.
+//! step of a walk: each of its functions is defined in one of its files.
 
 use crate::finding::Finding;
 use crate::markdown::{Row, code_spans, link_targets, prose, rows};
+use crate::promises::{PITFALLS, SEMANTICS};
 use crate::safety::has_function;
 use crate::tree::{File, Tree};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
-const SEMANTICS: &str = "docs/SEMANTICS.md";
-const PITFALLS: &str = "docs/PITFALLS.md";
 /// What a reader expects to find.
 const REQUIRED: [&str; 10] = [
     "README.md",
@@ -79,43 +76,6 @@ pub(crate) fn walk(tree: &Tree) -> Vec<Finding> {
     }
     if steps == 0 {
         findings.push(Finding::new(ARCHITECTURE, 1, "no table walks through the code"));
-    }
-    findings
-}
-
-/// Reports promises and pitfalls that no test checks, and those whose test is gone or that
-/// miscount.
-pub(crate) fn promises(tree: &Tree) -> Vec<Finding> {
-    let mut findings = checked_rows(tree, SEMANTICS, "promise", |_| false);
-    findings.extend(checked_rows(tree, PITFALLS, "pitfall", |last| last.starts_with("none: ")));
-    findings
-}
-
-/// Checks the numbered rows of a document, each of which tells of one `thing`; `excused` takes the
-/// last cell of a row that names no test.
-fn checked_rows(tree: &Tree, path: &str, thing: &str, excused: fn(&str) -> bool) -> Vec<Finding> {
-    let Some(document) = tree.file(path) else { return Vec::new() };
-    let mut findings = Vec::new();
-    let mut count = 0;
-    for row in rows(&document.text) {
-        let Ok(number) = row.cells[0].parse::<usize>() else { continue };
-        let mut push = |what| findings.push(Finding::new(path, row.line, what));
-        count += 1;
-        if number != count {
-            push(format!("{thing} {number} stands where {count} should"));
-        }
-        let last = row.cells.last().copied().unwrap_or_default();
-        let mut tests = code_spans(last).peekable();
-        if tests.peek().is_none() && !excused(last) {
-            push(format!("no test of {thing} {number}"));
-        }
-        let has_test = |name: &str| tree.parsed().any(|(_, rust)| has_function(&rust.tokens, name));
-        for test in tests.filter(|test| !has_test(test)) {
-            push(format!("no function is called `{test}`"));
-        }
-    }
-    if count == 0 {
-        findings.push(Finding::new(path, 1, format!("names no {thing}")));
     }
     findings
 }
@@ -231,26 +191,5 @@ mod tests {
         expect(super::walk, &tree, &expected);
         let empty = [(ARCHITECTURE, "")];
         expect(super::walk, &empty, &["docs/ARCHITECTURE.md:1: no table walks through the code"]);
-    }
-
-    #[test]
-    fn a_promise_without_its_test_is_found() {
-        let text = "| # | promise | tests |\n| 1 | `a` holds | `checks_a` |\n\
-                    | 3 | b | `checks_b` `gone` |\n| 3 | c | none |\n| x | `y` |\n";
-        let tree = [(SEMANTICS, text), ("x/tests/t.rs", "fn checks_a() {} fn checks_b() {}")];
-        let expected = [
-            "docs/SEMANTICS.md:3: no function is called `gone`",
-            "docs/SEMANTICS.md:3: promise 3 stands where 2 should",
-            "docs/SEMANTICS.md:4: no test of promise 3",
-        ];
-        expect(promises, &tree, &expected);
-        expect(promises, &[(SEMANTICS, "")], &["docs/SEMANTICS.md:1: names no promise"]);
-    }
-
-    #[test]
-    fn a_pitfall_without_its_test_says_why() {
-        let text = "| 1 | a | `checks_a` |\n| 2 | b | none: there is no b |\n| 3 | c | none |\n";
-        let tree = [(PITFALLS, text), ("x/tests/t.rs", "fn checks_a() {}")];
-        expect(promises, &tree, &["docs/PITFALLS.md:3: no test of pitfall 3"]);
     }
 }

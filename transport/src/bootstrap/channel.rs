@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::limits;
+use crate::steps::step;
 use crate::wire::Stream;
 
 use super::failure::Failure;
@@ -68,6 +69,7 @@ async fn shake(
     loop {
         if let Some(output) = handshake.poll_output() {
             stream.write_all(&output).await?;
+            step!(any handshake.sent());
         }
         if let Some(established) = handshake.poll_established() {
             return Ok(established);
@@ -92,8 +94,14 @@ impl Channel {
     pub(crate) async fn recv(&mut self) -> Result<Message, Failure> {
         loop {
             match self.session.poll_message()? {
-                Some(Message::Reject(why)) => return Err(Failure::RejectedByPeer(why)),
-                Some(message) => return Ok(message),
+                Some(Message::Reject(why)) => {
+                    step!(RejectReceived);
+                    return Err(Failure::RejectedByPeer(why));
+                }
+                Some(message) => {
+                    step!(any message.received());
+                    return Ok(message);
+                }
                 None => {}
             }
             let mut bytes = [0; 1024];
@@ -112,11 +120,13 @@ impl Channel {
     /// # Cancel safety
     /// None: when the future is dropped the channel cannot be used any more.
     pub(crate) async fn send(&mut self, message: &Message) -> Result<(), Failure> {
+        step!(any message.due());
         let bytes = self.session.seal(message);
         let patience = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
         timeout(patience, self.stream.write_all(&bytes))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        step!(any message.sent());
         Ok(())
     }
 
@@ -124,6 +134,7 @@ impl Channel {
     pub(crate) fn close(mut self, last: &Message) {
         let bytes = self.session.seal(last);
         let _ = self.stream.write_all(&bytes).now_or_never();
+        step!(any last.sent());
         let _ = self.stream.shutdown().now_or_never();
     }
 }

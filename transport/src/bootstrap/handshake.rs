@@ -9,6 +9,7 @@ use snow::HandshakeState;
 use crate::entropy::Entropy;
 use crate::id::NodeId;
 use crate::limits;
+use crate::steps::step;
 use crate::wire::{PREFACE_BYTES, Preface};
 
 use super::codec::Malformed;
@@ -138,6 +139,18 @@ impl<'a> Handshake<'a> {
         }
     }
 
+    /// The step that is done when the output is sent.
+    #[cfg(feature = "steps")]
+    pub(crate) fn sent(&self) -> Option<crate::steps::Step> {
+        use crate::steps::Step::{HelloSent, NoiseSent, OpeningSent};
+        match (&self.state, self.dialler) {
+            (State::Preface, _) | (State::Noise(_), false) => Some(OpeningSent),
+            (State::Noise(_), true) | (State::Hello(_), false) => Some(NoiseSent),
+            (State::Hello(_), true) | (State::Established(..), _) => Some(HelloSent),
+            (State::Over, _) => None,
+        }
+    }
+
     fn advance(&mut self) -> Result<(), Failure> {
         if matches!(self.state, State::Preface) {
             let Some((theirs, _)) = self.incoming.split_first_chunk::<OPENING_BYTES>() else {
@@ -163,6 +176,7 @@ impl<'a> Handshake<'a> {
 
     /// Both openings are in the prologue (BS-4).
     fn handle_opening(&mut self, theirs: &[u8; OPENING_BYTES]) -> Result<(), Failure> {
+        step!(OpeningReceived);
         let (preface, versions) = theirs.split_first_chunk().expect("it is longer");
         if Preface::decode(preface).map_err(Malformed::Preface)? != Preface::Bootstrap {
             return Err(Malformed::NotBootstrap.into());
@@ -188,6 +202,7 @@ impl<'a> Handshake<'a> {
     }
 
     fn handle_handshake(&mut self, body: &[u8]) -> Result<(), Failure> {
+        step!(NoiseReceived);
         let State::Noise(noise) = &mut self.state else {
             return Err(Malformed::Record(Kind::Handshake as u8).into());
         };
@@ -240,6 +255,7 @@ impl<'a> Handshake<'a> {
         let State::Hello(session) = std::mem::replace(&mut self.state, State::Over) else {
             return Ok(());
         };
+        step!(HelloReceived);
         self.state = State::Established(session, hello);
         Ok(())
     }

@@ -101,6 +101,7 @@ fn the_same_seeds_give_the_same_bytes() {
     assert_ne!(first_bytes(5), first_bytes(6));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_wrong_secret_is_named_on_both_sides() {
     let wrong = [Secret::key(Some(&Secret::new(&[8; 40]).unwrap())), Secret::key(None)];
@@ -113,6 +114,7 @@ fn a_wrong_secret_is_named_on_both_sides() {
     assert_eq!(Secret::new(&[1; 31]).err(), Some(InvalidSecret(31)));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn versions_without_overlap_are_named_on_both_sides() {
     let newer = Versions { min: 2, max: 4 };
@@ -143,6 +145,7 @@ fn a_changed_version_range_is_found_out() {
     assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_recognises_itself_and_its_namesake() {
     let alpha = identity("alpha", 1);
@@ -270,6 +273,7 @@ fn one_byte_at_a_time_is_as_good_as_all_at_once() {
     assert_eq!(acceptor.poll_established().unwrap().1.node, alpha.node);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_replayed_dialler_proves_nothing() {
     let (alpha, beta) = (identity("alpha", 1), identity("beta", 2));
@@ -295,6 +299,7 @@ fn a_reflected_dialler_does_not_talk_to_itself() {
     assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_proven_connection_refuses_replayed_reordered_and_plain_records() {
     let (mut alpha, mut beta) = pair();

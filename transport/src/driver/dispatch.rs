@@ -16,6 +16,7 @@ use crate::proto::fate::Sent;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Arrival, Body, Event};
+use crate::steps::step;
 
 impl Driver {
     /// Does what a frame asks for, as far as it could be `read`.
@@ -91,8 +92,9 @@ impl Driver {
             deadline: deadline_us.map(Duration::from_micros),
             receipt: Receipt::new(end, bytes),
         };
-        if let Err(refusal) = inbox.deliver(delivery) {
-            self.proto.refuse(at, refusal);
+        match inbox.deliver(delivery) {
+            Ok(()) => step!(Queued),
+            Err(refusal) => self.proto.refuse(at, refusal),
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::link::Event;
 use crate::proto::outbound::Dropped;
+use crate::steps::step;
 
 /// Steps after which a busy driver lets other tasks run.
 const STEPS_MAX: u32 = 16;
@@ -193,6 +194,7 @@ impl Driver {
                 .send
                 .post(&mut self.slots.batch)
                 .map_err(|_| LinkCause::Fabric(Status::Fatal))?;
+            step!(posted);
             if !more {
                 return Ok(sent);
             }

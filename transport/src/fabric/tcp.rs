@@ -41,6 +41,7 @@ use crate::limits::{
     RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
 };
 use crate::memory::{Owner, Region, Slot};
+use crate::steps::step;
 use crate::wire::{Preface, Wire};
 
 pub use self::doors::Doors;
@@ -161,7 +162,9 @@ async fn dial(wire: Arc<dyn Wire>, address: String, token: [u8; 16]) -> io::Resu
     let mut stream = stream.into_tcp().ok_or_else(|| {
         io::Error::new(io::ErrorKind::Unsupported, "the wire makes no TCP connections")
     })?;
+    step!(DataDialled);
     let preface = [&Preface::Data.encode()[..], &token].concat();
     stream.write_all(&preface).await?;
+    step!(TokenSent);
     Ok(stream)
 }

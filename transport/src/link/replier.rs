@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rkyv::util::AlignedVec;
 
 use super::Link;
+use crate::steps::step;
 
 /// Where the answer to an ask goes. Dropped unused, the asker is told [`Replier::NO_REPLY`].
 pub struct Replier {
@@ -47,6 +48,7 @@ impl Replier {
             return;
         }
         state.outbound.reply(self.correlation, code, archive);
+        step!(ReplyCommitted);
         let wake = self.link.rouse(&mut state);
         drop(state);
         if wake {

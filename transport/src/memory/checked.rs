@@ -147,6 +147,7 @@ mod tests {
         assert_eq!(detached.as_slice(), [1, 2, 3]);
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn hostile_bytes_are_an_error() {
         let mut bytes = AlignedVec::new();

@@ -104,6 +104,7 @@ mod tests {
         assert!(late.is_empty());
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn under_a_quarter_spare_nothing_is_taken() {
         let pool = Pool::new(Region::heap(4096 * 2).into_slots(4096), 8);

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bootstrap::Failure;
 use crate::limits;
+use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
 use super::connection;
@@ -46,6 +47,7 @@ async fn serve(
     place: Place,
     mut give_way: oneshot::Receiver<()>,
 ) {
+    step!(Accepted);
     let from = stream.peer_address();
     let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
     let first = tokio::select! {
@@ -64,10 +66,13 @@ async fn serve(
         let _ = give_way.await;
     };
     match first {
-        First::Data(token) => match stream.into_tcp() {
-            Some(stream) => table.network.doors.admit(token, stream),
-            None => tracing::debug!(from, "a data connection where there are none"),
-        },
+        First::Data(token) => {
+            step!(TokenReceived);
+            match stream.into_tcp() {
+                Some(stream) => table.network.doors.admit(token, stream),
+                None => tracing::debug!(from, "a data connection where there are none"),
+            }
+        }
         First::Other(bytes) => {
             let carried =
                 connection::accepted(table, stream, &bytes, deadline, give_way, place).await;

@@ -12,6 +12,7 @@ use crate::host::PeerEvent;
 use crate::id::NodeId;
 use crate::link::Link;
 use crate::mutants::planted;
+use crate::steps::step;
 
 use super::bond::{Bond, Occupant, Order};
 use super::peer::Peer;
@@ -101,6 +102,7 @@ impl Claim {
         self.peer.board.linked().send_modify(|linked| *linked += 1);
         wakers.into_iter().for_each(Waker::wake);
         self.peer.reach(false);
+        step!(LinkUp);
         true
     }
 

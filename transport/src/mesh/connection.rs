@@ -10,6 +10,7 @@ use crate::bootstrap::{Failure, Handshake, Rejection, meet};
 use crate::fabric::Side;
 use crate::id::NodeName;
 use crate::limits;
+use crate::steps::step;
 use crate::wire::Stream;
 
 use super::join::join;
@@ -77,6 +78,7 @@ async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
         .await
         .map_err(|_| DialFailure::NoAnswer)?
         .map_err(DialFailure::Unreachable)?;
+    step!(Dialled);
     if !table.secret && !is_loopback(&stream.peer_address()) {
         return Err(DialFailure::NotLoopback);
     }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use crate::bootstrap::{Beat, Channel, Failure, Message};
 use crate::cause::{LinkCause, Violation};
 use crate::limits;
+use crate::steps::step;
 
 use super::bond::Order;
 use super::carrier::Carrier;
@@ -44,6 +45,7 @@ impl Session {
     /// Runs until the link has ended.
     pub(super) async fn run(mut self) {
         let cause = self.watch().await;
+        step!(LinkEnded);
         // Whoever learns of the end finds all that was carried.
         self.meter.publish();
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });

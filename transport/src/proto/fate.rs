@@ -88,6 +88,7 @@ impl InFlight {
 mod tests {
     use super::*;
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn fates_across_the_wrap_of_the_count() {
         let mut flight = InFlight::default();

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::header::{FRAME_HEADER, FrameHeader, RecordHeader};
 use crate::cause::Violation;
 use crate::mutants::planted;
+use crate::steps::step;
 
 /// Writes records into a slot.
 pub(crate) struct FrameWriter<'a> {
@@ -44,6 +45,7 @@ impl<'a> FrameWriter<'a> {
         let at = self.used;
         let body = at + header.len();
         header.encode(&mut self.slot[at..]);
+        step!(written header.sent());
         self.slot[body..body + payload.len()].copy_from_slice(payload);
         let end = body + payload.len();
         self.used = end.next_multiple_of(16).min(self.slot.len());

@@ -89,6 +89,7 @@ mod tests {
     use super::*;
 
     /// IN-1 and IN-2.
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_reused_place_refuses_the_messages_of_its_last_mailbox() {
         let mut inlets = Inlets::new();

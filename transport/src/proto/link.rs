@@ -24,6 +24,7 @@ use crate::cause::{Refusal, Violation};
 use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
+use crate::steps::step;
 
 mod receive;
 
@@ -215,6 +216,7 @@ impl Link {
             return None;
         };
         self.credit_stall.now = false;
+        step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
         let consumed = self.ledger.post(class);
         Some(Transmit { bytes: writer.finish(consumed, answer_now), class, messages })
     }

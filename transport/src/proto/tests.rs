@@ -92,6 +92,7 @@ proptest! {
 
     /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's word gives each
     /// message in doubt the fate that the peer's mailbox shows; none is left out or told of twice.
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn after_a_cut_the_word_tells_every_fate_truly(
         sizes in sizes(), before in steps(), close: bool, after in steps(),
@@ -134,6 +135,7 @@ proptest! {
 }
 
 /// A tell that is to be confirmed asks for an answer at once, and is confirmed by it.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_delivery_is_confirmed_without_further_traffic() {
     let mut pair = Pair::confirmed();
@@ -215,6 +217,7 @@ fn a_mailbox_that_is_not_there_is_refused() {
 }
 
 /// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_stuck_mailbox_does_not_use_up_the_links_window_for_its_neighbours() {
     let mut pair = Pair::confirmed();

@@ -93,6 +93,7 @@ fn outlet(mesh: &Mesh) -> Outlet {
 
 /// PA-1, MS-7: whatever was on its way when a link was lost, the next one tells what had arrived:
 /// all that is said to be delivered was, and nothing else.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
     type Fault = fn(&World);

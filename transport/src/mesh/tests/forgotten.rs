@@ -9,6 +9,7 @@ fn name(number: usize) -> NodeName {
 }
 
 /// MS-9
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn names_that_nobody_uses_are_forgotten_and_no_others() {
     let alpha = Node::start(config("alpha", Network::tcp(), &[])).await.unwrap();
@@ -36,6 +37,7 @@ async fn names_that_nobody_uses_are_forgotten_and_no_others() {
 }
 
 /// MS-9: a peer that knows the secret and comes under a new name each time.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_with_a_thousand_names_is_not_remembered_under_all() {
     let alpha = Node::start(config("alpha", Network::tcp(), &[])).await.unwrap();

@@ -237,6 +237,7 @@ fn there_is_a_breach_for_every_violation() {
     assert!(provoked.iter().all(|count| *count > 0), "{provoked:?}");
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn every_breach_ends_its_own_link_with_its_name_and_nothing_else() {
     let mut scene = Scene::new().await;
@@ -253,6 +254,7 @@ const ROUNDS: usize = 1000;
 const GROWTH_KIB_MAX: u64 = 4 * 1024;
 
 /// In a process of its own, where nothing else takes memory or files.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_thousand_breaches_leave_nothing_behind() {
     const ALONE: &str = "RINGPOST_TEST_ALONE";

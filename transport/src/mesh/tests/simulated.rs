@@ -25,6 +25,7 @@ async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
     Node::start(sim_config(world, name, seeds)).await.unwrap()
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn seeds_that_seed_each_other_get_one_link_each() {
     for seed in 0..50 {
@@ -64,6 +65,7 @@ fn the_same_seed_gives_the_same_log() {
     assert_ne!(log(7), log(8));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_that_is_lost_is_dialled_again() {
     type Fault = fn(&World);
@@ -88,6 +90,7 @@ fn a_link_that_is_lost_is_dialled_again() {
 }
 
 /// MS-4
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_that_is_gone_is_lost_and_then_down() {
     sim::run(1, |world| async move {
@@ -110,6 +113,7 @@ fn a_node_that_is_gone_is_lost_and_then_down() {
 }
 
 /// MS-4
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_partition_is_silence_and_its_end_a_new_link() {
     sim::run(2, |world| async move {
@@ -135,6 +139,7 @@ fn a_partition_is_silence_and_its_end_a_new_link() {
     });
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn who_nobody_knows_is_unreachable_with_advice() {
     sim::run(3, |world| async move {
@@ -161,6 +166,7 @@ fn a_seed_that_fails_is_named_to_who_waits_for_an_unknown_node() {
     });
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_advertised_address_where_nobody_is_is_named() {
     sim::run(4, |world| async move {
@@ -175,6 +181,7 @@ fn an_advertised_address_where_nobody_is_is_named() {
     });
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn one_who_only_dials_is_reached_over_its_own_link_and_dials_again() {
     sim::run(5, |world| async move {
@@ -191,6 +198,7 @@ fn one_who_only_dials_is_reached_over_its_own_link_and_dials_again() {
 }
 
 /// A fabric over which no frame passes is given up by both, and the next dial tries it again.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn frames_that_do_not_pass_are_no_link() {
     sim::run(6, |world| async move {
@@ -316,6 +324,7 @@ fn a_restarted_node_replaces_what_does_not_answer() {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_is_given_to_all_who_wait_and_a_place_can_be_given_up() {
     sim::run(8, |world| async move {

@@ -19,6 +19,7 @@ async fn refused(change: impl FnOnce(&mut Config)) -> String {
     Node::start(config).await.err().expect("it does not start").to_string()
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_cannot_work_is_refused_by_name() {
     let taken = node("taken", &[]).await.address();
@@ -70,6 +71,7 @@ async fn two_nodes_link_and_part() {
     alpha.shutdown().await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn nodes_that_dial_each_other_get_one_link() {
     let (port_a, port_b) = (free_port().await, free_port().await);
@@ -93,6 +95,7 @@ async fn free_port() -> String {
     listener.local_addr().unwrap().to_string()
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_node_never_met_is_found_by_asking() {
     let alpha = node("alpha", &[]).await;
@@ -105,6 +108,7 @@ async fn a_node_never_met_is_found_by_asking() {
     assert_eq!(gamma.linked(), ["alpha", "beta"]);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_namesake_is_refused_and_the_link_stands() {
     let alpha = node("alpha", &[]).await;
@@ -129,6 +133,7 @@ async fn a_namesake_is_refused_and_the_link_stands() {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_restarted_node_is_down_and_linked_again() {
     let alpha = node("alpha", &[]).await;
@@ -168,6 +173,7 @@ async fn dial(
     meet(stream, Handshake::dial(identity), &[], deadline, std::future::pending()).await
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn strangers_end_only_their_own_connection() {
     let alpha = node("alpha", &[]).await;
@@ -193,6 +199,7 @@ async fn strangers_end_only_their_own_connection() {
 }
 
 /// MS-6
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn of_too_many_silent_connections_the_oldest_gives_way() {
     let alpha = node("alpha", &[]).await;
@@ -207,6 +214,7 @@ async fn of_too_many_silent_connections_the_oldest_gives_way() {
     beta.mesh.ready(1).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn nothing_is_left_after_a_shutdown() {
     let alpha = node("alpha", &[]).await;

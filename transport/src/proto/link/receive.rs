@@ -9,7 +9,10 @@ use crate::proto::frame::{FrameReader, Record};
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use crate::proto::outbound::Outbound;
 use crate::proto::outlet::decode_request;
+#[cfg(feature = "steps")]
+use crate::proto::steps;
 use crate::proto::window::Count;
+use crate::steps::step;
 
 impl Link {
     /// Reads one frame. Appends what is to be done to `events`, to be done in order before
@@ -23,6 +26,7 @@ impl Link {
         let number = self.ledger.received();
         let (header, mut reader) = FrameReader::new(frame)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
+        step!(any(header.records == 0).then_some(crate::steps::Step::CreditReceived));
         if !self.handshake.confirm_received && header.records != 1 {
             return Err(Violation::Confirm);
         }
@@ -37,6 +41,7 @@ impl Link {
         while let Some(sent) = self.in_flight.acknowledge(header.consumed) {
             out.settle(sent.port);
             if sent.confirm != 0 {
+                step!(Acknowledged);
                 events.push(Event::Delivered(sent.confirm));
             }
         }
@@ -56,6 +61,7 @@ impl Link {
         if record.header.kind != RecordKind::Confirm || frame.len() != self.sizes.frame_max {
             return Err(Violation::Confirm);
         }
+        step!(ConfirmReceived);
         self.handshake.confirm_received = true;
         events.push(Event::Confirmed);
         Ok(())
@@ -74,6 +80,7 @@ impl Link {
         if self.handshake.goodbye_received.is_some() && header.kind != RecordKind::Refusal {
             return Err(Violation::Goodbye);
         }
+        step!(any header.received());
         match header.kind {
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply if header.total != 0 => {
                 // FR-1.
@@ -135,9 +142,9 @@ impl Link {
         events: &mut Vec<Event>,
     ) -> Result<(), Violation> {
         let assembly = self.assembly.as_mut().ok_or(Violation::Fragment)?;
-        if assembly.add(part)?
-            && let Some(assembly) = self.assembly.take()
-        {
+        let last = assembly.add(part)?;
+        step!(any steps::part_received(last));
+        if last && let Some(assembly) = self.assembly.take() {
             let (first, body) = assembly.finish();
             events.push(arrival(at, &first, Body::Whole(body))?);
         }

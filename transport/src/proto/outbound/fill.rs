@@ -6,6 +6,9 @@ use crate::proto::fate::Sent;
 use crate::proto::frame::FrameWriter;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::{Bulk, Entry};
+#[cfg(feature = "steps")]
+use crate::proto::steps;
+use crate::steps::step;
 
 /// A committed message that will not be sent, because its mailbox closed while it waited.
 #[derive(Debug, Clone)]
@@ -215,6 +218,7 @@ impl Queues {
         let part = left.min(writer.room(&header));
         let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
         let place = writer.push(RecordHeader { total, ..header }, &bulk.remaining()[..part]);
+        step!(written steps::part_sent(bulk.sent == 0, part == left));
         bulk.sent += part;
         filled.wrote(class);
         if part < left {

@@ -106,6 +106,7 @@ async fn a_lie_about_the_last_link_changes_nothing() {
 }
 
 /// LK-1, TC-4: the link does not come up, and the peer is told why.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
     let scene = Scene::new().await;

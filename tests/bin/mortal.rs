@@ -1,0 +1,78 @@
+//! One node as a process of its own that dies at a step of the protocol: `mortal NAME [SEED...]`,
+//! with the step in `RINGPOST_STOP_AT`. It listens on a free port of loopback, prints `listening
+//! ADDRESS` and, at each further link, `linked COUNT`, hosts the actors of the tests, and does what
+//! the lines of its standard input say, each beside the others; when that ends it leaves.
+//!
+//! - `ask PATH BYTES`: asks a counter
+//! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell
+//! - `look PATH`: looks a counter up
+//! - `stop PATH`: stops a quitter, and goes on telling it until that fails
+//! - `stuff PATH`: tells a mute actor until there is no room, and waits
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ringpost::Profile;
+use ringpost::prelude::*;
+use ringpost_tests::actors::{Counter, Mute, host, quit, stuff, tell};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(name) = arguments.next() else {
+        eprintln!("usage: mortal NAME [SEED...]");
+        return ExitCode::from(2);
+    };
+    match live(&name, arguments.collect()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mortal {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn live(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
+    let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
+    let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
+    let node = builder.start().await?;
+    host(&node).await?;
+    println!("listening {}", node.addresses().first().map_or("nowhere", String::as_str));
+    let linked = node.clone();
+    tokio::spawn(async move {
+        for count in 1.. {
+            linked.ready(count).await;
+            println!("linked {count}");
+        }
+    });
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        let node = node.clone();
+        tokio::spawn(async move {
+            if let Err(error) = obey(&node, &line).await {
+                eprintln!("{line}: {error}");
+            }
+        });
+    }
+    node.shutdown(Duration::from_secs(10)).await;
+    Ok(())
+}
+
+async fn obey(node: &Node, line: &str) -> Result<(), BoxError> {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words[..] {
+        ["ask", path, bytes] => {
+            let counter = node.actor::<Counter>(path).await?;
+            counter.echo("x".repeat(bytes.parse()?)).await?;
+        }
+        ["tell", path, bytes, count] => {
+            tell(&node.actor(path).await?, bytes.parse()?, count.parse()?).await;
+        }
+        ["look", path] => drop(node.actor::<Counter>(path).await?),
+        ["stop", path] => quit(&node.actor(path).await?).await,
+        ["stuff", path] => stuff(&node.actor::<Mute>(path).await?).await,
+        _ => return Err("there is no such command".into()),
+    }
+    Ok(())
+}

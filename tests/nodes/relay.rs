@@ -1,0 +1,90 @@
+//! A relay in the way of a node's dials: it can swallow data connections, and cut what it carries.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Where the preface of a connection says its kind, and how it says that it is a data connection.
+const KIND: (usize, u8) = (9, 2);
+
+/// What is done to the connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// They are carried.
+    Carry,
+    /// New data connections are accepted, and lead nowhere.
+    Swallow,
+    /// All are cut, on both sides; new ones are carried.
+    Cut,
+    /// The data connections are cut on the far side only.
+    CutFar,
+}
+
+/// A relay; its connections end when it is dropped.
+pub(crate) struct Relay {
+    pub(crate) address: String,
+    orders: watch::Sender<Order>,
+    _tasks: JoinSet<()>,
+}
+
+impl Relay {
+    /// Listens in place of `far`.
+    pub(crate) async fn start(far: String, order: Order) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let orders = watch::Sender::new(order);
+        let source = orders.clone();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((near, _)) = listener.accept().await {
+                let orders = source.subscribe();
+                let far = far.clone();
+                connections.spawn(async move { drop(carry(near, far, orders).await) });
+            }
+        });
+        Relay { address, orders, _tasks: tasks }
+    }
+
+    /// Does something to the connections.
+    pub(crate) fn order(&self, order: Order) {
+        self.orders.send_replace(order);
+    }
+}
+
+async fn carry(
+    mut near: TcpStream,
+    far: String,
+    mut orders: watch::Receiver<Order>,
+) -> std::io::Result<()> {
+    let mut preface = [0; 12];
+    near.read_exact(&mut preface).await?;
+    let data = preface[KIND.0] == KIND.1;
+    if data && *orders.borrow_and_update() == Order::Swallow {
+        std::future::pending::<()>().await;
+    }
+    let mut far = TcpStream::connect(far).await?;
+    far.write_all(&preface).await?;
+    let cut = async {
+        loop {
+            if orders.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            match *orders.borrow_and_update() {
+                Order::CutFar if data => return Order::CutFar,
+                Order::Cut => return Order::Cut,
+                _ => {}
+            }
+        }
+    };
+    let order = tokio::select! {
+        carried = copy_bidirectional(&mut near, &mut far) => return carried.map(drop),
+        order = cut => order,
+    };
+    drop(far);
+    if order == Order::CutFar {
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}

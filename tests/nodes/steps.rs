@@ -1,0 +1,81 @@
+//! `kill -9` at every step of the protocol: those that are left go on, what waited for the process
+//! that died ends, and its name works again.
+
+mod plan;
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringpost_transport::steps::{ALL, Step};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::process::{log, within};
+use plan::{Run, Side, runs};
+use stage::{Mortal, Stage};
+
+/// Runs at once. Most of a run is waiting, three seconds of it for a node to be given up.
+const AT_ONCE: usize = 24;
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_killed_at_any_step_of_the_protocol_hurts_nobody_else() {
+    log();
+    let started = Instant::now();
+    // For a look at some steps alone: the beginning of their names.
+    let only = std::env::var("RINGPOST_STEPS").unwrap_or_default();
+    let wanted = |run: &Run| format!("{:?}", run.step).starts_with(&only);
+    let runs: Vec<Run> = runs().into_iter().filter(wanted).collect();
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut tasks = JoinSet::new();
+    for (number, run) in runs.iter().copied().enumerate() {
+        let turns = turns.clone();
+        tasks.spawn(async move {
+            let _turn = turns.acquire().await.unwrap();
+            (number, one(run).await)
+        });
+    }
+    // One that fails says why, and the others are seen all the same.
+    let mut lines = BTreeMap::new();
+    while let Some(ended) = tasks.join_next().await {
+        lines.extend(ended.ok());
+    }
+    lines.values().for_each(|line| println!("{line}"));
+    let steps: BTreeSet<Step> = runs.iter().map(|run| run.step).collect();
+    let (count, seconds) = (runs.len(), started.elapsed().as_secs());
+    println!("{count} processes were killed at {} steps, in {seconds} s", steps.len());
+    assert_eq!(lines.len(), count, "of so many processes none came to harm but the one killed");
+    assert!(!only.is_empty() || steps.len() == ALL.len(), "a step has no run");
+}
+
+/// Has one process die, and says what came of it.
+async fn one(run: Run) -> String {
+    let Run { step, nth, side, rank, work } = run;
+    let role = format!("{side:?} {rank:?} {work:?}").to_lowercase();
+    let what = format!("step {step:?} {role}");
+    let mut stage = Stage::open(run).await;
+    let status = tokio::time::timeout(crate::process::PATIENCE, stage.mortal.child.wait()).await;
+    let status = status.unwrap_or_else(|_| panic!("{what}: it does not come there")).unwrap();
+    assert_eq!(status.signal(), Some(9), "{what}: it did not come there, time {nth}: {status}");
+    // Nobody has taken its place yet: all asks end with an error.
+    let asks = stage.asks_end(&what).await;
+    let answers = stage.go_on().await;
+    let mortal = Mortal::start(stage.name(), &[stage.near.addresses()].concat(), None).await;
+    stage.works_again(&what).await;
+    let fates = within(stage.fates()).await;
+    mortal.end().await;
+    stage.close().await;
+    format!(
+        "{what}: survivors went on ({answers} answers), {asks} asks and {fates} tells ended, \
+        restarted"
+    )
+}
+
+impl Run {
+    fn dials(&self) -> bool {
+        self.side == Side::Dialler
+    }
+}

@@ -1,0 +1,49 @@
+//! Which step of the protocol a message is; only with the feature `steps`.
+
+use super::message::{Beat, Message};
+use crate::steps::Step;
+
+impl Message {
+    /// The step at which it is about to be sent, of those that make the link.
+    pub(super) fn due(&self) -> Option<Step> {
+        match self {
+            Message::Commit { .. } => Some(Step::CommitDue),
+            Message::Resync(_) => Some(Step::ResyncDue),
+            Message::Offer(_) => Some(Step::OfferDue),
+            Message::Connected { .. } => Some(Step::ConnectedDue),
+            Message::Ready { .. } => Some(Step::ReadyDue),
+            _ => None,
+        }
+    }
+
+    /// The step that is done when it is sent.
+    pub(super) fn sent(&self) -> Option<Step> {
+        Some(self.steps()?.0)
+    }
+
+    /// The step that is done when it is read.
+    pub(super) fn received(&self) -> Option<Step> {
+        Some(self.steps()?.1)
+    }
+
+    fn steps(&self) -> Option<(Step, Step)> {
+        use Step::*;
+        Some(match self {
+            // It is part of the handshake.
+            Message::Hello(_) => return None,
+            Message::Commit { .. } => (CommitSent, CommitReceived),
+            Message::Resync(_) => (ResyncSent, ResyncReceived),
+            Message::Offer(_) => (OfferSent, OfferReceived),
+            Message::Pass { .. } => (PassSent, PassReceived),
+            Message::Connected { .. } => (ConnectedSent, ConnectedReceived),
+            Message::Ready { .. } => (ReadySent, ReadyReceived),
+            Message::Heartbeat(Beat::Plain) => (HeartbeatSent, HeartbeatReceived),
+            Message::Heartbeat(Beat::Question) => (QuestionSent, QuestionReceived),
+            Message::Heartbeat(Beat::Answer) => (AnswerSent, AnswerReceived),
+            Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),
+            Message::Known { .. } => (KnownSent, KnownReceived),
+            Message::Bye { .. } => (ByeSent, ByeReceived),
+            Message::Reject(_) => (RejectSent, RejectReceived),
+        })
+    }
+}
