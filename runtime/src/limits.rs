@@ -16,6 +16,12 @@ pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 pub const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Dead letters and events kept for a slow observer; it misses the oldest beyond that.
 pub const OBSERVED_MAX: usize = 1024;
+/// How long senders of this node wait for room in a mailbox until the log says so.
+pub const STALL_REPORTED: Duration = Duration::from_secs(10);
+/// How often a node looks for them.
+pub const STALL_LOOK: Duration = Duration::from_secs(5);
+/// Most mailboxes of which the log says so at the same time.
+pub const STALLS_REPORTED_MAX: usize = 8;
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its

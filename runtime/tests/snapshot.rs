@@ -1,6 +1,11 @@
 //! What a node says of itself when it is asked.
 
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use ringpost::WaitsFor;
 use ringpost::prelude::*;
 
@@ -106,19 +111,120 @@ async fn metrics_count_links_messages_and_dead_letters() {
     beta.shutdown(PATIENCE).await;
     alpha.shutdown(PATIENCE).await;
 
-    let counted = snapshotter.snapshot().into_hashmap();
-    let document = include_str!("../../docs/OBSERVING.md");
-    let mut sums = std::collections::BTreeMap::<String, u64>::new();
-    for (key, (_, _, value)) in counted {
-        let name = key.key().name().to_owned();
-        assert!(document.contains(&format!("| `{name}` |")), "{name}");
-        if let DebugValue::Counter(count) = value {
-            *sums.entry(name).or_default() += count;
-        }
-    }
+    let sums = sums(&snapshotter);
     let counts = ["ringpost_links_up_total", "ringpost_links_down_total"].map(|name| sums[name]);
     assert_eq!(counts, [2, 2]);
     assert!(sums["ringpost_nodes_down_total"] >= 1);
     assert_eq!(sums["ringpost_dead_letters_total"], 1);
     assert!(sums.get("ringpost_link_messages_sent_total") >= Some(&1), "{sums:?}");
+    assert_eq!(sums["ringpost_dials_total linked"], 1);
+}
+
+/// What each counter counted, by its name, and by its name and cause or outcome. All are
+/// documented.
+fn sums(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
+    let document = include_str!("../../docs/OBSERVING.md");
+    let mut sums = BTreeMap::<String, u64>::new();
+    for (key, (_, _, value)) in snapshotter.snapshot().into_hashmap() {
+        let name = key.key().name();
+        let row = document.lines().find(|row| row.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("{name} is not documented"));
+        let DebugValue::Counter(count) = value else { panic!("{name} is no counter") };
+        *sums.entry(name.into()).or_default() += count;
+        for label in key.key().labels() {
+            assert!(row.contains(&format!("`{}`", label.key())), "{name}: {}", label.key());
+            if ["cause", "outcome"].contains(&label.key()) {
+                assert!(row.contains(&format!("`{}`", label.value())), "{name}: {}", label.value());
+                *sums.entry(format!("{name} {}", label.value())).or_default() += count;
+            }
+        }
+    }
+    sums
+}
+
+/// Connections that come to nothing are counted by cause, on both sides.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn dials_and_refused_connections_are_counted_by_cause() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let alpha = listening("alpha", &[]).await;
+    let builder = Node::builder("beta").listen("127.0.0.1:0").secret([7; 32]);
+    let beta = builder.seeds(alpha.addresses()).start().await.unwrap();
+    let nobody = Node::builder("gamma").seeds(["127.0.0.1:1"]).start().await.unwrap();
+    let mut wanted = vec![
+        "ringpost_refused_connections_total wrong_secret",
+        "ringpost_dials_total wrong_secret",
+        "ringpost_dials_total unreachable",
+    ];
+    let all = async {
+        while !wanted.is_empty() {
+            // A look takes what was counted since the last one.
+            let counts = sums(&snapshotter);
+            wanted.retain(|counter| !counts.contains_key(*counter));
+            tokio::task::yield_now().await;
+        }
+    };
+    let counted = tokio::time::timeout(PATIENCE, all).await;
+    assert!(counted.is_ok(), "not counted: {wanted:?}");
+    for node in [alpha, beta, nobody] {
+        node.shutdown(PATIENCE).await;
+    }
+}
+
+/// What the log says.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// How many lines have this text.
+    fn count(&self, text: &str) -> usize {
+        let log = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        log.lines().filter(|line| line.contains(text)).count()
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_mailbox_that_senders_wait_for_is_in_the_log_once_and_when_it_has_room() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false);
+    let _here = tracing::subscriber::set_default(subscriber.finish());
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let node = node().await;
+    let held = held(&node, 1).await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    let waits = tokio::spawn({
+        let actor = held.actor.clone();
+        async move { actor.tell(Note { number: 2 }).await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(log.count("senders wait for long"), 0);
+    tokio::time::sleep(Duration::from_secs(51)).await;
+    assert_eq!(log.count("senders wait for long actor=alpha/held messages=1 senders=1"), 1);
+    let mailbox = node.snapshot().actors[0].mailbox;
+    assert_eq!(mailbox.longest, Some(Duration::from_secs(60)));
+    held.gate.add_permits(1);
+    waits.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(log.count("what waited for long goes on actor=alpha/held"), 1);
+    assert_eq!(log.count("senders wait for long"), 1);
+    let counts = sums(&snapshotter);
+    assert_eq!(counts["ringpost_mailbox_waits_total"], 1);
+    assert_eq!(counts["ringpost_mailbox_wait_us_total"], 60_000_000);
 }

@@ -52,6 +52,11 @@ pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(2);
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Silent heartbeat intervals after which a link is given up.
 pub const HEARTBEATS_MISSED_MAX: u32 = 3;
+/// What senders have waited for this long is in the log, once when it is found and once when it is
+/// over.
+pub const STALL_REPORTED: Duration = Duration::from_secs(10);
+/// Most such waits of one link that are in the log at the same time.
+pub const STALLS_REPORTED_MAX: usize = 8;
 /// How long an incumbent may take to answer when a newcomer claims its name.
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.

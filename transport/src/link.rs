@@ -23,7 +23,10 @@ mod line;
 mod receipt;
 mod replier;
 mod stats;
+#[cfg(feature = "steps")]
+mod steps;
 mod view;
+mod waits;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,8 +36,9 @@ use std::task::Waker;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
-use crate::cause::{LinkCause, OpenRefusal};
+use crate::cause::LinkCause;
 use crate::confirm::{Confirmation, Confirms};
 use crate::id::NodeId;
 use crate::mailbox::{Accepted, OpenRequest};
@@ -55,7 +59,9 @@ pub use asks::{PendingReply, ReplyLoss};
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use stats::LinkStats;
-pub use view::{LinkView, Waiting, WaitsFor};
+pub(crate) use view::Stall;
+pub use view::{LinkView, Waiting};
+pub use waits::WaitsFor;
 
 /// One link, as its senders and its session see it.
 pub(crate) struct Link {
@@ -78,6 +84,8 @@ struct State {
     confirms: Confirms,
     lines: Lines,
     wishes: Wishes,
+    /// What was committed waits for credits, since then.
+    uncredited: Option<Instant>,
     /// The driver knows that there is something to do.
     awake: bool,
 }
@@ -114,18 +122,6 @@ pub(crate) enum SendKind {
     Signal(u16),
     /// A signal, ahead of messages.
     UrgentSignal(u16),
-}
-
-#[cfg(feature = "steps")]
-impl SendKind {
-    fn committed(self) -> Option<crate::steps::Step> {
-        use crate::steps::Step::{AskCommitted, TellCommitted};
-        match self {
-            SendKind::Tell | SendKind::ConfirmedTell => Some(TellCommitted),
-            SendKind::Ask { .. } => Some(AskCommitted),
-            SendKind::Signal(_) | SendKind::UrgentSignal(_) => None,
-        }
-    }
 }
 
 /// How far an attempt to send came.
@@ -184,6 +180,7 @@ impl Link {
             confirms: Confirms::default(),
             lines: Lines::default(),
             wishes: Wishes::default(),
+            uncredited: None,
             awake: true,
         };
         Arc::new(Link {
@@ -254,7 +251,7 @@ impl Link {
         let mut state = self.state.lock();
         let attempt = self.attempt_locked(&mut state, request, outgoing, place, waker);
         if !matches!(attempt, Attempt::Wait(_) | Attempt::Ready) {
-            next = place.take().and_then(|key| state.lines.leave(key));
+            next = place.take().and_then(|key| state.leave(key, &self.counters));
         }
         let wake = self.rouse(&mut state);
         let retired = state.lines.take_retired();
@@ -397,7 +394,10 @@ impl Link {
         if let Some(waker) = waker {
             match place {
                 Some(key) => state.lines.keep(*key, waker),
-                None => *place = Some(state.lines.join(outlet, waker.clone())),
+                None => {
+                    let for_what = waits::waits_for(&state.outbound, outlet);
+                    *place = Some(state.lines.join(outlet, waker.clone(), for_what));
+                }
             }
             if wait == Wait::Room {
                 Counters::add(&self.counters.window_stalls, 1);
@@ -409,7 +409,7 @@ impl Link {
     /// Gives up a place in a line.
     pub(crate) fn forget(&self, place: usize) {
         let mut state = self.state.lock();
-        let next = state.lines.leave(place);
+        let next = state.leave(place, &self.counters);
         let retired = state.lines.take_retired();
         drop(state);
         drop(retired);
@@ -465,6 +465,18 @@ impl Link {
     }
 }
 
+impl State {
+    /// Gives up a place in a line, and counts how long it was waited there; who is first now is to
+    /// be woken.
+    fn leave(&mut self, place: usize, counters: &Counters) -> Option<Waker> {
+        let next = self.lines.leave(place);
+        for (for_what, waited) in self.lines.drain_waited() {
+            counters.waited(for_what, waited);
+        }
+        next
+    }
+}
+
 /// The link ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkEnded;
@@ -477,12 +489,6 @@ fn find(all: &[Accepted], message: &Accepted, kind: SendKind) -> Result<u16, Sen
         return Err(SendFailure::SchemaMismatch);
     }
     Ok(at as u16)
-}
-
-impl From<OpenRefusal> for Unopened {
-    fn from(refusal: OpenRefusal) -> Self {
-        Unopened::Refused(refusal)
-    }
 }
 
 impl fmt::Debug for Link {

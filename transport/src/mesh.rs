@@ -30,6 +30,7 @@ mod meter;
 mod peer;
 mod resync;
 mod session;
+mod stalls;
 mod start;
 mod table;
 mod tasks;

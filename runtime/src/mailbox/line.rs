@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
+use tokio::time::Instant;
+
 /// Senders in the order they came. A turn is a number that only grows, so the line is sorted.
 #[derive(Default)]
 pub(super) struct Line {
@@ -12,8 +14,32 @@ pub(super) struct Line {
 
 struct Waiting {
     turn: u64,
+    since: Instant,
     /// Taken when it is woken; its place in the line stays.
     waker: Option<Waker>,
+}
+
+/// What a look at the line came to.
+pub(super) enum Admitted {
+    /// The sender may have room; since when it waited, if it did.
+    Yes(Option<Gone>),
+    /// It waits on. The waker it had.
+    Not(Option<Waker>),
+    /// It has begun to wait.
+    Begun,
+}
+
+/// A sender that is in the line no more.
+pub(super) struct Gone {
+    pub(super) since: Instant,
+    /// To be dropped without the lock.
+    pub(super) _waker: Option<Waker>,
+}
+
+impl From<Waiting> for Gone {
+    fn from(Waiting { since, waker, .. }: Waiting) -> Self {
+        Gone { since, _waker: waker }
+    }
 }
 
 impl Line {
@@ -22,26 +48,31 @@ impl Line {
     }
 
     /// Whether the sender with this turn may have one of `room` places now; if not, it waits. Drop
-    /// the waker, which was one of its own, without the lock.
+    /// what comes back without the lock.
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
         room: usize,
         cx: &mut Context<'_>,
-    ) -> (bool, Option<Waker>) {
+    ) -> Admitted {
         let ahead = turn.map_or(self.waiting.len(), |turn| self.place(turn));
         if ahead < room {
             let waited = turn.take().and_then(|_| self.waiting.remove(ahead));
-            return (true, waited.and_then(|waiting| waiting.waker));
+            return Admitted::Yes(waited.map(Gone::from));
         }
         let waker = Some(cx.waker().clone());
         if let Some(waiting) = self.waiting.get_mut(ahead) {
-            return (false, std::mem::replace(&mut waiting.waker, waker));
+            return Admitted::Not(std::mem::replace(&mut waiting.waker, waker));
         }
-        self.waiting.push_back(Waiting { turn: self.next, waker });
+        self.waiting.push_back(Waiting { turn: self.next, since: Instant::now(), waker });
         *turn = Some(self.next);
         self.next += 1;
-        (false, None)
+        Admitted::Begun
+    }
+
+    /// Since when the first one waits.
+    pub(super) fn longest(&self) -> Option<Instant> {
+        self.waiting.front().map(|first| first.since)
     }
 
     /// Collects the wakers of all for whom there is room.
@@ -55,12 +86,12 @@ impl Line {
     }
 
     /// Takes a sender out of the line.
-    pub(super) fn leave(&mut self, turn: u64) -> Option<Waker> {
+    pub(super) fn leave(&mut self, turn: u64) -> Option<Gone> {
         let place = self.place(turn);
         if self.waiting.get(place).is_none_or(|w| w.turn != turn) {
             return None;
         }
-        self.waiting.remove(place)?.waker
+        self.waiting.remove(place).map(Gone::from)
     }
 
     fn place(&self, turn: u64) -> usize {

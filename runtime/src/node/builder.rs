@@ -7,6 +7,7 @@ use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
+use super::stalls::Lookout;
 use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
 use crate::limits;
@@ -141,6 +142,7 @@ impl NodeBuilder {
             (None, NodeId { name, incarnation: Incarnation(self.entropy.u128()) })
         };
         residents.start(id.incarnation);
+        let lookout = Lookout::start(&runtime, &residents);
         Ok(Node {
             core: Arc::new(Core {
                 name: id.name.as_str().into(),
@@ -150,6 +152,7 @@ impl NodeBuilder {
                 observers,
                 mailbox_capacity,
                 runtime,
+                _lookout: lookout,
             }),
         })
     }

@@ -58,6 +58,18 @@ impl Failure {
         }
     }
 
+    /// In a word, for metrics: the same whoever refuses.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Failure::Rejected(why) | Failure::RejectedByPeer(why) => why.label(),
+            Failure::VersionMismatch { .. } => "version",
+            Failure::SelfConnection => "self",
+            Failure::Malformed(_) => "garbage",
+            Failure::Closed => "closed",
+            Failure::Io(_) => "io",
+        }
+    }
+
     /// Whether it only means that another connection between the same nodes was chosen.
     pub(crate) fn is_dial_race(&self) -> bool {
         matches!(

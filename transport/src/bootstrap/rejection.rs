@@ -46,6 +46,20 @@ impl Rejection {
         }
     }
 
+    /// In a word, for metrics.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Rejection::WrongSecret => "wrong_secret",
+            Rejection::DuplicateNodeName => "duplicate_name",
+            Rejection::DialRace => "dial_race",
+            Rejection::NoCommonFabric => "no_common_fabric",
+            Rejection::Garbage => "garbage",
+            Rejection::TooSlow => "too_slow",
+            Rejection::Busy => "busy",
+            Rejection::ShuttingDown => "shutting_down",
+        }
+    }
+
     pub(super) fn from_code(code: u8) -> Result<Self, Malformed> {
         Ok(match code {
             1 => Rejection::WrongSecret,

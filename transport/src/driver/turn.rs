@@ -224,8 +224,6 @@ impl Driver {
         if !more {
             self.slots.stage_last();
         }
-        let stalls = u64::from(self.proto.take_credit_stall());
-        Counters::add(&self.link.counters().credit_stalls, stalls);
         for Dropped(entry) in dropped.drain(..) {
             self.settle_dropped(&entry);
         }

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use super::{Counters, Link, ReplyLoss, State, Wishes};
+use tokio::time::Instant;
+
+use super::{Counters, Link, ReplyLoss, State, WaitsFor, Wishes};
 use crate::cause::LinkCause;
 use crate::memory::Payload;
 use crate::mutants::planted;
@@ -61,10 +63,25 @@ impl Link {
     ) -> Option<Transmit> {
         let mut state = self.state.lock();
         let transmit = proto.poll_transmit(&mut state.outbound, slot, dropped);
+        if state.uncredited.is_some() != proto.waits_for_credits() {
+            self.turn_uncredited(&mut state);
+        }
         if transmit.is_none() {
             state.awake = false;
         }
         transmit
+    }
+
+    /// What was committed begins to wait for credits, or has waited.
+    #[cold]
+    fn turn_uncredited(&self, state: &mut State) {
+        match state.uncredited.take() {
+            Some(since) => self.counters.waited(WaitsFor::Credits, since.elapsed()),
+            None => {
+                state.uncredited = Some(Instant::now());
+                Counters::add(&self.counters.credit_stalls, 1);
+            }
+        }
     }
 
     /// What the session wants; each wish is given once.

@@ -2,7 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::task::Waker;
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::waits::WaitsFor;
 use crate::proto::outbound::{Notice, Unopened};
 
 /// All lines of a link.
@@ -13,6 +17,8 @@ pub(super) struct Lines {
     /// without the lock (LN-1).
     retired: Vec<Waker>,
     by_outlet: HashMap<u32, Line>,
+    /// Waits that ended, until they are counted: how long each was, by what it was for.
+    waited: Vec<(WaitsFor, Duration)>,
 }
 
 #[derive(Default)]
@@ -26,6 +32,17 @@ struct Waiting {
     outlet: u32,
     waker: Waker,
     ended: Option<Unopened>,
+    /// What a sender in the line waits for, as it was at first, and since when.
+    wait: Option<(WaitsFor, Instant)>,
+}
+
+/// A line in which somebody stands.
+pub(super) struct Standing {
+    pub(super) outlet: u32,
+    /// How many do.
+    pub(super) senders: usize,
+    /// Since when the first one waits.
+    pub(super) since: Instant,
 }
 
 /// Whose turn it is.
@@ -40,15 +57,16 @@ pub(super) enum Turn {
 
 impl Lines {
     /// Stands at the end of a line.
-    pub(super) fn join(&mut self, outlet: u32, waker: Waker) -> usize {
-        let key = self.waiting.insert(Waiting { outlet, waker, ended: None });
+    pub(super) fn join(&mut self, outlet: u32, waker: Waker, for_what: WaitsFor) -> usize {
+        let wait = Some((for_what, Instant::now()));
+        let key = self.waiting.insert(Waiting { outlet, waker, ended: None, wait });
         self.by_outlet.entry(outlet).or_default().senders.push_back(key);
         key
     }
 
     /// Waits for the end of an outlet, beside its line.
     pub(super) fn watch(&mut self, outlet: u32, waker: Waker) -> usize {
-        let key = self.waiting.insert(Waiting { outlet, waker, ended: None });
+        let key = self.waiting.insert(Waiting { outlet, waker, ended: None, wait: None });
         self.by_outlet.entry(outlet).or_default().watchers.push(key);
         key
     }
@@ -87,10 +105,18 @@ impl Lines {
         self.waiting.iter().map(|(_, waiting)| waiting.waker.clone()).collect()
     }
 
-    /// The lines in which someone stands, and how many do.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = (u32, usize)> {
-        let lengths = self.by_outlet.iter().map(|(outlet, line)| (*outlet, line.senders.len()));
-        lengths.filter(|(_, senders)| *senders > 0)
+    /// The lines in which someone stands.
+    pub(super) fn standing(&self) -> impl Iterator<Item = Standing> {
+        self.by_outlet.iter().filter_map(|(outlet, line)| {
+            let first = *line.senders.front()?;
+            let (_, since) = self.waiting[first].wait?;
+            Some(Standing { outlet: *outlet, senders: line.senders.len(), since })
+        })
+    }
+
+    /// The waits that ended since the last call.
+    pub(super) fn drain_waited(&mut self) -> impl Iterator<Item = (WaitsFor, Duration)> {
+        self.waited.drain(..)
     }
 
     /// Whether nobody stands in this line.
@@ -100,8 +126,9 @@ impl Lines {
 
     /// Leaves the line; gives who is first now, to be woken.
     pub(super) fn leave(&mut self, key: usize) -> Option<Waker> {
-        let Waiting { outlet, waker, ended } = self.waiting.try_remove(key)?;
+        let Waiting { outlet, waker, ended, wait } = self.waiting.try_remove(key)?;
         self.retired.push(waker);
+        self.waited.extend(wait.map(|(for_what, since)| (for_what, since.elapsed())));
         if ended.is_some() {
             return None;
         }

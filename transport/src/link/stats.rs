@@ -1,6 +1,9 @@
 //! What a link has carried.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::waits::WaitsFor;
 
 /// What a link, or all links to a node, have carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +26,13 @@ pub struct LinkStats {
     pub window_stalls: u64,
     /// Times messages had to wait for credits.
     pub credit_stalls: u64,
+    /// Microseconds that senders waited in line for a mailbox, to be opened or to have room in its
+    /// window; here and below summed over senders, each when its wait ends.
+    pub mailbox_wait_us: u64,
+    /// Microseconds that senders waited in line for the link's window.
+    pub link_wait_us: u64,
+    /// Microseconds that what was committed waited for credits.
+    pub credit_wait_us: u64,
     /// Messages that the peer refused.
     pub refusals: u64,
     /// Payloads that were copied out because few receive slots were spare.
@@ -71,6 +81,9 @@ counters!(
     credit_frames_sent,
     window_stalls,
     credit_stalls,
+    mailbox_wait_us,
+    link_wait_us,
+    credit_wait_us,
     refusals,
     copied_out,
     fragments_cut,
@@ -81,5 +94,16 @@ impl Counters {
     /// Relaxed is enough: nothing is derived from one counter about another.
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// A wait has ended.
+    pub(super) fn waited(&self, for_what: WaitsFor, how_long: Duration) {
+        let counter = match for_what {
+            // Who waits for its turn waits for what those before it do.
+            WaitsFor::Opening | WaitsFor::MailboxWindow | WaitsFor::Turn => &self.mailbox_wait_us,
+            WaitsFor::LinkWindow => &self.link_wait_us,
+            WaitsFor::Credits => &self.credit_wait_us,
+        };
+        Self::add(counter, how_long.as_micros() as u64);
     }
 }

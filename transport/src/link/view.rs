@@ -1,8 +1,13 @@
 //! What a link looks like at one moment.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::line::Standing;
+use super::waits::{WaitsFor, waits_for};
 use super::{Link, State};
 use crate::mailbox::OpenRequest;
-use crate::proto::outbound::Outbound;
 
 /// What a link looks like at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +17,8 @@ pub struct LinkView {
     /// Messages and answers that are committed and not in a frame yet: they wait for credits, for
     /// room in the send queue, or for those before them.
     pub queued: usize,
+    /// For how long they have waited for credits, if they do.
+    pub uncredited: Option<Duration>,
     /// Senders that wait, by mailbox, the longest line first.
     pub waiting: Vec<Waiting>,
 }
@@ -25,20 +32,21 @@ pub struct Waiting {
     pub senders: usize,
     /// For what.
     pub for_what: WaitsFor,
+    /// For how long the first of them has.
+    pub longest: Duration,
 }
 
-/// What a sender waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WaitsFor {
-    /// The peer has not answered yet whether there is such a mailbox.
-    Opening,
-    /// The mailbox is full, as far as this node may fill it.
-    MailboxWindow,
-    /// All mailboxes of the peer together are.
-    LinkWindow,
-    /// Its turn: there is room, and those before it take it first.
-    Turn,
+/// Something that waits for long.
+pub(crate) struct Stall {
+    /// The outlet at which senders stand; `None` for what waits for credits.
+    pub(crate) outlet: Option<u32>,
+    /// The mailbox, of senders.
+    pub(crate) mailbox: Option<OpenRequest>,
+    /// How many senders.
+    pub(crate) senders: usize,
+    pub(crate) for_what: WaitsFor,
+    /// Since when the first one waits.
+    pub(crate) since: Instant,
 }
 
 impl Link {
@@ -47,24 +55,36 @@ impl Link {
         let state = self.state.lock();
         let State { outbound, lines, .. } = &*state;
         let mut waiting: Vec<Waiting> = lines
-            .lengths()
-            .filter_map(|(outlet, senders)| {
+            .standing()
+            .filter_map(|Standing { outlet, senders, since }| {
                 let request = outbound.request(outlet)?.clone();
-                Some(Waiting { request, senders, for_what: waits_for(outbound, outlet) })
+                let (for_what, longest) = (waits_for(outbound, outlet), since.elapsed());
+                Some(Waiting { request, senders, for_what, longest })
             })
             .collect();
         waiting.sort_by_key(|line| std::cmp::Reverse(line.senders));
-        LinkView { fabric: self.fabric, queued: outbound.queued(), waiting }
+        let uncredited = state.uncredited.map(|since| since.elapsed());
+        LinkView { fabric: self.fabric, queued: outbound.queued(), uncredited, waiting }
     }
-}
 
-fn waits_for(outbound: &Outbound, outlet: u32) -> WaitsFor {
-    match outbound.port(outlet) {
-        None => WaitsFor::Opening,
-        // How large its message is, only the sender knows: the smallest finds room first.
-        Some((_, port)) if !port.window.room(1) => WaitsFor::MailboxWindow,
-        Some(_) if !outbound.link_has_room(1) => WaitsFor::LinkWindow,
-        Some((_, port)) if port.blocked => WaitsFor::MailboxWindow,
-        Some(_) => WaitsFor::Turn,
+    /// What has waited for at least `patience`. Costs little where nothing has.
+    pub(crate) fn stalls(&self, patience: Duration) -> Vec<Stall> {
+        let state = self.state.lock();
+        let State { outbound, lines, .. } = &*state;
+        let long = |since: &Instant| since.elapsed() >= patience;
+        let credits = state.uncredited.filter(long).map(|since| Stall {
+            outlet: None,
+            mailbox: None,
+            senders: 0,
+            for_what: WaitsFor::Credits,
+            since,
+        });
+        let lines = lines.standing().filter(|line| long(&line.since)).filter_map(|line| {
+            let Standing { outlet, senders, since } = line;
+            let mailbox = Some(outbound.request(outlet)?.clone());
+            let for_what = waits_for(outbound, outlet);
+            Some(Stall { outlet: Some(outlet), mailbox, senders, for_what, since })
+        });
+        credits.into_iter().chain(lines).collect()
     }
 }

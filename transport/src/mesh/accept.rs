@@ -17,6 +17,7 @@ use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
 use super::connection;
+use super::meter;
 use super::table::Table;
 
 /// Accepts until the node closes.
@@ -84,6 +85,7 @@ async fn serve(
 }
 
 fn report(from: &str, failure: &Failure) {
+    meter::count_refusal(failure.label());
     match failure {
         Failure::Rejected(_) | Failure::VersionMismatch { .. } if !failure.is_dial_race() => {
             tracing::warn!(from, %failure, "a node was refused");

@@ -15,6 +15,7 @@ use crate::wire::Stream;
 
 use super::join::join;
 use super::met::Met;
+use super::meter;
 use super::table::Table;
 
 /// What became of an attempt to reach a node at an address.
@@ -62,6 +63,7 @@ async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outco
             (Some(node), join(&table, met).await.map_err(DialFailure::Failed))
         }
     };
+    meter::count_dial(session.as_ref().map_or_else(DialFailure::label, |_| "linked"));
     match session {
         Ok(session) => {
             let _ = report.send(Outcome { node, result: Ok(()) });
@@ -117,6 +119,17 @@ pub(super) fn is_loopback(address: &str) -> bool {
 }
 
 impl DialFailure {
+    /// In a word, for metrics.
+    fn label(&self) -> &'static str {
+        match self {
+            DialFailure::Unreachable(_) => "unreachable",
+            DialFailure::NoAnswer => "no_answer",
+            DialFailure::NotLoopback => "not_loopback",
+            DialFailure::Failed(failure) => failure.label(),
+            DialFailure::Closing => "shutting_down",
+        }
+    }
+
     /// Whether it only means that another connection between the same nodes was chosen.
     pub(super) fn is_dial_race(&self) -> bool {
         matches!(self, DialFailure::Failed(failure) if failure.is_dial_race())

@@ -51,6 +51,16 @@ pub(super) fn count(event: &PeerEvent) {
     }
 }
 
+/// Counts a dial that is over, or became a link.
+pub(super) fn count_dial(outcome: &'static str) {
+    metrics::counter!("ringpost_dials_total", "outcome" => outcome).increment(1);
+}
+
+/// Counts an accepted connection that came to nothing.
+pub(super) fn count_refusal(cause: &'static str) {
+    metrics::counter!("ringpost_refused_connections_total", "cause" => cause).increment(1);
+}
+
 /// A cause in a word: few enough to tell series apart by.
 fn label(cause: &LinkCause) -> &'static str {
     match cause {

@@ -17,6 +17,7 @@ use super::bond::Order;
 use super::carrier::Carrier;
 use super::claim::Claim;
 use super::meter::Meter;
+use super::stalls::Stalls;
 use super::table::Table;
 
 /// A link and its bootstrap connection.
@@ -26,6 +27,7 @@ pub(super) struct Session {
     channel: Channel,
     claim: Claim,
     meter: Meter,
+    stalls: Stalls,
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
     /// Those that want to know when it answers.
@@ -38,8 +40,9 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
         let meter = Meter::new(claim.peer().name(), carrier.running.link.clone());
+        let stalls = Stalls::new(claim.peer().name(), carrier.running.link.clone());
         let (heard, probes) = (Instant::now(), Vec::new());
-        Session { table, carrier, channel, claim, meter, heard, probes, over: None }
+        Session { table, carrier, channel, claim, meter, stalls, heard, probes, over: None }
     }
 
     /// Runs until the link has ended.
@@ -123,6 +126,7 @@ impl Session {
 
     async fn handle_beat(&mut self) -> Result<(), Failure> {
         self.meter.publish();
+        self.stalls.look();
         if self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());

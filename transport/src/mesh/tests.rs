@@ -7,6 +7,8 @@ mod forgotten;
 mod hostile;
 #[cfg(feature = "sim")]
 mod simulated;
+#[cfg(feature = "sim")]
+mod stalls;
 mod tcp;
 #[cfg(feature = "sim")]
 mod ways;

@@ -45,15 +45,9 @@ pub(crate) struct Link {
     sizes: Sizes,
     handshake: Handshake,
     probe: bool,
-    credit_stall: CreditStall,
+    /// Messages wait for credits.
+    uncredited: bool,
     distrusted: bool,
-}
-
-/// Whether messages wait for credits, and whether that is news.
-#[derive(Default)]
-struct CreditStall {
-    now: bool,
-    news: bool,
 }
 
 /// Sizes both sides know.
@@ -154,7 +148,7 @@ impl Link {
             sizes,
             handshake: Handshake::default(),
             probe: false,
-            credit_stall: CreditStall::default(),
+            uncredited: false,
             distrusted: false,
         }
     }
@@ -215,7 +209,8 @@ impl Link {
             self.note_stall(out);
             return None;
         };
-        self.credit_stall.now = false;
+        // A frame that only returns credits helps none of the messages that wait.
+        self.uncredited &= class == Class::Credit;
         step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
         let consumed = self.ledger.post(class);
         Some(Transmit { bytes: writer.finish(consumed, answer_now), class, messages })
@@ -309,14 +304,12 @@ impl Link {
     }
 
     fn note_stall(&mut self, out: &Outbound) {
-        let stalled = !out.is_empty() && self.handshake.confirm_received;
-        self.credit_stall.news |= stalled && !self.credit_stall.now;
-        self.credit_stall.now = stalled;
+        self.uncredited = !out.is_empty() && self.handshake.confirm_received;
     }
 
-    /// Whether messages began to wait for credits since the last call.
-    pub(crate) fn take_credit_stall(&mut self) -> bool {
-        std::mem::take(&mut self.credit_stall.news)
+    /// Whether messages wait for credits.
+    pub(crate) fn waits_for_credits(&self) -> bool {
+        self.uncredited
     }
 
     /// Frames sent, as the wrapping count that starts shortly before the wrap-around.

@@ -1,0 +1,52 @@
+//! What waits for long on a link, as the log tells it: each wait once when it has lasted for
+//! `STALL_REPORTED`, and once when it is over. Shorter ones are counted only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::id::NodeName;
+use crate::limits;
+use crate::link::{Link, Stall, WaitsFor};
+
+/// The waits of one link that the log has told of.
+pub(super) struct Stalls {
+    link: Arc<Link>,
+    peer: NodeName,
+    /// By outlet; `None` is for credits. For what, and how long the first sender had waited when it
+    /// was seen last.
+    told: BTreeMap<Option<u32>, (WaitsFor, Duration)>,
+}
+
+impl Stalls {
+    pub(super) fn new(peer: &NodeName, link: Arc<Link>) -> Self {
+        Stalls { link, peer: peer.clone(), told: BTreeMap::new() }
+    }
+
+    /// Tells what has waited for long by now, and what goes on again. To be called now and then.
+    pub(super) fn look(&mut self) {
+        let stalls = self.link.stalls(limits::STALL_REPORTED);
+        if stalls.is_empty() && self.told.is_empty() {
+            return;
+        }
+        let peer = &self.peer;
+        let mut seen = BTreeMap::new();
+        for Stall { outlet, mailbox, senders, for_what, since } in stalls {
+            let waited = since.elapsed();
+            let known = self.told.remove(&outlet).is_some();
+            if !known && self.told.len() + seen.len() >= limits::STALLS_REPORTED_MAX {
+                continue;
+            }
+            if !known {
+                let mailbox = mailbox.map(|mailbox| mailbox.target);
+                let what = "senders wait for long";
+                tracing::warn!(%peer, ?mailbox, senders, ?for_what, ?waited, "{what}");
+            }
+            seen.insert(outlet, (for_what, waited));
+        }
+        for (for_what, waited) in self.told.values() {
+            tracing::info!(%peer, ?for_what, ?waited, "what waited for long goes on");
+        }
+        self.told = seen;
+    }
+}
