@@ -14,8 +14,8 @@
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
 //! - `config` and `profile`: what a node is started with; [`mailbox`] and [`cause`]: plain values.
-//! - [`limits`], [`id`], [`entropy`]; for the tests only: `mutants`, planted bugs, `steps`, at
-//!   which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
+//! - [`limits`], [`id`], [`entropy`], `sync`; for the tests only: `mutants`, planted bugs, `steps`,
+//!   at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
 //!   any bytes.
 
 mod bootstrap;
@@ -47,6 +47,7 @@ mod proto;
 pub mod steps;
 #[cfg(not(feature = "steps"))]
 mod steps;
+mod sync;
 pub mod wire;
 
 pub use endpoint::{Config, Endpoint, Outlet};

@@ -11,15 +11,16 @@
 //!
 //! - `ended` is set under the state's lock and decides only there; a look without the lock saves
 //!   the way to it, and whoever finds it not yet set looks again before it commits or waits.
-//! - `driver`, the waker, is futures' `AtomicWaker`. The driver registers before it looks (DR-3),
-//!   and whoever gives it something to do, under a lock, wakes it after: so it sees one or the
-//!   other. `awake`, which saves wake-ups, is set and taken back under the state's lock.
-//! - The marks of mailboxes with news: see [`receipt`].
+//! - What wakes the driver and tells it of mailboxes is in [`marks`]. The driver registers before
+//!   it looks (DR-3), and whoever gives it something to do, under a lock, wakes it after: so it
+//!   sees one or the other. `awake`, which saves wake-ups, is set and taken back under the state's
+//!   lock.
 //! - The counters order nothing.
 
 mod asks;
 mod driver_side;
 mod line;
+mod marks;
 mod receipt;
 mod replier;
 mod stats;
@@ -33,7 +34,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
@@ -49,9 +49,10 @@ use crate::steps::step;
 
 use asks::Asks;
 use line::Lines;
-use receipt::Dirty;
+use marks::News;
 
 pub(crate) use driver_side::Remains;
+pub(crate) use marks::Dirty;
 pub(crate) use receipt::InletEnd;
 pub(crate) use stats::Counters;
 
@@ -70,11 +71,8 @@ pub(crate) struct Link {
     /// Longest message the peer takes.
     message_max: usize,
     state: Mutex<State>,
-    dirty: Mutex<Dirty>,
-    /// The peer waits for the link's window: everything taken is to be reported.
-    peer_blocked: AtomicBool,
+    news: News,
     ended: AtomicBool,
-    driver: AtomicWaker,
     counters: Counters,
 }
 
@@ -188,10 +186,8 @@ impl Link {
             fabric,
             message_max,
             state: Mutex::new(state),
-            dirty: Mutex::new(Dirty::default()),
-            peer_blocked: AtomicBool::new(false),
+            news: News::new(),
             ended: AtomicBool::new(false),
-            driver: AtomicWaker::new(),
             counters: Counters::default(),
         })
     }
@@ -229,7 +225,7 @@ impl Link {
         wish(&mut state.wishes);
         state.awake = true;
         drop(state);
-        self.driver.wake();
+        self.news.wake();
     }
 
     /// What it has carried.
@@ -261,7 +257,7 @@ impl Link {
             next.wake();
         }
         if wake {
-            self.driver.wake();
+            self.news.wake();
         }
         attempt
     }
@@ -450,7 +446,7 @@ impl Link {
         drop(state);
         drop(retired);
         if wake {
-            self.driver.wake();
+            self.news.wake();
         }
         Ok(ended)
     }

@@ -2,8 +2,8 @@
 //!
 //! `tests/run tidy` runs it. Each rule has its own check with tests that plant what it looks for.
 //! In reading order: `tree` and `tokens` (what there is), `finding` (what is reported), then the
-//! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `invariants`,
-//! `promises`, `docs`, `bans`, `manifests`.
+//! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`,
+//! `invariants`, `promises`, `docs`, `bans`, `manifests`.
 
 mod bans;
 mod cycles;
@@ -17,6 +17,7 @@ mod markdown;
 mod modules;
 mod promises;
 mod safety;
+mod sharing;
 mod sizes;
 mod tokens;
 mod tree;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -53,6 +54,11 @@ const RULES: [Rule; 17] = [
         name: "sizes",
         why: "A file is one noun, a function one screen: what is larger hides more than one thing.",
         check: sizes::sizes,
+    },
+    Rule {
+        name: "list of what is shared without a lock",
+        why: "An order of events that nobody thought of is found by a model, not by a test.",
+        check: sharing::sharing,
     },
     Rule {
         name: "map of unsafe code",

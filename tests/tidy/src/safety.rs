@@ -9,7 +9,7 @@ use crate::markdown::{Row, code_spans, rows};
 use crate::tokens::{Token, lines_with};
 use crate::tree::{File, Tree};
 
-const MAP: &str = "docs/SAFETY.md";
+pub(crate) const MAP: &str = "docs/SAFETY.md";
 /// The modules that may hold unsafe code.
 const PLACES: [&str; 4] = [
     "transport/src/fabric/verbs",
@@ -60,10 +60,17 @@ fn has_reason(file: &File, line: usize) -> bool {
     own.into_iter().any(|line| line.starts_with("//") && line.contains("SAFETY:"))
 }
 
+/// The line where the list of what is shared without a lock begins, which ends the map.
+pub(crate) fn list_of_shared(map: &File) -> usize {
+    let heading = map.lines().find(|(_, line)| *line == "## What is shared without a lock");
+    heading.map_or(usize::MAX, |(line, _)| line)
+}
+
 /// The rows of the map by file; what is wrong with one goes to `findings`.
 fn mapped<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> BTreeMap<&'a str, Row<'a>> {
     let mut mapped = BTreeMap::new();
-    let rows = tree.file(MAP).into_iter().flat_map(|map| rows(&map.text));
+    let map = tree.file(MAP).into_iter();
+    let rows = map.flat_map(|map| rows(&map.text).filter(|row| row.line < list_of_shared(map)));
     for row in rows {
         let Some(path) = code_spans(row.cells[0]).find(|span| span.ends_with(".rs")) else {
             continue;

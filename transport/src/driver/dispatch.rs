@@ -8,7 +8,7 @@ use super::Driver;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::host::Delivery;
-use crate::link::{Counters, Receipt, Replier, ReplyLoss};
+use crate::link::{Counters, Dirty, Receipt, Replier, ReplyLoss};
 use crate::mailbox::OpenRequest;
 use crate::memory::Payload;
 use crate::mutants::planted;
@@ -169,7 +169,7 @@ impl Driver {
     /// Turns dirty marks into records.
     pub(super) fn report_windows(&mut self) {
         self.mailboxes.mark_wanted_news();
-        let (windows, closed) = self.link.take_dirty();
+        let Dirty { windows, closed } = self.link.take_dirty();
         for place in closed {
             if self.mailboxes.close(place) {
                 let (mailbox, generation) = place;

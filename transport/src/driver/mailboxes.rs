@@ -88,8 +88,7 @@ impl Mailboxes {
     /// The report of a mailbox's window, if it has news; and its generation.
     pub(super) fn report(&mut self, index: u32) -> Option<((u32, u32), Count)> {
         let inlet = self.inlets.at(index)?;
-        inlet.end.unmark();
-        let (news, taken) = inlet.end.with_window(|window| (window.news(), window.report()));
+        let (news, taken) = inlet.end.report();
         self.link_window.report(news);
         Some(((index, self.inlets.generation(index)), taken?))
     }

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
+use super::marks::Dirty;
 use super::{Counters, Link, ReplyLoss, State, WaitsFor, Wishes};
 use crate::cause::LinkCause;
 use crate::memory::Payload;
@@ -33,7 +34,7 @@ impl Link {
 
     /// Keeps the driver's waker; called before each turn looks for work.
     pub(crate) fn register(&self, waker: &Waker) {
-        self.driver.register(waker);
+        self.news.register(waker);
     }
 
     /// Reads one frame; wakes the senders it has news for.
@@ -103,14 +104,13 @@ impl Link {
     }
 
     /// The dirty marks since the last call.
-    pub(crate) fn take_dirty(&self) -> (Vec<u32>, Vec<(u32, u32)>) {
-        let mut dirty = self.dirty.lock();
-        (std::mem::take(&mut dirty.windows), std::mem::take(&mut dirty.closed))
+    pub(crate) fn take_dirty(&self) -> Dirty {
+        self.news.take()
     }
 
     /// The peer waits for the link's window, or no longer does.
     pub(crate) fn set_peer_blocked(&self, blocked: bool) {
-        self.peer_blocked.store(blocked, Ordering::SeqCst);
+        self.news.set_peer_blocked(blocked);
     }
 
     /// Gives an answer to its asker; a late one is dropped.

@@ -52,7 +52,7 @@ impl Replier {
         let wake = self.link.rouse(&mut state);
         drop(state);
         if wake {
-            self.link.driver.wake();
+            self.link.news.wake();
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,10 +25,11 @@ pub(super) struct Board {
 }
 
 /// Whether the node is closing. (A watch channel would wake its waiters in a random order, and a
-/// simulated run has to be repeatable.)
+/// simulated run has to be repeatable.) Who finds under the lock that it is not has registered for
+/// the news before they are told.
 #[derive(Default)]
 struct Closing {
-    now: AtomicBool,
+    now: Mutex<bool>,
     news: Notify,
 }
 
@@ -130,12 +130,12 @@ impl Board {
 
     /// Whether the node is closing: no new links.
     pub(super) fn is_closing(&self) -> bool {
-        self.closing.now.load(Ordering::SeqCst)
+        *self.closing.now.lock()
     }
 
     /// From now on there are no new links.
     pub(super) fn close(&self) {
-        self.closing.now.store(true, Ordering::SeqCst);
+        *self.closing.now.lock() = true;
         self.closing.news.notify_waiters();
     }
 
@@ -145,7 +145,8 @@ impl Board {
         async move {
             // Registered before the look, so that no news falls between the two.
             let news = closing.news.notified();
-            if !closing.now.load(Ordering::SeqCst) {
+            let now = *closing.now.lock();
+            if !now {
                 news.await;
             }
         }

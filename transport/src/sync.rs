@@ -1,0 +1,135 @@
+//! What shared state is made of: of the machine's own primitives, or in a model of loom's, which
+//! tries every order of events. So a model runs the very code that runs in a node.
+
+use std::ops::DerefMut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+/// One family of primitives.
+pub(crate) trait Primitives: 'static {
+    type Flag: Flag;
+    type Lock<T: Send + 'static>: Lock<T>;
+    type Bell: Bell;
+}
+
+/// A bool that threads share without a lock. All orders are sequentially consistent.
+pub(crate) trait Flag: Send + Sync {
+    fn new(value: bool) -> Self;
+    fn get(&self) -> bool;
+    fn set(&self, value: bool);
+}
+
+/// A value under a lock.
+pub(crate) trait Lock<T>: Send + Sync {
+    fn new(value: T) -> Self;
+    fn hold(&self) -> impl DerefMut<Target = T>;
+}
+
+/// Wakes the one task that registered last.
+pub(crate) trait Bell: Send + Sync {
+    fn new() -> Self;
+    fn register(&self, waker: &Waker);
+    fn ring(&self);
+}
+
+/// The machine's own.
+pub(crate) struct Native;
+
+impl Primitives for Native {
+    type Flag = AtomicBool;
+    type Lock<T: Send + 'static> = Mutex<T>;
+    type Bell = AtomicWaker;
+}
+
+impl Flag for AtomicBool {
+    fn new(value: bool) -> Self {
+        AtomicBool::new(value)
+    }
+
+    fn get(&self) -> bool {
+        self.load(Ordering::SeqCst)
+    }
+
+    fn set(&self, value: bool) {
+        self.store(value, Ordering::SeqCst);
+    }
+}
+
+impl<T: Send> Lock<T> for Mutex<T> {
+    fn new(value: T) -> Self {
+        Mutex::new(value)
+    }
+
+    fn hold(&self) -> impl DerefMut<Target = T> {
+        self.lock()
+    }
+}
+
+impl Bell for AtomicWaker {
+    fn new() -> Self {
+        AtomicWaker::new()
+    }
+
+    fn register(&self, waker: &Waker) {
+        AtomicWaker::register(self, waker);
+    }
+
+    fn ring(&self) {
+        self.wake();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod loomed {
+    use super::*;
+
+    /// Those of loom.
+    pub(crate) struct Loomed;
+
+    impl Primitives for Loomed {
+        type Flag = loom::sync::atomic::AtomicBool;
+        type Lock<T: Send + 'static> = loom::sync::Mutex<T>;
+        type Bell = loom::future::AtomicWaker;
+    }
+
+    impl Flag for loom::sync::atomic::AtomicBool {
+        fn new(value: bool) -> Self {
+            Self::new(value)
+        }
+
+        fn get(&self) -> bool {
+            self.load(Ordering::SeqCst)
+        }
+
+        fn set(&self, value: bool) {
+            self.store(value, Ordering::SeqCst);
+        }
+    }
+
+    impl<T: Send + 'static> Lock<T> for loom::sync::Mutex<T> {
+        fn new(value: T) -> Self {
+            Self::new(value)
+        }
+
+        fn hold(&self) -> impl DerefMut<Target = T> {
+            self.lock().expect("no model panics under a lock and goes on")
+        }
+    }
+
+    impl Bell for loom::future::AtomicWaker {
+        fn new() -> Self {
+            Self::new()
+        }
+
+        fn register(&self, waker: &Waker) {
+            self.register_by_ref(waker);
+        }
+
+        fn ring(&self) {
+            self.wake();
+        }
+    }
+}
