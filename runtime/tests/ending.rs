@@ -141,6 +141,27 @@ async fn what_an_actor_is_sent_while_it_starts_waits() {
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
+async fn an_actor_lives_on_without_its_spawner_and_without_references() {
+    let node = node().await;
+    let (reporter, mut reports) = Reporter::new(Ok(()));
+    {
+        let mut spawn = Box::pin(node.spawn("reporter", reporter));
+        assert!(futures::poll!(&mut spawn).is_pending());
+    }
+    assert_eq!(reports.recv().await, Some("start"));
+    let (anonymous, mut others) = Reporter::new(Ok(()));
+    drop(node.spawn_anonymous(anonymous).await.unwrap());
+    let named = node.actor::<Reporter>("reporter").await.unwrap();
+    named.stop().await.unwrap();
+    assert_eq!(named.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(others.try_recv(), Ok("start"));
+    assert!(others.is_empty(), "nothing but a stop ends it");
+    assert_eq!(node.shutdown(Duration::from_secs(5)).await, []);
+    assert_eq!((others.recv().await, others.recv().await), (Some("stop"), Some("dropped")));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
 async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     let node = node().await;
     let mut letters = node.dead_letters().subscribe();

@@ -193,6 +193,22 @@ async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for() {
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
+async fn without_a_link_try_tell_gives_the_message_back_and_says_so() {
+    let (alpha, beta) = pair().await;
+    let mut events = alpha.events();
+    beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    notebook.try_tell(Note { number: 1 }).unwrap();
+    beta.shutdown(PATIENCE).await;
+    while !matches!(events.recv().await.unwrap(), NodeEvent::NodeDown { .. }) {}
+    let back = notebook.try_tell(Note { number: 2 }).unwrap_err();
+    assert_eq!((back.message.number, &back.cause), (2, &Cause::LinkDown));
+    assert!(back.cause.is_retryable());
+    alpha.shutdown(PATIENCE).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
 async fn a_panic_on_another_node_is_an_error_for_the_asker() {
     let (alpha, beta) = pair().await;
     beta.spawn("notebook", Notebook::new()).await.unwrap();

@@ -130,6 +130,7 @@ mod tests {
     use super::*;
     use crate::memory::{Pool, Region};
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn an_archive_is_read_where_it_arrived_and_after_it_was_detached() {
         let bytes = rkyv::to_bytes::<Error>(&vec![1u32, 2, 3]).unwrap();

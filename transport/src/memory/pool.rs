@@ -86,6 +86,7 @@ mod tests {
     use super::*;
     use crate::memory::Region;
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_lease_returns_its_slot_from_another_thread_and_may_outlive_the_pool() {
         let mut slots = Region::heap(4096 * 4).into_slots(4096);
