@@ -133,13 +133,19 @@ impl Correspondent {
 
     /// Waits until its log has a remark that starts like this.
     pub(crate) async fn remarks(&self, remark: &str) {
-        let wanted = format!("# {remark}");
         within(async {
-            while !fs::read_to_string(&self.log).unwrap().lines().any(|l| l.starts_with(&wanted)) {
+            while self.remarked(remark).is_empty() {
                 tokio::time::sleep(LOOK).await;
             }
         })
         .await
+    }
+
+    /// The remarks in its log that start like this.
+    pub(crate) fn remarked(&self, remark: &str) -> Vec<String> {
+        let log = fs::read_to_string(&self.log).unwrap();
+        let remarks = log.lines().filter_map(|line| line.strip_prefix("# "));
+        remarks.filter(|line| line.starts_with(remark)).map(str::to_owned).collect()
     }
 
     /// SIGKILL.

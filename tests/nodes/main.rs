@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod block;
 mod correspondent;
 mod garbage;
 mod history;

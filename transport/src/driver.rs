@@ -22,6 +22,7 @@ mod turn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::cause::LinkCause;
@@ -116,7 +117,8 @@ impl Prepared {
         self.opening.ways(&offer.queue_pair)
     }
 
-    /// Connects by the way of this number, on the current tokio runtime. The peer's offer must have
+    /// Connects by the way of this number, on the current tokio runtime, where the driver will run.
+    /// The peer's offer must have
     /// been checked against the limits.
     ///
     /// # Cancel safety
@@ -159,11 +161,11 @@ impl Prepared {
             link: link.clone(),
             reports,
             phase,
-            silence: Silence::default(),
             scratch: Scratch::default(),
         };
         driver.reports.past.begin();
-        Ok(Connected { driver, running: Running { link, phase: watched } })
+        let running = Running { link, phase: watched };
+        Ok(Connected { driver, running, runtime: Handle::current() })
     }
 }
 
@@ -171,13 +173,14 @@ impl Prepared {
 pub(crate) struct Connected {
     driver: Driver,
     running: Running,
+    runtime: Handle,
 }
 
 impl Connected {
-    /// Starts the driver task on the current tokio runtime.
+    /// Starts the driver task on the runtime that it was connected on.
     pub(crate) fn start(self) -> Running {
-        let Connected { driver, running } = self;
-        tokio::spawn(driver.run());
+        let Connected { driver, running, runtime } = self;
+        runtime.spawn(driver.run());
         running
     }
 }
@@ -197,13 +200,6 @@ enum Phase {
     Ended(LinkCause),
 }
 
-/// Whether frames still come.
-#[derive(Default)]
-struct Silence {
-    frames_seen: u64,
-    probes: u32,
-}
-
 /// One link's driver.
 struct Driver {
     link: Arc<Link>,
@@ -213,7 +209,6 @@ struct Driver {
     mailboxes: Mailboxes,
     reports: Reports,
     phase: watch::Sender<Phase>,
-    silence: Silence,
     scratch: Scratch,
 }
 

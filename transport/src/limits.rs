@@ -52,6 +52,8 @@ pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(2);
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Silent heartbeat intervals after which a link is given up.
 pub const HEARTBEATS_MISSED_MAX: u32 = 3;
+/// How often a node's own thread looks whether the runtime of its links gets on.
+pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an incumbent may take to answer when a newcomer claims its name.
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.

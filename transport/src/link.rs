@@ -208,18 +208,19 @@ impl Link {
         self.wish(|wishes| wishes.leave = true);
     }
 
-    /// Called at each heartbeat: makes the link show that it still carries frames; the link
-    /// ends as [`LinkCause::Silent`] when several probes in a row got nothing back.
-    pub(crate) fn probe(&self) {
-        self.wish(|wishes| wishes.probe = true);
+    /// Called at each heartbeat: makes the link show that it still carries frames. Whether the
+    /// driver has not run since the last call.
+    pub(crate) fn probe(&self) -> bool {
+        self.wish(|wishes| std::mem::replace(&mut wishes.probe, true))
     }
 
-    fn wish(&self, wish: impl FnOnce(&mut Wishes)) {
+    fn wish<T>(&self, wish: impl FnOnce(&mut Wishes) -> T) -> T {
         let mut state = self.state.lock();
-        wish(&mut state.wishes);
+        let answer = wish(&mut state.wishes);
         state.awake = true;
         drop(state);
         self.driver.wake();
+        answer
     }
 
     /// What it has carried.

@@ -4,7 +4,7 @@
 //! which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric that
 //! is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`], and
 //! all peers are in the [`table`]; their news go over the [`board`]. The invariants `MS-1` to
-//! `MS-9` stand at the modules that keep them:
+//! `MS-11` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -12,6 +12,8 @@
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
+//! - MS-10 own thread: [`tasks`]
+//! - MS-11 stalled is not silent: [`quiet`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -28,6 +30,8 @@ mod join;
 mod met;
 mod meter;
 mod peer;
+mod pulse;
+mod quiet;
 mod resync;
 mod session;
 mod start;
@@ -35,6 +39,7 @@ mod table;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod view;
 mod waiters;
 
@@ -51,6 +56,7 @@ use crate::limits;
 use crate::link::LinkStats;
 
 use table::Table;
+use tasks::Tasks;
 
 pub(crate) use peer::Peer;
 pub use start::StartError;
@@ -71,8 +77,16 @@ impl Mesh {
         host: Arc<dyn Host>,
     ) -> Result<Arc<Mesh>, StartError> {
         start::check(&config)?;
-        let (addresses, listener) = start::listen(&config).await?;
-        let (table, wants) = start::table(&config, addresses, host);
+        let tasks = Tasks::new(&config).await.map_err(StartError::Thread)?;
+        let (addresses, listener) = match start::listen(&config, &tasks).await {
+            Ok(listening) => listening,
+            Err(error) => {
+                tasks.end(Duration::ZERO).await;
+                return Err(error);
+            }
+        };
+        let (table, wants) = start::table(&config, addresses, host, tasks);
+        table.tasks.spawn(pulse::watch(table.clone()));
         table.tasks.spawn(dial::serve_wants(table.clone(), wants));
         if let Some(listener) = listener {
             table.tasks.spawn(accept::accept(table.clone(), listener));
@@ -127,7 +141,7 @@ impl Mesh {
     /// Ends the node's part in the network, in this order: no new links; a goodbye on every link;
     /// their ends, until `deadline`; what is left is closed; the end of all tasks.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
-        self.close();
+        self.table.close();
         for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
             link.goodbye();
         }
@@ -141,17 +155,7 @@ impl Mesh {
 
     /// Closes all links at once, without a goodbye, and lets no new one come about.
     pub(crate) fn abort(&self, cause: LinkCause) {
-        self.close();
-        for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
-            link.close(cause.clone());
-        }
-    }
-
-    fn close(&self) {
-        self.table.board.close();
-        for peer in self.table.all() {
-            peer.close();
-        }
+        self.table.abort(&cause);
     }
 }
 

@@ -120,7 +120,8 @@ impl NodeBuilder {
     /// Dropping the future stops what was started.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without timers: enable them with `enable_time`.
+    /// Outside a tokio runtime, or in one without timers, or, with a network, without I/O: enable
+    /// them with `enable_all`.
     pub async fn start(self) -> Result<Node, StartError> {
         let name = NodeName::new(&self.name)?;
         let runtime = Handle::current();

@@ -419,8 +419,13 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(fabric, again, reason)| Message::Pass { fabric, again, reason }),
         fabric().prop_map(|fabric| Message::Ready { fabric }),
         fabric().prop_map(|fabric| Message::Connected { fabric }),
-        prop_oneof![Just(Beat::Plain), Just(Beat::Question), Just(Beat::Answer)]
-            .prop_map(Message::Heartbeat),
+        prop_oneof![
+            Just(Beat::Plain),
+            Just(Beat::Question),
+            Just(Beat::Answer),
+            Just(Beat::Stalled)
+        ]
+        .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),
         (name(), addresses()).prop_map(|(name, addresses)| Message::Known { name, addresses }),
         any::<bool>().prop_map(|left| Message::Bye { left }),

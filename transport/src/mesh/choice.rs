@@ -108,7 +108,7 @@ async fn attempt(
         past: table.peer(&met.hello.node.name).past.clone(),
         epoch,
     };
-    let connected = match connect(prepared, theirs, way, reports).await {
+    let connected = match connect(table, prepared, theirs, way, reports).await {
         Ok(connected) => connected,
         Err(why) => return give_up(met, name, GivenUp { why, again }).await,
     };
@@ -149,12 +149,14 @@ async fn give_up(
 }
 
 async fn connect(
+    table: &Table,
     prepared: Prepared,
     theirs: Offer,
     way: usize,
     reports: Reports,
 ) -> Result<Connected, String> {
-    timeout(limits::CONNECT_TIMEOUT, prepared.connect(theirs, way, reports))
+    let connecting = table.tasks.links(prepared.connect(theirs, way, reports));
+    timeout(limits::CONNECT_TIMEOUT, connecting)
         .await
         .map_err(|_| format!("not connected within {:?}", limits::CONNECT_TIMEOUT))?
         .map_err(|error| error.to_string())

@@ -16,6 +16,7 @@ use super::bond::Order;
 use super::carrier::Carrier;
 use super::claim::Claim;
 use super::meter::Meter;
+use super::quiet::Quiet;
 use super::table::Table;
 
 /// A link and its bootstrap connection.
@@ -27,6 +28,7 @@ pub(super) struct Session {
     meter: Meter,
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
+    quiet: Quiet,
     /// Those that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// The bootstrap connection is of no use any more: when the link has to have ended, and why
@@ -37,8 +39,8 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
         let meter = Meter::new(claim.peer().name(), carrier.running.link.clone());
-        let (heard, probes) = (Instant::now(), Vec::new());
-        Session { table, carrier, channel, claim, meter, heard, probes, over: None }
+        let (heard, quiet, probes) = (Instant::now(), Quiet::default(), Vec::new());
+        Session { table, carrier, channel, claim, meter, heard, quiet, probes, over: None }
     }
 
     /// Runs until the link has ended.
@@ -91,7 +93,10 @@ impl Session {
         self.heard = Instant::now();
         self.claim.peer().heard();
         match message {
-            Message::Heartbeat(Beat::Plain) => Ok(()),
+            Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
+                self.quiet.hear(beat == Beat::Stalled);
+                Ok(())
+            }
             Message::Heartbeat(Beat::Question) => {
                 self.channel.send(&Message::Heartbeat(Beat::Answer)).await
             }
@@ -121,12 +126,17 @@ impl Session {
 
     async fn handle_beat(&mut self) -> Result<(), Failure> {
         self.meter.publish();
-        if self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
+        let link = &self.carrier.running.link;
+        let stalled = link.probe();
+        let quiet = self.quiet.beat(link.stats().frames_received, stalled);
+        if quiet
+            || self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX
+        {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
-        self.carrier.running.link.probe();
-        self.channel.send(&Message::Heartbeat(Beat::Plain)).await
+        let beat = if stalled { Beat::Stalled } else { Beat::Plain };
+        self.channel.send(&Message::Heartbeat(beat)).await
     }
 
     fn handle_failure(&mut self, failure: &Failure) {

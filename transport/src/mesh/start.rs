@@ -47,6 +47,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The system gives no thread, or not what it needs.
+    #[error("cannot start the thread that keeps the node alive for others: {0}")]
+    Thread(#[source] io::Error),
     /// The address can be reached from elsewhere, and there is nothing to keep strangers out.
     #[error("{address} is not a loopback address: give all nodes of the cluster the same secret")]
     NoSecret {
@@ -80,12 +83,11 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
 /// Listens, and says which addresses to tell peers.
 pub(super) async fn listen(
     config: &Config,
+    tasks: &Tasks,
 ) -> Result<(Vec<String>, Option<Box<dyn Listener>>), StartError> {
     let Some(address) = &config.listen else { return Ok((config.advertise.clone(), None)) };
-    let listener = config
-        .network
-        .wire
-        .listen(address.clone())
+    let listener = tasks
+        .own(config.network.wire.listen(address.clone()))
         .await
         .map_err(|source| StartError::Listen { address: address.clone(), source })?;
     let address = listener.local_address();
@@ -106,6 +108,7 @@ pub(super) fn table(
     config: &Config,
     addresses: Vec<String>,
     host: Arc<dyn Host>,
+    tasks: Tasks,
 ) -> (Arc<Table>, mpsc::UnboundedReceiver<NodeName>) {
     let incarnation = Incarnation(config.entropy.u128());
     let fabrics = config.network.fabrics.iter().map(|fabric| fabric.name().into()).collect();
@@ -124,7 +127,7 @@ pub(super) fn table(
         network: config.network.clone(),
         secret: config.secret.is_some(),
         board,
-        tasks: Tasks::new(),
+        tasks,
         peers: Default::default(),
         unmet: Default::default(),
     };

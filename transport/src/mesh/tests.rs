@@ -5,6 +5,7 @@
 mod fates;
 mod forgotten;
 mod hostile;
+mod pulse;
 #[cfg(feature = "sim")]
 mod simulated;
 mod tcp;

@@ -21,7 +21,8 @@ async fn refused(change: impl FnOnce(&mut Config)) -> String {
 
 #[tokio::test]
 async fn what_cannot_work_is_refused_by_name() {
-    let taken = node("taken", &[]).await.address();
+    let first = node("taken", &[]).await;
+    let taken = first.address();
     let address = taken.clone();
     let error = refused(|c| c.listen = Some(address)).await;
     assert!(error.starts_with(&format!("cannot listen on {taken}: ")), "{error}");
