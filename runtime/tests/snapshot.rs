@@ -85,13 +85,27 @@ async fn a_snapshot_says_why_a_node_is_not_reached() {
     alpha.shutdown(PATIENCE).await;
 }
 
+/// In a process of its own, where nothing else counts: a node has threads of its own.
+#[test]
+fn metrics_count_links_messages_and_dead_letters() {
+    const ALONE: &str = "RINGPOST_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        return runtime.unwrap().block_on(counting());
+    }
+    let name = "snapshot::metrics_count_links_messages_and_dead_letters";
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Without the line nothing was counted: the name is wrong.
+    assert!(output.status.success() && said.contains("counted: "), "{output:?}");
+}
+
 /// All metrics have documented names, and count what happened.
-#[tokio::test]
-async fn metrics_count_links_messages_and_dead_letters() {
+async fn counting() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    // Of this thread, on which all tasks of the test run.
-    let _recording = metrics::set_default_local_recorder(&recorder);
+    recorder.install().unwrap();
     let alpha = listening("alpha", &[]).await;
     let beta = listening("beta", &[&alpha]).await;
     let held = held(&beta, 10).await;
@@ -112,6 +126,7 @@ async fn metrics_count_links_messages_and_dead_letters() {
             *sums.entry(name).or_default() += count;
         }
     }
+    println!("counted: {sums:?}");
     let counts = ["ringpost_links_up_total", "ringpost_links_down_total"].map(|name| sums[name]);
     assert_eq!(counts, [2, 2]);
     assert!(sums["ringpost_nodes_down_total"] >= 1);
