@@ -127,6 +127,7 @@ impl Session {
     async fn handle_beat(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         let link = &self.carrier.running.link;
+        // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = link.probe();
         let quiet = self.quiet.beat(link.stats().frames_received, stalled);
         if quiet
