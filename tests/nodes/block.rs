@@ -36,7 +36,7 @@ async fn blocked(flavour: &str, threads: u64) {
             told.tell(Text { text: "one two".into() }).await.unwrap();
         }
     });
-    let line = beta.warned("blocked").await;
+    let line = beta.warned(HANDLER).await;
     assert_eq!(line.matches(HANDLER).count() as u64, threads, "{line}");
     assert!(!telling.is_finished(), "its senders wait");
     let unanswered = within(async { notary.notes().await }).await;
