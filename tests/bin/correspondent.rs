@@ -32,7 +32,7 @@ usage: correspondent NAME RUN LOG ADDRESS [OPTION VALUE]...
   --down MILLIS   after how long a silent node is down (default 8000)
 
 The environment variable RINGPOST_SECRET has the cluster's secret, 32 or more bytes; without it only
-loopback works.";
+loopback works. RINGPOST_ALSO_ACCEPT has a second one that others may dial with.";
 
 /// What a shutdown may take.
 const SHUTDOWN: Duration = Duration::from_secs(20);
@@ -107,6 +107,9 @@ async fn live(arguments: Arguments) -> Result<(), BoxError> {
     let mut builder = Node::builder(name).listen(address).seeds(seeds).profile(profile);
     if let Ok(secret) = std::env::var("RINGPOST_SECRET") {
         builder = builder.secret(secret);
+    }
+    if let Ok(secret) = std::env::var("RINGPOST_ALSO_ACCEPT") {
+        builder = builder.also_accept(secret);
     }
     let node = builder.start().await?;
     let (end, ended) = oneshot::channel();

@@ -1,10 +1,10 @@
 //! Who is connected to whom.
 //!
-//! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
-//! which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric that
-//! is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`], and
-//! all peers are in the [`table`]; their news go over the [`board`]. The invariants `MS-1` to
-//! `MS-9` stand at the modules that keep them:
+//! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
+//! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
+//! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
+//! its [`Peer`], and all peers are in the [`table`]; their news go over the [`board`]. The
+//! invariants `MS-1` to `MS-10` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -12,6 +12,7 @@
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
+//! - MS-10 seeds are kept: [`seed`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -29,6 +30,7 @@ mod met;
 mod meter;
 mod peer;
 mod resync;
+mod seed;
 mod session;
 mod start;
 mod table;
@@ -78,7 +80,7 @@ impl Mesh {
             table.tasks.spawn(accept::accept(table.clone(), listener));
         }
         for seed in config.seeds {
-            table.tasks.spawn(dial::meet_seed(table.clone(), seed));
+            table.tasks.spawn(seed::keep(table.clone(), seed));
         }
         Ok(Arc::new(Mesh { table }))
     }

@@ -6,6 +6,8 @@ mod fates;
 mod forgotten;
 mod hostile;
 #[cfg(feature = "sim")]
+mod seeds;
+#[cfg(feature = "sim")]
 mod simulated;
 mod tcp;
 #[cfg(feature = "sim")]
@@ -118,6 +120,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         advertise: Vec::new(),
         seeds: seeds.to_vec(),
         secret: Some(Secret::new(&[3; 32]).unwrap()),
+        also_accept: Vec::new(),
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },
         entropy: Entropy::os(),
         network,
