@@ -1,6 +1,7 @@
 //! Processes that write down histories, under the control of a test, and the judgement of what they
 //! wrote.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader as Reader;
 use std::path::{Path, PathBuf};
@@ -135,6 +136,24 @@ impl Correspondent {
     /// Stops its senders, and waits until the last has ended.
     pub(crate) async fn falls_quiet(&mut self) {
         self.obeys("quiet\n", "quiet").await;
+    }
+
+    /// What it says that it uses, by name, and what the system says.
+    pub(crate) async fn usage(&mut self) -> BTreeMap<String, u64> {
+        self.commands.write_all(b"usage\n").await.unwrap();
+        let line = within(self.answers.next_line()).await.unwrap().unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let pairs = words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap()));
+        let mut usage: BTreeMap<String, u64> = pairs.collect();
+        let process = PathBuf::from(format!("/proc/{}", self.child.id().unwrap()));
+        let count = |folder: &str| fs::read_dir(process.join(folder)).unwrap().count() as u64;
+        usage.insert("files".into(), count("fd"));
+        usage.insert("threads".into(), count("task"));
+        let memory = fs::read_to_string(process.join("smaps_rollup")).unwrap();
+        let resident = memory.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        let kib: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        usage.insert("resident".into(), kib * 1024);
+        usage
     }
 
     async fn obeys(&mut self, command: &str, answer: &str) {

@@ -14,4 +14,5 @@ mod refused;
 mod rolling;
 mod schema;
 mod silent;
+mod soak;
 mod wire;

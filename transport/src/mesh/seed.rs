@@ -3,7 +3,8 @@
 //! - **MS-10 seeds are kept**: a seed is dialled, with backoff, until some node proves itself
 //!   there, and again whenever that run of it has no link: by the task that reaches for the node,
 //!   or, when there is none, by the seed's own. So a node that left, that started again elsewhere,
-//!   or that had to wait for its name is found again, whoever else may know of it.
+//!   or that had to wait for its name is found again, whoever else may know of it. Only a seed
+//!   that leads to this node itself is not dialled again.
 
 use std::sync::Arc;
 

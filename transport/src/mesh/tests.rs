@@ -11,6 +11,8 @@ mod seeds;
 mod simulated;
 mod tcp;
 #[cfg(feature = "sim")]
+mod warnings;
+#[cfg(feature = "sim")]
 mod ways;
 
 use std::future::poll_fn;
