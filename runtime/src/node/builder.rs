@@ -86,7 +86,12 @@ impl NodeBuilder {
         self
     }
 
-    /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped.
+    /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped. The
+    /// host is a name, an IPv4 address or an IPv6 address in brackets. A name is looked up at each
+    /// dial; of several addresses the first that answers is taken.
+    ///
+    /// A seed is dialled again, with pauses of 2 s at most, whenever its node has no link: also
+    /// after it has left, or when there is another node at its address.
     pub fn seeds<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.seeds = addresses.into_iter().map(Into::into).collect();
         self

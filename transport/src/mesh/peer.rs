@@ -193,9 +193,11 @@ impl Peer {
         }
     }
 
-    /// Where it can be dialled.
+    /// Where it can be dialled; as many as one node tells another.
     pub(super) fn addresses(&self) -> Vec<String> {
-        self.state.lock().reach.addresses.clone()
+        let mut addresses = self.state.lock().reach.targets();
+        addresses.truncate(ADDRESSES_MAX);
+        addresses
     }
 
     /// Another node says where it can be dialled.

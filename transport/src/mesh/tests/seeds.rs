@@ -2,6 +2,7 @@
 
 use super::simulated::sim_config;
 use super::*;
+use crate::bootstrap::ADDRESSES_MAX;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 
@@ -97,6 +98,22 @@ fn a_seed_is_tried_beside_what_its_node_advertises() {
             alpha.watcher.until(&["beta up over sim", lost, "beta up over sim"]).await;
         });
     }
+}
+
+/// What a node advertises and where it was met is one address more than nodes tell each other.
+#[test]
+fn the_most_addresses_and_a_seed_are_not_too_many_to_tell() {
+    sim::run(1, |world| async move {
+        let mut beta = sim_config(&world, "beta", &[]);
+        beta.advertise = (0..ADDRESSES_MAX).map(|port| format!("elsewhere:1{port}")).collect();
+        let _beta = Node::start(beta).await.unwrap();
+        let alpha = seeded(&world, "alpha", &["beta"]).await;
+        alpha.mesh.ready(1).await;
+        let gamma = seeded(&world, "gamma", &["alpha"]).await;
+        let error = gamma.link("beta").await.unwrap_err().to_string();
+        assert!(error.contains("elsewhere:1"), "{error}");
+        assert_eq!(gamma.watcher.texts(), ["alpha up over sim"]);
+    });
 }
 
 /// While all is well, and while a name is taken twice, seeds cost next to nothing.
