@@ -61,6 +61,8 @@ struct Soak {
     survivor: Option<Correspondent>,
     partners: Vec<Correspondent>,
     began: Instant,
+    /// Somebody waits for minutes and wants to see something.
+    loud: bool,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,14 +70,14 @@ async fn a_survivor_of_random_faults_uses_no_more_at_the_end() {
     let number = |name: &str| std::env::var(name).ok().map(|value| value.parse().unwrap());
     let time = Duration::from_secs(number("RINGPOST_SOAK_SECONDS").unwrap_or(0));
     let seed = number("RINGPOST_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let mut soak = Soak::start(seed).await;
-    say(&format!("{} s, seed {seed} (RINGPOST_SOAK_SEED replays the faults)", time.as_secs()));
+    let mut soak = Soak::start(seed, !time.is_zero()).await;
+    soak.say(&format!("{} s, seed {seed} (RINGPOST_SOAK_SEED replays the faults)", time.as_secs()));
     let kinds = soak.kinds();
     for kind in &kinds {
         soak.suffer(*kind).await;
     }
     let before = soak.usage().await;
-    say(&format!("warm: {}", text(&before)));
+    soak.say(&format!("warm: {}", text(&before)));
     let mut faults = 0;
     while faults < kinds.len() || soak.began.elapsed() < time {
         let random = soak.rng.choice(&kinds).copied().unwrap();
@@ -83,7 +85,7 @@ async fn a_survivor_of_random_faults_uses_no_more_at_the_end() {
         faults += 1;
     }
     let after = soak.usage().await;
-    say(&format!("after {faults} more faults: {}", text(&after)));
+    soak.say(&format!("after {faults} more faults: {}", text(&after)));
     for (what, before) in &before {
         let more = match what.as_str() {
             "allocated" => ALLOCATED_MAX,
@@ -97,11 +99,11 @@ async fn a_survivor_of_random_faults_uses_no_more_at_the_end() {
 }
 
 impl Soak {
-    async fn start(seed: u64) -> Self {
+    async fn start(seed: u64, loud: bool) -> Self {
         let wire = match Wire::new() {
             Ok(wire) => Some(wire),
             Err(missing) => {
-                say(&format!("SKIPPED the cuts: no network namespaces here: {missing}"));
+                loudly(&format!("SKIPPED the cuts: no network namespaces here: {missing}"));
                 None
             }
         };
@@ -120,6 +122,7 @@ impl Soak {
             survivor: None,
             partners: Vec::new(),
             began: Instant::now(),
+            loud,
         };
         let mut options = vec!["--pause", "20", "--down", "4000"];
         for (address, name) in soak.addresses[1..].iter().zip(NAMES) {
@@ -207,7 +210,7 @@ impl Soak {
         self.calm().await;
         let usage = text(&self.survivor().usage().await);
         let (at, name) = (self.began.elapsed().as_secs(), NAMES[number]);
-        say(&format!("{at} s: {fault:?} {name} for {} ms; then {usage}", time.as_millis()));
+        self.say(&format!("{at} s: {fault:?} {name} for {} ms; then {usage}", time.as_millis()));
     }
 
     /// Waits until all are linked and hear each other.
@@ -241,6 +244,14 @@ impl Soak {
         least
     }
 
+    fn say(&self, line: &str) {
+        if self.loud {
+            loudly(line);
+        } else {
+            println!("soak: {line}");
+        }
+    }
+
     /// Ends all, and judges what they wrote.
     async fn judge(mut self) {
         let mut survivor = self.survivor.take().expect("it lives to the end");
@@ -261,7 +272,7 @@ fn text(usage: &BTreeMap<String, u64>) -> String {
     words.join(", ")
 }
 
-/// Past the capture of the test's output: who waits for minutes wants to see something.
-fn say(line: &str) {
+/// Past the capture of the test's output.
+fn loudly(line: &str) {
     std::io::stderr().write_all(format!("soak: {line}\n").as_bytes()).unwrap();
 }

@@ -66,19 +66,19 @@ fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]
     let peer = table.peer(&met.hello.node.name);
     let well = chosen.is_some() && passed_over.is_empty();
     let news = !well && peer.is_news(&passed_over.join("; "));
-    let peer_name = peer.name();
+    let name = peer.name();
     match chosen {
         Some(fabric) if well => {
             peer.is_well();
-            tracing::info!(peer = %peer_name, fabric, ?theirs, "fabric chosen");
+            tracing::info!(peer = %name, fabric, ?theirs, "fabric chosen");
         }
         Some(fabric) if news => {
-            tracing::warn!(peer = %peer_name, fabric, ?passed_over, "better ones did not come up");
+            tracing::warn!(peer = %name, fabric, ?passed_over, "better ones did not come up");
         }
         None if news => {
-            tracing::warn!(peer = %peer_name, ?passed_over, ?theirs, "no fabric could be connected");
+            tracing::warn!(peer = %name, ?passed_over, ?theirs, "no fabric could be connected");
         }
-        _ => tracing::debug!(peer = %peer_name, ?chosen, ?passed_over, "as the last time"),
+        _ => tracing::debug!(peer = %name, ?chosen, ?passed_over, "as the last time"),
     }
 }
 
