@@ -57,8 +57,13 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     while beta.snapshot().actors[0].mailbox.remote < 256 {
         tokio::task::yield_now().await;
     }
+    let leased = || beta.snapshot().peers[0].link.as_ref().map_or(0, |link| link.leased);
+    assert!(leased() > 0, "the messages lie where they arrived");
     held.gate.add_permits(1);
     sender.await.unwrap();
+    while leased() > 0 {
+        tokio::task::yield_now().await;
+    }
     let carried = &alpha.snapshot().peers[0].carried;
     assert!(carried.messages_sent >= 1_000 && carried.window_stalls > 0, "{carried:?}");
     beta.shutdown(PATIENCE).await;

@@ -1,11 +1,4 @@
-//! Nodes on a machine whose processors are all taken. A program of its own, as `tests/run busy`
-//! runs it alone: it takes minutes, and every processor.
-
-#![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(dead_code, reason = "what it shares with `main` has more than it needs")]
-
-mod correspondent;
-mod process;
+//! Nodes on a machine whose processors are all taken: `tests/run busy`.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -23,6 +16,7 @@ const REPORT: Duration = Duration::from_secs(10);
 const WORK: &str = "4";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it takes minutes, and every processor: `tests/run busy`"]
 async fn no_node_is_down_while_every_processor_is_busy() {
     let seconds = std::env::var("RINGPOST_BUSY_SECONDS");
     let seconds = seconds.map_or(SECONDS, |seconds| seconds.parse().unwrap());
@@ -79,7 +73,7 @@ async fn start(archive: &Archive, name: &str, nodes: &[Correspondent]) -> Corres
 
 /// The remarks in the logs of all nodes that start like this.
 fn remarked(nodes: &[Correspondent], remark: &str) -> Vec<String> {
-    nodes.iter().flat_map(|node| node.remarked(remark)).collect()
+    nodes.iter().flat_map(|node| node.lines(&format!("# {remark}"))).collect()
 }
 
 /// A process that keeps every processor busy; killed when dropped.

@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod block;
+mod busy;
 mod correspondent;
 mod garbage;
 mod history;
 mod kill;
 mod leave;
+mod names;
 mod pause;
 mod process;
 mod refused;
+mod rolling;
 mod schema;
 mod silent;
+mod soak;
 mod wire;

@@ -148,9 +148,10 @@ impl Prepared {
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
         let outbound = Outbound::new(link_window_bytes, window, eager_max);
         let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
-        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, outbound);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
+        let own = (outbound, pool.gauge(ring));
+        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let driver = Driver {

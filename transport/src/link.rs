@@ -38,6 +38,7 @@ use crate::cause::{LinkCause, OpenRefusal};
 use crate::confirm::{Confirmation, Confirms};
 use crate::id::NodeId;
 use crate::mailbox::{Accepted, OpenRequest};
+use crate::memory::Gauge;
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Outbound, Unopened};
@@ -77,6 +78,8 @@ struct State {
     confirms: Confirms,
     lines: Lines,
     wishes: Wishes,
+    /// Of the driver's pool.
+    gauge: Gauge,
     /// The driver knows that there is something to do.
     awake: bool,
 }
@@ -163,7 +166,7 @@ impl Link {
         peer: NodeId,
         fabric: &'static str,
         message_max: usize,
-        outbound: Outbound,
+        (outbound, gauge): (Outbound, Gauge),
     ) -> Arc<Self> {
         let state = State {
             outbound,
@@ -171,6 +174,7 @@ impl Link {
             confirms: Confirms::default(),
             lines: Lines::default(),
             wishes: Wishes::default(),
+            gauge,
             awake: true,
         };
         Arc::new(Link {

@@ -1,10 +1,10 @@
 //! Who is connected to whom.
 //!
-//! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
-//! which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric that
-//! is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`], and
-//! all peers are in the [`table`]; their news go over the [`board`]. The invariants `MS-1` to
-//! `MS-11` stand at the modules that keep them:
+//! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
+//! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
+//! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
+//! its [`Peer`], and all peers are in the [`table`]; their news go over the [`board`]. The
+//! invariants `MS-1` to `MS-12` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -14,6 +14,7 @@
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
 //! - MS-11 stalled is not silent: [`quiet`]
+//! - MS-12 seeds are kept: [`seed`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -33,6 +34,7 @@ mod peer;
 mod pulse;
 mod quiet;
 mod resync;
+mod seed;
 mod session;
 mod start;
 mod table;
@@ -92,7 +94,7 @@ impl Mesh {
             table.tasks.spawn(accept::accept(table.clone(), listener));
         }
         for seed in config.seeds {
-            table.tasks.spawn(dial::meet_seed(table.clone(), seed));
+            table.tasks.spawn(seed::keep(table.clone(), seed));
         }
         Ok(Arc::new(Mesh { table }))
     }

@@ -12,6 +12,9 @@ pub struct LinkView {
     /// Messages and answers that are committed and not in a frame yet: they wait for credits, for
     /// room in the send queue, or for those before them.
     pub queued: usize,
+    /// Receive slots that are leased: the messages in them wait in mailboxes, or are kept by
+    /// whoever took them.
+    pub leased: usize,
     /// Senders that wait, by mailbox, the longest line first.
     pub waiting: Vec<Waiting>,
 }
@@ -45,7 +48,7 @@ impl Link {
     /// What it looks like now.
     pub(crate) fn view(&self) -> LinkView {
         let state = self.state.lock();
-        let State { outbound, lines, .. } = &*state;
+        let State { outbound, lines, gauge, .. } = &*state;
         let mut waiting: Vec<Waiting> = lines
             .lengths()
             .filter_map(|(outlet, senders)| {
@@ -54,7 +57,8 @@ impl Link {
             })
             .collect();
         waiting.sort_by_key(|line| std::cmp::Reverse(line.senders));
-        LinkView { fabric: self.fabric, queued: outbound.queued(), waiting }
+        let (queued, leased) = (outbound.queued(), gauge.leased());
+        LinkView { fabric: self.fabric, queued, leased, waiting }
     }
 }
 

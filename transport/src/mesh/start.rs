@@ -10,6 +10,7 @@ use crate::bootstrap::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Identity, Secret, VERSI
 use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
+use crate::limits;
 use crate::profile::InvalidProfile;
 use crate::wire::Listener;
 
@@ -26,7 +27,7 @@ pub enum StartError {
     #[error("the profile cannot work: {0}")]
     Profile(#[from] InvalidProfile),
     /// An address that is none.
-    #[error("the {what} address `{address}` is not of the form host:port")]
+    #[error("the {what} address `{address}` is not of the form host:port or [IPv6]:port")]
     Address {
         /// `listen`, `advertise` or `seed`.
         what: &'static str,
@@ -39,6 +40,16 @@ pub enum StartError {
         /// How many.
         count: usize,
     },
+    /// More secrets are accepted than are tried on a stranger.
+    #[error("{count} secrets are accepted besides the node's own, but at most {max} can be",
+        max = limits::SECRETS_ACCEPTED_MAX)]
+    TooManySecrets {
+        /// How many.
+        count: usize,
+    },
+    /// There are secrets to accept, and none to dial with.
+    #[error("secrets are accepted, but the node has none of its own to dial with: give it one")]
+    OnlyAccepts,
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -77,7 +88,11 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
     if config.advertise.len() > ADDRESSES_MAX {
         return Err(StartError::TooManyAddresses { count: config.advertise.len() });
     }
-    Ok(())
+    match config.also_accept.len() {
+        count if count > limits::SECRETS_ACCEPTED_MAX => Err(StartError::TooManySecrets { count }),
+        1.. if config.secret.is_none() => Err(StartError::OnlyAccepts),
+        _ => Ok(()),
+    }
 }
 
 /// Listens, and says which addresses to tell peers.
@@ -118,6 +133,7 @@ pub(super) fn table(
         fabrics,
         versions: VERSIONS,
         key: Secret::key(config.secret.as_ref()),
+        accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),
         entropy: config.entropy.clone(),
     };
     let (board, wants) = Board::new(host, config.profile.down_after);
@@ -136,6 +152,10 @@ pub(super) fn table(
 
 fn is_host_and_port(address: &str, port_needed: bool) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
+    // Without brackets nobody knows which colon is the last of the address.
+    if host.contains([':', '[', ']']) && address.parse::<SocketAddr>().is_err() {
+        return false;
+    }
     let port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
     let printable = !address.chars().any(|c| c.is_control() || c.is_whitespace());
     port && printable && !host.is_empty() && address.len() <= ADDRESS_BYTES_MAX
