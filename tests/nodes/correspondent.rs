@@ -193,12 +193,6 @@ impl Correspondent {
         log.lines().filter(|line| line.starts_with(start)).count()
     }
 
-    /// The lines of its log that start like this.
-    pub(crate) fn lines(&self, start: &str) -> Vec<String> {
-        let log = fs::read_to_string(&self.log).unwrap();
-        log.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
-    }
-
     /// SIGKILL.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod block;
-mod busy;
 mod correspondent;
 mod garbage;
 mod history;
