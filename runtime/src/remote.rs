@@ -12,8 +12,10 @@ use std::time::Duration;
 use ringpost_transport::Endpoint;
 use ringpost_transport::id::{NodeId, NodeName};
 use ringpost_transport::mailbox::OpenRequest;
+use tokio::runtime::Handle;
 
 use crate::address::Address;
+use crate::busy::Watch;
 
 pub use ringpost_transport::endpoint::{
     InvalidProfile, InvalidSecret, LinkStats, LinkView, Network, PeerView, Profile, StartError,
@@ -42,7 +44,8 @@ impl Remote {
         directory: Arc<dyn Directory>,
         observers: Observers,
     ) -> Result<Self, StartError> {
-        let host = Arc::new(host::Residents::new(directory, observers));
+        let watch = Watch::new(config.name.to_string(), Handle::current().id());
+        let host = Arc::new(host::Residents::new(directory, observers, watch));
         Ok(Remote { endpoint: Endpoint::start(config, host).await? })
     }
 

@@ -2,12 +2,14 @@
 //!
 //! It prints `listening ADDRESS`. Then it takes commands, one a line: `await N` prints `handled`
 //! when N messages were handled here; `quiet` stops the senders and prints `quiet` when the last
-//! has ended. When its standard input ends, so does the node, in order.
+//! has ended; `usage` prints what the node uses, as words and numbers. When its standard input
+//! ends, so does the node, in order.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use peak_alloc::PeakAlloc;
 use ringpost::Profile;
 use ringpost::prelude::*;
 use ringpost_history::Event;
@@ -29,10 +31,15 @@ usage: correspondent NAME RUN LOG ADDRESS [OPTION VALUE]...
   --seed ADDRESS  a node to link to; may be repeated
   --to NODE       a node to send to until told to stop; may be repeated
   --work MILLIS   how long each message takes that is handled (default 0)
+  --pause MILLIS  how long a sender pauses after each ask, and after a few tells (default 2)
   --down MILLIS   after how long a silent node is down (default 8000)
 
 The environment variable RINGPOST_SECRET has the cluster's secret, 32 or more bytes; without it only
-loopback works.";
+loopback works. RINGPOST_ALSO_ACCEPT has a second one that others may dial with.";
+
+/// Counts the bytes that are allocated.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
 
 /// What a shutdown may take.
 const SHUTDOWN: Duration = Duration::from_secs(20);
@@ -45,6 +52,7 @@ struct Arguments {
     seeds: Vec<String>,
     to: Vec<String>,
     work: Duration,
+    pause: Duration,
     down_after: Duration,
 }
 
@@ -84,6 +92,7 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
         seeds: Vec::new(),
         to: Vec::new(),
         work: Duration::ZERO,
+        pause: Duration::from_millis(2),
         down_after: Profile::default().down_after,
     };
     while let Some(option) = words.next() {
@@ -93,6 +102,7 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
             "--seed" => arguments.seeds.push(value),
             "--to" => arguments.to.push(value),
             "--work" => arguments.work = millis()?,
+            "--pause" => arguments.pause = millis()?,
             "--down" => arguments.down_after = millis()?,
             _ => return None,
         }
@@ -101,12 +111,15 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
 }
 
 async fn live(arguments: Arguments) -> Result<(), BoxError> {
-    let Arguments { name, run, log, address, seeds, to, work, down_after } = arguments;
+    let Arguments { name, run, log, address, seeds, to, work, pause, down_after } = arguments;
     let diary = Diary::start(&log, &name, run)?;
     let profile = Profile { down_after, ..Profile::default() };
     let mut builder = Node::builder(name).listen(address).seeds(seeds).profile(profile);
     if let Ok(secret) = std::env::var("RINGPOST_SECRET") {
         builder = builder.secret(secret);
+    }
+    if let Ok(secret) = std::env::var("RINGPOST_ALSO_ACCEPT") {
+        builder = builder.also_accept(secret);
     }
     let node = builder.start().await?;
     let (end, ended) = oneshot::channel();
@@ -119,12 +132,12 @@ async fn live(arguments: Arguments) -> Result<(), BoxError> {
     let (quiet, is_quiet) = watch::channel(false);
     let mut senders = JoinSet::new();
     for to in to {
-        let sender = Sender { node: node.clone(), run, to, diary: diary.clone() };
+        let sender = Sender { node: node.clone(), run, to, pause, diary: diary.clone() };
         for kind in [Kind::Tells, Kind::Asks] {
             senders.spawn(sender.clone().send(kind, is_quiet.clone()));
         }
     }
-    obey(&quiet, &mut senders, counted).await?;
+    obey(&node, &quiet, &mut senders, counted).await?;
     still(&quiet, &mut senders).await?;
     node.shutdown(SHUTDOWN).await;
     end.send(()).map_err(|()| "the dead letters were not noted to the end")?;
@@ -138,6 +151,7 @@ async fn live(arguments: Arguments) -> Result<(), BoxError> {
 
 /// Takes commands until the input ends.
 async fn obey(
+    node: &Node,
     quiet: &watch::Sender<bool>,
     senders: &mut JoinSet<()>,
     mut counted: watch::Receiver<u64>,
@@ -151,11 +165,22 @@ async fn obey(
             let count: u64 = count.parse()?;
             counted.wait_for(|handled| *handled >= count).await?;
             println!("handled");
+        } else if line == "usage" {
+            println!("{}", usage(node, *counted.borrow()));
         } else {
             return Err(format!("unknown command: {line}").into());
         }
     }
     Ok(())
+}
+
+/// What the node uses now: what must not grow while others come and go.
+fn usage(node: &Node, handled: u64) -> String {
+    let links = node.snapshot().peers.into_iter().filter_map(|peer| peer.link);
+    let leased: usize = links.map(|link| link.leased).sum();
+    let (links, allocated) = (node.linked().len(), MEMORY.current_usage());
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    format!("handled {handled} links {links} leased {leased} tasks {tasks} allocated {allocated}")
 }
 
 /// Stops the senders and waits for what they began.

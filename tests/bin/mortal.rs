@@ -5,6 +5,7 @@
 //!
 //! - `ask PATH BYTES`: asks a counter
 //! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell
+//! - `block`: holds all threads
 //! - `look PATH`: looks a counter up
 //! - `stop PATH`: stops a quitter, and goes on telling it until that fails
 //! - `stuff PATH`: tells a mute actor until there is no room, and waits
@@ -16,6 +17,10 @@ use ringpost::Profile;
 use ringpost::prelude::*;
 use ringpost_tests::actors::{Counter, Mute, host, quit, stuff, tell};
 use tokio::io::{AsyncBufReadExt, BufReader};
+
+const THREADS: usize = 2;
+/// Longer than anyone waits for it.
+const BLOCKED: Duration = Duration::from_secs(600);
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
@@ -68,6 +73,11 @@ async fn obey(node: &Node, line: &str) -> Result<(), BoxError> {
         }
         ["tell", path, bytes, count] => {
             tell(&node.actor(path).await?, bytes.parse()?, count.parse()?).await;
+        }
+        ["block"] => {
+            for _ in 0..THREADS {
+                tokio::spawn(async { std::thread::sleep(BLOCKED) });
+            }
         }
         ["look", path] => drop(node.actor::<Counter>(path).await?),
         ["stop", path] => quit(&node.actor(path).await?).await,

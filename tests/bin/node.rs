@@ -1,36 +1,50 @@
-//! One node as a process of its own: `node NAME [SEED...]`. It listens on a free port of loopback,
-//! prints `listening ADDRESS`, hosts the actors of the tests and ends when its standard input does.
-//! Its warnings are on standard error.
+//! One node as a process of its own: `node FLAVOUR NAME [SEED...]`. It listens on a free port of
+//! loopback, prints `listening ADDRESS`, hosts the actors of the tests and ends when its standard
+//! input does. Its warnings, and when it is no longer blocked, are on standard error. The flavour
+//! of its runtime is `current_thread`, a number of threads, or `default`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost_tests::actors::{Counter, MUTES, Mute, Notary};
+use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
 use tokio::io::AsyncReadExt;
+use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let Some(name) = arguments.next() else {
-        eprintln!("usage: node NAME [SEED...]");
+    let runtime = arguments.next().as_deref().and_then(runtime);
+    let (Some(runtime), Some(name)) = (runtime, arguments.next()) else {
+        eprintln!("usage: node FLAVOUR NAME [SEED...]");
         return ExitCode::from(2);
     };
-    let filter = EnvFilter::new("warn");
+    let filter = EnvFilter::new("warn,ringpost::busy=info");
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    match host(&name, arguments.collect()).await {
+    match runtime.block_on(host(&name, arguments.collect())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("node {name}: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// A runtime of this flavour.
+fn runtime(flavour: &str) -> Option<Runtime> {
+    let mut builder = match flavour {
+        "current_thread" => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if !["current_thread", "default"].contains(&flavour) {
+        builder.worker_threads(flavour.parse().ok().filter(|threads| *threads > 0)?);
+    }
+    builder.enable_all().build().ok()
 }
 
 async fn host(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
@@ -40,6 +54,9 @@ async fn host(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     node.spawn("drifter", Drifter).await?;
     for number in 0..MUTES {
         node.spawn(&format!("mute{number}"), Mute).await?;
+    }
+    for number in 0..BLOCKERS {
+        node.spawn(&format!("blocker{number}"), Blocker).await?;
     }
     println!("listening {}", node.addresses().first().map_or("nowhere", String::as_str));
     let mut rest = Vec::new();

@@ -1,10 +1,12 @@
 //! Processes that write down histories, under the control of a test, and the judgement of what they
 //! wrote.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader as Reader;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use ringpost_history::{Books, Verdict};
@@ -16,7 +18,7 @@ use crate::process::{program, within};
 /// Between two looks at a log that another process writes.
 const LOOK: Duration = Duration::from_millis(20);
 /// What all nodes of a test know.
-const SECRET: &str = "a secret of the tests, at least 32 bytes long";
+pub(crate) const SECRET: &str = "a secret of the tests, at least 32 bytes long";
 
 /// The logs of one test, in a folder of its own, which is kept when the test fails.
 pub(crate) struct Archive {
@@ -64,8 +66,25 @@ pub(crate) struct Start<'a> {
     pub(crate) listen: &'a str,
     /// Further arguments.
     pub(crate) options: &'a [&'a str],
-    /// The network namespace it lives in.
-    pub(crate) namespace: Option<&'a str>,
+    /// The words of a command that becomes the program, under the same process id: where it lives.
+    pub(crate) through: &'a [&'a str],
+    /// The secret that it uses, and one that it accepts besides.
+    pub(crate) secrets: (&'a str, Option<&'a str>),
+}
+
+/// An address of loopback that is nobody else's: a node that starts again finds it free. (Of
+/// 127.0.0.1 a port that is free for a moment may become the end of an outgoing connection.)
+pub(crate) fn own_address() -> String {
+    static PORT: AtomicU16 = AtomicU16::new(7700);
+    let port = PORT.fetch_add(1, Ordering::Relaxed);
+    format!("{}:{port}", own_ip(1))
+}
+
+/// One of three addresses that this process alone uses.
+pub(crate) fn own_ip(which: u8) -> String {
+    // No process id has more than 22 bits.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{middle}.{low}", which << 6 | high & 63)
 }
 
 /// A process that writes a history; killed when dropped.
@@ -81,12 +100,11 @@ impl Correspondent {
     /// Starts it, and waits until it listens.
     pub(crate) async fn start(archive: &Archive, start: Start<'_>) -> Self {
         let program = program("correspondent", env!("CARGO_BIN_EXE_correspondent"));
-        let mut command = match start.namespace {
-            None => Command::new(program),
-            Some(namespace) => {
-                // It becomes the program, under the same process id.
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", namespace]).arg(program);
+        let mut command = match start.through {
+            [] => Command::new(program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
                 command
             }
         };
@@ -96,7 +114,8 @@ impl Correspondent {
             .arg(&log)
             .arg(start.listen)
             .args(start.options)
-            .env("RINGPOST_SECRET", SECRET)
+            .env("RINGPOST_SECRET", start.secrets.0)
+            .envs(start.secrets.1.map(|secret| ("RINGPOST_ALSO_ACCEPT", secret)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -119,6 +138,24 @@ impl Correspondent {
         self.obeys("quiet\n", "quiet").await;
     }
 
+    /// What it says that it uses, by name, and what the system says.
+    pub(crate) async fn usage(&mut self) -> BTreeMap<String, u64> {
+        self.commands.write_all(b"usage\n").await.unwrap();
+        let line = within(self.answers.next_line()).await.unwrap().unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let pairs = words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap()));
+        let mut usage: BTreeMap<String, u64> = pairs.collect();
+        let process = PathBuf::from(format!("/proc/{}", self.child.id().unwrap()));
+        let count = |folder: &str| fs::read_dir(process.join(folder)).unwrap().count() as u64;
+        usage.insert("files".into(), count("fd"));
+        usage.insert("threads".into(), count("task"));
+        let memory = fs::read_to_string(process.join("smaps_rollup")).unwrap();
+        let resident = memory.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        let kib: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        usage.insert("resident".into(), kib * 1024);
+        usage
+    }
+
     async fn obeys(&mut self, command: &str, answer: &str) {
         self.commands.write_all(command.as_bytes()).await.unwrap();
         let answered = within(self.answers.next_line()).await.unwrap();
@@ -127,19 +164,33 @@ impl Correspondent {
 
     /// How many messages it has handled so far, as far as it wrote.
     pub(crate) fn handled(&self) -> u64 {
-        let log = fs::read_to_string(&self.log).unwrap();
-        log.lines().filter(|line| line.starts_with("handled ")).count() as u64
+        self.count("handled ") as u64
     }
 
     /// Waits until its log has a remark that starts like this.
     pub(crate) async fn remarks(&self, remark: &str) {
-        let wanted = format!("# {remark}");
+        self.writes(&format!("# {remark}")).await;
+    }
+
+    /// Waits until its log has a line that starts like this.
+    pub(crate) async fn writes(&self, start: &str) {
+        self.writes_often(start, 1).await;
+    }
+
+    /// Waits until its log has at least so many of them.
+    pub(crate) async fn writes_often(&self, start: &str, count: usize) {
         within(async {
-            while !fs::read_to_string(&self.log).unwrap().lines().any(|l| l.starts_with(&wanted)) {
+            while self.count(start) < count {
                 tokio::time::sleep(LOOK).await;
             }
         })
         .await
+    }
+
+    /// How many lines of its log start like this.
+    pub(crate) fn count(&self, start: &str) -> usize {
+        let log = fs::read_to_string(&self.log).unwrap();
+        log.lines().filter(|line| line.starts_with(start)).count()
     }
 
     /// SIGKILL.

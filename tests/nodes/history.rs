@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use crate::correspondent::{Archive, Correspondent, Start, end_both};
+use crate::correspondent::{Archive, Correspondent, SECRET, Start, end_both};
 use crate::wire::{ADDRESSES, Wire};
 
 /// Messages that a scenario waits for before a fault and after it.
@@ -16,7 +16,7 @@ const ANYWHERE: &str = "127.0.0.1:0";
 const DOWN_SOON: &str = "4000";
 
 fn start<'a>(name: &'a str, run: u64, options: &'a [&'a str]) -> Start<'a> {
-    Start { name, run, listen: ANYWHERE, options, namespace: None }
+    Start { name, run, listen: ANYWHERE, options, through: &[], secrets: (SECRET, None) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,12 +144,14 @@ async fn cut(test: &str, sides: &[usize], remark: &str, down: &str) {
     // Deleted after the processes have ended, also when this panics.
     let wire = Wire::new().unwrap();
     let listen = ADDRESSES.map(|address| format!("{address}:7700"));
+    let through = [0, 1].map(|side| ["ip", "netns", "exec", wire.host(side)]);
     let at = |side: usize, name, options| Start {
         name,
         run: 1,
         listen: &listen[side],
         options,
-        namespace: Some(wire.host(side)),
+        through: &through[side],
+        secrets: (SECRET, None),
     };
     let options = ["--to", "alpha", "--down", down];
     let mut beta = Correspondent::start(&archive, at(1, "beta", &options)).await;

@@ -2,16 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod block;
 mod correspondent;
 mod garbage;
 mod history;
 mod kill;
 mod leave;
+mod names;
 mod pause;
 mod process;
 mod refused;
 mod relay;
+mod rolling;
 mod schema;
 mod silent;
+mod soak;
 mod steps;
 mod wire;

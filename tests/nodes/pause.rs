@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringpost::NodeEvent;
+use ringpost::{NodeDownCause, NodeEvent};
 use ringpost_tests::actors::Counter;
 
 use crate::process::{PATIENCE, Process, linked, within};
@@ -29,6 +29,43 @@ async fn a_node_that_stands_still_for_four_seconds_is_not_down() {
     while let Ok(event) = events.try_recv() {
         assert!(!matches!(event, NodeEvent::NodeDown { .. }), "{event:?}");
     }
+    beta.end().await;
+    alpha.shutdown(PATIENCE).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stands_still_for_twenty_seconds_is_down_once_and_linked_again() {
+    let beta = Process::start("beta", &[]).await;
+    let alpha = linked("alpha", &[&beta], Duration::from_secs(8)).await;
+    let mut events = alpha.events();
+    let run = alpha.linked();
+    let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
+    beta.signal("STOP").await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(alpha.linked(), []);
+    beta.signal("CONT").await;
+    let answer = within(async {
+        loop {
+            // An ask fails at once while the node is down; asking has it reached for, too.
+            if let Ok(answer) = counter.echo("awake".into()).await {
+                return answer;
+            }
+        }
+    });
+    assert_eq!(answer.await, "awake");
+    assert_eq!(alpha.linked(), run, "the same run of the node");
+    let (mut lost, mut down, mut up) = (0, 0, 0);
+    while let Ok(event) = events.try_recv() {
+        match event {
+            NodeEvent::LinkDown { .. } => lost += 1,
+            NodeEvent::NodeDown { cause: NodeDownCause::Silent { .. }, .. } => down += 1,
+            NodeEvent::LinkUp { .. } => up += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(down <= lost && up <= lost && (up == 0 || down == 1), "lost, then down, then up");
+    }
+    assert_eq!((down, up), (1, lost));
     beta.end().await;
     alpha.shutdown(PATIENCE).await;
 }

@@ -33,8 +33,13 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a node and waits until it listens.
     pub(crate) async fn start(name: &str, seeds: &[String]) -> Self {
+        Process::start_on("default", name, seeds).await
+    }
+
+    /// As [`start`](Self::start), on a runtime of this flavour.
+    pub(crate) async fn start_on(flavour: &str, name: &str, seeds: &[String]) -> Self {
         let mut child = Command::new(program("node", env!("CARGO_BIN_EXE_node")))
-            .arg(name)
+            .args([flavour, name])
             .args(seeds)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -50,10 +55,10 @@ impl Process {
     }
 
     /// Waits for a warning that contains `text`.
-    pub(crate) async fn warned(&mut self, text: &str) {
+    pub(crate) async fn warned(&mut self, text: &str) -> String {
         while let Some(line) = within(self.warnings.next_line()).await.unwrap() {
             if line.contains(text) {
-                return;
+                return line;
             }
         }
         panic!("it ended without a warning of `{text}`");

@@ -45,7 +45,8 @@ async fn lives_on(process: Process, name: &str) {
 async fn another_secret_is_named_on_both_sides() {
     let mut beta = Process::start("beta", &[]).await;
     let alpha = stranger("alpha", &[&beta.address], Some([7; 32])).await;
-    let cause = "the cluster secrets differ, or only one side has one";
+    let cause = "the cluster secrets differ, or only one side has one: give all nodes the same; to \
+                 change it, have all nodes accept the new one first";
     beta.warned(&format!("refused: {cause}")).await;
     let expected = format!("seeds not reached: {}: refused by the peer: {cause}", beta.address);
     let why = why(alpha, "beta/counter").await;

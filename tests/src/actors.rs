@@ -1,5 +1,8 @@
 //! What the node processes host; the tests know them by these types.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use ringpost::prelude::*;
 
 /// Counts the words it is told, and answers at once.
@@ -87,6 +90,27 @@ impl Mute {
         number
     }
 }
+
+/// Blocks the thread that it runs on.
+#[actor]
+pub struct Blocker;
+
+#[handlers]
+impl Blocker {
+    /// Waits until so many handlers block a thread each, and then that long.
+    #[handler]
+    pub fn block(&self, threads: u64, millis: u64) {
+        static BLOCKED: AtomicU64 = AtomicU64::new(0);
+        BLOCKED.fetch_add(1, Ordering::SeqCst);
+        while BLOCKED.load(Ordering::SeqCst) < threads {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(millis));
+    }
+}
+
+/// How many blocking actors a node process hosts: `blocker0` and `blocker1`.
+pub const BLOCKERS: u64 = 2;
 
 /// How many mute actors a node process hosts: `mute0` to `mute7`.
 pub const MUTES: u64 = 8;

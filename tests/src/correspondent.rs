@@ -23,7 +23,6 @@ const LARGE_ONE_IN: u64 = 16;
 const LARGE_BYTES: u64 = 20_000;
 /// Tells between two pauses; asks go one by one.
 const BURST: u64 = 4;
-const PAUSE: Duration = Duration::from_millis(2);
 /// Before another try where one failed.
 const BACK_OFF: Duration = Duration::from_millis(20);
 
@@ -119,6 +118,8 @@ pub struct Sender {
     pub run: u64,
     /// The node it sends to.
     pub to: String,
+    /// How long it pauses after each ask, and after a few tells.
+    pub pause: Duration,
     /// The log.
     pub diary: Diary,
 }
@@ -164,7 +165,7 @@ impl Sender {
             if !sent {
                 tokio::time::sleep(BACK_OFF).await;
             } else if kind == Kind::Asks || number.is_multiple_of(BURST) {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(self.pause).await;
             }
         }
         while let Some((number, fate)) = fates.next().await {

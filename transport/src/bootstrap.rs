@@ -13,6 +13,9 @@
 //!   a number out of range is [`Malformed`], and ends the connection.
 //! - **BS-4 no downgrade**: both prefaces, version ranges included, are in Noise's prologue. Two
 //!   sides that saw different ones do not understand each other.
+//! - **BS-5 one look**: an acceptor with several secrets tries each on the dialler's first message,
+//!   its own first. Nothing on the wire says which one it was meant for, and when none fits the
+//!   refusal is the same as with one. A try costs some hashes, and no agreement on a key.
 
 mod channel;
 mod codec;

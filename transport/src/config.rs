@@ -25,6 +25,8 @@ pub struct Config {
     pub seeds: Vec<String>,
     /// What all nodes of the cluster know. Without it, loopback only.
     pub secret: Option<Secret>,
+    /// Secrets that others may dial it with besides: at most `SECRETS_ACCEPTED_MAX`.
+    pub also_accept: Vec<Secret>,
     /// Sizes and windows.
     pub profile: Profile,
     /// Where its random numbers come from.

@@ -22,6 +22,7 @@ mod turn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::cause::LinkCause;
@@ -116,7 +117,8 @@ impl Prepared {
         self.opening.ways(&offer.queue_pair)
     }
 
-    /// Connects by the way of this number, on the current tokio runtime. The peer's offer must have
+    /// Connects by the way of this number, on the current tokio runtime, where the driver will run.
+    /// The peer's offer must have
     /// been checked against the limits.
     ///
     /// # Cancel safety
@@ -146,9 +148,10 @@ impl Prepared {
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
         let outbound = Outbound::new(link_window_bytes, window, eager_max);
         let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
-        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, outbound);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
+        let own = (outbound, pool.gauge(ring));
+        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let driver = Driver {
@@ -159,11 +162,11 @@ impl Prepared {
             link: link.clone(),
             reports,
             phase,
-            silence: Silence::default(),
             scratch: Scratch::default(),
         };
         driver.reports.past.begin();
-        Ok(Connected { driver, running: Running { link, phase: watched } })
+        let running = Running { link, phase: watched };
+        Ok(Connected { driver, running, runtime: Handle::current() })
     }
 }
 
@@ -171,13 +174,14 @@ impl Prepared {
 pub(crate) struct Connected {
     driver: Driver,
     running: Running,
+    runtime: Handle,
 }
 
 impl Connected {
-    /// Starts the driver task on the current tokio runtime.
+    /// Starts the driver task on the runtime that it was connected on.
     pub(crate) fn start(self) -> Running {
-        let Connected { driver, running } = self;
-        tokio::spawn(driver.run());
+        let Connected { driver, running, runtime } = self;
+        runtime.spawn(driver.run());
         running
     }
 }
@@ -197,13 +201,6 @@ enum Phase {
     Ended(LinkCause),
 }
 
-/// Whether frames still come.
-#[derive(Default)]
-struct Silence {
-    frames_seen: u64,
-    probes: u32,
-}
-
 /// One link's driver.
 struct Driver {
     link: Arc<Link>,
@@ -213,7 +210,6 @@ struct Driver {
     mailboxes: Mailboxes,
     reports: Reports,
     phase: watch::Sender<Phase>,
-    silence: Silence,
     scratch: Scratch,
 }
 

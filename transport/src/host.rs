@@ -1,6 +1,7 @@
 //! What the transport asks of the layer above it, and what it tells it.
 //!
-//! All calls come from a link's driver task or a node's session tasks: they must not block.
+//! All calls come from a link's driver task, or from the node's own thread, on which the heartbeats
+//! of all its links wait for them: they must not block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ pub trait Host: Send + Sync + 'static {
 
     /// A link or a node came or went.
     fn event(&self, event: PeerEvent);
+
+    /// Called again and again: for how long the runtime that the node was started on has run none
+    /// of its tasks; less than [`PULSE_INTERVAL`](crate::limits::PULSE_INTERVAL) is zero. Never
+    /// called on a simulated network.
+    fn pulse(&self, _late: Duration) {}
 }
 
 /// A mailbox of this node, as links see it.

@@ -17,6 +17,9 @@ pub const ARCHIVE_DEPTH_MAX: usize = 128;
 /// Largest offer of a fabric, in bytes.
 pub const OFFER_BYTES_MAX: usize = 256;
 
+/// Secrets that a node accepts besides its own: of the last change and of one that was broken off.
+/// Each is tried on a stranger's first message.
+pub const SECRETS_ACCEPTED_MAX: usize = 4;
 /// Plain bytes read from a connection before its peer proved that it knows the secret.
 pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 /// Connections that are still proving themselves; the oldest gives way to a newcomer.
@@ -40,8 +43,15 @@ pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
 pub const WAYS_MAX: usize = 4;
 /// How long the peer's part of a step may take: it may have begun later, and takes as long itself.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
-/// How long a dial may take to connect.
+/// How long a dial may take to connect, the look-up of the name included.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the look-up of a name may take, so that what took so long has a name.
+pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Addresses of one name that are tried in one dial.
+pub const DIAL_ADDRESSES_MAX: usize = 8;
+/// How long an address of a name may be silent before the next one is tried beside it (the pause
+/// that RFC 8305 recommends).
+pub const DIAL_STAGGER: Duration = Duration::from_millis(250);
 /// Pause after a failed accept: the process may be out of file descriptors.
 pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// First pause between two dials; doubles up to [`REDIAL_BACKOFF_MAX`], jittered by a quarter.
@@ -57,6 +67,8 @@ pub const HEARTBEATS_MISSED_MAX: u32 = 3;
 pub const STALL_REPORTED: Duration = Duration::from_secs(10);
 /// Most such waits of one link that are in the log at the same time.
 pub const STALLS_REPORTED_MAX: usize = 8;
+/// How often a node's own thread looks whether the runtime of its links gets on.
+pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an incumbent may take to answer when a newcomer claims its name.
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.

@@ -42,6 +42,7 @@ use crate::cause::LinkCause;
 use crate::confirm::{Confirmation, Confirms};
 use crate::id::NodeId;
 use crate::mailbox::{Accepted, OpenRequest};
+use crate::memory::Gauge;
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Outbound, Unopened};
@@ -84,6 +85,8 @@ struct State {
     wishes: Wishes,
     /// What was committed waits for credits, since then.
     uncredited: Option<Instant>,
+    /// Of the driver's pool.
+    gauge: Gauge,
     /// The driver knows that there is something to do.
     awake: bool,
 }
@@ -170,7 +173,7 @@ impl Link {
         peer: NodeId,
         fabric: &'static str,
         message_max: usize,
-        outbound: Outbound,
+        (outbound, gauge): (Outbound, Gauge),
     ) -> Arc<Self> {
         let state = State {
             outbound,
@@ -179,6 +182,7 @@ impl Link {
             lines: Lines::default(),
             wishes: Wishes::default(),
             uncredited: None,
+            gauge,
             awake: true,
         };
         Arc::new(Link {
@@ -214,18 +218,19 @@ impl Link {
         self.wish(|wishes| wishes.leave = true);
     }
 
-    /// Called at each heartbeat: makes the link show that it still carries frames; the link
-    /// ends as [`LinkCause::Silent`] when several probes in a row got nothing back.
-    pub(crate) fn probe(&self) {
-        self.wish(|wishes| wishes.probe = true);
+    /// Called at each heartbeat: makes the link show that it still carries frames. Whether the
+    /// driver has not run since the last call.
+    pub(crate) fn probe(&self) -> bool {
+        self.wish(|wishes| std::mem::replace(&mut wishes.probe, true))
     }
 
-    fn wish(&self, wish: impl FnOnce(&mut Wishes)) {
+    fn wish<T>(&self, wish: impl FnOnce(&mut Wishes) -> T) -> T {
         let mut state = self.state.lock();
-        wish(&mut state.wishes);
+        let answer = wish(&mut state.wishes);
         state.awake = true;
         drop(state);
         self.news.wake();
+        answer
     }
 
     /// What it has carried.

@@ -17,6 +17,7 @@ mod region;
 mod unarchiver;
 
 pub use checked::{Checked, InvalidArchive, Payload};
+pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};
 #[cfg(feature = "verbs")]
 pub(crate) use region::Backing;

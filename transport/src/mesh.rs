@@ -1,10 +1,10 @@
 //! Who is connected to whom.
 //!
-//! In the order a link comes about: [`accept`] and [`dial`] make connections ([`connection`]) on
-//! which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric that
-//! is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`], and
-//! all peers are in the [`table`]; their news go over the [`board`]. The invariants `MS-1` to
-//! `MS-9` stand at the modules that keep them:
+//! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
+//! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
+//! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
+//! its [`Peer`], and all peers are in the [`table`]; their news go over the [`board`]. The
+//! invariants `MS-1` to `MS-12` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -12,6 +12,9 @@
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
+//! - MS-10 own thread: [`tasks`]
+//! - MS-11 stalled is not silent: [`quiet`]
+//! - MS-12 seeds are kept: [`seed`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -28,7 +31,10 @@ mod join;
 mod met;
 mod meter;
 mod peer;
+mod pulse;
+mod quiet;
 mod resync;
+mod seed;
 mod session;
 mod stalls;
 mod start;
@@ -36,6 +42,7 @@ mod table;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod view;
 mod waiters;
 
@@ -53,6 +60,7 @@ use crate::link::LinkStats;
 use crate::steps::step;
 
 use table::Table;
+use tasks::Tasks;
 
 pub(crate) use peer::Peer;
 pub use start::StartError;
@@ -73,14 +81,22 @@ impl Mesh {
         host: Arc<dyn Host>,
     ) -> Result<Arc<Mesh>, StartError> {
         start::check(&config)?;
-        let (addresses, listener) = start::listen(&config).await?;
-        let (table, wants) = start::table(&config, addresses, host);
+        let tasks = Tasks::new(&config).await.map_err(StartError::Thread)?;
+        let (addresses, listener) = match start::listen(&config, &tasks).await {
+            Ok(listening) => listening,
+            Err(error) => {
+                tasks.end(Duration::ZERO).await;
+                return Err(error);
+            }
+        };
+        let (table, wants) = start::table(&config, addresses, host, tasks);
+        table.tasks.spawn(pulse::watch(table.clone()));
         table.tasks.spawn(dial::serve_wants(table.clone(), wants));
         if let Some(listener) = listener {
             table.tasks.spawn(accept::accept(table.clone(), listener));
         }
         for seed in config.seeds {
-            table.tasks.spawn(dial::meet_seed(table.clone(), seed));
+            table.tasks.spawn(seed::keep(table.clone(), seed));
         }
         Ok(Arc::new(Mesh { table }))
     }
@@ -129,7 +145,7 @@ impl Mesh {
     /// Ends the node's part in the network, in this order: no new links; a goodbye on every link;
     /// their ends, until `deadline`; what is left is closed; the end of all tasks.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
-        self.close();
+        self.table.close();
         step!(Leaving);
         for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
             link.goodbye();
@@ -144,17 +160,7 @@ impl Mesh {
 
     /// Closes all links at once, without a goodbye, and lets no new one come about.
     pub(crate) fn abort(&self, cause: LinkCause) {
-        self.close();
-        for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
-            link.close(cause.clone());
-        }
-    }
-
-    fn close(&self) {
-        self.table.board.close();
-        for peer in self.table.all() {
-            peer.close();
-        }
+        self.table.abort(&cause);
     }
 }
 

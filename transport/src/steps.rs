@@ -137,6 +137,10 @@ mod stop {
         AnswerSent,
         /// The answer to it is read.
         AnswerReceived,
+        /// A heartbeat is sent of a node whose driver does not run.
+        StalledSent,
+        /// A heartbeat is read of a node whose driver does not run.
+        StalledReceived,
         /// WHO_IS is sent.
         WhoIsSent,
         /// WHO_IS is read.

@@ -20,6 +20,12 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// Listens on `address` (`host:port`; a DNS name, IPv4 or IPv6; port 0 lets the system choose).
     fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
 
+    /// Whether time is virtual, and a run can be repeated: then all of a node stays on the runtime
+    /// that it was started on, in the order that this gives to tasks.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
     /// Connects to `address`.
     ///
     /// # Cancel safety

@@ -93,20 +93,20 @@ impl<A: Handlers> Cell<A> {
     }
 
     /// Reads what arrived from another node; `None` when there is nothing to handle.
-    pub(super) fn open(&self, arrival: Arrival) -> Option<A::Envelope> {
+    pub(super) fn open(&self, arrival: Arrival) -> Option<(&'static Label, A::Envelope)> {
         let Delivery { ordinal, payload, replier, receipt, .. } = arrival.delivery;
         drop(receipt);
         let route = A::ROUTES.get(usize::from(ordinal))?;
         if is_late(arrival.deadline) {
-            let name = route.label.name;
+            let name = route.label.name();
             tracing::debug!(actor = %self.address, name, "skipped an ask that is too late");
             return None;
         }
         let is_tell = replier.is_none();
         match (route.open)(payload, &self.node, replier) {
-            Ok(envelope) => Some(envelope),
+            Ok(envelope) => Some((&route.label, envelope)),
             Err(error) => {
-                let name = route.label.name;
+                let name = route.label.name();
                 tracing::warn!(actor = %self.address, name, %error, "a message was unreadable");
                 if is_tell {
                     self.bury(&route.label, DeadLetterCause::InvalidArchive);
@@ -142,7 +142,7 @@ impl<A: Handlers> Cell<A> {
         self.node.dead_letters().bury(DeadLetter {
             to: self.address.clone(),
             message: label.id,
-            name: Some(label.name),
+            name: Some(label.name()),
             cause,
         });
     }

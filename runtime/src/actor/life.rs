@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::cell::{ActorHand, Cell, Home};
 use super::{ActorRef, Context, Handlers, running};
+use crate::busy::{Duty, on_duty};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::mailbox::{Batch, Hand, Taken};
@@ -43,7 +44,9 @@ async fn live<A: Handlers>(
     started: &mut Option<Started>,
 ) -> Result<(), BoxError> {
     let mut cx = Context::new(ActorRef::local(cell.clone()), cell.node().clone());
-    actor.on_start(&mut cx).await?;
+    let runtime = cell.node().runtime().id();
+    let start = const { &Duty::runs(A::NAME, "on_start") };
+    on_duty(start, runtime, actor.on_start(&mut cx)).await?;
     if let Some(started) = started.take() {
         // An error says that the spawner no longer waits.
         drop(started.send(Ok(())));
@@ -55,24 +58,25 @@ async fn live<A: Handlers>(
             if cell.mailbox().is_stopping() {
                 break;
             }
-            let envelope = match hand.take() {
+            let (label, envelope) = match hand.take() {
                 None => break,
                 Some(Taken::Local(letter)) if letter.is_late() => continue,
-                Some(Taken::Local(letter)) => letter.envelope,
+                Some(Taken::Local(letter)) => (letter.label, letter.envelope),
                 Some(Taken::Remote(arrival)) => match cell.open(arrival) {
-                    Some(envelope) => envelope,
+                    Some(opened) => opened,
                     None => continue,
                 },
             };
             // LF-1: the next message is taken when this one is done.
-            actor.receive(envelope, &mut cx).await;
+            on_duty(&label.duty, runtime, actor.receive(envelope, &mut cx)).await;
         }
     }
     if cell.is_killed() {
         // `Abortable` looks for a kill again when its future waits, not when it is ready.
         return pending().await;
     }
-    actor.on_stop(&mut cx).await;
+    let stop = const { &Duty::runs(A::NAME, "on_stop") };
+    on_duty(stop, runtime, actor.on_stop(&mut cx)).await;
     Ok(())
 }
 

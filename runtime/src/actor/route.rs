@@ -5,6 +5,7 @@ use std::any::{Any, TypeId};
 use ringpost_transport::memory::{InvalidArchive, Payload};
 
 use super::{Accepts, Handlers, Reply, ReplyTo};
+use crate::busy::Duty;
 use crate::error::Cause;
 use crate::message::Message;
 use crate::node::Node;
@@ -25,7 +26,18 @@ pub struct Route<A: Handlers> {
 /// Which message, for people.
 pub(crate) struct Label {
     pub(crate) id: u128,
-    pub(crate) name: &'static str,
+    pub(crate) duty: Duty,
+}
+
+impl Label {
+    pub(crate) const fn of<A: Handlers, M: Message>() -> Self {
+        Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME) }
+    }
+
+    /// The message's name.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.duty.what()
+    }
 }
 
 /// Checks and reads what arrived. On an error the asker is told.
@@ -47,7 +59,7 @@ impl<A: Handlers> Route<A> {
             None => 0,
         };
         Route {
-            label: Label { id: M::ID, name: M::NAME },
+            label: Label::of::<A, M>(),
             accepted: Accepted { id: M::ID, layout, reply: reply_layout::<A::Reply>() },
             open: open::<A, M>,
             tell: put_tell::<A, M>,

@@ -1,5 +1,6 @@
 //! What a node is started with.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,11 +38,24 @@ pub struct NodeBuilder {
     listen: Option<String>,
     advertise: Vec<String>,
     seeds: Vec<String>,
-    secret: Option<Vec<u8>>,
+    secrets: Secrets,
     profile: Profile,
     mailbox_capacity: usize,
     network: Option<Network>,
     entropy: Entropy,
+}
+
+/// What a node knows and others may know, as it was given.
+#[derive(Default)]
+struct Secrets {
+    own: Option<Vec<u8>>,
+    accepted: Vec<Vec<u8>>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets(..)")
+    }
 }
 
 impl NodeBuilder {
@@ -51,7 +65,7 @@ impl NodeBuilder {
             listen: None,
             advertise: Vec::new(),
             seeds: Vec::new(),
-            secret: None,
+            secrets: Secrets::default(),
             profile: Profile::default(),
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             network: None,
@@ -73,15 +87,38 @@ impl NodeBuilder {
         self
     }
 
-    /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped.
+    /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped. The
+    /// host is a name, an IPv4 address or an IPv6 address in brackets. A name is looked up at each
+    /// dial; of several addresses the first that answers is taken.
+    ///
+    /// A seed is dialled again, with pauses of 2 s at most, whenever its node has no link: also
+    /// after it has left, or when there is another node at its address.
     pub fn seeds<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.seeds = addresses.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What all nodes of the cluster know: at least 32 random bytes.
+    /// What all nodes of the cluster know: at least 32 random bytes. The node dials with it, and
+    /// links to nodes that dial with it.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
-        self.secret = Some(secret.as_ref().to_vec());
+        self.secrets.own = Some(secret.as_ref().to_vec());
+        self
+    }
+
+    /// A further secret, at least 32 random bytes, that other nodes may dial this one with; may be
+    /// called up to 4 times, beside [`secret`](NodeBuilder::secret).
+    ///
+    /// So the secret of a cluster is changed without an interruption, in three rounds; in each,
+    /// restart the nodes one after the other, and begin the next when all have done this one:
+    ///
+    /// 1. all accept the new one: `.secret(old).also_accept(new)`
+    /// 2. all use it: `.secret(new).also_accept(old)`
+    /// 3. all drop the old one: `.secret(new)`
+    ///
+    /// A secret matters where two nodes meet. A link that stands is not asked for it again: it
+    /// lasts until it is lost or one of its nodes is restarted.
+    pub fn also_accept(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.secrets.accepted.push(secret.as_ref().to_vec());
         self
     }
 
@@ -121,7 +158,8 @@ impl NodeBuilder {
     /// Dropping the future stops what was started.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without timers: enable them with `enable_time`.
+    /// Outside a tokio runtime, or in one without timers, or, with a network, without I/O: enable
+    /// them with `enable_all`.
     pub async fn start(self) -> Result<Node, StartError> {
         let name = NodeName::new(&self.name)?;
         let runtime = Handle::current();
@@ -158,12 +196,15 @@ impl NodeBuilder {
     }
 
     fn config(self, name: NodeName) -> Result<Config, StartError> {
+        let Secrets { own, accepted } = self.secrets;
+        let accepted = accepted.iter().map(|secret| Secret::new(secret));
         Ok(Config {
             name,
             listen: self.listen,
             advertise: self.advertise,
             seeds: self.seeds,
-            secret: self.secret.as_deref().map(Secret::new).transpose()?,
+            secret: own.as_deref().map(Secret::new).transpose()?,
+            also_accept: accepted.collect::<Result<_, _>>()?,
             profile: self.profile,
             entropy: self.entropy,
             network: self.network.unwrap_or_else(Network::best),

@@ -1,6 +1,7 @@
 //! What arrives from other nodes: opens, signals, lost messages and events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringpost_transport::host::{Fate, Host, Lost, PeerEvent};
 use ringpost_transport::id::NodeId;
@@ -9,6 +10,7 @@ use tokio::sync::broadcast;
 
 use super::{Inbox, OpenRefusal, Target};
 use crate::address::{Address, Identity, check_name};
+use crate::busy::Watch;
 use crate::dead_letter::{DeadLetter, DeadLetterCause, DeadLetters};
 use crate::event::NodeEvent;
 use crate::registry::Key;
@@ -50,11 +52,12 @@ pub(crate) struct Observers {
 pub(super) struct Residents {
     directory: Arc<dyn Directory>,
     observers: Observers,
+    watch: Watch,
 }
 
 impl Residents {
-    pub(super) fn new(directory: Arc<dyn Directory>, observers: Observers) -> Self {
-        Residents { directory, observers }
+    pub(super) fn new(directory: Arc<dyn Directory>, observers: Observers, watch: Watch) -> Self {
+        Residents { directory, observers, watch }
     }
 }
 
@@ -91,6 +94,10 @@ impl Host for Residents {
         };
         // An error only says that nobody observes.
         drop(self.observers.events.send(event));
+    }
+
+    fn pulse(&self, late: Duration) {
+        self.watch.pulse(late);
     }
 }
 

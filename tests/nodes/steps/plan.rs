@@ -51,6 +51,8 @@ pub(super) enum Work {
     HalfLost,
     /// No data connection comes about.
     NoData,
+    /// All threads of a peer are held.
+    PeerBlocks,
     /// It leaves.
     Leave,
     /// A peer of it leaves.
@@ -104,6 +106,8 @@ fn working(step: Step) -> Vec<Run> {
         RejectSent | QuestionSent | AnswerReceived => &[Twins],
         RejectReceived => &[Latecomer],
         QuestionReceived | AnswerSent => &[Namesake],
+        StalledSent => &[Line("block")],
+        StalledReceived => &[PeerBlocks],
         WhoIsSent | KnownReceived => &[Line("look mid-b/counter")],
         WhoIsReceived | KnownSent => &[Search],
         TellCommitted | TellSent | Acknowledged => &[Line("tell mid-a/counter 10 1")],
@@ -131,7 +135,8 @@ fn working(step: Step) -> Vec<Run> {
         _ => &[],
     };
     let run = |(at, work): (usize, &Work)| {
-        let accepts = matches!(work, Twins | PeerLeaves) || (step, *work) == (PassSent, NoData);
+        let accepts =
+            matches!(work, Twins | PeerLeaves | PeerBlocks) || (step, *work) == (PassSent, NoData);
         let side = if accepts { Side::Acceptor } else { Side::Dialler };
         let nth = 1 + u32::from(step < ConnectedDue && *work == Relink);
         // Each rank in turn: after the link is up nothing depends on it.

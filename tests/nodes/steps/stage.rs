@@ -82,6 +82,8 @@ pub(super) struct Stage {
     pub(super) mortal: Mortal,
     /// Other nodes: namesakes, and one that leaves.
     others: Vec<Node>,
+    /// A peer that does nothing any more; killed when dropped.
+    blocked: Option<Mortal>,
     relay: Option<Relay>,
     /// Near asks far, on and on.
     talk: JoinHandle<()>,
@@ -117,8 +119,20 @@ impl Stage {
         let (count, answers) = watch::channel(0);
         let talk = tokio::spawn(talk(near.clone(), count));
         let (asks, tells, works) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-        let mut stage =
-            Stage { run, near, far, mortal, others, relay, talk, answers, asks, tells, works };
+        let mut stage = Stage {
+            run,
+            near,
+            far,
+            mortal,
+            others,
+            blocked: None,
+            relay,
+            talk,
+            answers,
+            asks,
+            tells,
+            works,
+        };
         stage.wait_for_it();
         stage.send().await;
         stage.link().await;
@@ -235,6 +249,15 @@ impl Stage {
                 self.mortal.linked(1).await;
                 drop(self.mortal.stdin.take());
             }
+            Work::PeerBlocks => {
+                let mut peer =
+                    Mortal::start("blocker", std::slice::from_ref(&self.mortal.address), None)
+                        .await;
+                peer.linked(1).await;
+                self.mortal.linked(2).await;
+                peer.line("block").await;
+                self.blocked = Some(peer);
+            }
             Work::PeerLeaves => {
                 let peer = node("leaver", std::slice::from_ref(&self.mortal.address)).await;
                 within(peer.ready(1)).await;
@@ -255,6 +278,7 @@ impl Stage {
     pub(super) async fn asks_end(&mut self, what: &str) -> usize {
         // What is done on its behalf, and those that took its name, go first: it comes back.
         self.works.shutdown().await;
+        self.blocked = None;
         for other in self.others.drain(..) {
             other.shutdown(PATIENCE).await;
         }

@@ -106,6 +106,7 @@ async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint 
         advertise: Vec::new(),
         seeds,
         secret: Some(Secret::new(&[7; 32]).expect("long enough")),
+        also_accept: Vec::new(),
         profile: plan.profiles[me].clone(),
         entropy: world.entropy(),
         network,

@@ -47,6 +47,7 @@ impl Node {
             advertise: Vec::new(),
             seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
             secret: Some(Secret::new(&[7; 32]).expect("long enough")),
+            also_accept: Vec::new(),
             profile,
             entropy: world.entropy(),
             network: Network { wire, fabrics: vec![fabric], doors: Default::default() },

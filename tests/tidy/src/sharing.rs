@@ -13,7 +13,7 @@ use crate::safety::{MAP, has_function, list_of_shared};
 use crate::tree::{File, Tree};
 
 /// What a value can be. Only the first needs a model: in all others no order of events matters.
-const KINDS: [&str; 5] = ["protocol", "mirror", "counter", "primitives", "tests"];
+const KINDS: [&str; 6] = ["protocol", "mirror", "counter", "note", "primitives", "tests"];
 const PLACES: [&str; 2] = ["transport/src", "runtime/src"];
 
 /// Reports what is shared and not listed, and rows that are not true.
@@ -105,7 +105,7 @@ mod tests {
         let expected = [
             "docs/SAFETY.md:3: `transport/src/b.rs` shares nothing without a lock any more",
             "docs/SAFETY.md:3: the kind of `transport/src/b.rs` is none of protocol, mirror, \
-             counter, primitives, tests",
+             counter, note, primitives, tests",
             "docs/SAFETY.md:3: no reason why nothing is lost in `transport/src/b.rs`",
             "docs/SAFETY.md:3: no model is called `checks_b`",
             "docs/SAFETY.md:4: no model of `transport/src/c.rs`",

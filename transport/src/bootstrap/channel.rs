@@ -46,7 +46,13 @@ pub(crate) async fn meet(
         }
     };
     match result {
-        Ok((session, hello)) => Ok((Channel { stream, session }, hello)),
+        Ok((session, hello)) => {
+            if handshake.by_other_secret() {
+                let peer = &hello.node.name;
+                tracing::info!(%peer, "it uses a secret that this node only accepts");
+            }
+            Ok((Channel { stream, session }, hello))
+        }
         Err(failure) => {
             handshake.give_up(&failure);
             if let Some(output) = handshake.poll_output() {

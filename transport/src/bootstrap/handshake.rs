@@ -34,6 +34,8 @@ pub(crate) struct Identity {
     pub(crate) versions: Versions,
     /// What it proves to know.
     pub(crate) key: [u8; 32],
+    /// What those that dial it may prove to know instead, at most `SECRETS_ACCEPTED_MAX`.
+    pub(crate) accepts: Vec<[u8; 32]>,
     /// Where its ephemeral keys come from.
     pub(crate) entropy: Entropy,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Identity {
 pub(crate) struct Handshake<'a> {
     identity: &'a Identity,
     dialler: bool,
+    /// The peer dialled with a secret that is only accepted.
+    other_secret: bool,
     state: State,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
@@ -51,8 +55,10 @@ pub(crate) struct Handshake<'a> {
 enum State {
     /// Waiting for the peer's preface.
     Preface,
-    /// Waiting for the peer's message of the Noise handshake.
-    Noise(Box<HandshakeState>),
+    /// The acceptor, with the prologue: waiting for the dialler's message of the Noise handshake.
+    Asked(Vec<u8>),
+    /// The dialler: waiting for the acceptor's message.
+    Asking(Box<HandshakeState>),
     /// Waiting for the peer's HELLO, which proves it.
     Hello(Box<Session>),
     /// The peer is proven.
@@ -75,6 +81,7 @@ impl<'a> Handshake<'a> {
         Handshake {
             identity,
             dialler: false,
+            other_secret: false,
             state: State::Preface,
             incoming: Vec::new(),
             outgoing: Vec::new(),
@@ -123,6 +130,11 @@ impl<'a> Handshake<'a> {
         }
     }
 
+    /// Whether the peer dialled with a secret that this node accepts and does not use itself.
+    pub(crate) fn by_other_secret(&self) -> bool {
+        self.other_secret
+    }
+
     /// Ends it: tells the peer why, as well as the state of things allows.
     pub(crate) fn give_up(&mut self, failure: &Failure) {
         let state = std::mem::replace(&mut self.state, State::Over);
@@ -130,7 +142,7 @@ impl<'a> Handshake<'a> {
         match state {
             // Whatever is there does not speak this protocol, or is silent.
             State::Preface | State::Over => {}
-            State::Noise(_) => {
+            State::Asked(_) | State::Asking(_) => {
                 self.outgoing.extend(record(Kind::Rejection, &[rejection.code()]));
             }
             State::Hello(mut session) | State::Established(mut session, _) => {
@@ -144,8 +156,8 @@ impl<'a> Handshake<'a> {
     pub(crate) fn sent(&self) -> Option<crate::steps::Step> {
         use crate::steps::Step::{HelloSent, NoiseSent, OpeningSent};
         match (&self.state, self.dialler) {
-            (State::Preface, _) | (State::Noise(_), false) => Some(OpeningSent),
-            (State::Noise(_), true) | (State::Hello(_), false) => Some(NoiseSent),
+            (State::Preface | State::Asked(_), _) => Some(OpeningSent),
+            (State::Asking(_), _) | (State::Hello(_), false) => Some(NoiseSent),
             (State::Hello(_), true) | (State::Established(..), _) => Some(HelloSent),
             (State::Over, _) => None,
         }
@@ -160,7 +172,7 @@ impl<'a> Handshake<'a> {
             self.incoming.drain(..OPENING_BYTES);
             self.handle_opening(&theirs)?;
         }
-        while matches!(self.state, State::Noise(_) | State::Hello(_)) {
+        while matches!(self.state, State::Asked(_) | State::Asking(_) | State::Hello(_)) {
             let Some((kind, body)) = take_record(&mut self.incoming)? else { return Ok(()) };
             match kind {
                 Kind::Handshake => self.handle_handshake(&body)?,
@@ -190,37 +202,34 @@ impl<'a> Handshake<'a> {
         if !ours.meet(theirs_range) {
             return Err(Failure::VersionMismatch { ours: *ours, theirs: theirs_range });
         }
-        let noise = if self.dialler {
+        self.state = if self.dialler {
             let mut noise = noise::initiator(key, &[mine, *theirs].concat(), entropy);
             self.write_handshake(&mut noise)?;
-            noise
+            State::Asking(Box::new(noise))
         } else {
-            noise::responder(key, &[*theirs, mine].concat(), entropy)
+            State::Asked([*theirs, mine].concat())
         };
-        self.state = State::Noise(Box::new(noise));
         Ok(())
     }
 
     fn handle_handshake(&mut self, body: &[u8]) -> Result<(), Failure> {
         step!(NoiseReceived);
-        let State::Noise(noise) = &mut self.state else {
-            return Err(Malformed::Record(Kind::Handshake as u8).into());
+        let noise = match &mut self.state {
+            State::Asked(prologue) => {
+                let (mut noise, own) = answering(self.identity, prologue, body)?;
+                self.other_secret = !own;
+                self.write_handshake(&mut noise)?;
+                noise
+            }
+            State::Asking(noise) => {
+                read_handshake(noise, body)?;
+                let State::Asking(noise) = std::mem::replace(&mut self.state, State::Over) else {
+                    return Ok(());
+                };
+                *noise
+            }
+            _ => return Err(Malformed::Record(Kind::Handshake as u8).into()),
         };
-        if body.len() != HANDSHAKE_MESSAGE_BYTES {
-            return Err(Malformed::HandshakeMessage.into());
-        }
-        match noise.read_message(body, &mut [0; HANDSHAKE_MESSAGE_BYTES]) {
-            Ok(_) => {}
-            // Which of a wrong key and a forged message it is cannot be told.
-            Err(snow::Error::Decrypt) => return Err(Failure::Rejected(Rejection::WrongSecret)),
-            Err(_) => return Err(Malformed::HandshakeMessage.into()),
-        }
-        let State::Noise(mut noise) = std::mem::replace(&mut self.state, State::Over) else {
-            return Ok(());
-        };
-        if !self.dialler {
-            self.write_handshake(&mut noise)?;
-        }
         let keys = noise.into_transport_mode().map_err(|_| Malformed::HandshakeMessage)?;
         let mut session = Session::new(keys, Vec::new());
         self.outgoing.extend(session.seal(&Message::Hello(self.hello())));
@@ -263,6 +272,37 @@ impl<'a> Handshake<'a> {
     fn hello(&self) -> Hello {
         let Identity { node, addresses, fabrics, .. } = self.identity;
         Hello { node: node.clone(), addresses: addresses.clone(), fabrics: fabrics.clone() }
+    }
+}
+
+/// The acceptor's side of Noise after the dialler's message, with the first secret that fits it
+/// (BS-5), and whether that is this node's own.
+fn answering(
+    identity: &Identity,
+    prologue: &[u8],
+    message: &[u8],
+) -> Result<(HandshakeState, bool), Failure> {
+    let Identity { key, accepts, entropy, .. } = identity;
+    let mut outcome = Err(Failure::Rejected(Rejection::WrongSecret));
+    for (tried, key) in std::iter::once(key).chain(accepts).enumerate() {
+        let mut noise = noise::responder(key, prologue, entropy);
+        outcome = read_handshake(&mut noise, message).map(|()| (noise, tried == 0));
+        if !matches!(outcome, Err(Failure::Rejected(Rejection::WrongSecret))) {
+            break;
+        }
+    }
+    outcome
+}
+
+fn read_handshake(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Failure> {
+    if message.len() != HANDSHAKE_MESSAGE_BYTES {
+        return Err(Malformed::HandshakeMessage.into());
+    }
+    match noise.read_message(message, &mut [0; HANDSHAKE_MESSAGE_BYTES]) {
+        Ok(_) => Ok(()),
+        // Which of a wrong key and a forged message it is cannot be told.
+        Err(snow::Error::Decrypt) => Err(Failure::Rejected(Rejection::WrongSecret)),
+        Err(_) => Err(Malformed::HandshakeMessage.into()),
     }
 }
 

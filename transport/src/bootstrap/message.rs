@@ -111,6 +111,8 @@ pub(crate) enum Beat {
     Question,
     /// It is one.
     Answer,
+    /// Nothing; the sender's end of the link stands still for now.
+    Stalled,
 }
 
 impl Message {
@@ -194,6 +196,7 @@ impl Message {
                 0 => Beat::Plain,
                 1 => Beat::Question,
                 2 => Beat::Answer,
+                3 => Beat::Stalled,
                 other => return Err(number("kind of heartbeat", other)),
             }),
             7 => Message::WhoIs(reader.node_name()?),

@@ -6,7 +6,10 @@ use super::codec::Malformed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejection {
     /// The key does not fit.
-    #[error("the cluster secrets differ, or only one side has one")]
+    #[error(
+        "the cluster secrets differ, or only one side has one: give all nodes the same; to change \
+         it, have all nodes accept the new one first"
+    )]
     WrongSecret,
     /// Another live node has the name.
     #[error("another live node has the same name: give each node its own")]

@@ -40,6 +40,7 @@ impl Message {
             Message::Heartbeat(Beat::Plain) => (HeartbeatSent, HeartbeatReceived),
             Message::Heartbeat(Beat::Question) => (QuestionSent, QuestionReceived),
             Message::Heartbeat(Beat::Answer) => (AnswerSent, AnswerReceived),
+            Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),
             Message::Known { .. } => (KnownSent, KnownReceived),
             Message::Bye { .. } => (ByeSent, ByeReceived),

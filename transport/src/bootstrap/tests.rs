@@ -30,6 +30,7 @@ fn identity(name: &str, seed: u64) -> Identity {
         fabrics: vec!["verbs".into(), "tcp".into()],
         versions: VERSIONS,
         key: Secret::key(Some(&Secret::new(&[7; 32]).unwrap())),
+        accepts: Vec::new(),
         entropy: Entropy::seeded(seed),
     }
 }
@@ -112,6 +113,50 @@ fn a_wrong_secret_is_named_on_both_sides() {
         assert!(matches!(acceptor, Failure::Rejected(Rejection::WrongSecret)), "{acceptor}");
     }
     assert_eq!(Secret::new(&[1; 31]).err(), Some(InvalidSecret(31)));
+}
+
+/// BS-5: while a secret is changed, nodes of neighbouring rounds meet, whoever dials.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn nodes_meet_while_their_secret_is_changed() {
+    let [old, new] = [8, 9].map(|byte| Secret::key(Some(&Secret::new(&[byte; 32]).unwrap())));
+    let rounds = [(old, vec![]), (old, vec![new]), (new, vec![old]), (new, vec![])];
+    let in_round = |name, seed, round: usize| {
+        let (key, accepts) = rounds[round].clone();
+        Identity { key, accepts, ..identity(name, seed) }
+    };
+    for (one, other) in (0..4).flat_map(|one| (0..4).map(move |other| (one, other))) {
+        let (alpha, beta) = (in_round("alpha", 1, one), in_round("beta", 2, other));
+        let (dialler, acceptor) = run(&alpha, &beta);
+        // Rounds that are not neighbours: only who accepts more may be dialled.
+        let meet = one.abs_diff(other) <= 1 || (one, other) == (0, 2) || (one, other) == (3, 1);
+        assert_eq!(dialler.unwrap().is_ok(), meet, "{one} dials {other}");
+        assert_eq!(acceptor.unwrap().is_ok(), meet, "{one} dials {other}");
+    }
+}
+
+/// BS-5: the last of the most secrets there can be is as good as the first, and without one that
+/// fits the answer is what it is with a single secret.
+#[test]
+fn every_secret_is_tried_and_none_is_told_apart() {
+    let key = |byte| Secret::key(Some(&Secret::new(&[byte; 32]).unwrap()));
+    let accepts: Vec<_> = (0..limits::SECRETS_ACCEPTED_MAX as u8).map(|n| key(100 + n)).collect();
+    let many = Identity { accepts: accepts.clone(), ..identity("beta", 2) };
+    for own in accepts {
+        let (dialler, acceptor) = run(&Identity { key: own, ..identity("alpha", 1) }, &many);
+        assert!(dialler.unwrap().is_ok() && acceptor.unwrap().is_ok());
+    }
+    let answer = |acceptor: &Identity| {
+        let stranger = Identity { key: key(1), ..identity("alpha", 1) };
+        let (mut dialler, mut acceptor) = (Handshake::dial(&stranger), Handshake::accept(acceptor));
+        acceptor.handle_bytes(&dialler.poll_output().unwrap()).unwrap();
+        dialler.handle_bytes(&acceptor.poll_output().unwrap()).unwrap();
+        let message = dialler.poll_output().unwrap();
+        let failure = acceptor.handle_bytes(&message).unwrap_err();
+        assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
+        acceptor.poll_output().unwrap()
+    };
+    assert_eq!(answer(&many), answer(&identity("beta", 2)));
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -424,8 +469,13 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(fabric, again, reason)| Message::Pass { fabric, again, reason }),
         fabric().prop_map(|fabric| Message::Ready { fabric }),
         fabric().prop_map(|fabric| Message::Connected { fabric }),
-        prop_oneof![Just(Beat::Plain), Just(Beat::Question), Just(Beat::Answer)]
-            .prop_map(Message::Heartbeat),
+        prop_oneof![
+            Just(Beat::Plain),
+            Just(Beat::Question),
+            Just(Beat::Answer),
+            Just(Beat::Stalled)
+        ]
+        .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),
         (name(), addresses()).prop_map(|(name, addresses)| Message::Known { name, addresses }),
         any::<bool>().prop_map(|left| Message::Bye { left }),

@@ -6,7 +6,7 @@ use super::{Driver, Phase};
 use crate::cause::LinkCause;
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
-use crate::link::{Counters, LinkStats};
+use crate::link::Counters;
 use crate::memory::{Lease, Slot};
 use crate::mutants::planted;
 use crate::proto::credit::Class;
@@ -83,13 +83,6 @@ impl Driver {
             self.proto.leave();
         }
         if wishes.probe {
-            let LinkStats { frames_received, .. } = self.link.stats();
-            let heard = frames_received != self.silence.frames_seen;
-            self.silence.frames_seen = frames_received;
-            self.silence.probes = if heard { 0 } else { self.silence.probes + 1 };
-            if self.silence.probes > limits::HEARTBEATS_MISSED_MAX {
-                return Err(LinkCause::Silent);
-            }
             self.proto.probe();
         }
         Ok(())

@@ -149,9 +149,11 @@ impl End {
             End::Acceptor(_) if !peer.is_empty() => {
                 Err(FabricError::Offer("a dialler offers nothing: do both sides accept?"))
             }
-            End::Acceptor(door) => door.admitted().await.ok_or_else(|| {
-                FabricError::Connect(io::Error::other("another queue pair has the same token"))
-            }),
+            End::Acceptor(door) => {
+                let same = || io::Error::other("another queue pair has the same token");
+                let admitted = door.admitted().await.ok_or_else(same);
+                admitted.and_then(TcpStream::from_std).map_err(FabricError::Connect)
+            }
         }
     }
 }

@@ -19,6 +19,9 @@ pub struct LinkView {
     pub queued: usize,
     /// For how long they have waited for credits, if they do.
     pub uncredited: Option<Duration>,
+    /// Receive slots that are leased: the messages in them wait in mailboxes, or are kept by
+    /// whoever took them.
+    pub leased: usize,
     /// Senders that wait, by mailbox, the longest line first.
     pub waiting: Vec<Waiting>,
 }
@@ -53,7 +56,7 @@ impl Link {
     /// What it looks like now.
     pub(crate) fn view(&self) -> LinkView {
         let state = self.state.lock();
-        let State { outbound, lines, .. } = &*state;
+        let State { outbound, lines, gauge, .. } = &*state;
         let mut waiting: Vec<Waiting> = lines
             .standing()
             .filter_map(|Standing { outlet, senders, since }| {
@@ -64,7 +67,8 @@ impl Link {
             .collect();
         waiting.sort_by_key(|line| std::cmp::Reverse(line.senders));
         let uncredited = state.uncredited.map(|since| since.elapsed());
-        LinkView { fabric: self.fabric, queued: outbound.queued(), uncredited, waiting }
+        let (queued, leased) = (outbound.queued(), gauge.leased());
+        LinkView { fabric: self.fabric, queued, uncredited, leased, waiting }
     }
 
     /// What has waited for at least `patience`. Costs little where nothing has.

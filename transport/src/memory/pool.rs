@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -35,6 +35,11 @@ impl Pool {
         self.spare.lock().len()
     }
 
+    /// Shows how many slots are leased, when so many are posted.
+    pub(crate) fn gauge(&self, posted: usize) -> Gauge {
+        Gauge { spare: Arc::downgrade(&self.spare), idle: self.total.saturating_sub(posted) }
+    }
+
     /// Leases a filled slot upward: its first `bytes` bytes are readable until the last clone of
     /// the lease is dropped; then the slot is spare again.
     pub fn lease(&self, slot: Slot, bytes: usize) -> Lease {
@@ -46,6 +51,21 @@ impl Pool {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool({} spare of {})", self.spare(), self.total)
+    }
+}
+
+/// Shows how many slots of a pool are leased. Keeps no slot alive.
+pub(crate) struct Gauge {
+    spare: Weak<Mutex<Vec<Slot>>>,
+    /// How many are spare when none is leased.
+    idle: usize,
+}
+
+impl Gauge {
+    /// How many slots are leased; 0 when the pool is gone.
+    pub(crate) fn leased(&self) -> usize {
+        let spare = self.spare.upgrade().map(|spare| spare.lock().len());
+        spare.map_or(0, |spare| self.idle.saturating_sub(spare))
     }
 }
 

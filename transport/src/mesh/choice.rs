@@ -38,18 +38,12 @@ pub(super) async fn choose(
     epoch: u64,
     decides: bool,
 ) -> Result<Carrier, Failure> {
-    let peer = met.hello.node.name.clone();
     let mut passed_over = Vec::new();
     for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
         for way in 0..limits::WAYS_MAX {
             match attempt(table, met, epoch, (&fabric, way)).await? {
                 Ok(carrier) => {
-                    let fabric = fabric.name();
-                    if passed_over.is_empty() {
-                        tracing::info!(%peer, fabric, theirs = ?met.hello.fabrics, "fabric chosen");
-                    } else {
-                        tracing::warn!(%peer, fabric, ?passed_over, "better ones did not come up");
-                    }
+                    report(table, met, Some(fabric.name()), &passed_over);
                     return Ok(carrier);
                 }
                 Err(GivenUp { why, again }) => {
@@ -61,9 +55,31 @@ pub(super) async fn choose(
             }
         }
     }
-    let theirs = &met.hello.fabrics;
-    tracing::warn!(%peer, ?passed_over, ?theirs, "no fabric could be connected");
+    report(table, met, None, &passed_over);
     Err(Failure::Rejected(Rejection::NoCommonFabric))
+}
+
+/// Says what was chosen, and why nothing better. The same cause is met at each dial: it is warned
+/// about once, and again when it changes.
+fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]) {
+    let theirs = &met.hello.fabrics;
+    let peer = table.peer(&met.hello.node.name);
+    let well = chosen.is_some() && passed_over.is_empty();
+    let news = !well && peer.is_news(&passed_over.join("; "));
+    let name = peer.name();
+    match chosen {
+        Some(fabric) if well => {
+            peer.is_well();
+            tracing::info!(peer = %name, fabric, ?theirs, "fabric chosen");
+        }
+        Some(fabric) if news => {
+            tracing::warn!(peer = %name, fabric, ?passed_over, "better ones did not come up");
+        }
+        None if news => {
+            tracing::warn!(peer = %name, ?passed_over, ?theirs, "no fabric could be connected");
+        }
+        _ => tracing::debug!(peer = %name, ?chosen, ?passed_over, "as the last time"),
+    }
 }
 
 /// The fabrics that both have, in the order of the node that decides.
@@ -108,7 +124,7 @@ async fn attempt(
         past: table.peer(&met.hello.node.name).past.clone(),
         epoch,
     };
-    let connected = match connect(prepared, theirs, way, reports).await {
+    let connected = match connect(table, prepared, theirs, way, reports).await {
         Ok(connected) => connected,
         Err(why) => return give_up(met, name, GivenUp { why, again }).await,
     };
@@ -149,12 +165,14 @@ async fn give_up(
 }
 
 async fn connect(
+    table: &Table,
     prepared: Prepared,
     theirs: Offer,
     way: usize,
     reports: Reports,
 ) -> Result<Connected, String> {
-    timeout(limits::CONNECT_TIMEOUT, prepared.connect(theirs, way, reports))
+    let connecting = table.tasks.links(prepared.connect(theirs, way, reports));
+    timeout(limits::CONNECT_TIMEOUT, connecting)
         .await
         .map_err(|_| format!("not connected within {:?}", limits::CONNECT_TIMEOUT))?
         .map_err(|error| error.to_string())

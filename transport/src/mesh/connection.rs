@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::bootstrap::{Failure, Handshake, Rejection, meet};
 use crate::fabric::Side;
-use crate::id::NodeName;
+use crate::id::NodeId;
 use crate::limits;
 use crate::steps::step;
 use crate::wire::Stream;
@@ -16,12 +16,13 @@ use crate::wire::Stream;
 use super::join::join;
 use super::met::Met;
 use super::meter;
+use super::peer::Peer;
 use super::table::Table;
 
 /// What became of an attempt to reach a node at an address.
 pub(super) struct Outcome {
     /// Who answered there, when it proved itself.
-    pub(super) node: Option<NodeName>,
+    pub(super) node: Option<NodeId>,
     /// Whether there is a link now.
     pub(super) result: Result<(), DialFailure>,
 }
@@ -59,7 +60,7 @@ async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outco
     let (node, session) = match met {
         Err(failure) => (None, Err(failure)),
         Ok(met) => {
-            let node = met.hello.node.name.clone();
+            let node = met.hello.node.clone();
             (Some(node), join(&table, met).await.map_err(DialFailure::Failed))
         }
     };
@@ -84,6 +85,8 @@ async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
     if !table.secret && !is_loopback(&stream.peer_address()) {
         return Err(DialFailure::NotLoopback);
     }
+    // A name may lead elsewhere the next time: the data connection goes where this one went.
+    let address = stream.peer_address();
     let handshake = Handshake::dial(&table.identity);
     let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
     let (channel, hello) = meet(stream, handshake, &[], deadline, std::future::pending()).await?;
@@ -108,9 +111,26 @@ pub(super) async fn accepted(
     };
     drop(unproven);
     let (channel, hello) = met?;
-    let session = join(&table, Met { channel, hello, side: Side::Acceptor }).await?;
-    session.run().await;
+    let peer = table.peer(&hello.node.name);
+    match join(&table, Met { channel, hello, side: Side::Acceptor }).await {
+        Ok(session) => session.run().await,
+        Err(failure) => refused(&peer, &failure),
+    }
     Ok(())
+}
+
+/// Says that a node was refused, once for each cause: it will try again.
+fn refused(peer: &Peer, failure: &Failure) {
+    let peer_name = peer.name();
+    match failure {
+        // Why was said when the last fabric was given up.
+        Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => {}
+        Failure::Rejected(_) if peer.is_news(&failure.to_string()) => {
+            return tracing::warn!(peer = %peer_name, %failure, "a node was refused");
+        }
+        _ => {}
+    }
+    tracing::debug!(peer = %peer_name, %failure, "a connection ended");
 }
 
 /// Whether an address is of this machine. What is not an IP address (a simulated one) counts.

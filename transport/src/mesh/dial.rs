@@ -1,4 +1,4 @@
-//! Reaching for peers: the seeds from the start, the others when they are wanted or were lost.
+//! Reaching for peers that are wanted or were lost.
 //!
 //! - **MS-4 down**: a node is reported down when nothing was heard of it for `down_after` since its
 //!   last sign of life on a link; whoever waits for a link to it fails when nothing was heard for
@@ -8,13 +8,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
-use crate::bootstrap::Failure;
 use crate::id::NodeName;
 
 use super::backoff::Backoff;
-use super::connection::{self, DialFailure, Outcome};
+use super::connection::{self, Outcome};
 use super::peer::{Peer, Plan};
 use super::table::Table;
 
@@ -29,35 +28,6 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
         let Some(name) = name else { return };
         let dialler = Dialler::new(table.clone(), table.peer(&name));
         table.tasks.spawn(dialler.run());
-    }
-}
-
-/// Dials a seed until some node proves itself there; from then on it is known by its name.
-pub(super) async fn meet_seed(table: Arc<Table>, address: String) {
-    let mut backoff = Backoff::new(&table.identity.entropy);
-    loop {
-        let outcome = tokio::select! {
-            biased;
-            () = table.board.closing() => return,
-            outcome = connection::dial(&table, address.clone()) => outcome,
-        };
-        let Ok(Outcome { node, result }) = outcome else { return };
-        if let Some(name) = node {
-            table.unmet.lock().remove(&address);
-            return table.peer(&name).met_at_seed(address);
-        }
-        match result {
-            Err(DialFailure::Failed(Failure::SelfConnection)) => return,
-            Err(failure) if table.note_unmet(&address, &failure.to_string()) => {
-                tracing::info!(address, %failure, "a seed is not reached yet");
-            }
-            _ => {}
-        }
-        tokio::select! {
-            biased;
-            () = table.board.closing() => return,
-            () = sleep(backoff.pause()) => {}
-        }
     }
 }
 
@@ -143,8 +113,8 @@ impl Dialler {
         }
         let Some(Outcome { node, result }) = outcome else { return };
         let note = match (node, result) {
-            (Some(name), _) if name != *self.peer.name() => {
-                format!("at {address} there is another node, `{name}`")
+            (Some(node), _) if node.name != *self.peer.name() => {
+                format!("at {address} there is another node, `{}`", node.name)
             }
             (_, Err(failure)) if !failure.is_dial_race() => format!("{address}: {failure}"),
             // There is a link, or there is about to be.

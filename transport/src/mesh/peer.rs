@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::bootstrap::{ADDRESSES_MAX, Message};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
-use crate::id::{NodeId, NodeName};
+use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{Link, LinkStats};
 use crate::past::Past;
 
@@ -43,14 +43,16 @@ pub(super) struct State {
     pub(super) carried: Option<LinkStats>,
     pub(super) waiters: Waiters,
     pub(super) reach: Reach,
+    /// What the log was last told of it that was amiss.
+    complaint: Option<String>,
 }
 
 /// The search for a connection.
 pub(super) struct Reach {
     /// Someone waits for a link, since then.
     pub(super) wanted: Option<Instant>,
-    /// It is one of the seeds: reached for until it leaves.
-    pub(super) seed: bool,
+    /// Seeds at which it was met last (MS-12).
+    seeds: Vec<String>,
     /// A task reaches for it.
     running: bool,
     /// Where it can be dialled.
@@ -73,7 +75,7 @@ impl Peer {
     pub(super) fn new(name: NodeName, board: Arc<Board>) -> Self {
         let reach = Reach {
             wanted: None,
-            seed: false,
+            seeds: Vec::new(),
             running: false,
             addresses: Vec::new(),
             last: "not dialled yet".into(),
@@ -85,6 +87,7 @@ impl Peer {
             carried: None,
             waiters: Waiters::default(),
             reach,
+            complaint: None,
         };
         let (past, changed) = (Past::new(), Notify::new());
         Peer { name, board, past, changed, state: Mutex::new(state) }
@@ -190,9 +193,11 @@ impl Peer {
         }
     }
 
-    /// Where it can be dialled.
+    /// Where it can be dialled; as many as one node tells another.
     pub(super) fn addresses(&self) -> Vec<String> {
-        self.state.lock().reach.addresses.clone()
+        let mut addresses = self.state.lock().reach.targets();
+        addresses.truncate(ADDRESSES_MAX);
+        addresses
     }
 
     /// Another node says where it can be dialled.
@@ -208,17 +213,44 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// It was met at one of the seeds: from now on it is reached for by its name.
-    pub(super) fn met_at_seed(&self, address: String) {
-        let start = {
-            let mut state = self.state.lock();
-            state.reach.seed = true;
-            if !state.reach.addresses.contains(&address) {
-                state.reach.addresses.push(address);
-            }
-            !matches!(state.bond, Bond::Linked(..)) && state.reach.start()
-        };
-        self.reach(start);
+    /// It was met at this seed, which is tried, too, when it is reached for.
+    pub(super) fn met_at_seed(&self, address: &str) {
+        let seeds = &mut self.state.lock().reach.seeds;
+        if !seeds.iter().any(|seed| seed == address) {
+            seeds.push(address.into());
+        }
+    }
+
+    /// Another node was met at this seed.
+    pub(super) fn left_seed(&self, address: &str) {
+        self.state.lock().reach.seeds.retain(|seed| seed != address);
+    }
+
+    /// Whether a seed has to be dialled at which this run of it was met: that run has no link, and
+    /// nothing is done to get one.
+    pub(super) fn is_missing(&self, run: Incarnation) -> bool {
+        let state = self.state.lock();
+        match &state.bond {
+            Bond::None => !state.reach.running,
+            Bond::Joining(_) => false,
+            Bond::Linked(occupant, _) => occupant.incarnation != run,
+        }
+    }
+
+    /// Whether something that is amiss is another than the last: only then it is worth a warning,
+    /// for it is met again at each dial.
+    pub(super) fn is_news(&self, complaint: &str) -> bool {
+        let last = &mut self.state.lock().complaint;
+        let news = last.as_deref() != Some(complaint);
+        if news {
+            *last = Some(complaint.into());
+        }
+        news
+    }
+
+    /// Nothing is amiss any more.
+    pub(super) fn is_well(&self) {
+        self.state.lock().complaint = None;
     }
 
     /// It gave a sign of life on its link.
@@ -248,7 +280,7 @@ impl Peer {
     /// Whether nothing is known of it that could be missed, and nothing done to reach it (MS-9).
     pub(super) fn is_idle(&self) -> bool {
         let State { bond, alive, reach, .. } = &*self.state.lock();
-        let reached_for = reach.seed || reach.running || reach.wanted.is_some();
+        let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
         matches!(bond, Bond::None) && alive.is_none() && !reached_for
     }
 
@@ -258,10 +290,10 @@ impl Peer {
             let mut state = self.state.lock();
             let wakers = self.expire(&mut state, now);
             let until = state.deadline(self.board.down_after());
-            let wanted = state.reach.seed || state.reach.wanted.is_some() || state.alive.is_some();
+            let wanted = state.reach.wanted.is_some() || state.alive.is_some();
             let plan = match &state.bond {
                 Bond::None if wanted && !self.board.is_closing() => {
-                    Plan::Dial(state.reach.addresses.clone(), until)
+                    Plan::Dial(state.reach.targets(), until)
                 }
                 Bond::Joining(_) if !self.board.is_closing() => Plan::Wait(until),
                 _ => {
@@ -352,11 +384,10 @@ impl State {
         if of.board.is_closing() {
             return false;
         }
-        if *cause == LinkCause::Left {
-            self.reach.seed = false;
-            if let Some(peer) = self.alive.take() {
-                of.report_down(peer, NodeDownCause::Left);
-            }
+        if *cause == LinkCause::Left
+            && let Some(peer) = self.alive.take()
+        {
+            of.report_down(peer, NodeDownCause::Left);
         }
         // Who saw that the link had ended before this was known may wait for another one already.
         (*cause != LinkCause::Left || self.reach.wanted.is_some()) && self.reach.start()
@@ -368,6 +399,13 @@ impl Reach {
     fn want(&mut self, now: Instant) -> bool {
         self.wanted.get_or_insert(now);
         self.start()
+    }
+
+    /// Where to dial it: what it says itself comes first.
+    fn targets(&self) -> Vec<String> {
+        let mut targets = self.addresses.clone();
+        targets.extend(self.seeds.iter().filter(|seed| !self.addresses.contains(seed)).cloned());
+        targets
     }
 
     fn start(&mut self) -> bool {

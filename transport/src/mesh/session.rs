@@ -17,6 +17,7 @@ use super::bond::Order;
 use super::carrier::Carrier;
 use super::claim::Claim;
 use super::meter::Meter;
+use super::quiet::Quiet;
 use super::stalls::Stalls;
 use super::table::Table;
 
@@ -30,6 +31,7 @@ pub(super) struct Session {
     stalls: Stalls,
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
+    quiet: Quiet,
     /// Those that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// The bootstrap connection is of no use any more: when the link has to have ended, and why
@@ -41,8 +43,8 @@ impl Session {
     pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
         let meter = Meter::new(claim.peer().name(), carrier.running.link.clone());
         let stalls = Stalls::new(claim.peer().name(), carrier.running.link.clone());
-        let (heard, probes) = (Instant::now(), Vec::new());
-        Session { table, carrier, channel, claim, meter, stalls, heard, probes, over: None }
+        let (heard, quiet, probes) = (Instant::now(), Quiet::default(), Vec::new());
+        Session { table, carrier, channel, claim, meter, stalls, heard, quiet, probes, over: None }
     }
 
     /// Runs until the link has ended.
@@ -96,7 +98,10 @@ impl Session {
         self.heard = Instant::now();
         self.claim.peer().heard();
         match message {
-            Message::Heartbeat(Beat::Plain) => Ok(()),
+            Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
+                self.quiet.hear(beat == Beat::Stalled);
+                Ok(())
+            }
             Message::Heartbeat(Beat::Question) => {
                 self.channel.send(&Message::Heartbeat(Beat::Answer)).await
             }
@@ -127,12 +132,18 @@ impl Session {
     async fn handle_beat(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        if self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
+        let link = &self.carrier.running.link;
+        // MS-11: a driver that does not run can neither answer the peer nor hear it.
+        let stalled = link.probe();
+        let quiet = self.quiet.beat(link.stats().frames_received, stalled);
+        if quiet
+            || self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX
+        {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
-        self.carrier.running.link.probe();
-        self.channel.send(&Message::Heartbeat(Beat::Plain)).await
+        let beat = if stalled { Beat::Stalled } else { Beat::Plain };
+        self.channel.send(&Message::Heartbeat(beat)).await
     }
 
     fn handle_failure(&mut self, failure: &Failure) {

@@ -10,6 +10,7 @@ use crate::bootstrap::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Identity, Secret, VERSI
 use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
+use crate::limits;
 use crate::profile::InvalidProfile;
 use crate::wire::Listener;
 
@@ -26,7 +27,7 @@ pub enum StartError {
     #[error("the profile cannot work: {0}")]
     Profile(#[from] InvalidProfile),
     /// An address that is none.
-    #[error("the {what} address `{address}` is not of the form host:port")]
+    #[error("the {what} address `{address}` is not of the form host:port or [IPv6]:port")]
     Address {
         /// `listen`, `advertise` or `seed`.
         what: &'static str,
@@ -39,6 +40,16 @@ pub enum StartError {
         /// How many.
         count: usize,
     },
+    /// More secrets are accepted than are tried on a stranger.
+    #[error("{count} secrets are accepted besides the node's own, but at most {max} can be",
+        max = limits::SECRETS_ACCEPTED_MAX)]
+    TooManySecrets {
+        /// How many.
+        count: usize,
+    },
+    /// There are secrets to accept, and none to dial with.
+    #[error("secrets are accepted, but the node has none of its own to dial with: give it one")]
+    OnlyAccepts,
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -47,6 +58,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The system gives no thread, or not what it needs.
+    #[error("cannot start the thread that keeps the node alive for others: {0}")]
+    Thread(#[source] io::Error),
     /// The address can be reached from elsewhere, and there is nothing to keep strangers out.
     #[error("{address} is not a loopback address: give all nodes of the cluster the same secret")]
     NoSecret {
@@ -74,18 +88,21 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
     if config.advertise.len() > ADDRESSES_MAX {
         return Err(StartError::TooManyAddresses { count: config.advertise.len() });
     }
-    Ok(())
+    match config.also_accept.len() {
+        count if count > limits::SECRETS_ACCEPTED_MAX => Err(StartError::TooManySecrets { count }),
+        1.. if config.secret.is_none() => Err(StartError::OnlyAccepts),
+        _ => Ok(()),
+    }
 }
 
 /// Listens, and says which addresses to tell peers.
 pub(super) async fn listen(
     config: &Config,
+    tasks: &Tasks,
 ) -> Result<(Vec<String>, Option<Box<dyn Listener>>), StartError> {
     let Some(address) = &config.listen else { return Ok((config.advertise.clone(), None)) };
-    let listener = config
-        .network
-        .wire
-        .listen(address.clone())
+    let listener = tasks
+        .own(config.network.wire.listen(address.clone()))
         .await
         .map_err(|source| StartError::Listen { address: address.clone(), source })?;
     let address = listener.local_address();
@@ -106,6 +123,7 @@ pub(super) fn table(
     config: &Config,
     addresses: Vec<String>,
     host: Arc<dyn Host>,
+    tasks: Tasks,
 ) -> (Arc<Table>, mpsc::UnboundedReceiver<NodeName>) {
     let incarnation = Incarnation(config.entropy.u128());
     let fabrics = config.network.fabrics.iter().map(|fabric| fabric.name().into()).collect();
@@ -115,6 +133,7 @@ pub(super) fn table(
         fabrics,
         versions: VERSIONS,
         key: Secret::key(config.secret.as_ref()),
+        accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),
         entropy: config.entropy.clone(),
     };
     let (board, wants) = Board::new(host, config.profile.down_after);
@@ -124,7 +143,7 @@ pub(super) fn table(
         network: config.network.clone(),
         secret: config.secret.is_some(),
         board,
-        tasks: Tasks::new(),
+        tasks,
         peers: Default::default(),
         unmet: Default::default(),
     };
@@ -133,6 +152,10 @@ pub(super) fn table(
 
 fn is_host_and_port(address: &str, port_needed: bool) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
+    // Without brackets nobody knows which colon is the last of the address.
+    if host.contains([':', '[', ']']) && address.parse::<SocketAddr>().is_err() {
+        return false;
+    }
     let port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
     let printable = !address.chars().any(|c| c.is_control() || c.is_whitespace());
     port && printable && !host.is_empty() && address.len() <= ADDRESS_BYTES_MAX

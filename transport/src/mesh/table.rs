@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::bootstrap::{Identity, Message};
+use crate::cause::LinkCause;
 use crate::config::Network;
 use crate::id::NodeName;
 use crate::limits;
@@ -93,6 +94,22 @@ impl Table {
     /// All peers, by name.
     pub(super) fn all(&self) -> Vec<Arc<Peer>> {
         self.peers.lock().by_name.values().map(|known| known.peer.clone()).collect()
+    }
+
+    /// Lets no new link come about.
+    pub(super) fn close(&self) {
+        self.board.close();
+        for peer in self.all() {
+            peer.close();
+        }
+    }
+
+    /// Closes all links at once, without a goodbye, and lets no new one come about.
+    pub(super) fn abort(&self, cause: &LinkCause) {
+        self.close();
+        for (_, link) in self.all().iter().filter_map(|peer| peer.linked()) {
+            link.close(cause.clone());
+        }
     }
 
     /// Asks all linked peers where `name` can be dialled.

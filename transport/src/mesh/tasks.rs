@@ -1,23 +1,57 @@
-//! The tasks of a node's mesh, so that none outlives it.
+//! The tasks of a node's mesh: where they run, and that none outlives it.
+//!
+//! - **MS-10 own thread**: what a node is known to live by (it listens, dials, proves itself and
+//!   sends heartbeats) runs on a thread of its own, on which nothing of its user's runs. So it
+//!   lives for its peers as long as its process does, whatever blocks the runtime that it was
+//!   started on. The drivers of links, and their sockets, stay on that runtime, beside those who
+//!   send and receive: no message changes threads for this. A simulated network stays on one
+//!   thread.
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::net::UnixStream;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
+
+use crate::config::Config;
+
+use super::thread::Thread;
 
 /// The tasks of a node's mesh.
 pub(super) struct Tasks {
-    runtime: Handle,
+    /// Where they run.
+    own: Handle,
+    /// Where the drivers of links run: the runtime that the node was started on.
+    links: Handle,
+    /// Drives `own`; `None` where the two are one, or when it has been ended.
+    thread: Mutex<Option<Thread>>,
     /// `None` when they have been ended.
     running: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Tasks {
-    /// None yet; they will run on the current runtime.
-    pub(super) fn new() -> Self {
-        Tasks { runtime: Handle::current(), running: Mutex::new(Some(JoinSet::new())) }
+    /// None yet.
+    ///
+    /// # Errors
+    /// The system gives no thread, or not what its runtime needs.
+    ///
+    /// # Panics
+    /// In a runtime without I/O, which the sockets of links need.
+    pub(super) async fn new(config: &Config) -> io::Result<Self> {
+        let links = Handle::current();
+        let running = Mutex::new(Some(JoinSet::new()));
+        if config.network.wire.is_simulated() {
+            return Ok(Tasks { own: links.clone(), links, thread: Mutex::new(None), running });
+        }
+        // Panics here, not at the first link, where the runtime has no I/O.
+        drop(UnixStream::pair());
+        let (thread, own) = Thread::start(format!("ringpost-{}", config.name)).await?;
+        Ok(Tasks { own, links, thread: Mutex::new(Some(thread)), running })
     }
 
     /// Starts one, unless they have been ended.
@@ -25,8 +59,24 @@ impl Tasks {
         let mut running = self.running.lock();
         if let Some(running) = &mut *running {
             while running.try_join_next().is_some() {}
-            running.spawn_on(task, &self.runtime);
+            running.spawn_on(task, &self.own);
         }
+    }
+
+    /// Runs a future whose sockets are for the tasks.
+    pub(super) async fn own<F: Future>(&self, future: F) -> F::Output {
+        within(&self.own, future).await
+    }
+
+    /// Runs a future whose sockets and tasks are for a link.
+    pub(super) async fn links<F: Future>(&self, future: F) -> F::Output {
+        within(&self.links, future).await
+    }
+
+    /// Ready when the runtime of the links has run a task; an error when it is gone. `None` where
+    /// it is the one that the tasks run on, so that they cannot tell.
+    pub(super) fn sign(&self) -> Option<JoinHandle<()>> {
+        (self.own.id() != self.links.id()).then(|| self.links.spawn(async {}))
     }
 
     /// Waits for all of them, and ends those that are left after `patience`. None starts from now
@@ -36,5 +86,20 @@ impl Tasks {
         let deadline = Instant::now() + patience;
         while let Ok(Some(_)) = timeout_at(deadline, running.join_next()).await {}
         running.shutdown().await;
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            thread.end().await;
+        }
     }
+}
+
+/// Runs a future where it is awaited, in the context of another runtime: what it registers and
+/// spawns is that one's.
+async fn within<F: Future>(runtime: &Handle, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let _entered = runtime.enter();
+        future.as_mut().poll(cx)
+    })
+    .await
 }

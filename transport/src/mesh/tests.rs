@@ -5,11 +5,16 @@
 mod fates;
 mod forgotten;
 mod hostile;
+mod pulse;
+#[cfg(feature = "sim")]
+mod seeds;
 #[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]
 mod stalls;
 mod tcp;
+#[cfg(feature = "sim")]
+mod warnings;
 #[cfg(feature = "sim")]
 mod ways;
 
@@ -120,6 +125,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         advertise: Vec::new(),
         seeds: seeds.to_vec(),
         secret: Some(Secret::new(&[3; 32]).unwrap()),
+        also_accept: Vec::new(),
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },
         entropy: Entropy::os(),
         network,

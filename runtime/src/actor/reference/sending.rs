@@ -28,7 +28,7 @@ fn put<A: Accepts<M>, M: Message>(
     let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
     match A::Input::from_local(taken, cell.node()) {
         Ok(input) => {
-            let label = const { &Label { id: M::ID, name: M::NAME } };
+            let label = const { &Label::of::<A, M>() };
             let envelope = A::envelope(input, reply);
             Ok(cell.commit(room, Letter { label, deadline, envelope }))
         }

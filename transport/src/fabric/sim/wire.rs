@@ -31,6 +31,10 @@ impl SimWire {
 }
 
 impl Wire for SimWire {
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
     fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
         let (shared, life) = (self.shared.clone(), self.life);
         async move {

@@ -11,16 +11,17 @@ use tokio::sync::oneshot;
 /// Where incoming data connections meet the queue pairs that wait for them, by one-use token.
 /// Clones are the same doors.
 #[derive(Clone, Default)]
-pub struct Doors(Arc<Mutex<BTreeMap<u128, oneshot::Sender<TcpStream>>>>);
+pub struct Doors(Arc<Mutex<BTreeMap<u128, oneshot::Sender<std::net::TcpStream>>>>);
 
 impl Doors {
     /// Hands an accepted data connection to the queue pair that offered `token`; drops the
-    /// connection when there is none.
+    /// connection when there is none. It leaves the runtime that accepted it: the queue pair's
+    /// owner may run on another.
     pub(crate) fn admit(&self, token: u128, stream: TcpStream) {
         let waiting = self.0.lock().remove(&token);
         // A queue pair that is dropped in this moment drops the connection, too.
-        let unclaimed = waiting.map(|waiting| waiting.send(stream));
-        if !matches!(unclaimed, Some(Ok(()))) {
+        let claimed = waiting.zip(stream.into_std().ok()).map(|(door, stream)| door.send(stream));
+        if !matches!(claimed, Some(Ok(()))) {
             tracing::debug!("dropped a data connection that no queue pair waits for");
         }
     }
@@ -44,7 +45,7 @@ impl fmt::Debug for Doors {
 pub(super) struct Door {
     doors: Doors,
     token: u128,
-    stream: oneshot::Receiver<TcpStream>,
+    stream: oneshot::Receiver<std::net::TcpStream>,
 }
 
 impl Door {
@@ -52,8 +53,9 @@ impl Door {
         self.token
     }
 
-    /// Waits for the connection; `None` when another door took the token.
-    pub(super) async fn admitted(mut self) -> Option<TcpStream> {
+    /// Waits for the connection, which belongs to no runtime yet; `None` when another door took the
+    /// token.
+    pub(super) async fn admitted(mut self) -> Option<std::net::TcpStream> {
         (&mut self.stream).await.ok()
     }
 }

@@ -4,6 +4,7 @@
 mod breaches;
 mod joining;
 pub(super) mod peer;
+mod stale;
 
 use std::collections::HashMap;
 

@@ -22,7 +22,8 @@ async fn refused(change: impl FnOnce(&mut Config)) -> String {
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_cannot_work_is_refused_by_name() {
-    let taken = node("taken", &[]).await.address();
+    let first = node("taken", &[]).await;
+    let taken = first.address();
     let address = taken.clone();
     let error = refused(|c| c.listen = Some(address)).await;
     assert!(error.starts_with(&format!("cannot listen on {taken}: ")), "{error}");
@@ -31,11 +32,23 @@ async fn what_cannot_work_is_refused_by_name() {
     let error = refused(|c| c.listen = Some("[::]:0".into())).await;
     assert!(error.contains("say which to advertise"), "{error}");
     let error = refused(|c| c.seeds = vec![String::new()]).await;
-    assert_eq!(error, "the seed address `` is not of the form host:port");
+    assert_eq!(error, "the seed address `` is not of the form host:port or [IPv6]:port");
     let error = refused(|c| c.advertise = vec!["10.0.0.1:0".into()]).await;
-    assert_eq!(error, "the advertise address `10.0.0.1:0` is not of the form host:port");
+    assert_eq!(
+        error,
+        "the advertise address `10.0.0.1:0` is not of the form host:port or [IPv6]:port"
+    );
     let error = refused(|c| c.advertise = vec!["a:1".into(); 9]).await;
     assert_eq!(error, "9 addresses are advertised, but at most 8 can be");
+    for unclear in ["::1:7700", "[::1:7700", "[name]:7700", "[::1]"] {
+        let error = refused(|c| c.seeds = vec![unclear.into()]).await;
+        assert!(error.contains("is not of the form host:port or [IPv6]:port"), "{error}");
+    }
+    let accepts = |count: usize| vec![Secret::new(&[4; 32]).unwrap(); count];
+    let error = refused(|c| c.also_accept = accepts(limits::SECRETS_ACCEPTED_MAX + 1)).await;
+    assert_eq!(error, "5 secrets are accepted besides the node's own, but at most 4 can be");
+    let error = refused(|c| (c.also_accept, c.secret) = (accepts(1), None)).await;
+    assert!(error.contains("the node has none of its own to dial with"), "{error}");
     let error = refused(|c| c.profile.ring_slots = 7).await;
     assert_eq!(error, "the profile cannot work: ring_slots is 7, but must be 8 to 4096");
 }
@@ -159,6 +172,7 @@ fn identity(name: &str, secret: &Secret) -> Identity {
         fabrics: vec!["tcp".into()],
         versions: VERSIONS,
         key: Secret::key(Some(secret)),
+        accepts: Vec::new(),
         entropy: Entropy::os(),
     }
 }

@@ -54,11 +54,11 @@ fn only(record: RecordHeader) -> Vec<Vec<u8>> {
     vec![frame(&[(record, &[])])]
 }
 
-fn at(kind: RecordKind, mailbox: u32, generation: u32) -> RecordHeader {
+pub(super) fn at(kind: RecordKind, mailbox: u32, generation: u32) -> RecordHeader {
     RecordHeader { mailbox, generation, ..head(kind) }
 }
 
-fn open(name: &[u8]) -> Vec<u8> {
+pub(super) fn open(name: &[u8]) -> Vec<u8> {
     frame(&[(head(RecordKind::Open), &[&[0; 17], name].concat())])
 }
 

@@ -35,6 +35,7 @@ pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
         fabrics: vec!["tcp".into()],
         versions: VERSIONS,
         key: Secret::key(Some(&Secret::new(&[3; 32]).unwrap())),
+        accepts: Vec::new(),
         entropy: Entropy::os(),
     }
 }

@@ -1,0 +1,240 @@
+//! What the threads of this process are busy with, so that the log can name the handlers that block
+//! a runtime.
+//!
+//! - **BZ-1 noted, not measured**: a thread notes in a place of its own what it begins to run and
+//!   that it has ended: a few plain stores for each message, without a lock, an allocation or a
+//!   look at a clock. Whoever reads the places from outside may find one a moment old.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::atomic::AtomicCell;
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use tokio::runtime::Id;
+
+use crate::limits;
+
+/// What a thread runs for an actor: the actor's type, and the message or hook.
+pub(crate) struct Duty {
+    actor: &'static str,
+    does: &'static str,
+    what: &'static str,
+}
+
+impl Duty {
+    /// An actor of this type handles this message.
+    pub(crate) const fn handles(actor: &'static str, message: &'static str) -> Self {
+        Duty { actor, does: "handles", what: message }
+    }
+
+    /// An actor of this type runs this hook.
+    pub(crate) const fn runs(actor: &'static str, hook: &'static str) -> Self {
+        Duty { actor, does: "runs", what: hook }
+    }
+
+    /// The message, or the hook.
+    pub(crate) const fn what(&self) -> &'static str {
+        self.what
+    }
+}
+
+impl fmt::Display for Duty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.actor, self.does, self.what)
+    }
+}
+
+pin_project! {
+    /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1).
+    pub(crate) struct OnDuty<F> {
+        duty: &'static Duty,
+        runtime: Id,
+        #[pin]
+        future: F,
+    }
+}
+
+/// Runs `future`, a part of an actor's life on this runtime.
+pub(crate) fn on_duty<F: Future>(duty: &'static Duty, runtime: Id, future: F) -> OnDuty<F> {
+    OnDuty { duty, runtime, future }
+}
+
+impl<F: Future> Future for OnDuty<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        // A thread that is ending has no place any more; nobody will miss it.
+        let _ = PLACE.try_with(|place| place.begin(this.duty, *this.runtime));
+        let _end = End;
+        this.future.poll(cx)
+    }
+}
+
+/// The end of what a thread was busy with, however it comes.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = PLACE.try_with(|place| place.duty.store(None));
+    }
+}
+
+/// Where a thread notes what it is busy with. Written by that thread only.
+#[derive(Default)]
+struct Place {
+    duty: AtomicCell<Option<&'static Duty>>,
+    /// Whose thread it is: where `duty` was begun.
+    runtime: AtomicCell<Option<Id>>,
+    /// When, by the coarse clock.
+    since: AtomicU64,
+}
+
+const _: () = assert!(AtomicCell::<Option<&'static Duty>>::is_lock_free());
+const _: () = assert!(AtomicCell::<Option<Id>>::is_lock_free());
+
+impl Place {
+    fn begin(&self, duty: &'static Duty, runtime: Id) {
+        self.since.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.runtime.store(Some(runtime));
+        self.duty.store(Some(duty));
+    }
+}
+
+/// The places of all threads that ever ran an actor and live.
+static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static PLACE: Arc<Place> = {
+        let place = Arc::<Place>::default();
+        let mut places = PLACES.lock();
+        places.retain(|place| place.strong_count() > 0);
+        places.push(Arc::downgrade(&place));
+        place
+    };
+}
+
+/// Milliseconds since the first look, moved on by whoever watches a runtime.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// What the threads of a runtime are busy with now, and for how long about; the longest first.
+fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
+    let now = CLOCK.load(Ordering::Relaxed);
+    let mut duties: Vec<_> = PLACES
+        .lock()
+        .iter()
+        .filter_map(Weak::upgrade)
+        .filter_map(|place| {
+            let duty = place.duty.load()?;
+            let since = place.since.load(Ordering::Relaxed);
+            let busy = Duration::from_millis(now.saturating_sub(since));
+            (place.runtime.load() == Some(runtime)).then_some((busy, duty))
+        })
+        .collect();
+    duties.sort_by_key(|(busy, _)| std::cmp::Reverse(*busy));
+    duties
+}
+
+/// Logs when a node's runtime is blocked, once each time, and when it goes on.
+pub(crate) struct Watch {
+    node: String,
+    runtime: Id,
+    /// How long it has been blocked, since that was logged.
+    blocked: Mutex<Option<Duration>>,
+}
+
+impl Watch {
+    pub(crate) fn new(node: String, runtime: Id) -> Self {
+        Watch { node, runtime, blocked: Mutex::new(None) }
+    }
+
+    /// To be called several times a second: how late a task is that the runtime was to run at once.
+    pub(crate) fn pulse(&self, late: Duration) {
+        CLOCK.fetch_max(START.elapsed().as_millis() as u64, Ordering::Relaxed);
+        let is_blocked = late >= limits::BLOCKED_AFTER;
+        let before = {
+            let mut blocked = self.blocked.lock();
+            std::mem::replace(&mut *blocked, is_blocked.then_some(late))
+        };
+        let (node, seconds) = (&self.node, before.unwrap_or(late).as_secs_f32());
+        if before.is_none() && is_blocked {
+            let handlers = self.handlers();
+            tracing::warn!(node, seconds, handlers, "blocked: no thread runs other tasks");
+        } else if before.is_some() && !is_blocked {
+            tracing::info!(node, seconds, "no longer blocked: tasks run again");
+        }
+    }
+
+    fn handlers(&self) -> String {
+        let duties = duties(self.runtime);
+        let text = |(busy, duty): &(Duration, _)| format!("{duty} for {:.1} s", busy.as_secs_f32());
+        match duties.iter().map(text).collect::<Vec<_>>() {
+            none if none.is_empty() => "none: it is no handler that blocks".into(),
+            some => some.join(", "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures::FutureExt;
+    use tokio::runtime::Handle;
+
+    use super::*;
+
+    static DUTY: Duty = Duty::handles("Counter", "Add");
+
+    fn texts(runtime: Id) -> Vec<String> {
+        duties(runtime).iter().map(|(_, duty)| duty.to_string()).collect()
+    }
+
+    /// BZ-1: while it is polled, and at no other time; on its own runtime.
+    #[tokio::test]
+    async fn what_a_thread_runs_is_named_while_it_runs() {
+        let here = Handle::current().id();
+        let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let other = elsewhere.handle().id();
+        let look = async || (texts(here), texts(other));
+        let named = on_duty(&DUTY, here, look()).await;
+        assert_eq!(named, (vec!["Counter handles Add".to_owned()], Vec::new()));
+        assert_eq!(look().await, (Vec::new(), Vec::new()));
+        let mut waiting = Box::pin(on_duty(&DUTY, here, pending::<()>()));
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(look().await.0, Vec::<String>::new(), "a handler that waits blocks nobody");
+        let panicking = on_duty(&DUTY, here, async { panic!("as it shall") });
+        let caught = std::panic::AssertUnwindSafe(panicking).catch_unwind().await;
+        assert!(caught.is_err() && look().await.0.is_empty());
+        on_duty(&DUTY, other, ready(())).await;
+        drop(waiting);
+        elsewhere.shutdown_background();
+    }
+
+    /// Said once, with what runs; and taken back once.
+    #[tokio::test]
+    async fn a_blockage_is_known_from_its_beginning_to_its_end() {
+        let watch = Watch::new("beta".into(), Handle::current().id());
+        let after = |late| {
+            watch.pulse(late);
+            *watch.blocked.lock()
+        };
+        let most = limits::BLOCKED_AFTER;
+        assert_eq!(after(Duration::ZERO), None);
+        assert_eq!(after(most - Duration::from_millis(1)), None);
+        assert_eq!(after(most), Some(most));
+        assert_eq!(after(2 * most), Some(2 * most));
+        assert_eq!(after(Duration::ZERO), None);
+        assert!(watch.handlers().starts_with("none"));
+        on_duty(&DUTY, watch.runtime, async {
+            assert!(watch.handlers().starts_with("Counter handles Add for "));
+        })
+        .await;
+    }
+}

@@ -1,0 +1,139 @@
+//! A cluster of three that all send to each other, restarted one node after the other: each node
+//! comes back under its name and address, and the others go on.
+
+use futures::future::join_all;
+
+use crate::correspondent::{Archive, Correspondent, SECRET, Start, own_address};
+
+const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+const NEW_SECRET: &str = "another secret of the tests, as long as the first";
+/// Messages that a node handles between two restarts.
+const SOME: u64 = 200;
+
+/// What a node uses, and what it accepts besides.
+type Secrets = (&'static str, Option<&'static str>);
+
+/// How a node ends before it is started again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    InOrder,
+    Killed,
+}
+
+struct Cluster {
+    archive: Archive,
+    addresses: [String; 3],
+    run: [u64; 3],
+    nodes: Vec<Correspondent>,
+}
+
+impl Cluster {
+    async fn start(test: &str, secrets: Secrets) -> Self {
+        let archive = Archive::new(test);
+        let addresses = NAMES.map(|_| own_address());
+        let mut cluster = Cluster { archive, addresses, run: [0; 3], nodes: Vec::new() };
+        for number in 0..NAMES.len() {
+            let node = cluster.launch(number, secrets).await;
+            cluster.nodes.push(node);
+        }
+        cluster
+    }
+
+    async fn launch(&mut self, number: usize, secrets: Secrets) -> Correspondent {
+        self.run[number] += 1;
+        let mut options = Vec::new();
+        for other in others(number) {
+            options.extend(["--seed", &self.addresses[other], "--to", NAMES[other]]);
+        }
+        let start = Start {
+            name: NAMES[number],
+            run: self.run[number],
+            listen: &self.addresses[number],
+            options: &options,
+            through: &[],
+            secrets,
+        };
+        Correspondent::start(&self.archive, start).await
+    }
+
+    /// Restarts one node, and waits until it and the others hear each other again. The others see
+    /// it go and come once.
+    async fn restart(&mut self, number: usize, end: End, secrets: Secrets) {
+        let name = NAMES[number];
+        let seen = ["link down", "node down", "link up"].map(|what| format!("# {what} {name}"));
+        let count = |nodes: &[Correspondent], other: usize| {
+            seen.each_ref().map(|start| nodes[other].count(start))
+        };
+        let before = others(number).map(|other| count(&self.nodes, other));
+        let node = self.nodes.remove(number);
+        match end {
+            End::InOrder => node.end().await,
+            End::Killed => node.kill().await,
+        }
+        let again = self.launch(number, secrets).await;
+        self.nodes.insert(number, again);
+        self.all_hear_each_other().await;
+        for (other, before) in others(number).into_iter().zip(before) {
+            let once_more = before.map(|count| count + 1);
+            for (what, count) in seen.iter().zip(once_more) {
+                self.nodes[other].writes_often(what, count).await;
+            }
+            assert_eq!(count(&self.nodes, other), once_more, "{} of {name}", NAMES[other]);
+        }
+    }
+
+    /// Waits until messages of each node's run have come to each other one's, by the references
+    /// that the senders had from the beginning.
+    async fn all_hear_each_other(&mut self) {
+        for (number, node) in self.nodes.iter().enumerate() {
+            for other in others(number) {
+                let (from, run) = (NAMES[other], self.run[other]);
+                node.writes(&format!("handled inbox {from} {run} ")).await;
+            }
+        }
+        let more = self.nodes.iter_mut().map(async |node| {
+            let handled = node.handled();
+            node.handles(handled + SOME).await;
+        });
+        join_all(more).await;
+    }
+
+    /// Ends all, and judges what they wrote.
+    async fn judge(mut self, killed: u64) {
+        join_all(self.nodes.iter_mut().map(Correspondent::falls_quiet)).await;
+        join_all(self.nodes.into_iter().map(Correspondent::end)).await;
+        let verdict = self.archive.judge();
+        assert_eq!((verdict.logs, verdict.killed), (self.run.iter().sum(), killed));
+    }
+}
+
+fn others(number: usize) -> [usize; 2] {
+    [(number + 1) % 3, (number + 2) % 3]
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_restarted_node_by_node_and_each_is_seen_to_go_and_come_once() {
+    let mut cluster = Cluster::start("rolling", (SECRET, None)).await;
+    cluster.all_hear_each_other().await;
+    for end in [End::InOrder, End::Killed] {
+        for number in 0..NAMES.len() {
+            cluster.restart(number, end, (SECRET, None)).await;
+        }
+    }
+    cluster.judge(3).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_changes_its_secret_by_three_rolling_restarts_and_accounts_for_all() {
+    let mut cluster = Cluster::start("secret", (SECRET, None)).await;
+    cluster.all_hear_each_other().await;
+    let rounds = [(SECRET, Some(NEW_SECRET)), (NEW_SECRET, Some(SECRET)), (NEW_SECRET, None)];
+    for secrets in rounds {
+        for number in 0..NAMES.len() {
+            cluster.restart(number, End::InOrder, secrets).await;
+        }
+    }
+    cluster.judge(0).await;
+}

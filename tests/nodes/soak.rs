@@ -1,0 +1,278 @@
+//! A node that lives through all that may happen to the others: at the end it uses what it used at
+//! the beginning. Each kind of fault comes twice, or for as long as it is told: `tests/run soak`.
+//!
+//! Three partners are killed, stopped, cut off and started again, by a seed. Each fault is waited
+//! out: then all are linked, and what the survivor uses is compared with what it used when each
+//! kind of fault had been there once. It goes on working meanwhile, so each number is the smallest
+//! of some looks:
+//!
+//! - open files, tasks, leased receive slots: no more than before. Three links have the same files
+//!   and tasks, whatever happened before.
+//! - threads: [`THREADS_MAX`] more: the runtime keeps those that read the commands for a while.
+//! - allocated bytes: [`ALLOCATED_MAX`] more, for what is on its way at any moment; less than the
+//!   memory of one link, which is 1.5 MiB.
+//! - resident memory: [`RESIDENT_MAX`] more, for what the allocator keeps in pieces; less than the
+//!   links that are lost in a minute.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use crate::correspondent::{Archive, Correspondent, SECRET, Start, own_address};
+use crate::wire::{ADDRESSES, Wire};
+
+const NAMES: [&str; 3] = ["beta", "gamma", "delta"];
+/// Messages that show that a node is well again.
+const SOME: u64 = 50;
+/// Looks of which the smallest counts, and the pause between two.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(100);
+/// Long enough for a link to be given up, or a node.
+const FAULT_MILLIS_MAX: u64 = 6_000;
+/// How much more may be allocated at the end, and resident.
+const ALLOCATED_MAX: u64 = 1024 * 1024;
+const RESIDENT_MAX: u64 = 8 * 1024 * 1024;
+/// How many more threads there may be.
+const THREADS_MAX: u64 = 2;
+
+/// What may happen to a partner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// `kill -9`, and another run.
+    Kill,
+    /// It leaves in order, and another run joins.
+    Leave,
+    /// It stands still, and goes on.
+    Stop,
+    /// The survivor stands still, and goes on.
+    StopSurvivor,
+    /// Nothing comes from one side of the wire, or from both.
+    Cut,
+}
+
+struct Soak {
+    archive: Archive,
+    /// None without network namespaces; then nothing is cut.
+    wire: Option<Wire>,
+    rng: fastrand::Rng,
+    /// Of the survivor, and of the partners.
+    addresses: [String; 4],
+    run: [u64; 3],
+    survivor: Option<Correspondent>,
+    partners: Vec<Correspondent>,
+    began: Instant,
+    /// Somebody waits for minutes and wants to see something.
+    loud: bool,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_survivor_of_random_faults_uses_no_more_at_the_end() {
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse().unwrap());
+    let time = Duration::from_secs(number("RINGPOST_SOAK_SECONDS").unwrap_or(0));
+    let seed = number("RINGPOST_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let mut soak = Soak::start(seed, !time.is_zero()).await;
+    soak.say(&format!("{} s, seed {seed} (RINGPOST_SOAK_SEED replays the faults)", time.as_secs()));
+    let kinds = soak.kinds();
+    for kind in &kinds {
+        soak.suffer(*kind).await;
+    }
+    let before = soak.usage().await;
+    soak.say(&format!("warm: {}", text(&before)));
+    let mut faults = 0;
+    while faults < kinds.len() || soak.began.elapsed() < time {
+        let random = soak.rng.choice(&kinds).copied().unwrap();
+        soak.suffer(kinds.get(faults).copied().unwrap_or(random)).await;
+        faults += 1;
+    }
+    let after = soak.usage().await;
+    soak.say(&format!("after {faults} more faults: {}", text(&after)));
+    for (what, before) in &before {
+        let more = match what.as_str() {
+            "allocated" => ALLOCATED_MAX,
+            "resident" => RESIDENT_MAX,
+            "threads" => THREADS_MAX,
+            _ => 0,
+        };
+        assert!(after[what] <= before + more, "{what}: {before} before, {} after", after[what]);
+    }
+    soak.judge().await;
+}
+
+impl Soak {
+    async fn start(seed: u64, loud: bool) -> Self {
+        let wire = match Wire::new() {
+            Ok(wire) => Some(wire),
+            Err(missing) => {
+                loudly(&format!("SKIPPED the cuts: no network namespaces here: {missing}"));
+                None
+            }
+        };
+        let addresses = match &wire {
+            None => [(); 4].map(|()| own_address()),
+            // The survivor and the second partner are on one side, the others beyond the wire.
+            Some(_) => [(0, 7700), (1, 7700), (0, 7701), (1, 7701)]
+                .map(|(side, port)| format!("{}:{port}", ADDRESSES[side])),
+        };
+        let mut soak = Soak {
+            archive: Archive::new("soak"),
+            wire,
+            rng: fastrand::Rng::with_seed(seed),
+            addresses,
+            run: [0; 3],
+            survivor: None,
+            partners: Vec::new(),
+            began: Instant::now(),
+            loud,
+        };
+        let mut options = vec!["--pause", "20", "--down", "4000"];
+        for (address, name) in soak.addresses[1..].iter().zip(NAMES) {
+            options.extend(["--seed", address, "--to", name]);
+        }
+        let survivor = soak.launch("alpha", 1, 0, &options).await;
+        soak.survivor = Some(survivor);
+        for number in 0..NAMES.len() {
+            let partner = soak.partner(number).await;
+            soak.partners.push(partner);
+        }
+        soak.calm().await;
+        soak
+    }
+
+    /// Starts a node; `place` is which address it has.
+    async fn launch(&self, name: &str, run: u64, place: usize, options: &[&str]) -> Correspondent {
+        let through = self.wire.as_ref().map(|wire| ["ip", "netns", "exec", wire.host(place % 2)]);
+        let start = Start {
+            name,
+            run,
+            listen: &self.addresses[place],
+            options,
+            through: through.as_ref().map_or(&[], |words| &words[..]),
+            secrets: (SECRET, None),
+        };
+        Correspondent::start(&self.archive, start).await
+    }
+
+    /// Starts a partner, for the first time or again. Every other run of it has no seed: then it
+    /// waits to be dialled.
+    async fn partner(&mut self, number: usize) -> Correspondent {
+        self.run[number] += 1;
+        let run = self.run[number];
+        let mut options = vec!["--pause", "20", "--down", "4000", "--to", "alpha"];
+        if run.is_multiple_of(2) {
+            options.extend(["--seed", &self.addresses[0]]);
+        }
+        self.launch(NAMES[number], run, number + 1, &options).await
+    }
+
+    fn kinds(&self) -> Vec<Fault> {
+        let mut kinds = vec![Fault::Kill, Fault::Leave, Fault::Stop, Fault::StopSurvivor];
+        kinds.extend(self.wire.as_ref().map(|_| Fault::Cut));
+        kinds
+    }
+
+    fn survivor(&mut self) -> &mut Correspondent {
+        self.survivor.as_mut().expect("it lives to the end")
+    }
+
+    /// One fault, until all is well again.
+    async fn suffer(&mut self, fault: Fault) {
+        let number = self.rng.usize(0..NAMES.len());
+        let time = Duration::from_millis(self.rng.u64(0..FAULT_MILLIS_MAX));
+        match fault {
+            Fault::Kill | Fault::Leave => {
+                let partner = self.partners.remove(number);
+                match fault {
+                    Fault::Kill => partner.kill().await,
+                    _ => partner.end().await,
+                }
+                tokio::time::sleep(time / 4).await;
+                let again = self.partner(number).await;
+                self.partners.insert(number, again);
+            }
+            Fault::Stop => {
+                self.partners[number].signal("STOP").await;
+                tokio::time::sleep(time).await;
+                self.partners[number].signal("CONT").await;
+            }
+            Fault::StopSurvivor => {
+                self.survivor().signal("STOP").await;
+                tokio::time::sleep(time).await;
+                self.survivor().signal("CONT").await;
+            }
+            Fault::Cut => {
+                let sides = self.rng.choice([&[0][..], &[1], &[0, 1]]).unwrap();
+                let wire = self.wire.as_ref().expect("there is a wire to cut");
+                sides.iter().for_each(|side| wire.cut(*side));
+                tokio::time::sleep(time).await;
+                sides.iter().for_each(|side| wire.mend(*side));
+            }
+        }
+        self.calm().await;
+        let usage = text(&self.survivor().usage().await);
+        let (at, name) = (self.began.elapsed().as_secs(), NAMES[number]);
+        self.say(&format!("{at} s: {fault:?} {name} for {} ms; then {usage}", time.as_millis()));
+    }
+
+    /// Waits until all are linked and hear each other.
+    async fn calm(&mut self) {
+        for partner in &mut self.partners {
+            let handled = partner.usage().await["handled"];
+            partner.handles(handled + SOME).await;
+        }
+        while self.survivor().usage().await["links"] < NAMES.len() as u64 {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What the survivor uses with all its links, the smallest of some looks.
+    async fn usage(&mut self) -> BTreeMap<String, u64> {
+        let (mut least, mut looks) = (BTreeMap::new(), 0);
+        while looks < LOOKS {
+            tokio::time::sleep(PAUSE).await;
+            let now = self.survivor().usage().await;
+            // A busy machine may lose a link to silence.
+            if now["links"] == NAMES.len() as u64 {
+                for (what, used) in now {
+                    let least: &mut u64 = least.entry(what).or_insert(used);
+                    *least = used.min(*least);
+                }
+                looks += 1;
+            }
+        }
+        // They only ever grow, or only say that all is well.
+        least.retain(|what: &String, _| !["handled", "links"].contains(&what.as_str()));
+        least
+    }
+
+    fn say(&self, line: &str) {
+        if self.loud {
+            loudly(line);
+        } else {
+            println!("soak: {line}");
+        }
+    }
+
+    /// Ends all, and judges what they wrote.
+    async fn judge(mut self) {
+        let mut survivor = self.survivor.take().expect("it lives to the end");
+        survivor.falls_quiet().await;
+        for partner in &mut self.partners {
+            partner.falls_quiet().await;
+        }
+        for partner in self.partners {
+            partner.end().await;
+        }
+        survivor.end().await;
+        self.archive.judge();
+    }
+}
+
+fn text(usage: &BTreeMap<String, u64>) -> String {
+    let words: Vec<String> = usage.iter().map(|(what, used)| format!("{what} {used}")).collect();
+    words.join(", ")
+}
+
+/// Past the capture of the test's output.
+fn loudly(line: &str) {
+    std::io::stderr().write_all(format!("soak: {line}\n").as_bytes()).unwrap();
+}
