@@ -1,5 +1,5 @@
 //! The steps of the protocol, at which a test has a process die. Compiled in only with the feature
-//! `steps`; without it [`step!`] is nothing.
+//! `steps`; without it `step!` is nothing.
 //!
 //! A process that was started with `RINGPOST_STOP_AT=NAME` in its environment kills itself with
 //! SIGKILL when it comes to that step for the first time, with `NAME:3` for the third time. So it

@@ -15,7 +15,7 @@ pub enum WaitsFor {
     /// Its turn: there is room, and those before it take it first.
     Turn,
     /// Credits: the ring of the peer is full. Only of what was committed, see
-    /// [`LinkView::queued`].
+    /// [`LinkView::queued`](super::LinkView::queued).
     Credits,
 }
 
