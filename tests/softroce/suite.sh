@@ -55,7 +55,7 @@ one_guest() {
         "$programs"/{meet,examples/wordcount}; do
         give_program one "$program"
     done
-    run_guest one 600 | tee "$output" || status=$?
+    run_guest one 900 | tee "$output" || status=$?
     passed=$((passed + $(grep -c '^ok ' "$output" || true)))
     failed=$((failed + $(grep -c '^FAILED ' "$output" || true)))
     expect "$status" 0
