@@ -1,6 +1,6 @@
 //! A relay in the way of a node's dials: it can swallow data connections, and cut what it carries.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -78,8 +78,16 @@ async fn carry(
             }
         }
     };
+    let (mut near_reads, mut near_writes) = near.split();
+    let (mut far_reads, mut far_writes) = far.split();
     let order = tokio::select! {
-        carried = copy_bidirectional(&mut near, &mut far) => return carried.map(drop),
+        // Each way by itself: what one side said last is carried, also when it does not listen.
+        _ = async {
+            tokio::join!(
+                one_way(&mut near_reads, &mut far_writes),
+                one_way(&mut far_reads, &mut near_writes),
+            )
+        } => return Ok(()),
         order = cut => order,
     };
     drop(far);
@@ -87,4 +95,10 @@ async fn carry(
         std::future::pending::<()>().await;
     }
     Ok(())
+}
+
+/// Carries what comes from one to the other, until either has an end.
+async fn one_way(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
+    let _ = copy(from, to).await;
+    let _ = to.shutdown().await;
 }
