@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringpost::{NodeDownCause, NodeEvent};
+use ringpost::{ActorRef, NodeDownCause, NodeEvent};
 use ringpost_tests::actors::Counter;
 
 use crate::process::{PATIENCE, Process, linked, within};
@@ -17,15 +17,7 @@ async fn a_node_that_stands_still_for_four_seconds_is_not_down() {
     beta.signal("STOP").await;
     tokio::time::sleep(Duration::from_secs(4)).await;
     beta.signal("CONT").await;
-    let answer = within(async {
-        loop {
-            // An ask fails when the link was given up meanwhile; the next finds a new one.
-            if let Ok(answer) = counter.echo("awake".into()).await {
-                return answer;
-            }
-        }
-    });
-    assert_eq!(answer.await, "awake");
+    answers_again(&counter).await;
     while let Ok(event) = events.try_recv() {
         assert!(!matches!(event, NodeEvent::NodeDown { .. }), "{event:?}");
     }
@@ -45,15 +37,7 @@ async fn a_node_that_stands_still_for_twenty_seconds_is_down_once_and_linked_aga
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(alpha.linked(), []);
     beta.signal("CONT").await;
-    let answer = within(async {
-        loop {
-            // An ask fails at once while the node is down; asking has it reached for, too.
-            if let Ok(answer) = counter.echo("awake".into()).await {
-                return answer;
-            }
-        }
-    });
-    assert_eq!(answer.await, "awake");
+    answers_again(&counter).await;
     assert_eq!(alpha.linked(), run, "the same run of the node");
     let (mut lost, mut down, mut up) = (0, 0, 0);
     while let Ok(event) = events.try_recv() {
@@ -68,4 +52,16 @@ async fn a_node_that_stands_still_for_twenty_seconds_is_down_once_and_linked_aga
     assert_eq!((down, up), (1, lost));
     beta.end().await;
     alpha.shutdown(PATIENCE).await;
+}
+
+/// Waits for an answer. An ask fails while there is no link, and has the node reached for.
+async fn answers_again(counter: &ActorRef<Counter>) {
+    let answer = within(async {
+        loop {
+            if let Ok(answer) = counter.echo("awake".into()).await {
+                return answer;
+            }
+        }
+    });
+    assert_eq!(answer.await, "awake");
 }
