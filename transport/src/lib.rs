@@ -43,6 +43,8 @@ mod mutants;
 mod past;
 mod profile;
 mod proto;
+#[cfg(all(test, any(feature = "sim", feature = "verbs")))]
+mod recorder;
 #[cfg(feature = "steps")]
 pub mod steps;
 #[cfg(not(feature = "steps"))]

@@ -1,45 +1,13 @@
 //! What the log says of a peer that cannot be linked: each cause once, however often it is dialled.
 
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::Level;
 
 use super::simulated::sim_config;
 use super::*;
 use crate::fabric::sim;
 use crate::fabric::{Fabric, FabricError, Limits, Opening, QueuePairConfig};
 use crate::memory::Region;
-
-/// Keeps the warnings of this thread.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Warnings {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        self.0.lock().push(format!("{event:?}"));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
+use crate::recorder::Recorder;
 
 /// A fabric that cannot lock memory, until it is told how much it may.
 #[derive(Debug)]
@@ -74,7 +42,7 @@ impl Fabric for Locked {
 
 #[test]
 fn the_same_cause_is_warned_about_once_and_another_one_again() {
-    let warnings = Warnings::default();
+    let warnings = Recorder::new(Level::WARN);
     let _guard = tracing::subscriber::set_default(warnings.clone());
     // Whether the one that cannot is dialled, or dials.
     for (seed, alpha_dials) in [(1, true), (2, false)] {

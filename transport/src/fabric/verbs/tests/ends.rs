@@ -1,39 +1,12 @@
 //! Whatever is dropped first, everything is given back, in the order that VB-1 asks for.
 
-use std::sync::{Arc, Mutex};
-
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Level;
 
 use super::Devices;
 use super::laboratory::{Laboratory, run};
 use crate::fabric::conformance::{End, Pair, Plan, bounded};
 use crate::fabric::{Completion, Halves, Notify, Status};
-
-/// Keeps the errors that are reported: a device that does not take something back is one.
-#[derive(Clone, Default)]
-struct Errors(Arc<Mutex<Vec<String>>>);
-
-impl Subscriber for Errors {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == LevelFilter::ERROR
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        self.0.lock().unwrap().push(format!("{event:?}"));
-    }
-
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
+use crate::recorder::Recorder;
 
 /// A pair with receives posted and sends on the way, in parts that can be dropped apart.
 async fn parts(case: &str) -> Option<[Box<dyn Send>; 8]> {
@@ -62,7 +35,8 @@ async fn every_order_of_drops_gives_everything_back() {
     let resources = || run("rdma", &["resource", "show"]);
     // Elsewhere others use the devices, too.
     let before = Laboratory::is_here().then(resources);
-    let errors = Errors::default();
+    // A device that does not take something back is one.
+    let errors = Recorder::new(Level::ERROR);
     let _guard = tracing::subscriber::set_default(errors.clone());
     for first in 0..8 {
         for last in (0..8).filter(|last| *last != first) {
@@ -72,7 +46,7 @@ async fn every_order_of_drops_gives_everything_back() {
             (0..8).filter(|part| *part != last).for_each(|part| parts[part] = None);
         }
     }
-    assert_eq!(*errors.0.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(errors.take(), Vec::<String>::new());
     if let Some(before) = before {
         assert_eq!(resources(), before);
     }
