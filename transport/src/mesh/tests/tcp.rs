@@ -152,6 +152,8 @@ async fn a_restarted_node_is_down_and_linked_again() {
     let alpha = node("alpha", &[]).await;
     let beta = node("beta", &[alpha.address()]).await;
     alpha.mesh.ready(1).await;
+    // One side knows of the link before the other does.
+    beta.mesh.ready(1).await;
     beta.mesh.abort(crate::cause::LinkCause::Shutdown);
     beta.watcher.until(&["alpha up over tcp", "alpha lost: this node is shutting down"]).await;
     let again = node("beta", &[alpha.address()]).await;
