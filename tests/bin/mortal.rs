@@ -1,7 +1,8 @@
 //! One node as a process of its own that dies at a step of the protocol: `mortal NAME [SEED...]`,
 //! with the step in `RINGPOST_STOP_AT`. It listens on a free port of loopback, prints `listening
 //! ADDRESS` and, at each further link, `linked COUNT`, hosts the actors of the tests, and does what
-//! the lines of its standard input say, each beside the others; when that ends it leaves.
+//! the lines of its standard input say, each beside the others; when that ends it leaves. With an
+//! address in `RINGPOST_ADVERTISE` it tells its peers that one.
 //!
 //! - `ask PATH BYTES`: asks a counter
 //! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell
@@ -40,7 +41,10 @@ async fn main() -> ExitCode {
 
 async fn live(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
-    let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
+    let mut builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
+    if let Ok(address) = std::env::var("RINGPOST_ADVERTISE") {
+        builder = builder.advertise([address]);
+    }
     let node = builder.start().await?;
     host(&node).await?;
     println!("listening {}", node.addresses().first().map_or("nowhere", String::as_str));

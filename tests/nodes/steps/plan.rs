@@ -51,6 +51,8 @@ pub(super) enum Work {
     HalfLost,
     /// No data connection comes about.
     NoData,
+    /// All its threads are held.
+    Block,
     /// All threads of a peer are held.
     PeerBlocks,
     /// It leaves.
@@ -106,7 +108,7 @@ fn working(step: Step) -> Vec<Run> {
         RejectSent | QuestionSent | AnswerReceived => &[Twins],
         RejectReceived => &[Latecomer],
         QuestionReceived | AnswerSent => &[Namesake],
-        StalledSent => &[Line("block")],
+        StalledSent => &[Block],
         StalledReceived => &[PeerBlocks],
         WhoIsSent | KnownReceived => &[Line("look mid-b/counter")],
         WhoIsReceived | KnownSent => &[Search],

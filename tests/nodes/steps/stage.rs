@@ -21,6 +21,9 @@ const TELLS: usize = 8;
 /// Answers that the others give each other after a death, at least.
 const ANSWERS: u64 = 5;
 
+/// Where nobody listens.
+const NOWHERE: &str = "127.0.0.1:1";
+
 /// The process that dies.
 pub(super) struct Mortal {
     pub(super) child: Child,
@@ -38,6 +41,10 @@ impl Mortal {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some((step, nth)) = step {
             command.env("RINGPOST_STOP_AT", format!("{step:?}:{nth}"));
+            if !seeds.is_empty() {
+                // Its side is settled, also when the link is made again: nobody can dial it.
+                command.env("RINGPOST_ADVERTISE", NOWHERE);
+            }
             // What it cannot do any more it says there.
             command.stderr(Stdio::null());
         }
@@ -248,6 +255,12 @@ impl Stage {
             Work::Leave => {
                 self.mortal.linked(1).await;
                 drop(self.mortal.stdin.take());
+            }
+            Work::Block => {
+                // Before that a node that blocks makes no link.
+                within(near.ready(2)).await;
+                self.mortal.linked(1).await;
+                self.mortal.line("block").await;
             }
             Work::PeerBlocks => {
                 let mut peer =
