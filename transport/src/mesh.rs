@@ -122,19 +122,19 @@ impl Mesh {
 
     /// Nodes that are linked now, by name.
     pub(crate) fn linked(&self) -> Vec<NodeId> {
-        self.table.all().iter().filter_map(|peer| Some(peer.linked()?.0)).collect()
+        self.table.each(|peer| Some(peer.linked()?.0))
     }
 
     /// What the links to each peer have carried, links that ended included, by name. Peers that
     /// were never linked, or were forgotten since (MS-9), are left out.
     pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         let stats = |peer: &Arc<Peer>| Some((peer.name().clone(), peer.stats()?));
-        self.table.all().iter().filter_map(stats).collect()
+        self.table.each(stats)
     }
 
     /// What each peer looks like now, by name.
     pub(crate) fn view(&self) -> Vec<PeerView> {
-        self.table.all().iter().filter_map(|peer| peer.view()).collect()
+        self.table.each(|peer| peer.view())
     }
 
     /// The peer of this name; made when it was never heard of.
@@ -147,12 +147,12 @@ impl Mesh {
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         self.table.close();
         step!(Leaving);
-        for (_, link) in self.table.all().iter().filter_map(|peer| peer.linked()) {
+        for (_, link) in self.table.each(|peer| peer.linked()) {
             link.goodbye();
         }
         // The count only says when to look: a link that is just coming up is not counted yet.
         let mut linked = self.table.board.linked().subscribe();
-        let none = |_: &usize| self.table.all().iter().all(|peer| peer.linked().is_none());
+        let none = |_: &usize| self.table.each(|peer| peer.linked()).is_empty();
         let _ = timeout(deadline, linked.wait_for(none)).await;
         self.abort(LinkCause::Shutdown);
         self.table.tasks.end(2 * limits::DRAIN_TIMEOUT).await;

@@ -91,15 +91,16 @@ impl Table {
         peer
     }
 
-    /// All peers, by name.
-    pub(super) fn all(&self) -> Vec<Arc<Peer>> {
-        self.peers.lock().by_name.values().map(|known| known.peer.clone()).collect()
+    /// What `look` finds at the peers, by name. It looks under the lock of the table: peers that
+    /// were handed out would all be held for that moment, and none forgotten (MS-9).
+    pub(super) fn each<T>(&self, mut look: impl FnMut(&Arc<Peer>) -> Option<T>) -> Vec<T> {
+        self.peers.lock().by_name.values().filter_map(|known| look(&known.peer)).collect()
     }
 
     /// Lets no new link come about.
     pub(super) fn close(&self) {
         self.board.close();
-        for peer in self.all() {
+        for peer in self.each(|peer| Some(peer.clone())) {
             peer.close();
         }
     }
@@ -107,14 +108,14 @@ impl Table {
     /// Closes all links at once, without a goodbye, and lets no new one come about.
     pub(super) fn abort(&self, cause: &LinkCause) {
         self.close();
-        for (_, link) in self.all().iter().filter_map(|peer| peer.linked()) {
+        for (_, link) in self.each(|peer| peer.linked()) {
             link.close(cause.clone());
         }
     }
 
     /// Asks all linked peers where `name` can be dialled.
     pub(super) fn ask_for(&self, name: &NodeName) {
-        for peer in self.all() {
+        for peer in self.each(|peer| peer.linked().map(|_| peer.clone())) {
             peer.send(Message::WhoIs(name.clone()));
         }
     }
