@@ -138,7 +138,7 @@ impl Prepared {
             return Err(FabricError::Offer("there is no other way to it"));
         }
         let Halves { send, recv, done } = opening.connect(offer.queue_pair, way).await?;
-        let sizes = Sizes { frame_max, message_max: profile.message_bytes_max };
+        let sizes = Sizes { frame_max, message_max: archive_max(profile.message_bytes_max) };
         let eager_max = proto::link::Link::eager_max(frame_max);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,
@@ -147,24 +147,27 @@ impl Prepared {
         // What the peer would take is not what this node would keep for it: the smaller counts.
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
         let outbound = Outbound::new(link_window_bytes, window, eager_max);
-        let message_max = profile.message_bytes_max.min(offer.message_bytes_max) as usize;
+        let message_max = archive_max(profile.message_bytes_max.min(offer.message_bytes_max));
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
         let own = (outbound, pool.gauge(ring));
-        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, own);
+        let accounts = reports.past.begin(reports.peer.incarnation);
+        let news = reports.past.news().clone();
+        news.set_peer_blocked(false);
+        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, news, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
+        let start = tokio::time::Instant::now().into_std();
         let driver = Driver {
-            proto: proto::link::Link::new(credit, sizes),
+            proto: proto::link::Link::new(credit, sizes, accounts.waiting(), start),
             queues: QueuePair { send, recv, done },
             slots: Slots::new(pool, send_slots, ring, inline_max),
-            mailboxes: Mailboxes::new(window, profile.link_window_bytes),
+            mailboxes: Mailboxes::new(window, profile.link_window_bytes, accounts),
             link: link.clone(),
             reports,
             phase,
             scratch: Scratch::default(),
         };
-        driver.reports.past.begin();
         let running = Running { link, phase: watched };
         Ok(Connected { driver, running, runtime: Handle::current() })
     }
@@ -201,6 +204,11 @@ enum Phase {
     Ended(LinkCause),
 }
 
+/// Longest archive of a message whose user's bytes are limited so.
+fn archive_max(message_bytes_max: u32) -> u32 {
+    message_bytes_max.saturating_add(limits::ARCHIVE_OVERHEAD_BYTES)
+}
+
 /// One link's driver.
 struct Driver {
     link: Arc<Link>,
@@ -226,8 +234,12 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.link.has_ended() {
-            let cause =
-                if std::thread::panicking() { LinkCause::Failed } else { LinkCause::Shutdown };
+            let panicking = std::thread::panicking();
+            if panicking {
+                // A frame of which only a part was dispatched must not count as consumed.
+                self.proto.distrust();
+            }
+            let cause = if panicking { LinkCause::Failed } else { LinkCause::Shutdown };
             // A host that panics again must not end the process.
             drop(catch_unwind(AssertUnwindSafe(|| self.finish(cause))));
         }

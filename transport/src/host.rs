@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::id::{NodeId, NodeName};
 use crate::link::{CloseNotice, Receipt, Replier};
 use crate::memory::Payload;
@@ -64,8 +66,8 @@ pub struct Delivery {
     pub payload: Payload,
     /// Where the answer goes; `None` for a tell.
     pub replier: Option<Replier>,
-    /// How long the asker still waits.
-    pub deadline: Option<Duration>,
+    /// When the asker gives up.
+    pub deadline: Option<Instant>,
     /// The room it takes in the sender's window; given back when this is dropped, which is to be
     /// done when the message is taken from the mailbox.
     pub receipt: Receipt,

@@ -8,7 +8,7 @@
 //! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
-//! - `link`: what senders and the driver of a link share.
+//! - `link`: what senders and the driver of a link share; `accounts` and `past`: what outlives it.
 //! - `proto`: the link protocol, sans I/O.
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
@@ -18,6 +18,7 @@
 //!   at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
 //!   any bytes.
 
+mod accounts;
 mod bootstrap;
 pub mod cause;
 mod config;

@@ -97,12 +97,17 @@ pub const POOL_PER_RING: u32 = 2;
 /// Slots that data never takes, so that replies, control and credit always move.
 pub const CREDIT_RESERVE: u32 = 4;
 
-/// Default size limit of one message.
+/// Default size limit of one message, in bytes of what the user sends.
 pub const MESSAGE_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Largest size limit of one message that a profile may set.
+pub const MESSAGE_BYTES_MOST: u32 = 1024 * 1024 * 1024;
+/// Bytes that the archive of a message may have beyond the limit of its size: lengths, pointers and
+/// padding around the user's own bytes.
+pub const ARCHIVE_OVERHEAD_BYTES: u32 = 64 * 1024;
 /// Messages of one peer that may wait in one mailbox.
 pub const MAILBOX_WINDOW_MESSAGES: u32 = 256;
-/// Bytes of one peer that may wait in one mailbox.
-pub const MAILBOX_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes of one peer that may wait in one mailbox: messages of 1 MiB stream.
+pub const MAILBOX_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 /// Bytes of one peer that may wait in all mailboxes together.
 pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Messages of one peer that may wait in all mailboxes together.
@@ -111,8 +116,15 @@ pub const LINK_WINDOW_MESSAGES: u32 = 64 * 1024;
 pub const ACCEPTED_MAX: usize = 4096;
 /// OPENs that may be unanswered on one link; more wait at their sender.
 pub const OPENS_MAX: usize = 1024;
-/// Asks that may be pending on one link.
+/// Asks that may be pending on one link, each until its answer arrives, whether its asker still waits
+/// or not.
 pub const PENDING_ASKS_MAX: usize = 64 * 1024;
+/// Bytes of answers to one peer that may wait to be sent; with more, no further ask of that peer is
+/// begun. Those being made when the bound is reached come on top: one for each handler that runs.
+pub const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest time that an asker of another node is believed to wait: a year, so that no clock
+/// overflows.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Nodes that a node remembers without having, or wanting, a link to them.
 pub const PEERS_KNOWN_MAX: usize = 1024;

@@ -85,6 +85,24 @@ mod switch {
         EarlyAcknowledgement,
         /// What arrived when a link ends is counted and not dispatched.
         DroppedAtEnd,
+        /// The receiver counts the link's window in the order of arrivals, idle mailboxes too.
+        LinkWindowByArrival,
+        /// Neither asks nor the bytes of answers that wait are bounded at the node that answers.
+        EndlessReplies,
+        /// What waits in a mailbox when a link ends is forgotten by the next one.
+        FreshWindows,
+        /// A message is archived again at each wake-up of its sender.
+        ArchivedAgain,
+        /// A large answer waits until the large message is sent that was begun before it.
+        OneStream,
+        /// An ask whose asker is gone is handled all the same.
+        HandledAbandoned,
+        /// An ask's deadline starts anew where it arrives.
+        FreshDeadline,
+        /// Two references to one mailbox have a line each.
+        LinePerReference,
+        /// Room in the link's window wakes every sender that waits.
+        WakeAll,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,

@@ -1,5 +1,5 @@
 //! What is left of the last link to a peer: what this node sent on it and does not know the fate
-//! of, and its word on what it consumed of the peer's.
+//! of, its word on what it consumed of the peer's, and what of the peer's waits in mailboxes.
 //!
 //! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
 //!   peer's word on the same link; or unknown, when the node is down or this one is closing before
@@ -16,8 +16,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::accounts::Accounts;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
+use crate::id::Incarnation;
+use crate::link::News;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 use crate::proto::fate::{Consumed, Refused, is_before};
@@ -27,12 +30,15 @@ pub(crate) struct Past {
     state: Mutex<State>,
     /// Drivers that run.
     running: watch::Sender<usize>,
+    /// For the driver of whatever link there is.
+    news: Arc<News>,
 }
 
 #[derive(Default)]
 struct State {
     doubts: Doubts,
     word: Option<Word>,
+    accounts: Accounts,
     /// This node is closing: nobody's word will be heard any more.
     closed: bool,
 }
@@ -69,13 +75,29 @@ pub(crate) type Settled = Vec<(Letter, Result<(), Fate>)>;
 
 impl Past {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Past { state: Mutex::default(), running: watch::Sender::new(0) })
+        let (running, news) = (watch::Sender::new(0), Arc::new(News::new()));
+        Arc::new(Past { state: Mutex::default(), running, news })
     }
 
-    /// A driver starts: the peer has heard the word on the last link (PA-3).
-    pub(crate) fn begin(&self) {
-        self.state.lock().word = None;
+    /// What the driver of a link to this peer is told.
+    pub(crate) fn news(&self) -> &Arc<News> {
+        &self.news
+    }
+
+    /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here of
+    /// this run of the peer; the driver brings it [back](Self::keep).
+    pub(crate) fn begin(&self, run: Incarnation) -> Accounts {
+        let mut state = self.state.lock();
+        state.word = None;
+        let accounts = mem::take(&mut state.accounts);
+        drop(state);
         self.running.send_modify(|running| *running += 1);
+        if planted!(FreshWindows) { Accounts::default() } else { accounts.of(run) }
+    }
+
+    /// Keeps what waits here of the peer for its next link.
+    pub(crate) fn keep(&self, accounts: Accounts) {
+        self.state.lock().accounts = accounts;
     }
 
     /// A driver has ended: these are its messages in doubt, each with its frame and place, and its
@@ -186,7 +208,7 @@ mod tests {
     /// Four messages in doubt, in three frames across the wrap of the count.
     fn past() -> Arc<Past> {
         let past = Past::new();
-        past.begin();
+        past.begin(Incarnation(1));
         let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
         let doubts = (1..).zip(doubts).map(|(n, at)| (at, letter(n))).collect();
         let word = Consumed { count: 7, refusals: Vec::new() };
@@ -221,7 +243,7 @@ mod tests {
         assert_eq!(past().give_up().len(), 4);
         let closed = Past::new();
         assert!(closed.close().is_empty());
-        closed.begin();
+        closed.begin(Incarnation(1));
         assert_eq!(
             fates(closed.end(1, vec![((0, 0), letter(8))], None)),
             [(8, Err(Fate::Unknown))]
@@ -234,7 +256,7 @@ mod tests {
         let past = past();
         past.idle().await;
         assert_eq!(past.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
-        past.begin();
+        past.begin(Incarnation(1));
         assert_eq!(past.word(), None);
         let mut idle = Box::pin(past.idle());
         assert!(futures::poll!(&mut idle).is_pending());

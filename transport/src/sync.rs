@@ -2,7 +2,7 @@
 //! tries every order of events. So a model runs the very code that runs in a node.
 
 use std::ops::DerefMut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use futures::task::AtomicWaker;
@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 /// One family of primitives.
 pub(crate) trait Primitives: 'static {
     type Flag: Flag;
+    type Counter: Counter;
     type Lock<T: Send + 'static>: Lock<T>;
     type Bell: Bell;
 }
@@ -20,6 +21,17 @@ pub(crate) trait Flag: Send + Sync {
     fn new(value: bool) -> Self;
     fn get(&self) -> bool;
     fn set(&self, value: bool);
+    /// Sets it; returns what it was.
+    fn swap(&self, value: bool) -> bool;
+}
+
+/// A number that threads share without a lock. All orders are sequentially consistent.
+pub(crate) trait Counter: Send + Sync {
+    fn new(value: u64) -> Self;
+    fn get(&self) -> u64;
+    fn set(&self, value: u64);
+    /// Adds, wrapping; returns the sum.
+    fn add(&self, value: u64) -> u64;
 }
 
 /// A value under a lock.
@@ -40,6 +52,7 @@ pub(crate) struct Native;
 
 impl Primitives for Native {
     type Flag = AtomicBool;
+    type Counter = AtomicU64;
     type Lock<T: Send + 'static> = Mutex<T>;
     type Bell = AtomicWaker;
 }
@@ -55,6 +68,28 @@ impl Flag for AtomicBool {
 
     fn set(&self, value: bool) {
         self.store(value, Ordering::SeqCst);
+    }
+
+    fn swap(&self, value: bool) -> bool {
+        AtomicBool::swap(self, value, Ordering::SeqCst)
+    }
+}
+
+impl Counter for AtomicU64 {
+    fn new(value: u64) -> Self {
+        AtomicU64::new(value)
+    }
+
+    fn get(&self) -> u64 {
+        self.load(Ordering::SeqCst)
+    }
+
+    fn set(&self, value: u64) {
+        self.store(value, Ordering::SeqCst);
+    }
+
+    fn add(&self, value: u64) -> u64 {
+        self.fetch_add(value, Ordering::SeqCst).wrapping_add(value)
     }
 }
 
@@ -91,6 +126,7 @@ pub(crate) mod loomed {
 
     impl Primitives for Loomed {
         type Flag = loom::sync::atomic::AtomicBool;
+        type Counter = loom::sync::atomic::AtomicU64;
         type Lock<T: Send + 'static> = loom::sync::Mutex<T>;
         type Bell = loom::future::AtomicWaker;
     }
@@ -106,6 +142,28 @@ pub(crate) mod loomed {
 
         fn set(&self, value: bool) {
             self.store(value, Ordering::SeqCst);
+        }
+
+        fn swap(&self, value: bool) -> bool {
+            Self::swap(self, value, Ordering::SeqCst)
+        }
+    }
+
+    impl Counter for loom::sync::atomic::AtomicU64 {
+        fn new(value: u64) -> Self {
+            Self::new(value)
+        }
+
+        fn get(&self) -> u64 {
+            self.load(Ordering::SeqCst)
+        }
+
+        fn set(&self, value: u64) {
+            self.store(value, Ordering::SeqCst);
+        }
+
+        fn add(&self, value: u64) -> u64 {
+            self.fetch_add(value, Ordering::SeqCst).wrapping_add(value)
         }
     }
 

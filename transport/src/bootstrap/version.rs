@@ -8,7 +8,7 @@ use super::codec::Malformed;
 pub(super) const VERSIONS_BYTES: usize = 2;
 
 /// The versions this build speaks.
-pub(crate) const VERSIONS: Versions = Versions { min: 1, max: 1 };
+pub(crate) const VERSIONS: Versions = Versions { min: 2, max: 2 };
 
 /// A range of versions, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,17 @@
 //! Doing what a frame asks for.
 
-use std::time::Duration;
-
 use rkyv::util::AlignedVec;
 
 use super::Driver;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::host::Delivery;
-use crate::link::{Counters, Dirty, Receipt, Replier, ReplyLoss};
+use crate::link::{Asker, Counters, Dirty, Replier, ReplyLoss};
 use crate::mailbox::OpenRequest;
 use crate::memory::Payload;
 use crate::mutants::planted;
-use crate::proto::fate::Sent;
+use crate::proto::fate::{Sent, What};
 use crate::proto::header::{RecordHeader, RecordKind};
-use crate::proto::lanes::Entry;
 use crate::proto::link::{Arrival, Body, Event};
 use crate::steps::step;
 
@@ -23,14 +20,17 @@ impl Driver {
     pub(super) fn dispatch_all(
         &mut self,
         read: Result<(), Violation>,
-        events: &mut Vec<Event>,
+        events: &mut Vec<Event<Asker>>,
         frame: &Frame<'_>,
     ) -> Result<(), Violation> {
         let mut result = read;
         for event in events.drain(..) {
             match event {
                 // After a violation nothing of the frame is done, but what it refused is refused.
-                Event::Refused(sent, refusal) => self.refused(&sent, refusal),
+                Event::Refused(sent, refusal) => {
+                    let refused = self.refused(&sent, refusal);
+                    result = result.and(refused);
+                }
                 Event::Delivered(confirm) => self.link.delivered(confirm),
                 event if result.is_ok() => result = self.dispatch(event, frame),
                 _ => {}
@@ -39,30 +39,29 @@ impl Driver {
         result
     }
 
-    fn dispatch(&mut self, event: Event, frame: &Frame<'_>) -> Result<(), Violation> {
+    fn dispatch(&mut self, event: Event<Asker>, frame: &Frame<'_>) -> Result<(), Violation> {
         match event {
             Event::Confirmed => self.confirmed(),
             Event::Deliver(arrival) => self.deliver(arrival, frame)?,
-            Event::Reply { correlation, code, body } => {
+            Event::Reply { waiter, code, body } => {
                 Counters::add(&self.link.counters().messages_received, 1);
                 let answer = match code {
                     0 => Ok(self.payload(body, frame)),
                     code => Err(ReplyLoss::Failed(code)),
                 };
-                self.link.answer(correlation, answer);
+                // The asker may have gone in this moment; then nobody wants it.
+                drop(waiter.send(answer));
             }
             Event::Signal { mailbox, generation, signal, windowed } => {
                 self.signal((mailbox, generation), signal, windowed)?;
             }
             Event::Open { correlation, request } => self.open(correlation, &request)?,
             Event::Blocked { mailbox, generation } => {
-                if let Some(inlet) = self.mailboxes.find((mailbox, generation))? {
-                    inlet.end.with_window(|window| window.block());
-                }
+                self.mailboxes.block((mailbox, generation))?;
             }
             Event::LinkBlocked => {
-                self.link.set_peer_blocked(true);
-                self.mailboxes.want_news();
+                self.link.news().set_peer_blocked(true);
+                self.mailboxes.block_all();
             }
             // Done already, whatever else the frame has.
             Event::Refused(..) | Event::Delivered(_) => {}
@@ -73,30 +72,40 @@ impl Driver {
 
     /// DR-2: what a mailbox may be sent is bounded, so nothing here waits.
     fn deliver(&mut self, arrival: Arrival, frame: &Frame<'_>) -> Result<(), Violation> {
-        let Arrival { at, mailbox, generation, ordinal, correlation, deadline_us, body } = arrival;
-        let Some(inlet) = self.mailboxes.find((mailbox, generation))? else {
-            self.proto.refuse(at, Refusal::Closed);
+        let Arrival { at, mailbox, generation, ordinal, correlation, deadline, body } = arrival;
+        let place = (mailbox, generation);
+        let Some(inlet) = self.mailboxes.find(place)? else {
+            self.refuse(at, correlation, Refusal::Closed);
             return Ok(());
         };
         if usize::from(ordinal) >= inlet.accepted {
             return Err(Violation::Unknown);
         }
-        let (inbox, end) = (inlet.inbox.clone(), inlet.end.clone());
         let bytes = body.len() as u32;
-        self.mailboxes.arrive(&end, bytes)?;
+        let (inbox, receipt) = self.mailboxes.arrive(place, bytes)?;
         Counters::add(&self.link.counters().messages_received, 1);
         let delivery = Delivery {
             ordinal,
             payload: self.payload(body, frame),
-            replier: correlation.map(|c| Replier::new(self.link.clone(), c)),
-            deadline: deadline_us.map(Duration::from_micros),
-            receipt: Receipt::new(end, bytes),
+            replier: correlation.map(|c| Replier::new(self.link.clone(), c, deadline)),
+            deadline: deadline.map(Into::into),
+            receipt,
         };
         match inbox.deliver(delivery) {
             Ok(()) => step!(Queued),
+            // Of an ask, its replier has told.
+            Err(_) if correlation.is_some() => {}
             Err(refusal) => self.proto.refuse(at, refusal),
         }
         Ok(())
+    }
+
+    /// A message is not delivered: of a tell a REFUSAL tells, of an ask its answer.
+    fn refuse(&mut self, at: (u32, u16), correlation: Option<u64>, refusal: Refusal) {
+        match correlation {
+            Some(correlation) => self.link.refuse_ask(correlation),
+            None => self.proto.refuse(at, refusal),
+        }
     }
 
     /// The bytes of an arrival: where they lie, or copied out of a slot that is posted again.
@@ -115,10 +124,9 @@ impl Driver {
 
     fn signal(&mut self, place: (u32, u32), signal: u16, windowed: bool) -> Result<(), Violation> {
         let Some(inlet) = self.mailboxes.find(place)? else { return Ok(()) };
-        let (inbox, end) = (inlet.inbox.clone(), inlet.end.clone());
+        let inbox = inlet.inbox.clone();
         if windowed {
-            self.mailboxes.arrive(&end, 0)?;
-            drop(Receipt::new(end, 0));
+            drop(self.mailboxes.arrive(place, 0)?);
         }
         inbox.signal(signal);
         Ok(())
@@ -140,48 +148,40 @@ impl Driver {
         }
     }
 
-    /// A message of this side was refused by the peer.
-    fn refused(&self, sent: &Sent, refusal: Refusal) {
+    /// A message of this side was refused by the peer. Of an ask its answer tells instead.
+    fn refused(&self, sent: &Sent, refusal: Refusal) -> Result<(), Violation> {
         Counters::add(&self.link.counters().refusals, 1);
-        let letter = self.link.settle(sent.port, sent.message, sent.confirm);
-        if sent.correlation != 0 {
-            self.link.answer(sent.correlation, Err(ReplyLoss::Refused(refusal)));
-        } else {
-            let fate = Err(Fate::Refused(refusal));
-            self.reports.settle(letter, if planted!(RefusedIsDelivered) { Ok(()) } else { fate });
-        }
+        let What::Tell { message, confirm } = sent.what else { return Err(Violation::Refusal) };
+        let letter = self.link.settle(sent.port, message, confirm);
+        let fate = Err(Fate::Refused(refusal));
+        self.reports.settle(letter, if planted!(RefusedIsDelivered) { Ok(()) } else { fate });
+        Ok(())
     }
 
-    /// A message was not sent, because its mailbox closed while it waited in a lane.
-    pub(super) fn settle_dropped(&self, entry: &Entry) {
-        let is_tell = entry.kind == RecordKind::Tell;
-        let confirm = if is_tell { entry.correlation } else { 0 };
-        let letter = self.link.settle(entry.port, entry.message, confirm);
-        match entry.kind {
-            RecordKind::Ask => {
-                let refused = Err(ReplyLoss::Refused(Refusal::Closed));
-                self.link.answer(entry.correlation, refused);
-            }
-            _ => self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed))),
-        }
-    }
-
-    /// Turns dirty marks into records.
+    /// Turns dirty marks into records, if those can be written: until then they stay marks, each of
+    /// which is there once.
     pub(super) fn report_windows(&mut self) {
-        self.mailboxes.mark_wanted_news();
-        let Dirty { windows, closed } = self.link.take_dirty();
-        for place in closed {
-            if self.mailboxes.close(place) {
-                let (mailbox, generation) = place;
+        if !self.proto.takes_control() {
+            return;
+        }
+        let news = self.link.news().clone();
+        let Dirty { mut taken, closed } = news.take();
+        for inbox in closed {
+            if let Some((mailbox, generation)) = self.mailboxes.close(inbox) {
                 let kind = RecordKind::Closed;
                 self.proto.control(RecordHeader { mailbox, generation, ..RecordHeader::new(kind) });
             }
         }
-        for index in windows {
-            if let Some((place, taken)) = self.mailboxes.report(index) {
-                self.link.set_peer_blocked(false);
-                self.proto.report_window(place, taken);
+        taken.append(&mut self.mailboxes.take_wanted());
+        for account in taken {
+            if let Some((place, count)) = self.mailboxes.report(account, news.peer_blocked()) {
+                news.set_peer_blocked(false);
+                self.proto.report_window(place, count);
             }
+        }
+        if let Some(count) = self.mailboxes.take_unopened() {
+            news.set_peer_blocked(false);
+            self.proto.report_unopened(count);
         }
     }
 }

@@ -68,7 +68,8 @@ impl Driver {
                 let trusted = !self.proto.is_distrusted();
                 if status == Status::Success && trusted && planted!(DroppedAtEnd) {
                     let frame = &slot[..bytes as usize];
-                    let _ = self.link.handle_frame(&mut self.proto, frame, &mut Vec::new());
+                    let now = std::time::Instant::now();
+                    let _ = self.link.handle_frame(&mut self.proto, frame, &mut Vec::new(), now);
                 } else if status == Status::Success && trusted {
                     // A violation is not the cause any more, and ends the trust all the same.
                     let _ = self.take_frame(slot, bytes as usize);
@@ -80,9 +81,10 @@ impl Driver {
 
     /// Gives everything its fate and reports the end.
     pub(super) fn finish(&mut self, cause: LinkCause) {
-        let cut = u64::from(self.proto.is_assembling());
-        Counters::add(&self.link.counters().fragments_cut, cut);
+        let cut = self.proto.assembling();
+        Counters::add(&self.link.counters().fragments_cut, cut as u64);
         let Remains { not_sent, doubts, word } = self.link.end(&mut self.proto, &cause);
+        self.reports.past.keep(self.mailboxes.end());
         let settled = self.reports.past.end(self.reports.epoch, doubts, word);
         for letter in not_sent {
             self.reports.settle(letter, Err(Fate::NotSent));

@@ -1,11 +1,12 @@
-//! The mailboxes of this node that the peer has opened.
+//! The mailboxes of this node that the peer has opened, and what it has waiting in them and in
+//! others.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::accounts::Accounts;
 use crate::cause::Violation;
 use crate::host::Inbox;
-use crate::link::{CloseNotice, InletEnd, Link};
+use crate::link::{CloseNotice, Link, Receipt};
 use crate::proto::inlet::Inlets;
 use crate::proto::outlet::Description;
 use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
@@ -13,27 +14,37 @@ use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 /// One opened mailbox.
 pub(super) struct Inlet {
     pub(super) inbox: Arc<dyn Inbox>,
-    pub(super) end: Arc<InletEnd>,
     pub(super) accepted: usize,
+    window: RecvWindow,
+    account: u32,
 }
 
 /// All of one link.
 pub(super) struct Mailboxes {
     inlets: Inlets<Inlet>,
-    by_inbox: HashMap<u64, u32>,
+    accounts: Accounts,
     size: WindowSize,
     link_window: LinkRecvWindow,
-    news_wanted: bool,
+    /// What was taken of messages in mailboxes that are not open, since the link began; and as much
+    /// of it as the peer was told.
+    unopened: Count,
+    unopened_told: Count,
+    /// Accounts to be looked at because the peer began to wait.
+    wanted: Vec<u32>,
 }
 
 impl Mailboxes {
-    pub(super) fn new(size: WindowSize, link_window_bytes: u32) -> Self {
+    /// `accounts` is what waits here from earlier links.
+    pub(super) fn new(size: WindowSize, link_window_bytes: u32, accounts: Accounts) -> Self {
+        let link_window = LinkRecvWindow::new(link_window_bytes, accounts.waiting());
         Mailboxes {
             inlets: Inlets::new(),
-            by_inbox: HashMap::new(),
+            accounts,
             size,
-            link_window: LinkRecvWindow::new(link_window_bytes),
-            news_wanted: false,
+            link_window,
+            unopened: Count::default(),
+            unopened_told: Count::default(),
+            wanted: Vec::new(),
         }
     }
 
@@ -43,24 +54,27 @@ impl Mailboxes {
         link: &Arc<Link>,
         inbox: Arc<dyn Inbox>,
     ) -> ((u32, u32), Vec<u8>) {
-        let accepted = inbox.accepted();
-        let description = Description { window: self.size, accepted };
-        let bytes = description.encode();
-        if let Some(index) = self.by_inbox.get(&inbox.id()) {
-            return ((*index, self.inlets.generation(*index)), bytes);
+        let (size, accepted) = (self.size, inbox.accepted());
+        let count = accepted.len();
+        let describe = |carried| Description { window: size, carried, accepted }.encode();
+        if let Some((key, account)) = self.accounts.of_inbox(inbox.id()) {
+            if let Some(index) = account.open_as {
+                // Of what waits, the first answer has told.
+                return ((index, self.inlets.generation(index)), describe(Count::default()));
+            }
+            // What was taken until now is off the link's window, not the mailbox's.
+            self.report_unopened(key);
         }
-        let id = inbox.id();
-        let window = RecvWindow::new(self.size);
-        let accepted = description.accepted.len();
-        // The index is known only when the place is taken; the end needs it.
-        let place = self.inlets.open_with(|index| Inlet {
-            inbox: inbox.clone(),
-            end: InletEnd::new(link.clone(), index, window),
-            accepted,
+        let (inlets, accounts) = (&mut self.inlets, &mut self.accounts);
+        let (id, mut carried) = (inbox.id(), Count::default());
+        let place = inlets.open_with(|index| {
+            let (account, waiting) = accounts.open(id, index, size, link.news());
+            carried = waiting;
+            let window = RecvWindow::new(size, waiting);
+            Inlet { inbox: inbox.clone(), accepted: count, window, account }
         });
-        self.by_inbox.insert(id, place.0);
-        inbox.on_close(CloseNotice::new(link, place));
-        (place, bytes)
+        inbox.on_close(CloseNotice::new(link, id));
+        (place, describe(carried))
     }
 
     /// The mailbox of a message, or `None` when it closed since.
@@ -68,42 +82,96 @@ impl Mailboxes {
         self.inlets.find(place.0, place.1)
     }
 
-    /// Records a message's arrival in the link's window and in its mailbox's.
-    pub(super) fn arrive(&mut self, end: &InletEnd, bytes: u32) -> Result<(), Violation> {
-        self.link_window.arrive(bytes, end.with_window(|window| window.is_idle()))?;
-        end.with_window(|window| window.arrive(bytes))
+    /// Records a message's arrival in the link's window and in its mailbox's. Gives the mailbox and
+    /// the message's receipt.
+    pub(super) fn arrive(
+        &mut self,
+        place: (u32, u32),
+        bytes: u32,
+    ) -> Result<(Arc<dyn Inbox>, Receipt), Violation> {
+        let inlet = self.inlets.find_mut(place.0, place.1)?.ok_or(Violation::Unknown)?;
+        inlet.window.arrive(bytes, &mut self.link_window)?;
+        let account = self.accounts.get(inlet.account).ok_or(Violation::Unknown)?;
+        Ok((inlet.inbox.clone(), Receipt::new(account.taken.clone(), bytes)))
     }
 
-    /// Closes a mailbox; says whether it was open under this generation.
-    pub(super) fn close(&mut self, place: (u32, u32)) -> bool {
-        if self.inlets.at(place.0).is_none() || self.inlets.generation(place.0) != place.1 {
-            return false;
+    /// The peer waits for the window of a mailbox.
+    pub(super) fn block(&mut self, place: (u32, u32)) -> Result<(), Violation> {
+        let Some(inlet) = self.inlets.find_mut(place.0, place.1)? else { return Ok(()) };
+        inlet.window.block();
+        if let Some(account) = self.accounts.get(inlet.account) {
+            account.taken.block();
         }
-        let Some((inlet, _)) = self.inlets.close(place.0) else { return false };
-        self.by_inbox.remove(&inlet.inbox.id());
-        self.link_window.report(inlet.end.with_window(|window| window.unreported()));
-        true
+        self.wanted.push(inlet.account);
+        Ok(())
     }
 
-    /// The report of a mailbox's window, if it has news; and its generation.
-    pub(super) fn report(&mut self, index: u32) -> Option<((u32, u32), Count)> {
-        let inlet = self.inlets.at(index)?;
-        let (news, taken) = inlet.end.report();
+    /// The peer waits for the link's window.
+    pub(super) fn block_all(&mut self) {
+        self.wanted = self.accounts.keys();
+    }
+
+    /// The accounts to be looked at because the peer began to wait; each once or, if it said so more
+    /// than once, a few times.
+    pub(super) fn take_wanted(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// Closes a mailbox; gives its place, if it was open.
+    pub(super) fn close(&mut self, inbox: u64) -> Option<(u32, u32)> {
+        let (key, account) = self.accounts.of_inbox(inbox)?;
+        let (mut inlet, generation) = self.inlets.close(account.open_as?)?;
+        let index = account.open_as?;
+        inlet.window.close(&mut self.link_window);
+        self.accounts.remove(key);
+        Some((index, generation))
+    }
+
+    /// Looks at what was taken from the mailbox of an account; gives its place and the report of it,
+    /// if one is due.
+    pub(super) fn report(&mut self, key: u32, urgent: bool) -> Option<((u32, u32), Count)> {
+        let account = self.accounts.get(key)?;
+        let Some(index) = account.open_as else {
+            self.report_unopened(key);
+            return None;
+        };
+        let news = account.harvest();
+        let inlet = self.inlets.at_mut(index)?;
+        inlet.window.take(news);
+        if !inlet.window.due(urgent) {
+            return None;
+        }
+        let taken = inlet.window.report(&mut self.link_window)?;
+        account.reported();
+        Some(((index, self.inlets.generation(index)), taken))
+    }
+
+    /// Brings the link's window up to date with what was taken from a mailbox that is not open.
+    fn report_unopened(&mut self, key: u32) {
+        let Some(account) = self.accounts.get(key) else { return };
+        let news = account.harvest();
+        account.reported();
+        self.unopened.add(news.messages, news.bytes);
         self.link_window.report(news);
-        Some(((index, self.inlets.generation(index)), taken?))
     }
 
-    /// The peer waits for the link's window: every mailbox with news is to be reported.
-    pub(super) fn want_news(&mut self) {
-        self.news_wanted = true;
+    /// What was taken of messages in mailboxes that are not open, if the peer does not know it.
+    pub(super) fn take_unopened(&mut self) -> Option<Count> {
+        let news = self.unopened != self.unopened_told;
+        self.unopened_told = self.unopened;
+        news.then_some(self.unopened)
     }
 
-    /// Marks the mailboxes with news, once for all that wanted them.
-    pub(super) fn mark_wanted_news(&mut self) {
-        if std::mem::take(&mut self.news_wanted) {
-            for (_, inlet) in self.inlets.iter() {
-                inlet.end.with_window(|_| ());
-            }
+    /// The link ended: what is left in the mailboxes, for the next one.
+    pub(super) fn end(&mut self) -> Accounts {
+        let mut accounts = std::mem::take(&mut self.accounts);
+        for (_, inlet) in self.inlets.iter_mut() {
+            let Some(account) = accounts.get(inlet.account) else { continue };
+            inlet.window.take(account.harvest());
+            account.reported();
+            accounts.close(inlet.account, inlet.window.waiting());
         }
+        accounts.sweep();
+        accounts
     }
 }

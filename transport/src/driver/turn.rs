@@ -2,16 +2,17 @@
 
 use std::task::{Context, Poll};
 
+use tokio::time::Instant;
+
 use super::{Driver, Phase};
-use crate::cause::LinkCause;
+use crate::cause::{Fate, LinkCause, Refusal};
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
-use crate::link::Counters;
+use crate::link::{Asker, Counters, Sending};
 use crate::memory::{Lease, Slot};
 use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::link::Event;
-use crate::proto::outbound::Dropped;
 use crate::steps::step;
 
 /// Steps after which a busy driver lets other tasks run.
@@ -21,8 +22,8 @@ const STEPS_MAX: u32 = 16;
 #[derive(Default)]
 pub(super) struct Scratch {
     completions: Vec<Completion>,
-    events: Vec<Event>,
-    dropped: Vec<Dropped>,
+    events: Vec<Event<Asker>>,
+    sending: Sending,
 }
 
 /// A frame that arrived: leased upward, or to be copied out of.
@@ -135,17 +136,18 @@ impl Driver {
         let counters = self.link.counters();
         Counters::add(&counters.frames_received, 1);
         Counters::add(&counters.bytes_received, bytes as u64);
+        let now = Instant::now().into_std();
         let mut events = std::mem::take(&mut self.scratch.events);
         let result = match self.slots.pool.take() {
             Some(spare) => {
                 self.slots.refill.push(spare);
                 let lease = self.slots.pool.lease(slot, bytes);
-                let read = self.link.handle_frame(&mut self.proto, &lease, &mut events);
+                let read = self.link.handle_frame(&mut self.proto, &lease, &mut events, now);
                 self.dispatch_all(read, &mut events, &Frame::Leased(&lease))
             }
             None => {
                 let frame = &slot[..bytes];
-                let read = self.link.handle_frame(&mut self.proto, frame, &mut events);
+                let read = self.link.handle_frame(&mut self.proto, frame, &mut events, now);
                 let result = self.dispatch_all(read, &mut events, &Frame::Lent(frame));
                 self.slots.refill.push(slot);
                 result
@@ -196,14 +198,15 @@ impl Driver {
 
     /// Fills a batch; says whether there may be more to send.
     fn stage_batch(&mut self) -> bool {
-        let mut dropped = std::mem::take(&mut self.scratch.dropped);
+        let now = Instant::now().into_std();
+        let mut sending = std::mem::take(&mut self.scratch.sending);
         let mut more = true;
         while more && self.slots.batch.len() < limits::POST_LIST_MAX {
             let Some(mut slot) = self.slots.free.pop() else {
                 more = false;
                 break;
             };
-            match self.link.poll_transmit(&mut self.proto, &mut slot, &mut dropped) {
+            match self.link.poll_transmit(&mut self.proto, &mut slot, &mut sending, now) {
                 Some(transmit) => {
                     self.count_sent(&transmit);
                     self.slots.stage(slot, transmit.bytes);
@@ -217,10 +220,10 @@ impl Driver {
         if !more {
             self.slots.stage_last();
         }
-        for Dropped(entry) in dropped.drain(..) {
-            self.settle_dropped(&entry);
+        for letter in sending.closed.drain(..) {
+            self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed)));
         }
-        self.scratch.dropped = dropped;
+        self.scratch.sending = sending;
         more
     }
 

@@ -3,24 +3,31 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
 use crate::cause::{NodeDownCause, OpenRefusal};
 use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, SendKind, Wait};
 use crate::mailbox::{Accepted, OpenRequest};
 use crate::mesh::Peer;
+use crate::mutants::planted;
 use crate::proto::outbound::Unopened;
 
 /// A way to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
 #[derive(Clone)]
-pub struct Outlet {
+pub struct Outlet(Arc<Way>);
+
+struct Way {
     peer: Arc<Peer>,
     request: Arc<OpenRequest>,
+    /// Where a link found the request the last time; another link looks there too, and at worst in
+    /// vain.
+    hint: AtomicU32,
 }
 
 /// Whether an answer is wanted.
@@ -32,8 +39,8 @@ pub enum Kind {
     ConfirmedTell,
     /// One answer.
     Ask {
-        /// How long the asker waits; travels with the ask.
-        deadline: Option<Duration>,
+        /// When the asker gives up. How long that is travels with the ask.
+        deadline: Option<Instant>,
     },
 }
 
@@ -96,12 +103,14 @@ pub enum Unsent {
     Leaving,
 }
 
-/// A place in the lines an outlet's senders wait in. Give the same one to every poll of the same
-/// send; dropping it gives the place up.
+/// A place in the lines an outlet's senders wait in, and the archive of what is to be sent. Give the
+/// same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
 pub struct Waiter {
     line: Option<(Arc<Link>, usize)>,
     peer: Option<(Arc<Peer>, u64)>,
+    /// Written once, whatever the send has to wait for.
+    archive: Option<AlignedVec<16>>,
 }
 
 impl Waiter {
@@ -136,22 +145,8 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// A place in a line while a message is archived: given up if that panics.
-struct Place<'a> {
-    link: &'a Arc<Link>,
-    key: Option<usize>,
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key.take() {
-            self.link.forget(key);
-        }
-    }
-}
-
-/// Writes a message's archive into the empty buffer it is given; run without any lock held, perhaps
-/// more than once.
+/// Writes a message's archive into the empty buffer it is given; run without any lock held, once for
+/// each [`Waiter`].
 pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>;
 
 /// An archive could not be written.
@@ -168,17 +163,17 @@ const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 
 impl Outlet {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
-        Outlet { peer, request: Arc::new(request) }
+        Outlet(Arc::new(Way { peer, request: Arc::new(request), hint: AtomicU32::new(0) }))
     }
 
     /// The node it leads to.
     pub fn peer(&self) -> &NodeName {
-        self.peer.name()
+        self.0.peer.name()
     }
 
     /// The mailbox it leads to.
     pub fn request(&self) -> &OpenRequest {
-        &self.request
+        &self.0.request
     }
 
     /// Sends one message: waits for a link, for the mailbox to be opened and for room in its
@@ -205,17 +200,25 @@ impl Outlet {
         kind: Kind,
         archive: Archive<'_>,
     ) -> Result<Awaited, Unsent> {
-        let Some(link) = self.peer.link().filter(|link| !link.has_ended()) else {
-            self.peer.want_link();
+        let Some(link) = self.0.peer.link().filter(|link| !link.has_ended()) else {
+            self.0.peer.want_link();
             return Err(Unsent::LinkDown);
         };
-        match self.try_commit(&link, message, send_kind(kind), archive, &mut None, None) {
+        // Nothing is archived that could not be sent.
+        let attempt = match self.hinted(|way| link.has_room(way)) {
+            Attempt::Committed(_) => with_scratch(|bytes| {
+                archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+                let outgoing = Outgoing { message, kind: send_kind(kind), archive: bytes };
+                Ok(self.hinted(|way| link.attempt(way, outgoing, &mut None, None)))
+            })?,
+            other => other,
+        };
+        match attempt {
             Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(failure) => Err(unsent(failure)),
             Attempt::Wait(Wait::Opening) => Err(Unsent::Opening),
             Attempt::Wait(Wait::Room) => Err(Unsent::Full),
             Attempt::LinkEnded => Err(Unsent::LinkDown),
-            Attempt::Ready => Err(Unsent::Archive),
         }
     }
 
@@ -245,7 +248,7 @@ impl Outlet {
         loop {
             let link = ready!(self.poll_link(waiter, cx))?;
             let mut place = waiter.line.take().map(|(_, place)| place);
-            let ended = link.await_end(&self.request, &mut place, cx.waker());
+            let ended = self.hinted(|way| link.await_end(way, &mut place, cx.waker()));
             waiter.line = place.map(|place| (link, place));
             match ended {
                 Ok(Some(Unopened::Closed | Unopened::Refused(OpenRefusal::NoSuchMailbox))) => {
@@ -270,18 +273,52 @@ impl Outlet {
     ) -> Poll<Result<Awaited, Unsent>> {
         loop {
             let link = ready!(self.poll_link(waiter, cx))?;
-            let mut place = Place { link: &link, key: waiter.line.take().map(|(_, key)| key) };
-            let attempt =
-                self.try_commit(&link, message, kind, archive, &mut place.key, Some(cx.waker()));
-            waiter.line = place.key.take().map(|key| (link.clone(), key));
+            let mut place = waiter.line.take().map(|(_, place)| place);
+            let attempt = match &mut waiter.archive {
+                Some(bytes) => self.attempt(&link, (message, kind, bytes), &mut place, cx.waker()),
+                None => with_scratch(|bytes| {
+                    archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+                    let attempt =
+                        self.attempt(&link, (message, kind, bytes), &mut place, cx.waker());
+                    if matches!(attempt, Attempt::Wait(_) | Attempt::LinkEnded) {
+                        waiter.archive = Some(keep(bytes));
+                    }
+                    Ok(attempt)
+                })?,
+            };
+            if planted!(ArchivedAgain) {
+                waiter.archive = None;
+            }
+            waiter.line = place.map(|place| (link, place));
             return match attempt {
                 Attempt::Committed(awaited) => Poll::Ready(Ok(awaited)),
                 Attempt::Failed(failure) => Poll::Ready(Err(unsent(failure))),
                 Attempt::Wait(_) => Poll::Pending,
-                Attempt::Ready => Poll::Ready(Err(Unsent::Archive)),
                 Attempt::LinkEnded => continue,
             };
         }
+    }
+
+    fn attempt(
+        &self,
+        link: &Arc<Link>,
+        (message, kind, archive): (&Accepted, SendKind, &mut AlignedVec<16>),
+        place: &mut Option<usize>,
+        waker: &Waker,
+    ) -> Attempt {
+        let outgoing = Outgoing { message, kind, archive };
+        self.hinted(|way| link.attempt(way, outgoing, place, Some(waker)))
+    }
+
+    /// Has a link look for the request where one found it the last time.
+    fn hinted<T>(&self, look: impl FnOnce((&Arc<OpenRequest>, &mut u32)) -> T) -> T {
+        let before = self.0.hint.load(Ordering::Relaxed);
+        let mut hint = before;
+        let result = look((&self.0.request, &mut hint));
+        if hint != before {
+            self.0.hint.store(hint, Ordering::Relaxed);
+        }
+        result
     }
 
     /// The link the sender stands in line at, or the current one; waits for one.
@@ -297,62 +334,48 @@ impl Outlet {
             // Its lines were emptied when it ended.
             waiter.line = None;
         }
-        if let Some(link) = self.peer.link().filter(|link| !link.has_ended()) {
+        if let Some(link) = self.0.peer.link().filter(|link| !link.has_ended()) {
             waiter.leave_peer();
             return Poll::Ready(Ok(link));
         }
         let mut ticket = waiter.peer.take().map(|(_, ticket)| ticket);
-        let polled = self.peer.poll_link(&mut ticket, cx);
-        waiter.peer = ticket.map(|ticket| (self.peer.clone(), ticket));
+        let polled = self.0.peer.poll_link(&mut ticket, cx);
+        waiter.peer = ticket.map(|ticket| (self.0.peer.clone(), ticket));
         polled.map_err(Unsent::NodeDown)
     }
+}
 
-    /// Checks, writes the archive without a lock, checks again and commits. `Ready` means that the
-    /// archive could not be written.
-    fn try_commit(
-        &self,
-        link: &Arc<Link>,
-        message: &Accepted,
-        kind: SendKind,
-        archive: Archive<'_>,
-        place: &mut Option<usize>,
-        waker: Option<&Waker>,
-    ) -> Attempt {
-        let check = Outgoing { message, kind, archive: None };
-        match link.attempt(&self.request, check, place, waker) {
-            Attempt::Ready => {}
-            other => return other,
+/// Lends the thread's scratch, emptied.
+fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> T {
+    SCRATCH.with(|scratch| {
+        // A message whose archiving sends another message finds the scratch in use.
+        let mut own = AlignedVec::new();
+        let mut borrowed = scratch.try_borrow_mut();
+        let bytes = borrowed.as_deref_mut().unwrap_or(&mut own);
+        bytes.clear();
+        let result = use_it(bytes);
+        if bytes.capacity() > SCRATCH_BYTES_MAX {
+            *bytes = AlignedVec::new();
         }
-        SCRATCH.with(|scratch| {
-            // A message whose archiving sends another message finds the scratch in use.
-            let mut own = AlignedVec::new();
-            let mut borrowed = scratch.try_borrow_mut();
-            let bytes = borrowed.as_deref_mut().unwrap_or(&mut own);
-            bytes.clear();
-            if archive(bytes).is_err() {
-                if let Some(place) = place.take() {
-                    link.forget(place);
-                }
-                return Attempt::Ready;
-            }
-            let send = Outgoing { message, kind, archive: Some(bytes) };
-            let attempt = link.attempt(&self.request, send, place, waker);
-            if bytes.capacity() > SCRATCH_BYTES_MAX {
-                *bytes = AlignedVec::new();
-            }
-            attempt
-        })
+        result
+    })
+}
+
+/// Takes an archive out of the scratch: a large one as it is, a small one as a copy.
+fn keep(scratch: &mut AlignedVec<16>) -> AlignedVec<16> {
+    if scratch.len() > SCRATCH_BYTES_MAX / 16 {
+        return std::mem::take(scratch);
     }
+    let mut copy = AlignedVec::with_capacity(scratch.len());
+    copy.extend_from_slice(scratch);
+    copy
 }
 
 fn send_kind(kind: Kind) -> SendKind {
     match kind {
         Kind::Tell => SendKind::Tell,
         Kind::ConfirmedTell => SendKind::ConfirmedTell,
-        Kind::Ask { deadline } => {
-            let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-            SendKind::Ask { deadline_us: deadline.map(us) }
-        }
+        Kind::Ask { deadline } => SendKind::Ask { deadline: deadline.map(Instant::into_std) },
     }
 }
 
@@ -373,6 +396,6 @@ fn unsent(failure: SendFailure) -> Unsent {
 
 impl fmt::Debug for Outlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({}/{:?})", self.peer.name(), self.request.target)
+        write!(f, "Outlet({}/{:?})", self.0.peer.name(), self.0.request.target)
     }
 }

@@ -1,4 +1,4 @@
-//! Asks that were committed and not yet answered.
+//! The asker's end of an ask.
 
 use std::fmt;
 use std::future::Future;
@@ -10,13 +10,16 @@ use tokio::sync::oneshot;
 
 use super::Link;
 use crate::cause::{LinkCause, Refusal};
-use crate::limits;
 use crate::memory::Payload;
+use crate::proto::asks::GivenUp;
 
 /// An ask that was committed will not be answered, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyLoss {
+    /// It never left this node: its time was over before, or its mailbox had closed.
+    #[error("it was not sent")]
+    Unsent,
     /// The link was lost; whether the ask was handled is unknown.
     #[error("the link was lost: {0}")]
     LinkDown(LinkCause),
@@ -31,47 +34,21 @@ pub enum ReplyLoss {
 
 pub(super) type Answer = Result<Payload, ReplyLoss>;
 
-/// The table of pending asks. A correlation names place and generation, so that a late answer never
-/// meets another ask.
-#[derive(Default)]
-pub(super) struct Asks {
-    pending: slab::Slab<(u32, oneshot::Sender<Answer>)>,
-    generation: u32,
+/// Where the answer to an ask goes.
+pub(crate) type Asker = oneshot::Sender<Answer>;
+
+pub(super) fn asker() -> (Asker, oneshot::Receiver<Answer>) {
+    oneshot::channel()
 }
 
-impl Asks {
-    /// A new ask; `None` when there are too many.
-    pub(super) fn insert(&mut self) -> Option<(u64, oneshot::Receiver<Answer>)> {
-        if self.pending.len() >= limits::PENDING_ASKS_MAX {
-            return None;
-        }
-        let (sender, answer) = oneshot::channel();
-        self.generation = self.generation.wrapping_add(1).max(1);
-        let key = self.pending.insert((self.generation, sender));
-        Some((u64::from(self.generation) << 32 | key as u64, answer))
-    }
-
-    /// Takes an ask out; `None` when it was answered or forgotten.
-    pub(super) fn take(&mut self, correlation: u64) -> Option<oneshot::Sender<Answer>> {
-        let key = correlation as u32 as usize;
-        if self.pending.get(key)?.0 != (correlation >> 32) as u32 {
-            return None;
-        }
-        self.pending.try_remove(key).map(|(_, sender)| sender)
-    }
-
-    /// Takes all out: the link has ended.
-    pub(super) fn end(&mut self) -> Vec<oneshot::Sender<Answer>> {
-        let mut all = std::mem::take(&mut self.pending);
-        all.drain().map(|(_, sender)| sender).collect()
-    }
-}
-
-/// The answer to an ask, when it comes. Dropping it forgets the ask: a late answer is dropped.
+/// The answer to an ask, when it comes. Dropping it gives the ask up: one that was not sent never
+/// will be, of another the peer is told, which then does not begin it, or drops its answer where it
+/// is made.
 pub struct PendingReply {
     link: Arc<Link>,
     correlation: u64,
-    answer: oneshot::Receiver<Answer>,
+    /// `None` once it came, or was given up.
+    answer: Option<oneshot::Receiver<Answer>>,
 }
 
 impl PendingReply {
@@ -80,7 +57,20 @@ impl PendingReply {
         correlation: u64,
         answer: oneshot::Receiver<Answer>,
     ) -> Self {
-        PendingReply { link, correlation, answer }
+        PendingReply { link, correlation, answer: Some(answer) }
+    }
+
+    /// Gives the ask up, as dropping this does. Returns true if it was not sent, and so certainly is
+    /// never handled.
+    pub fn give_up(&mut self) -> bool {
+        if self.answer.take().is_none() {
+            return false;
+        }
+        let mut state = self.link.state.lock();
+        let (given_up, asker) = state.outbound.give_up(self.correlation);
+        self.link.finish(state);
+        drop(asker);
+        given_up == GivenUp::Unsent
     }
 }
 
@@ -89,14 +79,16 @@ impl Future for PendingReply {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         // The sender is only ever dropped unused when the whole link is.
         let lost = ReplyLoss::LinkDown(LinkCause::Closed);
-        Pin::new(&mut self.answer).poll(cx).map(|answer| answer.unwrap_or(Err(lost)))
+        let Some(answer) = &mut self.answer else { return Poll::Ready(Err(lost)) };
+        let answer = std::task::ready!(Pin::new(answer).poll(cx));
+        self.answer = None;
+        Poll::Ready(answer.unwrap_or(Err(lost)))
     }
 }
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        let forgotten = self.link.state.lock().asks.take(self.correlation);
-        drop(forgotten);
+        self.give_up();
     }
 }
 

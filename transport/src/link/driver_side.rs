@@ -1,18 +1,18 @@
 //! What only the driver calls.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use std::time::Instant;
 
-use tokio::time::Instant;
-
-use super::marks::Dirty;
-use super::{Counters, Link, ReplyLoss, State, WaitsFor, Wishes};
-use crate::cause::LinkCause;
-use crate::memory::Payload;
+use super::asks::Asker;
+use super::news::News;
+use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
+use crate::cause::{LinkCause, Violation};
 use crate::mutants::planted;
 use crate::past::Letter;
 use crate::proto;
-use crate::proto::fate::Consumed;
+use crate::proto::fate::{Consumed, What};
 use crate::proto::header::RecordKind;
 use crate::proto::link::{Event, Transmit};
 use crate::proto::outbound::Dropped;
@@ -27,9 +27,24 @@ pub(crate) struct Remains {
     pub(crate) word: Option<Consumed>,
 }
 
+/// What came of writing a frame.
+#[derive(Default)]
+pub(crate) struct Sending {
+    /// Tells that were not sent, because their mailbox closed while they waited.
+    pub(crate) closed: Vec<Letter>,
+    /// Those who wait for answers to asks that were not sent.
+    unsent: Vec<Asker>,
+    dropped: Vec<Dropped>,
+}
+
 impl Link {
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What its driver is told besides.
+    pub(crate) fn news(&self) -> &Arc<News> {
+        &self.news
     }
 
     /// Keeps the driver's waker; called before each turn looks for work.
@@ -37,21 +52,17 @@ impl Link {
         self.news.register(waker);
     }
 
-    /// Reads one frame; wakes the senders it has news for.
+    /// Reads one frame; grants the room that it reports to those who wait.
     pub(crate) fn handle_frame(
         &self,
         proto: &mut proto::link::Link,
         frame: &[u8],
-        events: &mut Vec<Event>,
-    ) -> Result<(), crate::cause::Violation> {
-        let mut wake = Vec::new();
+        events: &mut Vec<Event<Asker>>,
+        now: Instant,
+    ) -> Result<(), Violation> {
         let mut state = self.state.lock();
-        let result = proto.handle_frame(frame, &mut state.outbound, events);
-        for notice in state.outbound.take_notices() {
-            state.lines.notify(notice, &mut wake);
-        }
-        drop(state);
-        wake.into_iter().for_each(Waker::wake);
+        let result = proto.handle_frame(frame, &mut state.outbound, events, now);
+        self.finish_as_driver(state);
         result
     }
 
@@ -60,15 +71,27 @@ impl Link {
         &self,
         proto: &mut proto::link::Link,
         slot: &mut [u8],
-        dropped: &mut Vec<Dropped>,
+        sending: &mut Sending,
+        now: Instant,
     ) -> Option<Transmit> {
         let mut state = self.state.lock();
-        let transmit = proto.poll_transmit(&mut state.outbound, slot, dropped);
+        let transmit = proto.poll_transmit(&mut state.outbound, slot, &mut sending.dropped, now);
         if state.uncredited.is_some() != proto.waits_for_credits() {
             self.turn_uncredited(&mut state);
         }
-        if transmit.is_none() {
-            state.awake = false;
+        for dropped in sending.dropped.drain(..) {
+            state.drop_entry(dropped, &mut sending.closed, &mut sending.unsent);
+        }
+        let mut for_replies = Vec::new();
+        if !state.for_replies.is_empty() && state.outbound.takes_replies() {
+            for_replies = std::mem::take(&mut state.for_replies);
+        }
+        // While credits are gone, what brings them back wakes the driver: nothing else need.
+        state.awake = transmit.is_some() || proto.waits_for_credits();
+        self.finish_as_driver(state);
+        for_replies.into_iter().for_each(Waker::wake);
+        for asker in sending.unsent.drain(..) {
+            drop(asker.send(Err(ReplyLoss::Unsent)));
         }
         transmit
     }
@@ -79,7 +102,7 @@ impl Link {
         match state.uncredited.take() {
             Some(since) => self.counters.waited(WaitsFor::Credits, since.elapsed()),
             None => {
-                state.uncredited = Some(Instant::now());
+                state.uncredited = Some(tokio::time::Instant::now());
                 Counters::add(&self.counters.credit_stalls, 1);
             }
         }
@@ -94,41 +117,27 @@ impl Link {
         wishes
     }
 
-    /// Nothing new is committed from now on: one of the two is leaving. Who waits is told.
+    /// Nothing new is committed from now on: one of the two is leaving. Those who wait are told.
     pub(crate) fn stop_commits(&self) {
         let mut state = self.state.lock();
         state.outbound.leave();
-        let wakers = state.lines.wakers();
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        state.waiting.wake_all();
+        self.finish_as_driver(state);
     }
 
-    /// The dirty marks since the last call.
-    pub(crate) fn take_dirty(&self) -> Dirty {
-        self.news.take()
+    /// Answers an ask that was not delivered, because its mailbox had closed.
+    pub(crate) fn refuse_ask(self: &Arc<Self>, correlation: u64) {
+        drop(Replier::new(self.clone(), correlation, None));
     }
 
-    /// The peer waits for the link's window, or no longer does.
-    pub(crate) fn set_peer_blocked(&self, blocked: bool) {
-        self.news.set_peer_blocked(blocked);
-    }
-
-    /// Gives an answer to its asker; a late one is dropped.
-    pub(crate) fn answer(&self, correlation: u64, answer: Result<Payload, ReplyLoss>) {
-        let asker = self.state.lock().asks.take(correlation);
-        if let Some(asker) = asker {
-            // The asker may have gone between the two lines; then nobody wants it.
-            drop(asker.send(answer));
-        }
-    }
-
-    /// A message has its fate: gives which it was, for the report. `confirm` is 0, or the number
-    /// of a tell's sender that waits.
+    /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of its
+    /// sender that waits.
     pub(crate) fn settle(&self, port: u32, message: u128, confirm: u64) -> Letter {
         let mut state = self.state.lock();
-        let request = state.outbound.request_of(port);
+        let letter = state.letter(port, message, confirm);
         state.outbound.settle(port);
-        Letter { request, message, confirm: state.confirms.take(confirm) }
+        self.finish_as_driver(state);
+        letter
     }
 
     /// A tell was delivered whose sender waits to hear so.
@@ -143,20 +152,18 @@ impl Link {
     pub(crate) fn end(&self, proto: &mut proto::link::Link, cause: &LinkCause) -> Remains {
         let mut state = self.state.lock();
         self.ended.store(true, Ordering::Release);
-        let asks = if planted!(OpenAsks) { Vec::new() } else { state.asks.end() };
-        let wakers = state.lines.end();
-        let State { outbound, confirms, .. } = &mut *state;
-        let entries = outbound.end();
-        let mut letter = |port, message, confirm| Letter {
-            request: outbound.request_of(port),
-            message,
-            confirm: confirms.take(confirm),
-        };
+        let asks: Vec<_> =
+            if planted!(OpenAsks) { Vec::new() } else { state.outbound.asks.end().collect() };
+        let mut wakers = state.waiting.end();
+        wakers.append(&mut state.for_replies);
+        let entries = state.outbound.end();
         let tells = entries.iter().filter(|entry| entry.kind == RecordKind::Tell);
-        let not_sent = tells.map(|e| letter(e.port, e.message, e.correlation)).collect();
+        let not_sent = tells.map(|e| state.letter(e.port, e.message, e.correlation)).collect();
         let (in_flight, word) = proto.end();
-        let tells = in_flight.iter().filter(|sent| sent.correlation == 0 && sent.message != 0);
-        let doubts = tells.map(|s| ((s.frame, s.place), letter(s.port, s.message, s.confirm)));
+        let doubts = in_flight.iter().filter_map(|sent| {
+            let What::Tell { message, confirm } = sent.what else { return None };
+            Some(((sent.frame, sent.place), state.letter(sent.port, message, confirm)))
+        });
         let doubts = doubts.collect();
         drop(state);
         for ask in asks {
@@ -164,5 +171,25 @@ impl Link {
         }
         wakers.into_iter().for_each(Waker::wake);
         Remains { not_sent, doubts, word }
+    }
+}
+
+impl State {
+    fn letter(&mut self, port: u32, message: u128, confirm: u64) -> Letter {
+        let request = self.outbound.request_of(port);
+        Letter { request, message, confirm: self.confirms.take(confirm) }
+    }
+
+    /// A committed message will not be sent.
+    fn drop_entry(&mut self, dropped: Dropped, closed: &mut Vec<Letter>, unsent: &mut Vec<Asker>) {
+        let (Dropped::Closed(entry) | Dropped::Unwanted(entry)) = dropped;
+        match entry.kind {
+            RecordKind::Ask => unsent.extend(self.outbound.asks.answer(entry.correlation)),
+            RecordKind::Tell => {
+                closed.push(self.letter(entry.port, entry.message, entry.correlation));
+            }
+            _ => {}
+        }
+        self.outbound.settle(entry.port);
     }
 }

@@ -5,46 +5,24 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::Link;
-use super::marks::Window;
-use crate::proto::window::{Count, RecvWindow};
+use super::news::Taken;
 
-/// The receiver's end of one opened mailbox, as its receipts share it.
-pub(crate) struct InletEnd {
-    link: Arc<Link>,
-    window: Window,
-}
-
-impl InletEnd {
-    pub(crate) fn new(link: Arc<Link>, index: u32, window: RecvWindow) -> Arc<Self> {
-        Arc::new(InletEnd { link, window: Window::new(index, window) })
-    }
-
-    /// Changes the window; marks the mailbox when a report is due after it.
-    pub(crate) fn with_window<T>(&self, change: impl FnOnce(&mut RecvWindow) -> T) -> T {
-        self.window.change(&self.link.news, change)
-    }
-
-    /// What was taken since the last report, and the report if that is anything.
-    pub(crate) fn report(&self) -> (Count, Option<Count>) {
-        self.window.report()
-    }
-}
-
-/// The room a delivered message takes in its sender's window. Dropping it gives the room back.
+/// The room a delivered message takes in its sender's window. Dropping it gives the room back, to
+/// whatever link there is to the sender's node by then.
 pub struct Receipt {
-    inlet: Arc<InletEnd>,
+    taken: Arc<Taken>,
     bytes: u32,
 }
 
 impl Receipt {
-    pub(crate) fn new(inlet: Arc<InletEnd>, bytes: u32) -> Self {
-        Receipt { inlet, bytes }
+    pub(crate) fn new(taken: Arc<Taken>, bytes: u32) -> Self {
+        Receipt { taken, bytes }
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.inlet.with_window(|window| window.take(self.bytes));
+        self.taken.take(self.bytes);
     }
 }
 
@@ -58,12 +36,12 @@ impl fmt::Debug for Receipt {
 #[derive(Debug)]
 pub struct CloseNotice {
     link: Weak<Link>,
-    place: (u32, u32),
+    inbox: u64,
 }
 
 impl CloseNotice {
-    pub(crate) fn new(link: &Arc<Link>, place: (u32, u32)) -> Self {
-        CloseNotice { link: Arc::downgrade(link), place }
+    pub(crate) fn new(link: &Arc<Link>, inbox: u64) -> Self {
+        CloseNotice { link: Arc::downgrade(link), inbox }
     }
 
     /// Whether the link has ended, so that nobody is told any more: such notices may be dropped
@@ -76,7 +54,7 @@ impl CloseNotice {
 impl Drop for CloseNotice {
     fn drop(&mut self) {
         if let Some(link) = self.link.upgrade() {
-            link.news.close(self.place);
+            link.news.close(self.inbox);
         }
     }
 }

@@ -2,40 +2,83 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
 use super::Link;
 use crate::steps::step;
 
-/// Where the answer to an ask goes. Dropped unused, the asker is told [`Replier::NO_REPLY`].
+/// Where the answer to an ask goes. Dropped unused, the asker is told [`Replier::NOT_BEGUN`] or
+/// [`Replier::NO_REPLY`].
 pub struct Replier {
     link: Arc<Link>,
     correlation: u64,
+    /// When the asker gives up.
+    deadline: Option<Instant>,
+    begun: bool,
     used: bool,
 }
 
 impl Replier {
-    /// The code an asker gets when its replier was dropped.
+    /// The code an asker gets when its replier was dropped after the ask was begun.
     pub const NO_REPLY: u16 = 0xffff;
     /// The code an asker gets when the answer is larger than its node takes.
     pub const TOO_LARGE: u16 = 0xfffe;
+    /// The code an asker gets when its replier was dropped before the ask was begun.
+    pub const NOT_BEGUN: u16 = 0xfffd;
+    /// The code an asker gets when its ask was found too late to be begun.
+    pub const LATE: u16 = 0xfffc;
+    /// The code an asker gets when its ask was begun and the answer came too late to be sent.
+    pub const EXPIRED: u16 = crate::proto::outbound::REPLY_EXPIRED;
 
-    pub(crate) fn new(link: Arc<Link>, correlation: u64) -> Self {
-        Replier { link, correlation, used: false }
+    pub(crate) fn new(link: Arc<Link>, correlation: u64, deadline: Option<Instant>) -> Self {
+        Replier { link, correlation, deadline, begun: false, used: false }
+    }
+
+    /// Marks the ask as begun. Returns false when its asker has given up, as far as this node knows:
+    /// then it must not be begun, and this is to be dropped.
+    #[must_use]
+    pub fn begin(&mut self) -> bool {
+        self.begun = self.is_wanted();
+        self.begun
+    }
+
+    /// Whether the asker still waits for the answer, as far as this node knows.
+    pub fn is_wanted(&self) -> bool {
+        self.link.state.lock().outbound.open_asks.is_wanted(self.correlation)
+    }
+
+    /// The number of the link it came by: the same for all asks of one link.
+    pub fn link_id(&self) -> u64 {
+        self.link.number
+    }
+
+    /// Waits until few enough bytes of answers to this peer wait to be sent: before that no ask of
+    /// it is to be begun. Keeps the waker until then, or until the link ends.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.link.state.lock();
+        if state.outbound.takes_replies() || self.link.has_ended() {
+            return Poll::Ready(());
+        }
+        if !state.for_replies.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.for_replies.push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// Sends the answer; a large archive's memory is taken. One that is larger than the asker takes
     /// is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded by the asks.
     pub fn send(mut self, archive: &mut AlignedVec<16>) {
-        if archive.len() > self.link.message_max {
+        if archive.len() > self.link.message_max as usize {
             self.finish(Self::TOO_LARGE, &mut AlignedVec::new());
         } else {
             self.finish(0, archive);
         }
     }
 
-    /// Sends a code instead of an answer: 1 to 0xfffd mean what the layer above wants.
+    /// Sends a code instead of an answer: 1 to 0xfffa mean what the layer above wants.
     pub fn fail(mut self, code: u16) {
         debug_assert!(code != 0, "0 is an answer");
         self.finish(code, &mut AlignedVec::new());
@@ -47,20 +90,19 @@ impl Replier {
         if self.link.has_ended() {
             return;
         }
-        state.outbound.reply(self.correlation, code, archive);
+        // A code says what became of the ask; it is not too late for that.
+        let deadline = self.deadline.filter(|_| code == 0);
+        state.outbound.reply(self.correlation, code, deadline, archive);
         step!(ReplyCommitted);
-        let wake = self.link.rouse(&mut state);
-        drop(state);
-        if wake {
-            self.link.news.wake();
-        }
+        self.link.finish(state);
     }
 }
 
 impl Drop for Replier {
     fn drop(&mut self) {
         if !self.used {
-            self.finish(Self::NO_REPLY, &mut AlignedVec::new());
+            let code = if self.begun { Self::NO_REPLY } else { Self::NOT_BEGUN };
+            self.finish(code, &mut AlignedVec::new());
         }
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::line::Standing;
-use super::waits::{WaitsFor, waits_for};
-use super::{Link, State};
+use super::Link;
+use super::wait_queue::{Line, Waited};
+use super::waits::WaitsFor;
 use crate::mailbox::OpenRequest;
 
 /// What a link looks like at one moment.
@@ -41,8 +41,8 @@ pub struct Waiting {
 
 /// Something that waits for long.
 pub(crate) struct Stall {
-    /// The outlet at which senders stand; `None` for what waits for credits.
-    pub(crate) outlet: Option<u32>,
+    /// Tells it from other stalls of the link; `None` for what waits for credits.
+    pub(crate) line: Option<Line>,
     /// The mailbox, of senders.
     pub(crate) mailbox: Option<OpenRequest>,
     /// How many senders.
@@ -55,39 +55,36 @@ pub(crate) struct Stall {
 impl Link {
     /// What it looks like now.
     pub(crate) fn view(&self) -> LinkView {
-        let state = self.state.lock();
-        let State { outbound, lines, gauge, .. } = &*state;
+        let mut state = self.state.lock();
+        let lines: Vec<Waited> = state.waiting.lines().collect();
         let mut waiting: Vec<Waiting> = lines
-            .standing()
-            .filter_map(|Standing { outlet, senders, since }| {
-                let request = outbound.request(outlet)?.clone();
-                let (for_what, longest) = (waits_for(outbound, outlet), since.elapsed());
-                Some(Waiting { request, senders, for_what, longest })
+            .into_iter()
+            .filter_map(|Waited { line, senders, since }| {
+                let (request, for_what) = state.waits_at(line)?;
+                Some(Waiting { request, senders, for_what, longest: since.elapsed() })
             })
             .collect();
         waiting.sort_by_key(|line| std::cmp::Reverse(line.senders));
         let uncredited = state.uncredited.map(|since| since.elapsed());
-        let (queued, leased) = (outbound.queued(), gauge.leased());
+        let (queued, leased) = (state.outbound.queued(), state.gauge.leased());
         LinkView { fabric: self.fabric, queued, uncredited, leased, waiting }
     }
 
     /// What has waited for at least `patience`. Costs little where nothing has.
     pub(crate) fn stalls(&self, patience: Duration) -> Vec<Stall> {
-        let state = self.state.lock();
-        let State { outbound, lines, .. } = &*state;
+        let mut state = self.state.lock();
         let long = |since: &Instant| since.elapsed() >= patience;
         let credits = state.uncredited.filter(long).map(|since| Stall {
-            outlet: None,
+            line: None,
             mailbox: None,
             senders: 0,
             for_what: WaitsFor::Credits,
             since,
         });
-        let lines = lines.standing().filter(|line| long(&line.since)).filter_map(|line| {
-            let Standing { outlet, senders, since } = line;
-            let mailbox = Some(outbound.request(outlet)?.clone());
-            let for_what = waits_for(outbound, outlet);
-            Some(Stall { outlet: Some(outlet), mailbox, senders, for_what, since })
+        let lines: Vec<Waited> = state.waiting.lines().filter(|l| long(&l.since)).collect();
+        let lines = lines.into_iter().filter_map(|Waited { line, senders, since }| {
+            let (mailbox, for_what) = state.waits_at(line)?;
+            Some(Stall { line: Some(line), mailbox: Some(mailbox), senders, for_what, since })
         });
         credits.into_iter().chain(lines).collect()
     }

@@ -1,6 +1,9 @@
 //! What senders wait for.
 
-use crate::proto::outbound::Outbound;
+use super::State;
+use super::wait_queue::Line;
+use crate::mailbox::OpenRequest;
+use crate::proto::outbound::Room;
 
 /// What a sender waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,14 +22,22 @@ pub enum WaitsFor {
     Credits,
 }
 
-/// What a sender at an outlet waits for.
-pub(super) fn waits_for(outbound: &Outbound, outlet: u32) -> WaitsFor {
-    match outbound.port(outlet) {
-        None => WaitsFor::Opening,
-        // How large its message is, only the sender knows: the smallest finds room first.
-        Some((_, port)) if !port.window.room(1) => WaitsFor::MailboxWindow,
-        Some(_) if !outbound.link_has_room(1) => WaitsFor::LinkWindow,
-        Some((_, port)) if port.blocked => WaitsFor::MailboxWindow,
-        Some(_) => WaitsFor::Turn,
+impl State {
+    /// The mailbox at which senders wait, and what for.
+    pub(super) fn waits_at(&mut self, line: Line) -> Option<(OpenRequest, WaitsFor)> {
+        match line {
+            Line::Outlet(outlet) | Line::Closing(outlet) => {
+                Some((self.outbound.request(outlet)?.clone(), WaitsFor::Opening))
+            }
+            Line::Port(port) => {
+                let first = self.waiting.first(line)?;
+                let for_what = match self.outbound.room(port, self.waiting.want(first).bytes) {
+                    Room::NotInMailbox => WaitsFor::MailboxWindow,
+                    Room::NotInLink => WaitsFor::LinkWindow,
+                    Room::Yes => WaitsFor::Turn,
+                };
+                Some(((*self.outbound.request_of(port)).clone(), for_what))
+            }
+        }
     }
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::id::NodeName;
 use crate::limits;
-use crate::link::{Link, Stall, WaitsFor};
+use crate::link::{Line, Link, Stall, WaitsFor};
 
 /// The waits of one link that the log has told of.
 pub(super) struct Stalls {
     link: Arc<Link>,
     peer: NodeName,
-    /// By outlet; `None` is for credits. For what, and how long the first sender had waited when it
+    /// By line; `None` is for credits. For what, and how long the first sender had waited when it
     /// was seen last.
-    told: BTreeMap<Option<u32>, (WaitsFor, Duration)>,
+    told: BTreeMap<Option<Line>, (WaitsFor, Duration)>,
 }
 
 impl Stalls {
@@ -31,9 +31,9 @@ impl Stalls {
         }
         let peer = &self.peer;
         let mut seen = BTreeMap::new();
-        for Stall { outlet, mailbox, senders, for_what, since } in stalls {
+        for Stall { line, mailbox, senders, for_what, since } in stalls {
             let waited = since.elapsed();
-            let known = self.told.remove(&outlet).is_some();
+            let known = self.told.remove(&line).is_some();
             if !known && self.told.len() + seen.len() >= limits::STALLS_REPORTED_MAX {
                 continue;
             }
@@ -42,7 +42,7 @@ impl Stalls {
                 let what = "senders wait for long";
                 tracing::warn!(%peer, ?mailbox, senders, ?for_what, ?waited, "{what}");
             }
-            seen.insert(outlet, (for_what, waited));
+            seen.insert(line, (for_what, waited));
         }
         for (for_what, waited) in self.told.values() {
             tracing::info!(%peer, ?for_what, ?waited, "what waited for long goes on");

@@ -11,6 +11,7 @@
 //! - **CR-4 no storm**: nobody answers a lone credit-only frame, because one unreported frame is
 //!   below the threshold and only data, probes and goodbyes ask for an answer.
 //! - **CR-5 monotone**: a peer's count never goes back and never passes what was sent to it.
+//! - **CR-6 growing**: a ring only grows; its owner posts and counts the slots before it says so.
 //!
 //! `2 <= threshold <= ring - R` and `R >= 1` make CR-2 to CR-4 hold together; other settings are
 //! refused. The model in `credit/model.rs` explores all interleavings on this very type.
@@ -19,6 +20,7 @@
 mod model;
 
 use crate::cause::Violation;
+use crate::limits;
 use crate::mutants::planted;
 
 /// What a frame carries, by what it may starve: the lowest class of its records.
@@ -163,6 +165,27 @@ impl Ledger {
     pub(crate) fn credit_due(&self) -> bool {
         let unreported = self.unreported();
         unreported >= self.settings.threshold || (self.answer_now && unreported >= 1)
+    }
+
+    /// The peer posted more receives (CR-6).
+    pub(crate) fn grow_peer(&mut self, slots: u32) -> Result<(), Violation> {
+        let ring = self.settings.peer_ring.saturating_add(slots);
+        if ring > limits::RING_SLOTS_MAX {
+            return Err(Violation::Count);
+        }
+        self.settings.peer_ring = ring;
+        Ok(())
+    }
+
+    /// This side posted more receives, of which the peer is to be told by a GRANT (CR-6).
+    pub(crate) fn grow(&mut self, slots: u32) {
+        self.settings.ring += slots;
+        self.settings.threshold = self.settings.ring / 4;
+    }
+
+    /// Slots that this side has posted, or will have when it has caught up.
+    pub(crate) fn ring(&self) -> u32 {
+        self.settings.ring
     }
 
     /// Frames sent so far.

@@ -19,11 +19,25 @@ pub(crate) struct Sent {
     /// The place of its (last) record in that frame.
     pub(crate) place: u16,
     pub(crate) port: u32,
-    pub(crate) message: u128,
-    /// Of an ask; 0 for a tell.
-    pub(crate) correlation: u64,
-    /// Of a tell whose sender waits for its fate; else 0.
-    pub(crate) confirm: u64,
+    pub(crate) what: What,
+}
+
+/// What was sent, as far as its fate goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A tell; `confirm` is the number of a sender that waits for its fate, or 0.
+    Tell { message: u128, confirm: u64 },
+    /// An ask: its answer is its fate.
+    Ask,
+    /// A signal: nobody asks after it.
+    Signal,
+}
+
+impl What {
+    /// The number of a tell's sender that waits for its fate; 0 is none.
+    pub(crate) fn confirm(self) -> u64 {
+        if let What::Tell { confirm, .. } = self { confirm } else { 0 }
+    }
 }
 
 /// A message that arrived and was not queued.
@@ -92,8 +106,7 @@ mod tests {
     #[test]
     fn fates_across_the_wrap_of_the_count() {
         let mut flight = InFlight::default();
-        let of = Sent { frame: 0, place: 0, port: 0, message: 0, correlation: 0, confirm: 0 };
-        let sent = |frame: u32, place| Sent { frame, place, ..of };
+        let sent = |frame: u32, place| Sent { frame, place, port: 0, what: What::Signal };
         for (frame, place) in [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1), (1, 0)] {
             flight.push(sent(frame, place));
         }

@@ -1,7 +1,7 @@
 //! Putting a fragmented message together again.
 //!
-//! - **FR-1 one at a time**: a link carries one fragmented message at a time; its parts come in
-//!   order, other records in between.
+//! - **FR-1 one at a time**: a link carries one fragmented message and one fragmented answer at a
+//!   time; the parts of each come in order, other records in between.
 //! - **FR-2 bounded**: never more bytes than its first record announced, never more than the
 //!   receiver's limit, and memory grows with what arrives, not with what was announced.
 

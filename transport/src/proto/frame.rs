@@ -55,9 +55,9 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// Writes the frame's header and gives its length.
-    pub(crate) fn finish(self, consumed: u32, answer_now: bool) -> usize {
-        let header =
-            FrameHeader { answer_now, records: self.records, consumed, bytes: self.used as u32 };
+    pub(crate) fn finish(self, consumed: u32, answer_now: bool, clock_ms: u32) -> usize {
+        let (records, bytes) = (self.records, self.used as u32);
+        let header = FrameHeader { answer_now, records, consumed, bytes, clock_ms };
         self.slot[..FRAME_HEADER].copy_from_slice(&header.encode());
         self.used
     }
@@ -132,7 +132,7 @@ mod tests {
                     written.push((i, *bytes));
                 }
             }
-            let bytes = writer.finish(7, true);
+            let bytes = writer.finish(7, true, 9);
             let records = read_all(&slot[..bytes]).unwrap();
             prop_assert_eq!(records.len(), written.len());
             for (record, (i, bytes)) in records.iter().zip(written) {
@@ -149,7 +149,7 @@ mod tests {
             mut frame in proptest::collection::vec(any::<u8>(), 16..300),
             honest_length in any::<bool>(),
         ) {
-            frame[0] = 1;
+            frame[0] = 2;
             if honest_length {
                 let bytes = frame.len() as u32;
                 frame[8..12].copy_from_slice(&bytes.to_le_bytes());

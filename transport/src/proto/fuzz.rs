@@ -39,7 +39,7 @@ fn opened() -> Pair {
     let side = &mut pair.sides[SIDE];
     side.send(&name("0"), &[1; 40], RecordKind::Tell);
     side.send(&name("0"), &[2; 40], RecordKind::Ask);
-    side.out.outlet(&name("1"));
+    side.out.outlet(&name("1"), &mut 0);
     pair.transmit(SIDE);
     pair
 }
@@ -68,7 +68,7 @@ fn right(frame: &mut [u8], fields: u8, pair: &Pair) {
     let bytes = frame.len() as u32;
     let Some(header) = frame.first_chunk_mut::<16>() else { return };
     if fields & 1 != 0 {
-        header[0] = 1;
+        header[0] = 2;
         header[8..12].copy_from_slice(&bytes.to_le_bytes());
     }
     if fields & 2 != 0 {

@@ -15,7 +15,7 @@ pub(crate) const RECORD_HEADER: usize = 32;
 pub(crate) const RECORD_HEADER_MAX: usize = 48;
 
 /// The version of this format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Frame flag: answer with a frame at once, so that the sender learns what was consumed.
 const ANSWER_NOW: u8 = 1;
 
@@ -30,6 +30,9 @@ pub(crate) struct FrameHeader {
     pub(crate) consumed: u32,
     /// Bytes of the whole frame.
     pub(crate) bytes: u32,
+    /// The sender's clock in milliseconds when it wrote the frame; wraps. Only differences mean
+    /// anything: they show how long a frame was on its way (see `age`).
+    pub(crate) clock_ms: u32,
 }
 
 impl FrameHeader {
@@ -40,6 +43,7 @@ impl FrameHeader {
         out[2..4].copy_from_slice(&self.records.to_le_bytes());
         out[4..8].copy_from_slice(&self.consumed.to_le_bytes());
         out[8..12].copy_from_slice(&self.bytes.to_le_bytes());
+        out[12..16].copy_from_slice(&self.clock_ms.to_le_bytes());
         out
     }
 
@@ -51,6 +55,7 @@ impl FrameHeader {
             records: u16_at(head, 2),
             consumed: u32_at(head, 4),
             bytes: u32_at(head, 8),
+            clock_ms: u32_at(head, 12),
         };
         if head[0] != VERSION || header.bytes as usize != frame.len() {
             return Err(Violation::Frame);
@@ -69,7 +74,8 @@ pub(crate) enum RecordKind {
     Ask = 2,
     /// An answer: `correlation`; `ordinal` is 0, or a code instead of an answer.
     Reply = 3,
-    /// The next part of the message whose first record had a `total`.
+    /// The next part of the message or answer whose first record had a `total`: `ordinal` says of
+    /// which [`Stream`].
     Fragment = 4,
     /// A signal to a mailbox: `mailbox`, `generation`, `ordinal` is the signal; `correlation` is 1
     /// when it takes its turn, and room, as a message does.
@@ -84,28 +90,56 @@ pub(crate) enum RecordKind {
     /// A mailbox closed: `mailbox`, `generation`.
     Closed = 9,
     /// What was taken from a mailbox: `mailbox`, `generation`; `total` messages and `correlation`
-    /// bytes in all.
+    /// bytes in all. With [`ALL_MAILBOXES`]: what was taken of messages that earlier links left in
+    /// mailboxes which this one has not opened.
     Window = 10,
     /// The sender waits for a window: `mailbox`, `generation`, or [`ALL_MAILBOXES`].
     Blocked = 11,
     /// A message was refused: `mailbox` is the frame's number, `generation` the record's place,
     /// `ordinal` the cause.
     Refusal = 12,
-    /// Padding to the full size of a slot: the first frame of each side.
+    /// Padding to the full size of a slot: the first frame of each side. `total` messages and
+    /// `correlation` bytes of the peer's still wait here from earlier links.
     Confirm = 13,
     /// Nothing; its frame asks for an answer.
     Probe = 14,
     /// The last record of this side.
     Goodbye = 15,
+    /// The asker does not wait any more: `correlation`. It is answered like any other ask.
+    Cancel = 16,
+    /// The sender of this record posted `total` more receive slots: so many more credits.
+    Grant = 17,
 }
 
-/// `mailbox` of a [`RecordKind::Blocked`] that waits for the link's window.
+/// Which of the two fragmented messages that a link carries at a time a part belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub(crate) enum Stream {
+    /// Tells and asks.
+    Messages = 0,
+    /// Answers.
+    Replies = 1,
+}
+
+impl Stream {
+    /// The stream of a part, by its record's `ordinal`.
+    pub(crate) fn of(ordinal: u16) -> Result<Self, Violation> {
+        match ordinal {
+            0 => Ok(Stream::Messages),
+            1 => Ok(Stream::Replies),
+            _ => Err(Violation::Fragment),
+        }
+    }
+}
+
+/// `mailbox` of a [`RecordKind::Blocked`] that waits for the link's window, and of a
+/// [`RecordKind::Window`] that is of the link alone.
 pub(crate) const ALL_MAILBOXES: u32 = u32::MAX;
 
 impl RecordKind {
     fn of(byte: u8) -> Result<Self, Violation> {
         use RecordKind::*;
-        const ALL: [RecordKind; 15] = [
+        const ALL: [RecordKind; 17] = [
             Tell,
             Ask,
             Reply,
@@ -121,6 +155,8 @@ impl RecordKind {
             Confirm,
             Probe,
             Goodbye,
+            Cancel,
+            Grant,
         ];
         ALL.get((byte as usize).wrapping_sub(1)).copied().ok_or(Violation::Record)
     }
@@ -248,7 +284,7 @@ mod tests {
 
     fn any_header() -> impl Strategy<Value = RecordHeader> {
         let numbers = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u16>(), any::<u32>());
-        (1u8..=15, any::<bool>(), any::<u32>(), numbers, any::<Option<u64>>()).prop_map(
+        (1u8..=17, any::<bool>(), any::<u32>(), numbers, any::<Option<u64>>()).prop_map(
             |(kind, more, payload, (mailbox, generation, correlation, ordinal, total), d)| {
                 RecordHeader {
                     kind: RecordKind::of(kind).unwrap(),

@@ -42,21 +42,30 @@ impl<T> Inlets<T> {
     /// The mailbox of a message; `None` when it has closed since (IN-2).
     pub(crate) fn find(&self, index: u32, generation: u32) -> Result<Option<&T>, Violation> {
         let place = self.places.get(index as usize).ok_or(Violation::Unknown)?;
-        if planted!(StaleGeneration) {
-            return Ok(place.mailbox.as_ref());
-        }
-        if generation == place.generation {
-            return Ok(place.mailbox.as_ref());
-        }
-        if generation == 0 || generation > place.generation {
-            return Err(Violation::Unknown);
-        }
-        Ok(None)
+        let meant = place.is_meant(generation)?;
+        Ok(place.mailbox.as_ref().filter(|_| meant))
+    }
+
+    /// As [`find`](Self::find).
+    pub(crate) fn find_mut(
+        &mut self,
+        index: u32,
+        generation: u32,
+    ) -> Result<Option<&mut T>, Violation> {
+        let place = self.places.get_mut(index as usize).ok_or(Violation::Unknown)?;
+        let meant = place.is_meant(generation)?;
+        Ok(place.mailbox.as_mut().filter(|_| meant))
     }
 
     /// The mailbox at this index, if there is one.
+    #[cfg(test)]
     pub(crate) fn at(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.mailbox.as_ref()
+    }
+
+    /// The mailbox at this index, if there is one.
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.places.get_mut(index as usize)?.mailbox.as_mut()
     }
 
     /// Frees a place; gives its mailbox and generation, unless it was free. A place whose
@@ -71,6 +80,15 @@ impl<T> Inlets<T> {
     }
 
     /// All open mailboxes, by index.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.places
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, place)| Some((i as u32, place.mailbox.as_mut()?)))
+    }
+
+    /// All open mailboxes, by index.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.places
             .iter()
@@ -81,6 +99,19 @@ impl<T> Inlets<T> {
     /// The generation of an open mailbox.
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.places.get(index as usize).map_or(0, |place| place.generation)
+    }
+}
+
+impl<T> Place<T> {
+    /// Whether a message of this generation is for the mailbox that is open here now.
+    fn is_meant(&self, generation: u32) -> Result<bool, Violation> {
+        if generation == self.generation || planted!(StaleGeneration) {
+            return Ok(true);
+        }
+        if generation == 0 || generation > self.generation {
+            return Err(Violation::Unknown);
+        }
+        Ok(false)
     }
 }
 

@@ -4,9 +4,10 @@
 //!   messages in the bulk queue, its small ones queue there too; and a bulk message starts only
 //!   when everything that was in the eager queue before it has left.
 //! - **LA-2 no allocation**: bytes of small messages lie behind each other in one buffer per lane,
-//!   reused.
+//!   reused. What a burst made of it beyond [`KEPT`] is given back when the lane is empty.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
@@ -25,19 +26,31 @@ pub(crate) struct Entry {
     pub(crate) correlation: u64,
     /// Which message, for its fate.
     pub(crate) message: u128,
-    pub(crate) deadline_us: Option<u64>,
+    /// When the asker gives up; of an answer: when it has.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Entry {
-    /// The record header it is sent with, to an opened mailbox.
-    pub(crate) fn header(&self, mailbox: u32, generation: u32) -> RecordHeader {
+    /// Whether it is an ask or an answer that nobody waits for any more.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// The record header it is sent with now, to an opened mailbox: an ask says how long its asker
+    /// still waits.
+    pub(crate) fn header(&self, (mailbox, generation): (u32, u32), now: Instant) -> RecordHeader {
+        let left = |deadline: Instant| {
+            let left = deadline.saturating_duration_since(now).as_micros();
+            u64::try_from(left).unwrap_or(u64::MAX)
+        };
+        let deadline = self.deadline.filter(|_| self.kind == RecordKind::Ask);
         RecordHeader {
             mailbox,
             generation,
             ordinal: self.ordinal,
             // Who waits for the fate of a tell is no business of the peer's.
             correlation: if self.kind == RecordKind::Tell { 0 } else { self.correlation },
-            deadline_us: self.deadline_us,
+            deadline_us: deadline.map(left),
             ..RecordHeader::new(self.kind)
         }
     }
@@ -58,6 +71,8 @@ pub(crate) struct Lane {
 
 /// Bytes that may lie unused in front before they are moved over.
 const SLACK: usize = 64 * 1024;
+/// Bytes of memory that an empty lane keeps.
+const KEPT: usize = 256 * 1024;
 
 impl Lane {
     pub(crate) fn push(&mut self, entry: Entry, bytes: &[u8]) {
@@ -84,6 +99,11 @@ impl Lane {
         let (entry, len) = self.entries.pop_front()?;
         self.start += len as usize;
         self.left += 1;
+        if self.entries.is_empty() && self.bytes.capacity() > KEPT {
+            self.bytes = Vec::new();
+            self.start = 0;
+            self.entries.shrink_to(KEPT / size_of::<(Entry, u32)>());
+        }
         Some(entry)
     }
 
@@ -134,7 +154,7 @@ mod tests {
 
     fn entry(ordinal: u16) -> Entry {
         let kind = RecordKind::Tell;
-        Entry { kind, port: 0, ordinal, correlation: 0, message: 0, deadline_us: None }
+        Entry { kind, port: 0, ordinal, correlation: 0, message: 0, deadline: None }
     }
 
     proptest! {

@@ -10,15 +10,19 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
+use super::age::Age;
 use super::credit::{Class, CreditSettings, FIRST_COUNT, Ledger};
 use super::fate::{Consumed, InFlight, Refused, Sent};
 use super::fragment::Assembly;
 use super::frame::FrameWriter;
-use super::header::{FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind};
-use super::outbound::{Dropped, Outbound};
+use super::header::{
+    ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind,
+};
+use super::outbound::{Dropped, Filling, Outbound};
 use super::window::Count;
 use crate::cause::{Refusal, Violation};
 use crate::limits;
@@ -38,7 +42,11 @@ pub(crate) struct Link {
     told: VecDeque<(u32, Refused)>,
     /// Frames dispatched whose slots are posted again.
     dispatched: u32,
-    assembly: Option<Assembly>,
+    /// The fragmented message and the fragmented answer of which parts have come (FR-1).
+    assemblies: [Option<Assembly>; 2],
+    age: Age,
+    /// What this side tells the peer in its CONFIRM (WI-4).
+    carried: Count,
     control: VecDeque<(RecordHeader, Vec<u8>)>,
     /// Answers to OPEN in `control`.
     open_answers: usize,
@@ -69,15 +77,15 @@ struct Handshake {
     goodbye_received: Option<u32>,
 }
 
-/// What a frame asks the driver to do, in order.
+/// What a frame asks the driver to do, in order. `W` is what waits for an answer.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum Event<W> {
     /// The peer's CONFIRM came: the link may be used.
     Confirmed,
     /// A message for a mailbox.
     Deliver(Arrival),
-    /// An answer; `code` is 0, or stands for it.
-    Reply { correlation: u64, code: u16, body: Body },
+    /// An answer to an ask whose asker still waits; `code` is 0, or stands for it.
+    Reply { waiter: W, code: u16, body: Body },
     /// A signal to a mailbox; `windowed`: it came in the order of messages and took room as one.
     Signal { mailbox: u32, generation: u32, signal: u16, windowed: bool },
     /// The peer wants a mailbox.
@@ -104,7 +112,8 @@ pub(crate) struct Arrival {
     pub(crate) ordinal: u16,
     /// Of an ask.
     pub(crate) correlation: Option<u64>,
-    pub(crate) deadline_us: Option<u64>,
+    /// When its asker gives up, by this side's clock.
+    pub(crate) deadline: Option<Instant>,
     pub(crate) body: Body,
 }
 
@@ -135,14 +144,23 @@ pub(crate) struct Transmit {
 }
 
 impl Link {
-    pub(crate) fn new(credit: CreditSettings, sizes: Sizes) -> Self {
+    /// One side of a link that starts now; `carried` of the peer's messages wait here from earlier
+    /// links.
+    pub(crate) fn new(
+        credit: CreditSettings,
+        sizes: Sizes,
+        carried: Count,
+        start: Instant,
+    ) -> Self {
         Link {
             ledger: Ledger::new(credit),
             in_flight: InFlight::default(),
             refusals: VecDeque::new(),
             told: VecDeque::new(),
             dispatched: FIRST_COUNT,
-            assembly: None,
+            assemblies: [None, None],
+            age: Age::new(start),
+            carried,
             control: VecDeque::new(),
             open_answers: 0,
             sizes,
@@ -160,11 +178,12 @@ impl Link {
 
     /// The next frame, written into `slot`; `None` when there is nothing to send or no credit for
     /// it. Messages that it turned out impossible to send go to `dropped`.
-    pub(crate) fn poll_transmit(
+    pub(crate) fn poll_transmit<W>(
         &mut self,
-        out: &mut Outbound,
+        out: &mut Outbound<W>,
         slot: &mut [u8],
         dropped: &mut Vec<Dropped>,
+        now: Instant,
     ) -> Option<Transmit> {
         if self.ledger.credits() == 0 {
             self.note_stall(out);
@@ -174,7 +193,7 @@ impl Link {
         // LK-1.
         if !self.handshake.confirm_sent {
             self.handshake.confirm_sent = true;
-            return Some(self.transmit_confirm(slot));
+            return Some(self.transmit_confirm(slot, now));
         }
         if !self.handshake.confirm_received {
             return None;
@@ -193,12 +212,13 @@ impl Link {
             if self.control.is_empty() {
                 let in_flight = &mut self.in_flight;
                 let mut sent = |sent: Sent| {
-                    answer_now |= sent.confirm != 0;
+                    answer_now |= sent.what.confirm() != 0;
                     in_flight.push(sent);
                 };
-                let filled = out.fill(&mut writer, allowed, frame, &mut sent, dropped);
-                class = filled.class.map_or(class, |f| Some(class.map_or(f, |c| c.min(f))));
-                messages = filled.messages;
+                let (writer, sent) = (&mut writer, &mut sent);
+                let mut to = Filling { writer, frame, now, sent, dropped, class, messages: 0 };
+                out.fill(allowed, &mut to);
+                (class, messages) = (to.class, to.messages);
             }
             answer_now |= self.write_last(out, &mut writer, &mut class, frame);
         }
@@ -213,7 +233,8 @@ impl Link {
         self.uncredited &= class == Class::Credit;
         step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
         let consumed = self.ledger.post(class);
-        Some(Transmit { bytes: writer.finish(consumed, answer_now), class, messages })
+        let clock_ms = self.age.clock_ms(now);
+        Some(Transmit { bytes: writer.finish(consumed, answer_now, clock_ms), class, messages })
     }
 
     /// The lowest class that may be sent, if any but credit.
@@ -221,13 +242,18 @@ impl Link {
         [Class::Data, Class::Reply, Class::Control].into_iter().find(|c| self.ledger.may_send(*c))
     }
 
-    fn transmit_confirm(&mut self, slot: &mut [u8]) -> Transmit {
+    fn transmit_confirm(&mut self, slot: &mut [u8], now: Instant) -> Transmit {
         let mut writer = FrameWriter::new(slot);
-        let header = RecordHeader::new(RecordKind::Confirm);
+        let header = RecordHeader {
+            total: self.carried.messages,
+            correlation: self.carried.bytes,
+            ..RecordHeader::new(RecordKind::Confirm)
+        };
         let padding = vec![0; writer.room(&header)];
         writer.push(header, &padding);
         let consumed = self.ledger.post(Class::Control);
-        Transmit { bytes: writer.finish(consumed, false), class: Class::Control, messages: 0 }
+        let bytes = writer.finish(consumed, false, self.age.clock_ms(now));
+        Transmit { bytes, class: Class::Control, messages: 0 }
     }
 
     /// Writes refusals, and counts the frames that now have all of theirs written (LK-2).
@@ -274,9 +300,9 @@ impl Link {
     }
 
     /// A probe, and the goodbye when nothing else waits; says whether the frame wants an answer.
-    fn write_last(
+    fn write_last<W>(
         &mut self,
-        out: &Outbound,
+        out: &Outbound<W>,
         writer: &mut FrameWriter<'_>,
         class: &mut Option<Class>,
         frame: u32,
@@ -303,7 +329,7 @@ impl Link {
         answer_now
     }
 
-    fn note_stall(&mut self, out: &Outbound) {
+    fn note_stall<W>(&mut self, out: &Outbound<W>) {
         self.uncredited = !out.is_empty() && self.handshake.confirm_received;
     }
 
@@ -317,9 +343,17 @@ impl Link {
         self.ledger.sent()
     }
 
-    /// Whether parts of a fragmented message have come.
-    pub(crate) fn is_assembling(&self) -> bool {
-        self.assembly.is_some()
+    /// How many fragmented messages and answers there are of which parts have come.
+    pub(crate) fn assembling(&self) -> usize {
+        self.assemblies.iter().flatten().count()
+    }
+
+    /// Whether what this side's mailboxes have to say may be written now. As long as not, it stays
+    /// where it is, where later news takes the place of earlier.
+    pub(crate) fn takes_control(&self) -> bool {
+        self.control.is_empty()
+            && self.ledger.may_send(Class::Control)
+            && self.handshake.goodbye_sent.is_none()
     }
 
     /// The frame handled last was dispatched and a slot posted in its place (LK-2).
@@ -379,6 +413,11 @@ impl Link {
         }
         self.open_answers += 1;
         Ok(())
+    }
+
+    /// Queues a report of what was taken from mailboxes that are not open on this link.
+    pub(crate) fn report_unopened(&mut self, taken: Count) {
+        self.report_window((ALL_MAILBOXES, 0), taken);
     }
 
     /// Queues a window report. (The driver makes them from dirty marks just before it transmits, so

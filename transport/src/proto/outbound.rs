@@ -1,22 +1,27 @@
 //! What senders hand to a link: requests for mailboxes, committed messages, answers, signals.
 //!
 //! This is the part of the protocol that senders touch from their own tasks, so it is apart from
-//! [`Link`](super::link::Link), which only the driver has. Whoever shares it locks it.
+//! [`Link`](super::link::Link), which only the driver has. It is locked by whoever shares it.
 //!
 //! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
 //!   record is written; then it is in flight.
-//! - **OB-2 room first**: a message is committed only while its port's window and the link's have
-//!   room.
+//! - **OB-2 room first**: room for a message is reserved in its port's window and in the link's before
+//!   it is committed, and given back when it is not committed after all.
+//! - **OB-3 bounded**: messages by the windows, answers by the asks that are open (their bytes by
+//!   those who make them, who ask [`takes_replies`](Outbound::takes_replies) first), cancellations
+//!   by the asks that are pending, signals and openings by the mailboxes.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
+use super::asks::{GivenUp, OpenAsks, PendingAsks};
 use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
-use super::outlet::{Description, Outlet, OutletState, Port, encode_request};
+use super::outlet::{Outlet, Port};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::cause::{OpenRefusal, Violation};
 use crate::limits;
@@ -26,12 +31,14 @@ use crate::mutants::planted;
 mod fill;
 #[cfg(test)]
 mod modelled;
+mod opening;
 
-pub(crate) use fill::Dropped;
+pub(crate) use fill::{Dropped, Filling, REPLY_EXPIRED};
 
-/// Everything that waits to be put into frames, and the windows it had to pass.
+/// Everything that waits to be put into frames, and the windows it had to pass. `W` is what waits
+/// for an answer.
 #[cfg_attr(test, derive(Clone))]
-pub(crate) struct Outbound {
+pub(crate) struct Outbound<W> {
     outlets: slab::Slab<Outlet>,
     by_request: HashMap<Arc<OpenRequest>, u32>,
     ports: slab::Slab<Port>,
@@ -39,11 +46,17 @@ pub(crate) struct Outbound {
     link_window: LinkWindow,
     queues: Queues,
     openings: Openings,
+    /// Asks of this side.
+    pub(crate) asks: PendingAsks<W>,
+    /// Asks of the peer.
+    pub(crate) open_asks: OpenAsks,
     /// The most that is sent ahead to one mailbox.
     mailbox_window: WindowSize,
     /// Largest payload that goes into one record.
     eager_max: usize,
     notices: Vec<Notice>,
+    /// Ports that are to be [swept](Outbound::sweep).
+    freed: Vec<u32>,
     /// Nothing new is committed.
     leaving: bool,
 }
@@ -51,6 +64,8 @@ pub(crate) struct Outbound {
 #[cfg_attr(test, derive(Clone, Hash))]
 struct LinkWindow {
     window: SendWindow,
+    /// What was reported of messages in mailboxes that are not opened, as the peer counts it.
+    unopened: Count,
     blocked: bool,
 }
 
@@ -66,22 +81,42 @@ struct Openings {
 #[cfg_attr(test, derive(Clone))]
 struct Queues {
     control: VecDeque<(RecordHeader, Vec<u8>)>,
+    /// Signals ahead of messages, each once: the port, and the signal.
+    signals: VecDeque<(u32, u16)>,
+    /// Asks that were sent and whose askers have given up.
+    cancels: VecDeque<u64>,
     replies: Lane,
     eager: Lane,
     bulk: VecDeque<Bulk>,
     bulk_replies: VecDeque<Bulk>,
-    /// The fragmented message under way.
-    current: Option<Bulk>,
-    bulk_turn: bool,
+    /// The large message and the large answer under way.
+    message: Option<Bulk>,
+    reply: Option<Bulk>,
+    /// Bytes of answers that wait.
+    reply_bytes: usize,
+    turn: Turn,
+}
+
+/// Who is served first in the next frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Small,
+    Messages,
+    Replies,
 }
 
 /// Something that senders wait for has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The outlet is open, or may have room.
-    Ready(u32),
-    /// The outlet is gone; whoever waits at it is told why.
-    Ended(u32, Unopened),
+    /// The outlet is open, at this port.
+    Opened(u32, u32),
+    /// The port may have room.
+    Room(u32),
+    /// The link's window may have room.
+    LinkRoom,
+    /// The outlet is gone, and its port if it was open.
+    Ended { outlet: u32, port: Option<u32>, why: Unopened },
 }
 
 /// Why an outlet is gone.
@@ -93,9 +128,19 @@ pub(crate) enum Unopened {
     Closed,
 }
 
-impl Outbound {
-    /// `eager_max` is the largest payload that fits one record of one frame.
-    /// `mailbox_window` is the most that is sent ahead to one mailbox, whatever the peer allows.
+/// Whether a message may be committed now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    Yes,
+    /// The mailbox's window is full.
+    NotInMailbox,
+    /// The link's window is full.
+    NotInLink,
+}
+
+impl<W> Outbound<W> {
+    /// `eager_max` is the largest payload that fits one record of one frame. `mailbox_window` is the
+    /// most that is sent ahead to one mailbox, whatever the peer allows.
     pub(crate) fn new(
         link_window_bytes: u32,
         mailbox_window: WindowSize,
@@ -103,87 +148,79 @@ impl Outbound {
     ) -> Self {
         let messages = limits::LINK_WINDOW_MESSAGES;
         let size = WindowSize { messages, bytes: link_window_bytes };
+        let window = SendWindow::new(size, Count::default());
         Outbound {
             outlets: slab::Slab::new(),
             by_request: HashMap::new(),
             ports: slab::Slab::new(),
             by_mailbox: HashMap::new(),
-            link_window: LinkWindow { window: SendWindow::new(size), blocked: false },
+            link_window: LinkWindow { window, unopened: Count::default(), blocked: false },
             queues: Queues::default(),
             openings: Openings::default(),
+            asks: PendingAsks::default(),
+            open_asks: OpenAsks::default(),
             mailbox_window,
             eager_max,
             notices: Vec::new(),
+            freed: Vec::new(),
             leaving: false,
         }
     }
 
-    /// The outlet of a request; opening begins when it is new (OU-1).
-    pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>) -> u32 {
-        if let Some(key) = self.by_request.get(request) {
-            return *key;
-        }
-        let state = OutletState::Opening(Vec::new());
-        let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
-        self.by_request.insert(request.clone(), key);
-        self.openings.waiting.push_back(key);
-        self.send_opens();
-        key
-    }
-
-    /// Sends the OPENs that may be sent now.
-    fn send_opens(&mut self) {
-        while self.openings.unanswered < limits::OPENS_MAX
-            && let Some(key) = self.openings.waiting.pop_front()
-        {
-            let request = encode_request(&self.outlets[key as usize].request);
-            let kind = RecordKind::Open;
-            let header = RecordHeader { correlation: key.into(), ..RecordHeader::new(kind) };
-            self.queues.control.push_back((header, request));
-            self.openings.unanswered += 1;
+    /// Whether a message of `bytes` may be committed to the port now (OB-2).
+    pub(crate) fn room(&self, port: u32, bytes: u32) -> Room {
+        let window = &self.ports[port as usize].window;
+        if !window.room(bytes) {
+            Room::NotInMailbox
+        } else if !window.is_idle() && !self.link_window.window.room(bytes) {
+            Room::NotInLink
+        } else {
+            Room::Yes
         }
     }
 
-    fn open_answered(&mut self) {
-        self.openings.unanswered -= 1;
-        self.send_opens();
-    }
-
-    /// The port of an outlet, once it is open.
-    pub(crate) fn port(&self, outlet: u32) -> Option<(u32, &Port)> {
-        match self.outlets.get(outlet as usize)?.state {
-            OutletState::Opening(_) => None,
-            OutletState::Open(port) => Some((port, self.ports.get(port as usize)?)),
-        }
-    }
-
-    /// OB-2; where there is no room, has the peer told that somebody waits.
-    pub(crate) fn has_room(&mut self, port: u32, bytes: u32) -> bool {
+    /// Has the peer told, once, that a sender waits for this room.
+    pub(crate) fn say_blocked(&mut self, port: u32, lacking: Room) {
         let port = &mut self.ports[port as usize];
-        let mailbox_room = port.window.room(bytes);
-        let link_room = port.window.is_idle() || self.link_window.window.room(bytes);
-        if planted!(SilentBlock) {
-            return mailbox_room && link_room;
+        let (said, header) = match lacking {
+            Room::Yes => return,
+            Room::NotInMailbox => (&mut port.blocked, blocked(port.index, port.generation)),
+            Room::NotInLink => (&mut self.link_window.blocked, blocked(ALL_MAILBOXES, 0)),
+        };
+        if !std::mem::replace(said, true) && !planted!(SilentBlock) {
+            self.queues.control.push_back((header, Vec::new()));
         }
-        if !mailbox_room && !port.blocked {
-            port.blocked = true;
-            self.queues.control.push_back((blocked(port.index, port.generation), Vec::new()));
-        }
-        if !link_room && !self.link_window.blocked {
-            self.link_window.blocked = true;
-            self.queues.control.push_back((blocked(ALL_MAILBOXES, 0), Vec::new()));
-        }
-        mailbox_room && link_room
     }
 
-    /// OB-1: commits a message for which there [`is room`](Self::has_room). A large one takes the
+    /// Reserves the room of a message for which [there is some](Self::room).
+    pub(crate) fn reserve(&mut self, port: u32, bytes: u32) {
+        let port = &mut self.ports[port as usize];
+        port.window.send(bytes);
+        port.uses += 1;
+        self.link_window.window.send(bytes);
+    }
+
+    /// Gives back what was reserved for a message that is not committed.
+    pub(crate) fn release(&mut self, key: u32, bytes: u32) {
+        self.unreserve(key, bytes);
+        self.settle(key);
+    }
+
+    fn unreserve(&mut self, key: u32, bytes: u32) {
+        let port = &mut self.ports[key as usize];
+        // What was outstanding at a mailbox that closed is off both windows already.
+        if !port.closed {
+            port.window.unsend(bytes);
+            self.link_window.window.unsend(bytes);
+            self.notices.push(Notice::Room(key));
+            self.link_has_news();
+        }
+    }
+
+    /// Commits a message whose room [was reserved](Self::reserve) (OB-1). A large one takes the
     /// memory of `archive`; a small one is copied.
     pub(crate) fn commit(&mut self, entry: Entry, archive: &mut AlignedVec<16>) {
-        let bytes = archive.len() as u32;
         let port = &mut self.ports[entry.port as usize];
-        port.window.send(bytes);
-        self.link_window.window.send(bytes);
-        port.uses += 1;
         let behind = port.bulk > 0 && !planted!(Overtaking);
         if archive.len() <= self.eager_max && !behind {
             self.queues.eager.push(entry, archive);
@@ -194,11 +231,17 @@ impl Outbound {
         self.queues.bulk.push_back(Bulk { entry, body: mem::take(archive), mark, sent: 0 });
     }
 
-    /// Queues an answer: the archive, or a code.
-    pub(crate) fn reply(&mut self, correlation: u64, code: u16, archive: &mut AlignedVec<16>) {
+    /// Queues an answer: the archive, or a code. `deadline` is when nobody waits for it any more.
+    pub(crate) fn reply(
+        &mut self,
+        correlation: u64,
+        code: u16,
+        deadline: Option<Instant>,
+        archive: &mut AlignedVec<16>,
+    ) {
         let kind = RecordKind::Reply;
-        let entry =
-            Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline_us: None };
+        let entry = Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline };
+        self.queues.reply_bytes += archive.len();
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, archive);
         } else {
@@ -207,117 +250,35 @@ impl Outbound {
         }
     }
 
-    /// Sends a signal ahead of messages.
+    /// Whether so few bytes of answers wait, and so few asks are open, that further asks may be
+    /// begun.
+    pub(crate) fn takes_replies(&self) -> bool {
+        self.queues.reply_bytes < limits::REPLY_BYTES_MAX || planted!(EndlessReplies)
+    }
+
+    /// The asker of `correlation` waits no more: an ask that was not written never will be, of the
+    /// other the peer is told. Returns which, and what waited for the answer.
+    pub(crate) fn give_up(&mut self, correlation: u64) -> (GivenUp, Option<W>) {
+        let given_up = self.asks.give_up(correlation);
+        if given_up.0 == GivenUp::Sent {
+            self.queues.cancels.push_back(correlation);
+        }
+        given_up
+    }
+
+    /// Sends a signal ahead of messages; one that waits already is not sent twice.
     pub(crate) fn signal(&mut self, port: u32, signal: u16) {
-        let port = &self.ports[port as usize];
-        let header = RecordHeader {
-            mailbox: port.index,
-            generation: port.generation,
-            ordinal: signal,
-            ..RecordHeader::new(RecordKind::Signal)
-        };
-        self.queues.control.push_back((header, Vec::new()));
-    }
-
-    /// A part of the description of an opened mailbox arrived.
-    pub(crate) fn handle_opened(
-        &mut self,
-        header: &RecordHeader,
-        part: &[u8],
-    ) -> Result<(), Violation> {
-        let key = header.correlation;
-        let outlet = self.outlets.get_mut(key as usize).ok_or(Violation::Opening)?;
-        let OutletState::Opening(bytes) = &mut outlet.state else {
-            return Err(Violation::Opening);
-        };
-        if bytes.len() + part.len() > Description::BYTES_MAX {
-            return Err(Violation::Opening);
-        }
-        bytes.extend_from_slice(part);
-        if header.more {
-            return Ok(());
-        }
-        let description = Description::decode(bytes)?;
-        let request = outlet.request.clone();
-        let port = match self.by_mailbox.get(&header.mailbox) {
-            Some(port) if self.ports[*port as usize].generation == header.generation => *port,
-            Some(_) => return Err(Violation::Opening),
-            None => self.insert_port(header, request, description),
-        };
-        if let Some(outlet) = self.outlets.get_mut(key as usize) {
-            outlet.state = OutletState::Open(port);
-        }
-        self.ports[port as usize].outlets.push(key as u32);
-        self.notices.push(Notice::Ready(key as u32));
-        self.open_answered();
-        Ok(())
-    }
-
-    fn insert_port(
-        &mut self,
-        header: &RecordHeader,
-        request: Arc<OpenRequest>,
-        description: Description,
-    ) -> u32 {
-        let window = WindowSize {
-            messages: description.window.messages.min(self.mailbox_window.messages),
-            bytes: description.window.bytes.min(self.mailbox_window.bytes),
-        };
-        let port = self.ports.insert(Port {
-            request,
-            outlets: Vec::new(),
-            index: header.mailbox,
-            generation: header.generation,
-            accepted: description.accepted.into(),
-            window: SendWindow::new(window),
-            bulk: 0,
-            blocked: false,
-            closed: false,
-            uses: 0,
-        }) as u32;
-        self.by_mailbox.insert(header.mailbox, port);
-        port
-    }
-
-    /// The peer refused to open a mailbox.
-    pub(crate) fn handle_open_refused(
-        &mut self,
-        correlation: u64,
-        refusal: OpenRefusal,
-    ) -> Result<(), Violation> {
-        let opening = self.outlets.get(correlation as usize);
-        if !opening.is_some_and(|outlet| matches!(outlet.state, OutletState::Opening(_))) {
-            return Err(Violation::Opening);
-        }
-        self.end_outlet(correlation as u32, Unopened::Refused(refusal));
-        self.open_answered();
-        Ok(())
-    }
-
-    fn end_outlet(&mut self, key: u32, why: Unopened) {
-        if let Some(outlet) = self.outlets.try_remove(key as usize) {
-            self.by_request.remove(&outlet.request);
-            self.notices.push(Notice::Ended(key, why));
+        let urgent = &mut self.ports[port as usize].urgent;
+        if !urgent.contains(&signal) {
+            urgent.push(signal);
+            self.queues.signals.push_back((port, signal));
+            self.ports[port as usize].uses += 1;
         }
     }
 
-    /// A mailbox of the peer closed (OU-3). What was outstanding is off the link's window; what
-    /// was committed is refused when it arrives, or dropped where it waits.
-    pub(crate) fn handle_closed(&mut self, index: u32, generation: u32) -> Result<(), Violation> {
-        let Some(key) = self.by_mailbox.remove(&index) else { return Err(Violation::Unknown) };
-        let port = &mut self.ports[key as usize];
-        if port.generation != generation {
-            return Err(Violation::Unknown);
-        }
-        port.closed = true;
-        let outstanding = port.window.outstanding();
-        port.window.release(outstanding);
-        for outlet in mem::take(&mut port.outlets) {
-            self.end_outlet(outlet, Unopened::Closed);
-        }
-        self.free_port(key);
-        self.release_link(outstanding);
-        Ok(())
+    /// So much of this side's messages waits at the peer from earlier links (WI-4).
+    pub(crate) fn carry(&mut self, carried: Count) {
+        self.link_window.window.carry(carried);
     }
 
     /// The peer reports what was taken from a mailbox; after its CLOSED it has no more to report.
@@ -327,6 +288,11 @@ impl Outbound {
         generation: u32,
         taken: Count,
     ) -> Result<(), Violation> {
+        if index == ALL_MAILBOXES {
+            let news = taken.since(self.link_window.unopened);
+            self.link_window.unopened = taken;
+            return self.release_link(news);
+        }
         let key = *self.by_mailbox.get(&index).ok_or(Violation::Unknown)?;
         let port = &mut self.ports[key as usize];
         if port.generation != generation {
@@ -338,23 +304,23 @@ impl Outbound {
         }
         port.blocked = false;
         if !planted!(SkippedWake) {
-            self.notify_port(key);
+            self.notices.push(Notice::Room(key));
         }
-        self.release_link(news);
+        self.release_link(news)
+    }
+
+    fn release_link(&mut self, news: Count) -> Result<(), Violation> {
+        self.link_window.window.release(news)?;
+        if news.messages > 0 {
+            self.link_has_news();
+        }
         Ok(())
     }
 
-    fn notify_port(&mut self, key: u32) {
-        let outlets = &self.ports[key as usize].outlets;
-        self.notices.extend(outlets.iter().map(|outlet| Notice::Ready(*outlet)));
-    }
-
-    fn release_link(&mut self, count: Count) {
-        self.link_window.window.release(count);
-        if self.link_window.blocked && count.messages > 0 {
+    fn link_has_news(&mut self) {
+        if self.link_window.blocked {
             self.link_window.blocked = false;
-            let all = self.outlets.iter().map(|(key, _)| Notice::Ready(key as u32));
-            self.notices.extend(all);
+            self.notices.push(Notice::LinkRoom);
         }
     }
 
@@ -364,33 +330,41 @@ impl Outbound {
         self.free_port(port);
     }
 
+    /// Records that a port is used by something that has no fate yet.
+    pub(crate) fn use_port(&mut self, port: u32) {
+        self.ports[port as usize].uses += 1;
+    }
+
     fn free_port(&mut self, key: u32) {
         let port = &self.ports[key as usize];
         if port.closed && port.uses == 0 {
-            self.ports.remove(key as usize);
+            self.freed.push(key);
         }
     }
 
-    /// The request of an outlet.
-    pub(crate) fn request(&self, outlet: u32) -> Option<&OpenRequest> {
-        self.outlets.get(outlet as usize).map(|outlet| &*outlet.request)
-    }
-
-    /// Whether the link's window has room.
-    pub(crate) fn link_has_room(&self, bytes: u32) -> bool {
-        self.link_window.window.room(bytes)
+    /// Lets go of ports that closed and have nothing without a fate. To be called when all
+    /// [notices](Self::take_notices) were acted on: they name ports.
+    pub(crate) fn sweep(&mut self) {
+        for key in self.freed.drain(..) {
+            self.ports.remove(key as usize);
+        }
     }
 
     /// Messages and answers that are in no frame yet.
     pub(crate) fn queued(&self) -> usize {
         let q = &self.queues;
-        let large = q.bulk.len() + q.bulk_replies.len() + q.current.iter().count();
-        q.eager.len() + q.replies.len() + large
+        let under_way = usize::from(q.message.is_some()) + usize::from(q.reply.is_some());
+        q.eager.len() + q.replies.len() + q.bulk.len() + q.bulk_replies.len() + under_way
     }
 
     /// The request that first opened a port.
     pub(crate) fn request_of(&self, port: u32) -> Arc<OpenRequest> {
         self.ports[port as usize].request.clone()
+    }
+
+    /// A port, which is there as long as anything of it has no fate.
+    pub(crate) fn at(&self, port: u32) -> &Port {
+        &self.ports[port as usize]
     }
 
     /// What senders are to be told since the last call.

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use super::header::{u32_at, u128_at};
-use super::window::{SendWindow, WindowSize};
+use super::header::{u32_at, u64_at, u128_at};
+use super::window::{Count, SendWindow, WindowSize};
 use crate::cause::Violation;
 use crate::id::Incarnation;
 use crate::limits;
@@ -46,13 +46,16 @@ pub(crate) struct Port {
     pub(crate) generation: u32,
     pub(crate) accepted: Arc<[Accepted]>,
     pub(crate) window: SendWindow,
+    /// Signals ahead of messages that wait to be written; few, each once.
+    pub(crate) urgent: Vec<u16>,
     /// Messages of this port in the bulk queue: while there are any, all go there (order).
     pub(crate) bulk: u32,
     /// The peer was told that this port waits.
     pub(crate) blocked: bool,
     /// The mailbox is closed (OU-3).
     pub(crate) closed: bool,
-    /// Messages queued or without a fate; the port stays until there are none.
+    /// Messages with room reserved, queued or without a fate, and urgent signals; the port stays
+    /// until there are none.
     pub(crate) uses: u32,
 }
 
@@ -60,10 +63,12 @@ pub(crate) struct Port {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     pub(crate) window: WindowSize,
+    /// What waits there from earlier links (WI-4).
+    pub(crate) carried: Count,
     pub(crate) accepted: Vec<Accepted>,
 }
 
-const HEAD: usize = 16;
+const HEAD: usize = 32;
 const ROW: usize = 48;
 
 impl Description {
@@ -72,7 +77,9 @@ impl Description {
         out.extend_from_slice(&self.window.messages.to_le_bytes());
         out.extend_from_slice(&self.window.bytes.to_le_bytes());
         out.extend_from_slice(&(self.accepted.len() as u32).to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.carried.messages.to_le_bytes());
+        out.extend_from_slice(&self.carried.bytes.to_le_bytes());
+        out.extend_from_slice(&[0; 8]);
         for row in &self.accepted {
             for number in [row.id, row.layout, row.reply] {
                 out.extend_from_slice(&number.to_le_bytes());
@@ -88,6 +95,7 @@ impl Description {
         let (head, rows) = bytes.split_first_chunk::<HEAD>().ok_or(Violation::Opening)?;
         let window = WindowSize { messages: u32_at(head, 0), bytes: u32_at(head, 4) };
         let count = u32_at(head, 8) as usize;
+        let carried = Count { messages: u32_at(head, 12), bytes: u64_at(head, 16) };
         if rows.len() != count.saturating_mul(ROW) || window.messages == 0 {
             return Err(Violation::Opening);
         }
@@ -99,7 +107,7 @@ impl Description {
                 reply: u128_at(row, 32),
             })
             .collect();
-        Ok(Description { window, accepted })
+        Ok(Description { window, carried, accepted })
     }
 }
 
@@ -167,7 +175,8 @@ mod tests {
             let accepted =
                 rows.iter().map(|r| Accepted { id: r[0], layout: r[1], reply: r[2] }).collect();
             let window = WindowSize { messages: 3, bytes: 9 };
-            let description = Description { window, accepted };
+            let carried = Count { messages: 2, bytes: 1 << 33 };
+            let description = Description { window, carried, accepted };
             let bytes = description.encode();
             prop_assert_eq!(Description::decode(&bytes), Ok(description));
             for cut in 0..bytes.len() {

@@ -2,24 +2,29 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
 use crate::cause::{Refusal, Violation};
 use crate::mailbox::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
+use crate::proto::fate::What;
 use crate::proto::frame::FrameWriter;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::inlet::Inlets;
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Arrival, Body, Event, Link, Sizes};
-use crate::proto::outbound::{Dropped, Notice, Outbound};
+use crate::proto::outbound::{Dropped, Notice, Outbound, Room};
 use crate::proto::outlet::Description;
-use crate::proto::window::{LinkRecvWindow, RecvWindow, WindowSize};
+use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 
 pub(crate) const FRAME_MAX: usize = 1024;
 pub(crate) const LINK_WINDOW: u32 = 6000;
 const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 5000 };
+
+/// The code of an answer that says that the mailbox had closed.
+const CLOSED: u16 = 1;
 
 /// The bytes of message `n` to a mailbox.
 pub(crate) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
@@ -41,11 +46,14 @@ pub(crate) struct Toy {
 
 pub(crate) struct Side {
     pub(crate) link: Link,
-    pub(crate) out: Outbound,
+    pub(crate) out: Outbound<()>,
+    now: Instant,
     /// Frames on their way to the other side.
     pub(crate) frames: VecDeque<Vec<u8>>,
     pub(crate) boxes: [Toy; 2],
     pub(crate) answers: Vec<Vec<u8>>,
+    /// Asks that were not handled, because the mailbox had closed.
+    pub(crate) unanswered: usize,
     pub(crate) refused: Vec<u128>,
     /// Numbers of tells that were delivered, of those that were to be confirmed.
     pub(crate) confirmed: Vec<u64>,
@@ -63,24 +71,27 @@ impl Side {
     fn new() -> Self {
         let toy = || Toy {
             place: None,
-            window: RecvWindow::new(WINDOW),
+            window: RecvWindow::new(WINDOW, Count::default()),
             waiting: VecDeque::new(),
             taken: Vec::new(),
             closed: false,
         };
         let credit = CreditSettings::new(8, 8, 4).expect("they cannot stall");
+        let (sizes, now) = (Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }, Instant::now());
         Side {
-            link: Link::new(credit, Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }),
+            link: Link::new(credit, sizes, Count::default(), now),
+            now,
             out: Outbound::new(LINK_WINDOW, WINDOW, Link::eager_max(FRAME_MAX)),
             frames: VecDeque::new(),
             boxes: [toy(), toy()],
             answers: Vec::new(),
+            unanswered: 0,
             confirmed: Vec::new(),
             refused: Vec::new(),
             notices: Vec::new(),
             accepted: 1,
             inlets: Inlets::new(),
-            windows: LinkRecvWindow::new(LINK_WINDOW),
+            windows: LinkRecvWindow::new(LINK_WINDOW, Count::default()),
             peer_blocked: false,
             plan: Default::default(),
             sent: [0; 2],
@@ -93,16 +104,20 @@ impl Side {
 
     /// Commits a message, unless its mailbox is not open or has no room.
     pub(crate) fn send(&mut self, to: &Arc<OpenRequest>, bytes: &[u8], kind: RecordKind) -> bool {
-        let outlet = self.out.outlet(to);
+        let outlet = self.out.outlet(to, &mut 0);
         let Some((port, _)) = self.out.port(outlet) else { return false };
-        if !self.out.has_room(port, bytes.len() as u32) {
+        let room = self.out.room(port, bytes.len() as u32);
+        self.out.say_blocked(port, room);
+        if room != Room::Yes {
             return false;
         }
+        self.out.reserve(port, bytes.len() as u32);
         let mailbox = usize::from(*to == name("1"));
         self.sent[mailbox] += 1;
         let message = self.sent[mailbox] as u128;
-        let correlation = if kind == RecordKind::Ask { message as u64 } else { 0 };
-        let entry = Entry { kind, port, ordinal: 0, correlation, message, deadline_us: None };
+        let ask = kind == RecordKind::Ask;
+        let correlation = if ask { self.out.asks.insert(()).expect("few asks") } else { 0 };
+        let entry = Entry { kind, port, ordinal: 0, correlation, message, deadline: None };
         let mut archive = AlignedVec::new();
         archive.extend_from_slice(bytes);
         self.out.commit(entry, &mut archive);
@@ -114,7 +129,7 @@ impl Side {
         let Some((bytes, ask)) = self.plan[mailbox].pop_front() else { return false };
         let kind = if ask { RecordKind::Ask } else { RecordKind::Tell };
         // A mailbox that closed is not opened again.
-        let ended = self.notices.iter().any(|notice| matches!(notice, Notice::Ended(..)));
+        let ended = self.notices.iter().any(|notice| matches!(notice, Notice::Ended { .. }));
         let sent = !ended && self.send(&name(&mailbox.to_string()), &bytes, kind);
         if !sent {
             self.plan[mailbox].push_front((bytes, ask));
@@ -126,11 +141,11 @@ impl Side {
     pub(crate) fn take(&mut self, mailbox: usize) -> bool {
         let toy = &mut self.boxes[mailbox];
         let Some((bytes, ask)) = toy.waiting.pop_front() else { return false };
-        toy.window.take(bytes.len() as u32);
+        toy.window.take(Count { messages: 1, bytes: bytes.len() as u64 });
         if let Some(correlation) = ask {
             let mut archive = AlignedVec::new();
             archive.extend_from_slice(&bytes);
-            self.out.reply(correlation, 0, &mut archive);
+            self.out.reply(correlation, 0, None, &mut archive);
         }
         toy.taken.push(bytes);
         true
@@ -138,17 +153,16 @@ impl Side {
 
     fn report_windows(&mut self) {
         for toy in &mut self.boxes {
-            let due = toy.window.due() || (self.peer_blocked && toy.window.has_news());
+            let due = toy.window.due(self.peer_blocked);
             if let (Some(place), true) = (toy.place, due && !toy.closed) {
-                self.windows.report(toy.window.news());
-                let taken = toy.window.report().expect("one is due");
+                let taken = toy.window.report(&mut self.windows).expect("one is due");
                 self.link.report_window(place, taken);
                 self.peer_blocked = false;
             }
         }
     }
 
-    fn handle(&mut self, event: Event, frame: &[u8]) -> Result<(), Violation> {
+    fn handle(&mut self, event: Event<()>, frame: &[u8]) -> Result<(), Violation> {
         let bytes = |body: Body| match body {
             Body::Part(range) => frame[range].to_vec(),
             Body::Whole(bytes) => bytes.to_vec(),
@@ -156,15 +170,18 @@ impl Side {
         match event {
             Event::Deliver(Arrival { at, mailbox, generation, correlation, body, .. }) => {
                 match self.inlets.find(mailbox, generation)? {
-                    None => self.link.refuse(at, Refusal::Closed),
+                    None => match correlation {
+                        Some(ask) => self.out.reply(ask, CLOSED, None, &mut AlignedVec::new()),
+                        None => self.link.refuse(at, Refusal::Closed),
+                    },
                     Some(toy) => {
                         let toy = &mut self.boxes[*toy];
-                        self.windows.arrive(body.len() as u32, toy.window.is_idle())?;
-                        toy.window.arrive(body.len() as u32)?;
+                        toy.window.arrive(body.len() as u32, &mut self.windows)?;
                         toy.waiting.push_back((bytes(body), correlation));
                     }
                 }
             }
+            Event::Reply { code: CLOSED, .. } => self.unanswered += 1,
             Event::Reply { body, .. } => self.answers.push(bytes(body)),
             Event::Open { correlation, request } => self.open(correlation, &request)?,
             Event::Blocked { mailbox, generation } => {
@@ -174,7 +191,8 @@ impl Side {
             }
             Event::LinkBlocked => self.peer_blocked = true,
             Event::Refused(sent, Refusal::Closed) => {
-                self.refused.push(sent.message);
+                let What::Tell { message, .. } = sent.what else { return Err(Violation::Refusal) };
+                self.refused.push(message);
                 self.out.settle(sent.port);
             }
             Event::Delivered(confirm) => self.confirmed.push(confirm),
@@ -191,7 +209,8 @@ impl Side {
         };
         let place = *toy.place.get_or_insert_with(|| self.inlets.open_with(|_| last));
         let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }; self.accepted];
-        self.link.opened(correlation, place, &Description { window: WINDOW, accepted }.encode())
+        let (window, carried) = (WINDOW, Count::default());
+        self.link.opened(correlation, place, &Description { window, carried, accepted }.encode())
     }
 }
 
@@ -224,11 +243,19 @@ impl Pair {
         let side = &mut self.sides[side];
         side.report_windows();
         let (mut slot, mut dropped) = ([0; FRAME_MAX], Vec::new());
-        let transmit = side.link.poll_transmit(&mut side.out, &mut slot, &mut dropped);
-        for Dropped(entry) in dropped {
-            side.refused.push(entry.message);
+        let transmit = side.link.poll_transmit(&mut side.out, &mut slot, &mut dropped, side.now);
+        for dropped in dropped {
+            let (Dropped::Closed(entry) | Dropped::Unwanted(entry)) = dropped;
+            if entry.kind == RecordKind::Ask {
+                side.out.asks.answer(entry.correlation);
+                side.unanswered += 1;
+            } else {
+                side.refused.push(entry.message);
+            }
             side.out.settle(entry.port);
         }
+        side.notices.extend(side.out.take_notices());
+        side.out.sweep();
         side.frames.extend(transmit.map(|transmit| slot[..transmit.bytes].to_vec()));
         transmit.is_some()
     }
@@ -242,11 +269,12 @@ impl Pair {
     pub(crate) fn receive_bytes(&mut self, side: usize, frame: &[u8]) -> Result<(), Violation> {
         let side = &mut self.sides[side];
         let mut events = Vec::new();
-        side.link.handle_frame(frame, &mut side.out, &mut events)?;
+        side.link.handle_frame(frame, &mut side.out, &mut events, side.now)?;
         side.notices.extend(side.out.take_notices());
         for event in events {
             side.handle(event, frame)?;
         }
+        side.out.sweep();
         side.link.handle_dispatched();
         Ok(())
     }
@@ -263,7 +291,7 @@ impl Pair {
         let mut writer = FrameWriter::new(&mut slot);
         writer.push(header, &vec![0; payload]);
         let consumed = self.sides[side].link.frames_sent().wrapping_add(more_consumed);
-        let bytes = writer.finish(consumed, false);
+        let bytes = writer.finish(consumed, false, 0);
         self.receive_bytes(side, &slot[..bytes])
     }
 
@@ -291,7 +319,7 @@ impl Pair {
     pub(crate) fn settle(&mut self) {
         while (0..16).fold(false, |any, choice| self.step(choice) | any) {}
         let stuck = |side: &Side| side.plan.iter().any(|plan| !plan.is_empty());
-        let ended = |side: &Side| side.notices.iter().any(|n| matches!(n, Notice::Ended(..)));
+        let ended = |side: &Side| side.notices.iter().any(|n| matches!(n, Notice::Ended { .. }));
         assert!(
             !self.sides.iter().any(|side| stuck(side) && !ended(side)),
             "a sender waits for ever"
@@ -299,7 +327,7 @@ impl Pair {
     }
 
     pub(crate) fn open(&mut self, side: usize, mailbox: &str) {
-        self.sides[side].out.outlet(&name(mailbox));
+        self.sides[side].out.outlet(&name(mailbox), &mut 0);
         self.exchange();
     }
 
@@ -311,7 +339,7 @@ impl Pair {
         toy.closed = true;
         let Some((index, generation)) = toy.place else { return };
         side.inlets.close(index);
-        side.windows.report(toy.window.unreported());
+        toy.window.close(&mut side.windows);
         let kind = RecordKind::Closed;
         let header = RecordHeader { mailbox: index, generation, ..RecordHeader::new(kind) };
         side.link.control(header);

@@ -25,6 +25,8 @@ impl RecordHeader {
             RecordKind::Reply => (ReplySent, ReplyReceived),
             // Which part it is, the record does not say.
             RecordKind::Fragment => return None,
+            // They change nothing that a peer could be left waiting for.
+            RecordKind::Cancel | RecordKind::Grant => return None,
             RecordKind::Signal => (SignalSent, SignalReceived),
             RecordKind::Open => (OpenSent, OpenReceived),
             RecordKind::Opened => (OpenedSent, OpenedReceived),

@@ -4,6 +4,7 @@ mod hostile;
 
 use proptest::prelude::*;
 
+use super::fate::{Sent, What};
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use super::lanes::Entry;
 use super::outbound::{Notice, Unopened};
@@ -71,6 +72,7 @@ proptest! {
     ) {
         let mut pair = Pair::confirmed();
         let count = sizes.len();
+        let asks: Vec<bool> = sizes.iter().map(|(_, ask)| *ask).collect();
         pair.plan(&[[sizes, Vec::new()], [Vec::new(), Vec::new()]]);
         for step in before {
             pair.step(step);
@@ -86,7 +88,11 @@ proptest! {
         let mut gone = refused.clone();
         gone.sort_unstable();
         let committed = pair.sides[0].committed(0);
-        prop_assert_eq!(gone, (taken..committed).map(|n| n as u128 + 1).collect::<Vec<_>>());
+        // Of asks their answers tell.
+        let tells = (taken..committed).filter(|n| !asks[*n]).map(|n| n as u128 + 1);
+        prop_assert_eq!(gone, tells.collect::<Vec<_>>());
+        let unanswered = (taken..committed).filter(|n| asks[*n]).count();
+        prop_assert_eq!(pair.sides[0].unanswered, unanswered);
         prop_assert!(committed <= count);
     }
 
@@ -113,10 +119,14 @@ proptest! {
         let [left, right] = &mut pair.sides;
         let letter = |message| Letter { request: name("0"), message, confirm: None };
         let (in_flight, _) = left.link.end();
-        let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(s.message))).collect();
+        let message = |sent: &Sent| match sent.what {
+            What::Tell { message, .. } => message,
+            other => panic!("only tells were sent: {other:?}"),
+        };
+        let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(message(s)))).collect();
         let word = right.link.end().1.expect("an honest peer");
         let past = Past::new();
-        past.begin();
+        past.begin(crate::id::Incarnation(1));
         past.end(1, doubts, None);
         let mut settled = past.refused(1, &word.refusals);
         settled.extend(past.consumed(Some((1, word.count))));
@@ -141,10 +151,11 @@ fn a_delivery_is_confirmed_without_further_traffic() {
     let mut pair = Pair::confirmed();
     pair.open(0, "0");
     let side = &mut pair.sides[0];
-    let outlet = side.out.outlet(&name("0"));
+    let outlet = side.out.outlet(&name("0"), &mut 0);
     let (port, _) = side.out.port(outlet).unwrap();
     let (kind, message) = (RecordKind::Tell, 1);
-    let entry = Entry { kind, port, ordinal: 0, correlation: 42, message, deadline_us: None };
+    let entry = Entry { kind, port, ordinal: 0, correlation: 42, message, deadline: None };
+    side.out.reserve(port, 0);
     side.out.commit(entry, &mut rkyv::util::AlignedVec::new());
     pair.exchange();
     assert_eq!(pair.sides[0].confirmed, [42]);
@@ -154,7 +165,7 @@ fn a_delivery_is_confirmed_without_further_traffic() {
 #[test]
 fn nothing_goes_before_the_confirmation() {
     let mut pair = Pair::new();
-    pair.sides[0].out.outlet(&name("0"));
+    pair.sides[0].out.outlet(&name("0"), &mut 0);
     assert!(pair.transmit(0), "the confirmation");
     assert!(!pair.transmit(0), "LK-1");
     assert_eq!(pair.sides[0].frames[0].len(), pair::FRAME_MAX, "as long as a frame can be");
@@ -185,7 +196,7 @@ fn requests_for_one_mailbox_share_its_port_and_end_together() {
     pair.open(0, "0");
     pair.open(0, "also 0");
     let out = &mut pair.sides[0].out;
-    let outlets = [out.outlet(&name("0")), out.outlet(&name("also 0"))];
+    let outlets = [out.outlet(&name("0"), &mut 0), out.outlet(&name("also 0"), &mut 0)];
     assert_ne!(outlets[0], outlets[1]);
     assert_eq!(out.port(outlets[0]).unwrap().0, out.port(outlets[1]).unwrap().0);
     pair.sides[0].notices.clear();
@@ -193,7 +204,8 @@ fn requests_for_one_mailbox_share_its_port_and_end_together() {
     pair.transmit(1);
     pair.receive(0).unwrap();
     let ended = std::mem::take(&mut pair.sides[0].notices);
-    assert_eq!(ended, outlets.map(|outlet| Notice::Ended(outlet, Unopened::Closed)));
+    let why = Unopened::Closed;
+    assert_eq!(ended, outlets.map(|outlet| Notice::Ended { outlet, port: Some(0), why }));
 }
 
 #[test]
@@ -201,19 +213,19 @@ fn a_description_longer_than_a_frame_comes_in_parts() {
     let mut pair = Pair::confirmed();
     pair.sides[1].accepted = 100;
     pair.open(0, "0");
-    let outlet = pair.sides[0].out.outlet(&name("0"));
+    let outlet = pair.sides[0].out.outlet(&name("0"), &mut 0);
     assert_eq!(pair.sides[0].out.port(outlet).unwrap().1.accepted.len(), 100);
-    let (bytes, room) = (100 * 48 + 16, pair::FRAME_MAX - FRAME_HEADER - 32);
+    let (bytes, room) = (100 * 48 + 32, pair::FRAME_MAX - FRAME_HEADER - 32);
     assert!(bytes > 2 * room);
 }
 
 #[test]
 fn a_mailbox_that_is_not_there_is_refused() {
     let mut pair = Pair::confirmed();
-    let outlet = pair.sides[0].out.outlet(&name("nobody"));
+    let outlet = pair.sides[0].out.outlet(&name("nobody"), &mut 0);
     pair.settle();
-    let refused = Unopened::Refused(crate::cause::OpenRefusal::NoSuchMailbox);
-    assert_eq!(pair.sides[0].notices, [Notice::Ended(outlet, refused)]);
+    let why = Unopened::Refused(crate::cause::OpenRefusal::NoSuchMailbox);
+    assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, why }]);
 }
 
 /// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.

@@ -2,7 +2,10 @@
 //!
 //! - **WI-1 bound**: what was sent and not reported taken is within the window, unless it is a
 //!   single message: a pair with nothing outstanding may always send one, past the link's window
-//!   too. So mailboxes that nobody takes from cannot use up the link's window for the others.
+//!   too. So mailboxes that nobody takes from cannot use up the link's window for the others. The
+//!   sender counts in the order of commits, the receiver in the order of arrivals, in which small
+//!   messages overtake large ones: so the receiver leaves what arrives at an idle mailbox out of
+//!   its account of the link, and then finds every peer within the window that keeps to it.
 //! - **WI-2 cumulative**: reports are counts from the start of the opening; a lost wake-up or a
 //!   merged report cannot leak room.
 //! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
@@ -22,14 +25,15 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    fn since(self, earlier: Count) -> Count {
+    /// What came to it since it was `earlier`.
+    pub(crate) fn since(self, earlier: Count) -> Count {
         Count {
             messages: self.messages.wrapping_sub(earlier.messages),
             bytes: self.bytes.wrapping_sub(earlier.bytes),
         }
     }
 
-    pub(super) fn add(&mut self, messages: u32, bytes: u64) {
+    pub(crate) fn add(&mut self, messages: u32, bytes: u64) {
         self.messages = self.messages.wrapping_add(messages);
         self.bytes = self.bytes.wrapping_add(bytes);
     }
@@ -43,6 +47,12 @@ pub(crate) struct WindowSize {
 }
 
 impl WindowSize {
+    /// Whether so much that was taken is to be reported, though nobody waits for it (WI-3).
+    pub(crate) fn is_due(&self, news: Count) -> bool {
+        news.messages >= self.messages.div_ceil(2)
+            || news.bytes >= u64::from(self.bytes.div_ceil(2))
+    }
+
     fn room(&self, outstanding: Count, bytes: u32) -> bool {
         outstanding.messages == 0
             || planted!(NoWindows)
@@ -60,8 +70,9 @@ pub(crate) struct SendWindow {
 }
 
 impl SendWindow {
-    pub(crate) fn new(size: WindowSize) -> Self {
-        SendWindow { size, sent: Count::default(), taken: Count::default() }
+    /// A window of which `carried` is still outstanding from earlier links.
+    pub(crate) fn new(size: WindowSize, carried: Count) -> Self {
+        SendWindow { size, sent: carried, taken: Count::default() }
     }
 
     /// Whether a message of `bytes` may be sent now (WI-1).
@@ -79,20 +90,34 @@ impl SendWindow {
         self.sent.add(1, bytes.into());
     }
 
+    /// Takes back what was recorded of a message that will not be sent after all.
+    pub(crate) fn unsend(&mut self, bytes: u32) {
+        self.sent = self.sent.since(Count { messages: 1, bytes: bytes.into() });
+    }
+
     /// Records a report of everything taken so far; gives what is new in it.
     pub(crate) fn report(&mut self, taken: Count) -> Result<Count, Violation> {
         let news = taken.since(self.taken);
+        self.release(news)?;
+        Ok(news)
+    }
+
+    /// Gives back the room of something that is not waiting at the receiver any more.
+    ///
+    /// # Errors
+    /// [`Violation::WindowReport`] when it is more than there is.
+    pub(crate) fn release(&mut self, news: Count) -> Result<(), Violation> {
         let outstanding = self.outstanding();
         if news.messages > outstanding.messages || news.bytes > outstanding.bytes {
             return Err(Violation::WindowReport);
         }
-        self.taken = taken;
-        Ok(news)
+        self.taken.add(news.messages, news.bytes);
+        Ok(())
     }
 
-    /// Gives room back without a report of the peer.
-    pub(crate) fn release(&mut self, count: Count) {
-        self.taken.add(count.messages, count.bytes);
+    /// Records that so much waits at the receiver already (WI-4).
+    pub(crate) fn carry(&mut self, carried: Count) {
+        self.sent.add(carried.messages, carried.bytes);
     }
 
     /// What is on its way or waits at the receiver.
@@ -101,58 +126,76 @@ impl SendWindow {
     }
 }
 
-/// The receiver's side of a window.
+/// The receiver's side of a window: what one peer has waiting in one mailbox, and what it knows of
+/// that. Owned by the link's driver; what was taken meanwhile is brought to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RecvWindow {
     size: WindowSize,
     arrived: Count,
     taken: Count,
     reported: Count,
+    /// The unreported message that arrived when the mailbox was idle: it is not in the link's
+    /// account (WI-1).
+    apart: Count,
     blocked: bool,
 }
 
 impl RecvWindow {
-    pub(crate) fn new(size: WindowSize) -> Self {
+    /// A window of which `carried` waits here from earlier links (WI-4).
+    pub(crate) fn new(size: WindowSize, carried: Count) -> Self {
         let zero = Count::default();
-        RecvWindow { size, arrived: zero, taken: zero, reported: zero, blocked: false }
+        RecvWindow {
+            size,
+            arrived: carried,
+            taken: zero,
+            reported: zero,
+            apart: zero,
+            blocked: false,
+        }
     }
 
     /// Records an arrival. A peer that keeps WI-1 never overruns: it knows at most what was
     /// reported.
-    pub(crate) fn arrive(&mut self, bytes: u32) -> Result<(), Violation> {
-        if !self.size.room(self.arrived.since(self.reported), bytes) {
+    ///
+    /// # Errors
+    /// [`Violation::WindowOverrun`], with nothing recorded that matters any more.
+    pub(crate) fn arrive(
+        &mut self,
+        bytes: u32,
+        link: &mut LinkRecvWindow,
+    ) -> Result<(), Violation> {
+        let unreported = self.unreported();
+        if !self.size.room(unreported, bytes) {
             return Err(Violation::WindowOverrun);
+        }
+        if unreported.messages == 0 && !planted!(LinkWindowByArrival) {
+            self.apart = Count { messages: 1, bytes: bytes.into() };
+        } else {
+            link.arrive(bytes)?;
         }
         self.arrived.add(1, bytes.into());
         Ok(())
     }
 
-    /// Records that one message was taken; says whether a report is due.
-    pub(crate) fn take(&mut self, bytes: u32) -> bool {
-        if !(planted!(WindowLeak) && bytes.is_multiple_of(8)) {
-            self.taken.add(1, bytes.into());
-        }
-        self.due()
+    /// Records that messages were taken.
+    pub(crate) fn take(&mut self, news: Count) {
+        self.taken.add(news.messages, news.bytes);
     }
 
-    /// The sender waits; says whether a report is due.
-    pub(crate) fn block(&mut self) -> bool {
+    /// Records that the sender waits.
+    pub(crate) fn block(&mut self) {
         self.blocked = true;
-        self.due()
     }
 
-    /// WI-3.
-    pub(crate) fn due(&self) -> bool {
-        let news = self.taken.since(self.reported);
-        news.messages > 0
-            && (self.blocked
-                || news.messages >= self.size.messages.div_ceil(2)
-                || news.bytes >= u64::from(self.size.bytes.div_ceil(2)))
+    /// Whether a report is to be made now (WI-3); `urgent`: the sender waits for the link's window.
+    pub(crate) fn due(&self, urgent: bool) -> bool {
+        let news = self.news();
+        news.messages > 0 && (self.blocked || urgent || self.size.is_due(news))
     }
 
-    /// Whether anything was taken that the sender does not know of.
-    pub(crate) fn has_news(&self) -> bool {
-        self.taken != self.reported
+    /// What waits here.
+    pub(crate) fn waiting(&self) -> Count {
+        self.arrived.since(self.taken)
     }
 
     /// What waits here, or was taken and not reported.
@@ -160,9 +203,10 @@ impl RecvWindow {
         self.arrived.since(self.reported)
     }
 
-    /// Whether all that arrived was reported taken.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.unreported().messages == 0
+    /// As much of what is unreported as the link's account has.
+    #[cfg(test)]
+    fn in_link(&self) -> Count {
+        self.unreported().since(self.apart)
     }
 
     /// What was taken and not reported.
@@ -170,18 +214,33 @@ impl RecvWindow {
         self.taken.since(self.reported)
     }
 
-    /// WI-2: the report, if there is news. A blocked sender says so again when this is not enough.
-    pub(crate) fn report(&mut self) -> Option<Count> {
-        if !self.has_news() {
+    /// Makes the report (WI-2), if there is news. A sender for which it is not enough says again
+    /// that it is blocked.
+    pub(crate) fn report(&mut self, link: &mut LinkRecvWindow) -> Option<Count> {
+        let news = self.news();
+        if news.messages == 0 {
             return None;
         }
+        self.settle(news, link);
         self.reported = self.taken;
         self.blocked = false;
         Some(self.taken)
     }
+
+    /// Gives everything back to the link's account: the mailbox closed.
+    pub(crate) fn close(&mut self, link: &mut LinkRecvWindow) {
+        self.settle(self.unreported(), link);
+        self.reported = self.arrived;
+    }
+
+    /// The oldest of what was unreported goes first, so any news has what is apart in it.
+    fn settle(&mut self, news: Count, link: &mut LinkRecvWindow) {
+        link.report(news.since(std::mem::take(&mut self.apart)));
+    }
 }
 
-/// The receiver's side of the link's own window: the sum over its mailboxes.
+/// The receiver's side of the link's own window: the sum over its mailboxes, less what arrived at
+/// idle ones (WI-1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LinkRecvWindow {
     bytes_max: u32,
@@ -189,14 +248,15 @@ pub(crate) struct LinkRecvWindow {
 }
 
 impl LinkRecvWindow {
-    pub(crate) fn new(bytes_max: u32) -> Self {
-        LinkRecvWindow { bytes_max, outstanding: Count::default() }
+    /// A window of which `carried` waits here from earlier links (WI-4).
+    pub(crate) fn new(bytes_max: u32, carried: Count) -> Self {
+        LinkRecvWindow { bytes_max, outstanding: carried }
     }
 
-    /// Records an arrival in a mailbox; `idle`: nothing else of it is outstanding (WI-1).
-    pub(crate) fn arrive(&mut self, bytes: u32, idle: bool) -> Result<(), Violation> {
+    /// Records an arrival at a mailbox that is not idle.
+    pub(crate) fn arrive(&mut self, bytes: u32) -> Result<(), Violation> {
         let size = WindowSize { messages: u32::MAX, bytes: self.bytes_max };
-        if !idle && !size.room(self.outstanding, bytes) {
+        if !size.room(self.outstanding, bytes) {
             return Err(Violation::WindowOverrun);
         }
         self.outstanding.add(1, bytes.into());

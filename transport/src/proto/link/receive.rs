@@ -1,12 +1,15 @@
 //! What arrives.
 
+use std::time::{Duration, Instant};
+
 use super::{Arrival, Body, Event, Link, refusal_of};
 use crate::cause::{OpenRefusal, Violation};
+use crate::limits;
 use crate::mutants::planted;
 use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
 use crate::proto::frame::{FrameReader, Record};
-use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
+use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind, Stream};
 use crate::proto::outbound::Outbound;
 use crate::proto::outlet::decode_request;
 #[cfg(feature = "steps")]
@@ -17,32 +20,35 @@ use crate::steps::step;
 impl Link {
     /// Reads one frame. Appends what is to be done to `events`, to be done in order before
     /// [`handle_dispatched`](Link::handle_dispatched) is called and the next frame is read.
-    pub(crate) fn handle_frame(
+    pub(crate) fn handle_frame<W>(
         &mut self,
         frame: &[u8],
-        out: &mut Outbound,
-        events: &mut Vec<Event>,
+        out: &mut Outbound<W>,
+        events: &mut Vec<Event<W>>,
+        now: Instant,
     ) -> Result<(), Violation> {
         let number = self.ledger.received();
         let (header, mut reader) = FrameReader::new(frame)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
+        let age = self.age.arrive(header.clock_ms, now);
+        let arrived = Arrived { number, now, age };
         step!(any(header.records == 0).then_some(crate::steps::Step::CreditReceived));
         if !self.handshake.confirm_received && header.records != 1 {
             return Err(Violation::Confirm);
         }
         while let Some(record) = reader.read(header.records)? {
             if !self.handshake.confirm_received {
-                self.handle_confirm(frame, &record, events)?;
+                self.handle_confirm(frame, &record, out, events)?;
                 continue;
             }
-            self.handle_record(number, frame, record, out, events)?;
+            self.handle_record(&arrived, frame, record, out, events)?;
         }
         // Refusals in this very frame were handled above (FA-2).
         while let Some(sent) = self.in_flight.acknowledge(header.consumed) {
             out.settle(sent.port);
-            if sent.confirm != 0 {
+            if sent.what.confirm() != 0 {
                 step!(Acknowledged);
-                events.push(Event::Delivered(sent.confirm));
+                events.push(Event::Delivered(sent.what.confirm()));
             }
         }
         while self.told.pop_front_if(|(frame, _)| is_before(*frame, header.consumed)).is_some() {}
@@ -52,28 +58,30 @@ impl Link {
         Ok(())
     }
 
-    fn handle_confirm(
+    fn handle_confirm<W>(
         &mut self,
         frame: &[u8],
         record: &Record,
-        events: &mut Vec<Event>,
+        out: &mut Outbound<W>,
+        events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         if record.header.kind != RecordKind::Confirm || frame.len() != self.sizes.frame_max {
             return Err(Violation::Confirm);
         }
         step!(ConfirmReceived);
         self.handshake.confirm_received = true;
+        out.carry(Count { messages: record.header.total, bytes: record.header.correlation });
         events.push(Event::Confirmed);
         Ok(())
     }
 
-    fn handle_record(
+    fn handle_record<W>(
         &mut self,
-        number: u32,
+        arrived: &Arrived,
         frame: &[u8],
         record: Record,
-        out: &mut Outbound,
-        events: &mut Vec<Event>,
+        out: &mut Outbound<W>,
+        events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         let Record { header, place, payload } = record;
         let bytes = &frame[payload.clone()];
@@ -84,18 +92,27 @@ impl Link {
         match header.kind {
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply if header.total != 0 => {
                 // FR-1.
-                if self.assembly.is_some() {
+                let assembly = &mut self.assemblies[stream_of(header.kind) as usize];
+                if assembly.is_some() {
                     return Err(Violation::Fragment);
                 }
-                self.assembly = Some(Assembly::begin(header, bytes, self.sizes.message_max)?);
+                *assembly = Some(Assembly::begin(header, bytes, self.sizes.message_max)?);
             }
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply => {
                 if payload.len() > self.sizes.message_max as usize {
                     return Err(Violation::Fragment);
                 }
-                events.push(arrival((number, place), &header, Body::Part(payload))?);
+                arrived.whole(place, &header, Body::Part(payload), out, events)?;
             }
-            RecordKind::Fragment => self.handle_fragment((number, place), bytes, events)?,
+            RecordKind::Fragment => {
+                let assembly = &mut self.assemblies[Stream::of(header.ordinal)? as usize];
+                let last = assembly.as_mut().ok_or(Violation::Fragment)?.add(bytes)?;
+                step!(any steps::part_received(last));
+                if last && let Some(assembly) = assembly.take() {
+                    let (first, body) = assembly.finish();
+                    arrived.whole(place, &first, Body::Whole(body), out, events)?;
+                }
+            }
             RecordKind::Signal => events.push(Event::Signal {
                 mailbox: header.mailbox,
                 generation: header.generation,
@@ -121,13 +138,15 @@ impl Link {
             RecordKind::Blocked => events
                 .push(Event::Blocked { mailbox: header.mailbox, generation: header.generation }),
             RecordKind::Refusal => self.handle_refusal(&header, events)?,
+            RecordKind::Cancel => out.open_asks.cancel(header.correlation),
+            RecordKind::Grant => self.ledger.grow_peer(header.total)?,
             RecordKind::Probe => {}
             RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Goodbye => {
-                if self.assembly.is_some() {
+                if self.assembling() > 0 {
                     return Err(Violation::Fragment);
                 }
-                self.handshake.goodbye_received = Some(number);
+                self.handshake.goodbye_received = Some(arrived.number);
                 self.handshake.leave = true;
                 events.push(Event::Goodbye);
             }
@@ -135,26 +154,10 @@ impl Link {
         Ok(())
     }
 
-    fn handle_fragment(
-        &mut self,
-        at: (u32, u16),
-        part: &[u8],
-        events: &mut Vec<Event>,
-    ) -> Result<(), Violation> {
-        let assembly = self.assembly.as_mut().ok_or(Violation::Fragment)?;
-        let last = assembly.add(part)?;
-        step!(any steps::part_received(last));
-        if last && let Some(assembly) = self.assembly.take() {
-            let (first, body) = assembly.finish();
-            events.push(arrival(at, &first, Body::Whole(body))?);
-        }
-        Ok(())
-    }
-
-    fn handle_refusal(
+    fn handle_refusal<W>(
         &mut self,
         header: &RecordHeader,
-        events: &mut Vec<Event>,
+        events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         let place = u16::try_from(header.generation).map_err(|_| Violation::Refusal)?;
         let refusal = refusal_of(header.ordinal)?;
@@ -172,31 +175,64 @@ fn open_refusal_of(code: u16) -> Result<OpenRefusal, Violation> {
     }
 }
 
-fn arrival(at: (u32, u16), header: &RecordHeader, body: Body) -> Result<Event, Violation> {
-    Ok(match header.kind {
-        RecordKind::Reply => {
-            Event::Reply { correlation: header.correlation, code: header.ordinal, body }
+fn stream_of(kind: RecordKind) -> Stream {
+    if kind == RecordKind::Reply { Stream::Replies } else { Stream::Messages }
+}
+
+/// The frame that is read.
+struct Arrived {
+    number: u32,
+    now: Instant,
+    /// How long it took to arrive, beyond what frames usually take.
+    age: Duration,
+}
+
+impl Arrived {
+    /// A message or an answer is complete.
+    fn whole<W>(
+        &self,
+        place: u16,
+        header: &RecordHeader,
+        body: Body,
+        out: &mut Outbound<W>,
+        events: &mut Vec<Event<W>>,
+    ) -> Result<(), Violation> {
+        let RecordHeader { kind, correlation, ordinal, mailbox, generation, .. } = *header;
+        if kind == RecordKind::Reply {
+            // One that nobody waits for any more is dropped here.
+            let waiter = out.asks.answer(correlation);
+            events.extend(waiter.map(|waiter| Event::Reply { waiter, code: ordinal, body }));
+            return Ok(());
         }
-        kind => {
-            let ask = kind == RecordKind::Ask;
-            if ask == (header.correlation == 0) {
-                return Err(Violation::Record);
-            }
-            Event::Deliver(Arrival {
-                at,
-                mailbox: header.mailbox,
-                generation: header.generation,
-                ordinal: header.ordinal,
-                correlation: ask.then_some(header.correlation),
-                deadline_us: header.deadline_us,
-                body,
-            })
+        let ask = kind == RecordKind::Ask;
+        if ask == (correlation == 0) {
+            return Err(Violation::Record);
         }
-    })
+        if ask {
+            out.open_asks.open(correlation)?;
+        }
+        events.push(Event::Deliver(Arrival {
+            at: (self.number, place),
+            mailbox,
+            generation,
+            ordinal,
+            correlation: ask.then_some(correlation),
+            deadline: header.deadline_us.map(|left| self.deadline(left)),
+            body,
+        }));
+        Ok(())
+    }
+
+    /// When an asker gives up that still waited so long when the frame was written.
+    fn deadline(&self, left_us: u64) -> Instant {
+        let age = if planted!(FreshDeadline) { Duration::ZERO } else { self.age };
+        let left = Duration::from_micros(left_us).min(limits::DEADLINE_MAX).saturating_sub(age);
+        self.now + left
+    }
 }
 
 /// The planted bug `DoubleDispatch`.
-fn repeat_delivery(events: &mut Vec<Event>) {
+fn repeat_delivery<W>(events: &mut Vec<Event<W>>) {
     let Some(Event::Deliver(last)) = events.last() else { return };
     let again = Arrival { body: last.body.clone(), ..*last };
     events.push(Event::Deliver(again));

@@ -1,184 +1,288 @@
-//! Putting what waits into a frame, in the order of service: control, answers, messages.
+//! Putting what waits into a frame, in the order of service: control, small answers, then in turn
+//! small messages, the large message under way and the large answer under way.
 
-use super::{Outbound, Queues};
+use std::time::Instant;
+
+use super::{Outbound, Turn};
+use crate::mutants::planted;
 use crate::proto::credit::Class;
-use crate::proto::fate::Sent;
+use crate::proto::fate::{Sent, What};
 use crate::proto::frame::FrameWriter;
-use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::header::{RecordHeader, RecordKind, Stream};
 use crate::proto::lanes::{Bulk, Entry};
 #[cfg(feature = "steps")]
 use crate::proto::steps;
 use crate::steps::step;
 
-/// A committed message that will not be sent, because its mailbox closed while it waited.
+/// The code of an answer that was made and is not sent, because nobody waits for it any more.
+pub(crate) const REPLY_EXPIRED: u16 = 0xfffb;
+
+/// A committed message that will not be sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Dropped(pub(crate) Entry);
+pub(crate) enum Dropped {
+    /// Its mailbox closed while it waited.
+    Closed(Entry),
+    /// It is an ask for whose answer nobody waits any more.
+    Unwanted(Entry),
+}
 
 /// Fewest bytes of a fragment worth a record, unless fewer are left.
 const FRAGMENT_MIN: usize = 512;
 
-/// What one call of [`Outbound::fill`] did.
-#[derive(Default)]
-pub(crate) struct Filled {
+/// What [`Outbound::fill`] writes into, and what it tells of.
+pub(crate) struct Filling<'a, 'slot> {
+    pub(crate) writer: &'a mut FrameWriter<'slot>,
+    /// The frame's number.
+    pub(crate) frame: u32,
+    pub(crate) now: Instant,
+    /// Messages whose last record was written.
+    pub(crate) sent: &'a mut dyn FnMut(Sent),
+    pub(crate) dropped: &'a mut Vec<Dropped>,
     /// The lowest class that was written.
     pub(crate) class: Option<Class>,
     /// Messages and answers whose last record was written.
     pub(crate) messages: u32,
 }
 
-impl Filled {
+impl Filling<'_, '_> {
     fn wrote(&mut self, class: Class) {
         self.class = Some(self.class.map_or(class, |c| c.min(class)));
     }
+
+    fn control(&mut self, header: RecordHeader, payload: &[u8]) -> bool {
+        let fits = self.writer.fits(&header, payload.len());
+        if fits {
+            self.writer.push(header, payload);
+            self.wrote(Class::Control);
+        }
+        fits
+    }
 }
 
-impl Outbound {
+impl<W> Outbound<W> {
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
         let q = &self.queues;
-        q.control.is_empty()
+        self.has_no_control()
             && q.replies.is_empty()
             && q.eager.is_empty()
             && q.bulk.is_empty()
             && q.bulk_replies.is_empty()
-            && q.current.is_none()
+            && q.message.is_none()
+            && q.reply.is_none()
     }
 
-    /// Writes what fits and is at least of class `allowed`. Messages whose last record was written
-    /// go to `sent`, with `frame` as their frame; those whose mailbox closed to `dropped`.
-    pub(crate) fn fill(
-        &mut self,
-        writer: &mut FrameWriter<'_>,
-        allowed: Class,
-        frame: u32,
-        sent: &mut impl FnMut(Sent),
-        dropped: &mut Vec<Dropped>,
-    ) -> Filled {
-        let mut filled = Filled::default();
+    fn has_no_control(&self) -> bool {
+        let q = &self.queues;
+        q.control.is_empty() && q.signals.is_empty() && q.cancels.is_empty()
+    }
+
+    /// Writes what fits and is at least of class `allowed`.
+    pub(crate) fn fill(&mut self, allowed: Class, to: &mut Filling<'_, '_>) {
         if allowed <= Class::Control {
-            self.fill_control(writer, &mut filled);
+            self.fill_control(to);
         }
-        if allowed <= Class::Reply && self.queues.control.is_empty() {
-            self.fill_replies(writer, &mut filled);
+        if allowed <= Class::Reply && self.has_no_control() {
+            self.fill_replies(to);
         }
-        if allowed <= Class::Data && self.queues.control.is_empty() {
-            let bulk_first = self.queues.bulk_turn;
-            for bulk in [bulk_first, !bulk_first] {
-                if bulk {
-                    self.fill_bulk(writer, frame, sent, dropped, &mut filled);
-                } else {
-                    self.fill_eager(writer, frame, sent, dropped, &mut filled);
-                }
+        if allowed > Class::Data || !self.has_no_control() {
+            return;
+        }
+        // Each goes first in every third frame, and takes what the others leave in the rest.
+        let turn = self.queues.turn;
+        let mut next = turn;
+        for _ in 0..3 {
+            match next {
+                Turn::Small => self.fill_eager(to),
+                Turn::Messages => self.fill_messages(to),
+                Turn::Replies => self.fill_bulk_replies(to),
             }
-            if filled.class == Some(Class::Data) {
-                self.queues.bulk_turn = !bulk_first;
-            }
+            next = next.next();
         }
-        filled
+        if to.class == Some(Class::Data) {
+            self.queues.turn = turn.next();
+        }
     }
 
-    fn fill_control(&mut self, writer: &mut FrameWriter<'_>, filled: &mut Filled) {
+    fn fill_control(&mut self, to: &mut Filling<'_, '_>) {
         while let Some((header, payload)) = self.queues.control.front() {
-            if !writer.fits(header, payload.len()) {
+            if !to.control(*header, payload) {
                 return;
             }
-            writer.push(*header, payload);
-            filled.wrote(Class::Control);
             self.queues.control.pop_front();
         }
-    }
-
-    fn fill_replies(&mut self, writer: &mut FrameWriter<'_>, filled: &mut Filled) {
-        while let Some((entry, bytes)) = self.queues.replies.front() {
-            let header = entry.header(0, 0);
-            if !writer.fits(&header, bytes.len()) {
-                break;
-            }
-            writer.push(header, bytes);
-            filled.wrote(Class::Reply);
-            filled.messages += 1;
-            self.queues.replies.pop();
-        }
-        if self.queues.current.is_none() {
-            self.queues.current = self.queues.bulk_replies.pop_front();
-        }
-        let is_reply = |bulk: &Bulk| bulk.entry.kind == RecordKind::Reply;
-        if self.queues.current.as_ref().is_some_and(is_reply)
-            && let Some(done) = self.queues.fill_part((0, 0), writer, Class::Reply, filled)
-            && done.is_some()
-        {
-            filled.messages += 1;
-        }
-    }
-
-    fn fill_eager(
-        &mut self,
-        writer: &mut FrameWriter<'_>,
-        frame: u32,
-        sent: &mut impl FnMut(Sent),
-        dropped: &mut Vec<Dropped>,
-        filled: &mut Filled,
-    ) {
-        while let Some((entry, bytes)) = self.queues.eager.front() {
-            let port = &self.ports[entry.port as usize];
-            if port.closed {
-                dropped.extend(self.queues.eager.pop().map(Dropped));
-                continue;
-            }
-            let header = entry.header(port.index, port.generation);
-            if !writer.fits(&header, bytes.len()) {
+        while let Some((key, signal)) = self.queues.signals.front().copied() {
+            let port = &mut self.ports[key as usize];
+            let header = RecordHeader {
+                mailbox: port.index,
+                generation: port.generation,
+                ordinal: signal,
+                ..RecordHeader::new(RecordKind::Signal)
+            };
+            // A mailbox that closed takes no signals.
+            if !port.closed && !to.control(header, &[]) {
                 return;
             }
-            let place = writer.push(header, bytes);
-            filled.wrote(Class::Data);
-            filled.messages += 1;
+            port.urgent.retain(|waiting| *waiting != signal);
+            self.queues.signals.pop_front();
+            self.settle(key);
+        }
+        while let Some(correlation) = self.queues.cancels.front().copied() {
+            let kind = RecordKind::Cancel;
+            if !to.control(RecordHeader { correlation, ..RecordHeader::new(kind) }, &[]) {
+                return;
+            }
+            self.queues.cancels.pop_front();
+        }
+    }
+
+    fn fill_replies(&mut self, to: &mut Filling<'_, '_>) {
+        while let Some((entry, bytes)) = self.queues.replies.front() {
+            let correlation = entry.correlation;
+            let wanted = self.open_asks.is_wanted(correlation) && !entry.is_late(to.now);
+            let mut header = entry.header((0, 0), to.now);
+            let (len, mut payload) = (bytes.len(), bytes);
+            if !wanted {
+                (header.ordinal, payload) = (REPLY_EXPIRED, &[]);
+            }
+            if !to.writer.fits(&header, payload.len()) {
+                return;
+            }
+            to.writer.push(header, payload);
+            to.wrote(Class::Reply);
+            to.messages += 1;
+            self.queues.reply_bytes -= len;
+            self.queues.replies.pop();
+            self.open_asks.close(correlation);
+        }
+    }
+
+    fn fill_eager(&mut self, to: &mut Filling<'_, '_>) {
+        while let Some((entry, bytes)) = self.queues.eager.front() {
+            let port = &self.ports[entry.port as usize];
+            if let Some(why) = self.unsendable(entry, to.now) {
+                let bytes = bytes.len() as u32;
+                if let Some(entry) = self.queues.eager.pop() {
+                    self.drop_entry(entry, bytes, why, to);
+                }
+                continue;
+            }
+            let header = entry.header((port.index, port.generation), to.now);
+            if !to.writer.fits(&header, bytes.len()) {
+                return;
+            }
+            let place = to.writer.push(header, bytes);
+            to.wrote(Class::Data);
             if let Some(entry) = self.queues.eager.pop() {
-                sent(in_flight(&entry, frame, place));
+                self.sent(&entry, place, to);
             }
         }
     }
 
-    /// The next part of the fragmented message, and small ones that queued behind large ones.
-    fn fill_bulk(
-        &mut self,
-        writer: &mut FrameWriter<'_>,
-        frame: u32,
-        sent: &mut impl FnMut(Sent),
-        dropped: &mut Vec<Dropped>,
-        filled: &mut Filled,
-    ) {
+    /// The next part of the large message under way, and small ones that queued behind large ones.
+    fn fill_messages(&mut self, to: &mut Filling<'_, '_>) {
         loop {
-            if self.queues.current.is_none() {
-                // A large answer that waits is next: answers go before messages.
-                if !self.queues.bulk_replies.is_empty() {
+            if self.queues.message.is_none() {
+                if planted!(OneStream) && self.queues.reply.is_some() {
                     return;
                 }
                 let passed = |bulk: &Bulk| self.queues.eager.passed(bulk.mark);
                 if !self.queues.bulk.front().is_some_and(passed) {
                     return;
                 }
-                self.queues.current = self.queues.bulk.pop_front();
+                self.queues.message = self.queues.bulk.pop_front();
             }
-            let Some(current) = &self.queues.current else { return };
-            if current.entry.kind == RecordKind::Reply {
-                return;
-            }
-            let key = current.entry.port as usize;
-            if self.ports[key].closed && current.sent == 0 {
+            let Some(bulk) = &self.queues.message else { return };
+            let key = bulk.entry.port as usize;
+            // One that was begun is sent to its end.
+            let whole = bulk.sent == 0;
+            if let Some(why) = self.unsendable(&bulk.entry, to.now).filter(|_| whole) {
                 self.ports[key].bulk -= 1;
-                dropped.extend(self.queues.current.take().map(|bulk| Dropped(bulk.entry)));
+                if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
+                    self.drop_entry(entry, body.len() as u32, why, to);
+                }
                 continue;
             }
-            let to = (self.ports[key].index, self.ports[key].generation);
-            match self.queues.fill_part(to, writer, Class::Data, filled) {
-                Some(Some((entry, place))) => {
+            let Some(bulk) = &mut self.queues.message else { return };
+            let at = (self.ports[key].index, self.ports[key].generation);
+            match write_part(bulk, at, Stream::Messages, to) {
+                Part::Last(place) => {
                     self.ports[key].bulk -= 1;
-                    filled.messages += 1;
-                    sent(in_flight(&entry, frame, place));
+                    if let Some(bulk) = self.queues.message.take() {
+                        self.sent(&bulk.entry, place, to);
+                    }
                 }
-                Some(None) | None => return,
+                Part::NotLast | Part::NoRoom => return,
             }
         }
+    }
+
+    fn fill_bulk_replies(&mut self, to: &mut Filling<'_, '_>) {
+        loop {
+            if self.queues.reply.is_none() {
+                if planted!(OneStream) && self.queues.message.is_some() {
+                    return;
+                }
+                self.queues.reply = self.queues.bulk_replies.pop_front();
+            }
+            let Some(bulk) = &mut self.queues.reply else { return };
+            let correlation = bulk.entry.correlation;
+            let unwanted = !self.open_asks.is_wanted(correlation) || bulk.entry.is_late(to.now);
+            let part = if bulk.sent == 0 && unwanted {
+                let expired = Entry { ordinal: REPLY_EXPIRED, ..bulk.entry.clone() };
+                let header = expired.header((0, 0), to.now);
+                if to.writer.fits(&header, 0) {
+                    to.wrote(Class::Data);
+                    Part::Last(to.writer.push(header, &[]))
+                } else {
+                    Part::NoRoom
+                }
+            } else {
+                write_part(bulk, (0, 0), Stream::Replies, to)
+            };
+            match part {
+                Part::Last(_) => {
+                    to.messages += 1;
+                    let done = self.queues.reply.take();
+                    self.queues.reply_bytes -= done.map_or(0, |done| done.body.len());
+                    self.open_asks.close(correlation);
+                }
+                Part::NotLast | Part::NoRoom => return,
+            }
+        }
+    }
+
+    fn unsendable(&self, entry: &Entry, now: Instant) -> Option<Why> {
+        if self.ports[entry.port as usize].closed {
+            return Some(Why::Closed);
+        }
+        let ask = entry.kind == RecordKind::Ask;
+        let wanted = !ask || (self.asks.is_wanted(entry.correlation) && !entry.is_late(now));
+        (!wanted).then_some(Why::Unwanted)
+    }
+
+    fn drop_entry(&mut self, entry: Entry, bytes: u32, why: Why, to: &mut Filling<'_, '_>) {
+        to.dropped.push(match why {
+            Why::Closed => Dropped::Closed(entry),
+            Why::Unwanted => {
+                self.unreserve(entry.port, bytes);
+                Dropped::Unwanted(entry)
+            }
+        });
+    }
+
+    /// The last record of a message was written: it is in flight.
+    fn sent(&mut self, entry: &Entry, place: u16, to: &mut Filling<'_, '_>) {
+        to.messages += 1;
+        if entry.kind == RecordKind::Ask && self.asks.sent(entry.correlation) {
+            self.queues.cancels.push_back(entry.correlation);
+        }
+        let what = match entry.kind {
+            RecordKind::Tell => What::Tell { message: entry.message, confirm: entry.correlation },
+            RecordKind::Ask => What::Ask,
+            _ => What::Signal,
+        };
+        (to.sent)(Sent { frame: to.frame, place, port: entry.port, what });
     }
 
     /// What waits when the link ends: it was not sent.
@@ -186,56 +290,53 @@ impl Outbound {
         let mut all = Vec::new();
         let q = &mut self.queues;
         // A large message of which parts were sent cannot have been dispatched: it has no end.
-        all.extend(q.current.take().into_iter().chain(q.bulk.drain(..)).map(|b| b.entry));
+        all.extend(q.message.take().into_iter().chain(q.bulk.drain(..)).map(|b| b.entry));
         while let Some(entry) = q.eager.pop() {
             all.push(entry);
         }
-        all.retain(|entry| entry.kind != RecordKind::Reply);
         all
     }
 }
 
-impl Queues {
-    /// Writes the next part of the current fragmented message. `None`: no room; `Some(None)`: a
-    /// part that is not the last; `Some(Some(..))`: the last, and its place.
-    fn fill_part(
-        &mut self,
-        to: (u32, u32),
-        writer: &mut FrameWriter<'_>,
-        class: Class,
-        filled: &mut Filled,
-    ) -> Option<Option<(Entry, u16)>> {
-        let bulk = self.current.as_mut()?;
-        let left = bulk.remaining().len();
-        let header = if bulk.sent == 0 {
-            bulk.entry.header(to.0, to.1)
-        } else {
-            RecordHeader::new(RecordKind::Fragment)
-        };
-        if !writer.fits(&header, left.min(FRAGMENT_MIN)) {
-            return None;
+enum Why {
+    Closed,
+    Unwanted,
+}
+
+/// What was written of a large message or answer.
+enum Part {
+    NoRoom,
+    NotLast,
+    /// The last part, at this place in the frame.
+    Last(u16),
+}
+
+impl Turn {
+    fn next(self) -> Self {
+        match self {
+            Turn::Small => Turn::Messages,
+            Turn::Messages => Turn::Replies,
+            Turn::Replies => Turn::Small,
         }
-        let part = left.min(writer.room(&header));
-        let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
-        let place = writer.push(RecordHeader { total, ..header }, &bulk.remaining()[..part]);
-        step!(written steps::part_sent(bulk.sent == 0, part == left));
-        bulk.sent += part;
-        filled.wrote(class);
-        if part < left {
-            return Some(None);
-        }
-        let done = self.current.take()?;
-        Some(Some((done.entry, place)))
     }
 }
 
-fn in_flight(entry: &Entry, frame: u32, place: u16) -> Sent {
-    Sent {
-        frame,
-        place,
-        port: entry.port,
-        message: entry.message,
-        correlation: if entry.kind == RecordKind::Ask { entry.correlation } else { 0 },
-        confirm: if entry.kind == RecordKind::Tell { entry.correlation } else { 0 },
+/// Writes the next part of a large message or answer.
+fn write_part(bulk: &mut Bulk, at: (u32, u32), stream: Stream, to: &mut Filling<'_, '_>) -> Part {
+    let left = bulk.remaining().len();
+    let header = if bulk.sent == 0 {
+        bulk.entry.header(at, to.now)
+    } else {
+        RecordHeader { ordinal: stream as u16, ..RecordHeader::new(RecordKind::Fragment) }
+    };
+    if !to.writer.fits(&header, left.min(FRAGMENT_MIN)) {
+        return Part::NoRoom;
     }
+    let part = left.min(to.writer.room(&header));
+    let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
+    let place = to.writer.push(RecordHeader { total, ..header }, &bulk.remaining()[..part]);
+    step!(written steps::part_sent(bulk.sent == 0, part == left));
+    bulk.sent += part;
+    to.wrote(Class::Data);
+    if part < left { Part::NotLast } else { Part::Last(place) }
 }

@@ -3,9 +3,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{ALL_MAILBOXES, Count, Outbound, blocked};
+use super::{Count, Outbound, Room};
 
-impl Hash for Outbound {
+impl Hash for Outbound<()> {
     /// Everything that decides what happens next. The two maps say nothing that the slabs do not.
     fn hash<H: Hasher>(&self, to: &mut H) {
         for (key, outlet) in &self.outlets {
@@ -20,13 +20,17 @@ impl Hash for Outbound {
         self.openings.hash(to);
         let q = &self.queues;
         (&q.control, &q.replies, &q.eager).hash(to);
-        let bulk = q.bulk.len() + q.bulk_replies.len() + q.current.iter().count();
-        assert_eq!(bulk, 0, "all messages of the model are small");
+        for bulk in q.message.iter().chain(&q.bulk) {
+            (&bulk.entry, bulk.sent, q.eager.passed(bulk.mark)).hash(to);
+        }
+        (q.message.is_some(), q.turn as u8).hash(to);
+        let replies = q.bulk_replies.len() + q.reply.iter().count() + q.signals.len();
+        assert_eq!(replies + q.cancels.len(), 0, "the model only tells");
         assert!(self.notices.is_empty() && !self.leaving, "the model has taken them");
     }
 }
 
-impl Outbound {
+impl Outbound<()> {
     /// What is outstanding over the link, and in all its open ports together (OB-2).
     pub(crate) fn outstanding(&self) -> (Count, Count) {
         let mut sum = Count::default();
@@ -54,12 +58,11 @@ impl Outbound {
     }
 
     /// A fault: the link's window binds a mailbox with nothing outstanding, too.
-    pub(crate) fn has_room_of_link(&mut self, bytes: u32) -> bool {
+    pub(crate) fn binds_all(&mut self, port: u32, bytes: u32) -> bool {
         let room = self.link_window.window.room(bytes);
-        if !room && !self.link_window.blocked {
-            self.link_window.blocked = true;
-            self.queues.control.push_back((blocked(ALL_MAILBOXES, 0), Vec::new()));
+        if !room {
+            self.say_blocked(port, Room::NotInLink);
         }
-        room
+        !room
     }
 }

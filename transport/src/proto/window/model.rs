@@ -13,16 +13,18 @@ mod receiver;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
 use super::{Count, WindowSize};
 use crate::mailbox::{OpenRequest, Target};
+use crate::proto::credit::Class;
 use crate::proto::frame::{FrameReader, FrameWriter};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
-use crate::proto::outbound::{Notice, Outbound};
+use crate::proto::outbound::{Dropped, Filling, Notice, Outbound, Room};
 
 use receiver::Receiver;
 
@@ -57,12 +59,28 @@ struct Setting {
     fault: Fault,
 }
 
+/// Where a sender waits: for the opening, or for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum At {
+    Outlet(u32),
+    Port(u32),
+}
+
+/// Larger messages are large ones, which small ones of other mailboxes overtake.
+const EAGER_MAX: usize = 64;
+
+/// No time passes in the model.
+fn now() -> Instant {
+    static NOW: OnceLock<Instant> = OnceLock::new();
+    *NOW.get_or_init(Instant::now)
+}
+
 /// The task that sends to one mailbox.
 #[derive(Debug, Clone, Hash)]
 struct Sender {
     request: Arc<OpenRequest>,
     /// Where it waits, while it does.
-    waits_at: Option<u32>,
+    waits_at: Option<At>,
     committed: usize,
 }
 
@@ -84,7 +102,7 @@ enum Returning {
 
 #[derive(Clone, Hash)]
 struct State {
-    out: Outbound,
+    out: Outbound<()>,
     senders: [Sender; 2],
     forth: VecDeque<Flying>,
     back: VecDeque<Returning>,
@@ -118,7 +136,7 @@ impl State {
             committed: 0,
         });
         State {
-            out: Outbound::new(setting.link_bytes, setting.window, 1024),
+            out: Outbound::new(setting.link_bytes, setting.window, EAGER_MAX),
             senders,
             forth: VecDeque::new(),
             back: VecDeque::new(),
@@ -158,11 +176,19 @@ impl State {
             self.receiver.report(&mut self.back);
         }
         for notice in self.out.take_notices() {
-            let (Notice::Ready(outlet) | Notice::Ended(outlet, _)) = notice;
+            let over = |at: At| match notice {
+                Notice::Opened(outlet, _) => at == At::Outlet(outlet),
+                Notice::Room(port) => at == At::Port(port),
+                Notice::LinkRoom => matches!(at, At::Port(_)),
+                Notice::Ended { outlet, port, .. } => {
+                    at == At::Outlet(outlet) || port.is_some_and(|port| at == At::Port(port))
+                }
+            };
             for sender in &mut self.senders {
-                sender.waits_at = sender.waits_at.filter(|at| *at != outlet);
+                sender.waits_at = sender.waits_at.filter(|at| !over(*at));
             }
         }
+        self.out.sweep();
     }
 
     fn do_step(&mut self, step: Step, setting: &Setting) {
@@ -192,15 +218,19 @@ impl State {
     fn attempt(&mut self, who: usize, setting: &Setting) {
         let sender = &mut self.senders[who];
         let bytes = setting.messages[who][sender.committed];
-        let outlet = self.out.outlet(&sender.request);
-        sender.waits_at = Some(outlet);
+        let outlet = self.out.outlet(&sender.request, &mut 0);
+        sender.waits_at = Some(At::Outlet(outlet));
         let Some((port, _)) = self.out.port(outlet) else { return };
-        let bound = setting.fault == Fault::LinkBindsAll && !self.out.has_room_of_link(bytes);
-        if !self.out.has_room(port, bytes) || bound {
+        sender.waits_at = Some(At::Port(port));
+        let bound = setting.fault == Fault::LinkBindsAll && self.out.binds_all(port, bytes);
+        let room = self.out.room(port, bytes);
+        self.out.say_blocked(port, room);
+        if room != Room::Yes || bound {
             return;
         }
+        self.out.reserve(port, bytes);
         let (kind, ordinal) = (RecordKind::Tell, who as u16);
-        let entry = Entry { kind, port, ordinal, correlation: 0, message: 0, deadline_us: None };
+        let entry = Entry { kind, port, ordinal, correlation: 0, message: 0, deadline: None };
         let mut archive = AlignedVec::with_capacity(bytes as usize);
         archive.resize(bytes as usize, 0);
         self.out.commit(entry, &mut archive);
@@ -213,8 +243,19 @@ impl State {
         let mut writer = FrameWriter::new(&mut slot);
         let (mut ports, mut dropped) = (VecDeque::new(), Vec::new());
         let mut sent = |sent: crate::proto::fate::Sent| ports.push_back(sent.port);
-        self.out.fill(&mut writer, crate::proto::credit::Class::Data, 0, &mut sent, &mut dropped);
-        let bytes = writer.finish(0, false);
+        self.out.fill(
+            Class::Data,
+            &mut Filling {
+                writer: &mut writer,
+                frame: 0,
+                now: now(),
+                sent: &mut sent,
+                dropped: &mut dropped,
+                class: None,
+                messages: 0,
+            },
+        );
+        let bytes = writer.finish(0, false, 0);
         let (head, mut reader) = FrameReader::new(&slot[..bytes]).expect("a frame");
         while let Some(record) = reader.read(head.records).expect("a record") {
             let header = record.header;
@@ -227,7 +268,8 @@ impl State {
             self.forth.push_back(Flying { header, payload, port });
         }
         for message in dropped {
-            self.out.settle(message.0.port);
+            let (Dropped::Closed(entry) | Dropped::Unwanted(entry)) = message;
+            self.out.settle(entry.port);
         }
     }
 
@@ -391,7 +433,7 @@ fn is_finite(edges: &[Vec<u32>]) -> bool {
 }
 
 #[rustfmt::skip]
-const SETTINGS: [Setting; 8] = [
+const SETTINGS: [Setting; 9] = [
     // The link's window does not bind.
     setting((1, 64), AMPLE, [&[16; 2], &[16; 3]], [1, 0]),
     setting((2, 64), AMPLE, [&[16; 2], &[16; 3]], [0, 1]),
@@ -402,6 +444,8 @@ const SETTINGS: [Setting; 8] = [
     // A message alone is larger than every window.
     setting((2, 64), 32, [&[128, 16], &[16, 128, 16]], [1, 0]),
     Setting { lazy: true, ..setting((1, 64), 16, [&[16], &[16; 2]], [1, 0]) },
+    // A small message to an idle mailbox overtakes a large one that fills the link's window.
+    Setting { lazy: true, ..setting((2, 128), 96, [&[16, 80], &[16]], [0, 0]) },
     Setting { lazy: true, ..setting((1, 64), AMPLE, [&[16], &[16; 2]], [0, 1]) },
 ];
 

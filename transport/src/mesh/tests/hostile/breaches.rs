@@ -92,7 +92,7 @@ pub(super) fn all() -> Vec<Breach> {
 fn headers() -> Vec<Breach> {
     use Violation::{Frame, Record};
     vec![
-        frames("a frame of another version", Frame, || patched(head(RecordKind::Probe), 0, &[2])),
+        frames("a frame of another version", Frame, || patched(head(RecordKind::Probe), 0, &[3])),
         frames("a frame that lies about its length", Frame, || {
             patched(head(RecordKind::Probe), 8, &[0xff; 4])
         }),
@@ -105,7 +105,7 @@ fn headers() -> Vec<Breach> {
             patched(head(RecordKind::Probe), 2, &[0])
         }),
         frames("a record of kind 0", Record, || patched(head(RecordKind::Probe), 16, &[0])),
-        frames("a record of kind 16", Record, || patched(head(RecordKind::Probe), 16, &[16])),
+        frames("a record of kind 18", Record, || patched(head(RecordKind::Probe), 16, &[18])),
         frames("a header that is not aligned", Record, || {
             patched(head(RecordKind::Probe), 18, &[40])
         }),

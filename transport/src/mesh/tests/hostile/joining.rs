@@ -111,7 +111,7 @@ async fn a_lie_about_the_last_link_changes_nothing() {
 async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
     let scene = Scene::new().await;
     let mut later = confirm(FRAME_MAX);
-    later[0] = 2;
+    later[0] = 3;
     let probe = frame_of(&[(head(RecordKind::Probe), &[])], FIRST_COUNT);
     let mut two = frame_of(&[(head(RecordKind::Confirm), &[][..]); 2], FIRST_COUNT);
     two.resize(FRAME_MAX, 0);

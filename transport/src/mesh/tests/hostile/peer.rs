@@ -223,7 +223,7 @@ pub(in crate::mesh::tests) fn frame_of(
         assert!(writer.fits(header, payload.len()));
         writer.push(*header, payload);
     }
-    let bytes = writer.finish(consumed, false);
+    let bytes = writer.finish(consumed, false, 0);
     slot.truncate(bytes);
     slot
 }

@@ -21,6 +21,10 @@ struct End {
     marked: bool,
 }
 
+fn one(bytes: u32) -> Count {
+    Count { messages: 1, bytes: bytes.into() }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Receiver {
     size: WindowSize,
@@ -51,7 +55,7 @@ impl Receiver {
             inlets: Inlets::new(),
             ends: Vec::new(),
             open: [None; 2],
-            link_window: LinkRecvWindow::new(setting.link_bytes),
+            link_window: LinkRecvWindow::new(setting.link_bytes, Count::default()),
             peer_blocked: false,
             dirty_windows: Vec::new(),
             dirty_closed: Vec::new(),
@@ -72,19 +76,21 @@ impl Receiver {
 
     /// What the sender does not know to be taken, in all mailboxes.
     pub(super) fn unreported(&self) -> Count {
-        let mut sum = Count::default();
+        let (mut sum, mut counted) = (Count::default(), Count::default());
         for (_, end) in self.inlets.iter() {
             let count = self.ends[*end].window.unreported();
             sum.add(count.messages, count.bytes);
+            let count = self.ends[*end].window.in_link();
+            counted.add(count.messages, count.bytes);
         }
-        assert_eq!(sum, self.link_window.outstanding, "the link's window is the sum");
+        assert_eq!(counted, self.link_window.outstanding, "the link's window is the sum");
         sum
     }
 
     pub(super) fn take(&mut self, mailbox: usize) {
         let end = self.open[mailbox].expect("open");
         let bytes = self.ends[end].waiting.pop_front().expect("a message");
-        self.ends[end].window.take(bytes);
+        self.ends[end].window.take(one(bytes));
         self.mark(end);
     }
 
@@ -92,7 +98,7 @@ impl Receiver {
         let end = self.open[mailbox].take().expect("open");
         self.ends[end].closed = true;
         for bytes in std::mem::take(&mut self.ends[end].waiting) {
-            self.ends[end].window.take(bytes);
+            self.ends[end].window.take(one(bytes));
             self.mark(end);
         }
         self.dirty_closed.push(self.ends[end].place);
@@ -104,9 +110,9 @@ impl Receiver {
         let due = if self.late {
             news.messages >= self.size.messages || news.bytes >= self.size.bytes.into()
         } else {
-            end.window.due()
+            end.window.due(self.peer_blocked)
         };
-        if (due || (self.peer_blocked && end.window.has_news())) && !end.marked {
+        if due && !end.marked {
             end.marked = true;
             self.dirty_windows.push(end.place.0);
         }
@@ -141,7 +147,7 @@ impl Receiver {
         let end = self.open[mailbox].unwrap_or_else(|| {
             let end = self.ends.len();
             let place = self.inlets.open_with(|_| end);
-            let window = RecvWindow::new(self.size);
+            let window = RecvWindow::new(self.size, Count::default());
             let waiting = VecDeque::new();
             self.ends.push(End { mailbox, place, window, waiting, closed: false, marked: false });
             end
@@ -150,7 +156,8 @@ impl Receiver {
         let (mailbox, generation) = self.ends[end].place;
         let kind = RecordKind::Opened;
         let header = RecordHeader { correlation, mailbox, generation, ..RecordHeader::new(kind) };
-        Returning::Record(header, Description { window: self.size, accepted: vec![] }.encode())
+        let (window, carried, accepted) = (self.size, Count::default(), Vec::new());
+        Returning::Record(header, Description { window, carried, accepted }.encode())
     }
 
     fn deliver(&mut self, header: &RecordHeader, bytes: u32) {
@@ -160,11 +167,10 @@ impl Receiver {
         };
         let to = &mut self.ends[end];
         assert_eq!((to.mailbox, to.place), (header.ordinal.into(), place), "another opening's");
-        self.link_window.arrive(bytes, to.window.is_idle()).expect("honest");
-        to.window.arrive(bytes).expect("honest");
+        to.window.arrive(bytes, &mut self.link_window).expect("honest");
         if to.closed {
             // Refused by the mailbox: its receipt is dropped at once.
-            to.window.take(bytes);
+            to.window.take(one(bytes));
             self.mark(end);
         } else {
             to.waiting.push_back(bytes);
@@ -175,8 +181,8 @@ impl Receiver {
         for place in std::mem::take(&mut self.dirty_closed) {
             let (end, generation) = self.inlets.close(place.0).expect("open until now");
             assert_eq!(generation, place.1);
-            self.link_window.report(self.ends[end].window.unreported());
-            self.ends[end].window = RecvWindow::new(self.size);
+            self.ends[end].window.close(&mut self.link_window);
+            self.ends[end].window = RecvWindow::new(self.size, Count::default());
             let header = RecordHeader {
                 mailbox: place.0,
                 generation: place.1,
@@ -188,9 +194,7 @@ impl Receiver {
             let Some(end) = self.inlets.at(index).copied() else { continue };
             let end = &mut self.ends[end];
             end.marked = false;
-            let (news, taken) = (end.window.news(), end.window.report());
-            self.link_window.report(news);
-            let Some(taken) = taken else { continue };
+            let Some(taken) = end.window.report(&mut self.link_window) else { continue };
             self.peer_blocked = false;
             let header = RecordHeader {
                 mailbox: end.place.0,

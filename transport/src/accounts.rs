@@ -1,0 +1,186 @@
+//! What one run of a peer has waiting in the mailboxes of this node: accounted for once, whatever
+//! links it came by.
+//!
+//! Owned by the driver of the peer's link, and kept in its [`Past`](crate::past::Past) between
+//! links.
+//!
+//! - **AC-1 once**: a message counts from its arrival until it is taken, also when its link has ended;
+//!   a new link begins with what is left.
+//! - **AC-2 nothing kept in vain**: between links there are accounts only of mailboxes in which
+//!   something waits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::id::Incarnation;
+use crate::link::{News, Packed, Taken};
+use crate::proto::window::{Count, WindowSize};
+
+/// The accounts of one run of a peer.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    run: Option<Incarnation>,
+    all: slab::Slab<Account>,
+    by_inbox: HashMap<u64, u32>,
+}
+
+/// What waits in one mailbox.
+pub(crate) struct Account {
+    inbox: u64,
+    pub(crate) taken: Arc<Taken>,
+    /// How far `taken` was looked at.
+    seen: Packed,
+    /// What waits, while no link has the mailbox open.
+    waiting: Count,
+    /// The index under which the link has it open.
+    pub(crate) open_as: Option<u32>,
+}
+
+impl Accounts {
+    /// These, if they are of this run of the peer; else none.
+    pub(crate) fn of(self, run: Incarnation) -> Self {
+        let mut accounts = if self.run == Some(run) {
+            self
+        } else {
+            Accounts { run: Some(run), ..Self::default() }
+        };
+        accounts.sweep();
+        accounts
+    }
+
+    /// Returns what waits in all mailboxes that no link has open.
+    pub(crate) fn waiting(&self) -> Count {
+        let mut sum = Count::default();
+        for (_, account) in &self.all {
+            sum.add(account.waiting.messages, account.waiting.bytes);
+        }
+        sum
+    }
+
+    /// Opens the account of a mailbox. Returns its key and what waits there.
+    pub(crate) fn open(
+        &mut self,
+        inbox: u64,
+        open_as: u32,
+        size: WindowSize,
+        news: &Arc<News>,
+    ) -> (u32, Count) {
+        let key = *self.by_inbox.entry(inbox).or_insert_with(|| {
+            let entry = self.all.vacant_entry();
+            let key = entry.key() as u32;
+            let (taken, seen) = (Taken::new(news, key, size), Packed::default());
+            entry.insert(Account { inbox, taken, seen, waiting: Count::default(), open_as: None });
+            key
+        });
+        let account = &mut self.all[key as usize];
+        account.open_as = Some(open_as);
+        (key, std::mem::take(&mut account.waiting))
+    }
+
+    /// The account of this key, if there is one.
+    pub(crate) fn get(&mut self, key: u32) -> Option<&mut Account> {
+        self.all.get_mut(key as usize)
+    }
+
+    /// The account of a mailbox, if there is one.
+    pub(crate) fn of_inbox(&mut self, inbox: u64) -> Option<(u32, &mut Account)> {
+        let key = *self.by_inbox.get(&inbox)?;
+        Some((key, self.all.get_mut(key as usize)?))
+    }
+
+    /// The mailbox closed: nothing waits there any more.
+    pub(crate) fn remove(&mut self, key: u32) {
+        if let Some(account) = self.all.try_remove(key as usize) {
+            self.by_inbox.remove(&account.inbox);
+        }
+    }
+
+    /// The link ended, and left so much in the mailbox.
+    pub(crate) fn close(&mut self, key: u32, waiting: Count) {
+        if let Some(account) = self.all.get_mut(key as usize) {
+            (account.open_as, account.waiting) = (None, waiting);
+        }
+    }
+
+    /// The keys of all accounts.
+    pub(crate) fn keys(&self) -> Vec<u32> {
+        self.all.iter().map(|(key, _)| key as u32).collect()
+    }
+
+    /// Brings what waits up to date, and lets go of accounts in which nothing does (AC-2).
+    pub(crate) fn sweep(&mut self) {
+        for key in self.keys() {
+            let Some(account) = self.get(key) else { continue };
+            account.harvest();
+            if account.waiting == Count::default() && account.open_as.is_none() {
+                self.remove(key);
+            }
+        }
+    }
+}
+
+impl Account {
+    /// Returns what was taken since the last look. It comes off what waits, while the mailbox is not
+    /// open.
+    pub(crate) fn harvest(&mut self) -> Count {
+        let news = self.taken.harvest(&mut self.seen);
+        if self.open_as.is_none() {
+            self.waiting = self.waiting.since(news);
+        }
+        news
+    }
+
+    /// Records that the peer was told of everything that was [harvested](Self::harvest).
+    pub(crate) fn reported(&self) {
+        self.taken.reported(self.seen);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Receipt;
+
+    const SIZE: WindowSize = WindowSize { messages: 4, bytes: 400 };
+    const RUN: Incarnation = Incarnation(7);
+
+    fn count(messages: u32, bytes: u64) -> Count {
+        Count { messages, bytes }
+    }
+
+    /// AC-1, AC-2.
+    #[test]
+    fn what_waits_is_counted_once_across_links() {
+        let news = Arc::new(News::new());
+        let mut accounts = Accounts::default().of(RUN);
+        let (key, carried) = accounts.open(1, 0, SIZE, &news);
+        assert_eq!(carried, Count::default());
+        let account = accounts.get(key).unwrap();
+        let receipts = [10, 20, 30].map(|bytes| Receipt::new(account.taken.clone(), bytes));
+        let [first, second, third] = receipts;
+        drop(first);
+        assert_eq!(accounts.get(key).unwrap().harvest(), count(1, 10));
+        accounts.close(key, count(2, 50));
+        drop(second);
+
+        let mut accounts = accounts.of(RUN);
+        assert_eq!(accounts.waiting(), count(1, 30), "taken between the links");
+        let (key, carried) = accounts.open(1, 5, SIZE, &news);
+        assert_eq!((carried, accounts.waiting()), (count(1, 30), Count::default()));
+        drop(third);
+        assert_eq!(accounts.get(key).unwrap().harvest(), count(1, 30));
+        accounts.close(key, Count::default());
+        assert!(accounts.of(RUN).keys().is_empty(), "nothing waits");
+    }
+
+    #[test]
+    fn another_run_of_the_peer_has_nothing_waiting() {
+        let news = Arc::new(News::new());
+        let mut accounts = Accounts::default().of(RUN);
+        let (key, _) = accounts.open(1, 0, SIZE, &news);
+        accounts.close(key, count(2, 50));
+        let mut next = accounts.of(Incarnation(8));
+        assert_eq!(next.waiting(), Count::default());
+        assert_eq!(next.open(1, 0, SIZE, &news).1, Count::default());
+    }
+}

@@ -1,0 +1,162 @@
+//! News for the driver of the link to a peer: what was taken from mailboxes, and which mailboxes
+//! closed. Created with the peer; it outlives each of its links, as what waits in mailboxes does.
+//!
+//! - **LN-4 no mark is lost**: what was taken and is due is reported, in whatever order the takers'
+//!   threads and the driver's run, and the driver is awake for it. [`model`] tries all orders.
+//!
+//! Takers share a counter and three flags with the driver, without a lock; all of them are
+//! sequentially consistent. A taker counts first, and then looks whether a report is due: at half the
+//! window, or because the peer waits (`blocked`, `peer_blocked`). The driver sets such a flag first and
+//! then looks at the counter. So one of the two sees the other. `marked` keeps a mailbox from being
+//! listed twice: a taker sets it after it counted, the driver takes it off before it reads the
+//! counter, so what it does not read is marked again.
+
+#[cfg(test)]
+mod model;
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::mutants::planted;
+use crate::proto::window::{Count, WindowSize};
+use crate::sync::{Bell, Counter, Flag, Lock, Native, Primitives};
+
+/// What the driver is to look at: dirty marks, not queued records.
+#[derive(Default)]
+pub(crate) struct Dirty {
+    /// Accounts of which something was taken and is due, by key; each at most once.
+    pub(crate) taken: Vec<u32>,
+    /// Mailboxes that closed, by the inbox's own number.
+    pub(crate) closed: Vec<u64>,
+}
+
+/// Where the driver of a peer's link finds its news.
+pub(crate) struct News<P: Primitives = Native> {
+    dirty: P::Lock<Dirty>,
+    /// The peer waits for the link's window: everything taken is to be reported.
+    peer_blocked: P::Flag,
+    driver: P::Bell,
+}
+
+impl<P: Primitives> News<P> {
+    pub(crate) fn new() -> Self {
+        News {
+            dirty: P::Lock::new(Dirty::default()),
+            peer_blocked: P::Flag::new(false),
+            driver: P::Bell::new(),
+        }
+    }
+
+    /// Keeps the driver's waker; to be called before it looks for anything (DR-3).
+    pub(super) fn register(&self, waker: &Waker) {
+        self.driver.register(waker);
+    }
+
+    /// Wakes the driver; to be called after there is something for it.
+    pub(super) fn wake(&self) {
+        self.driver.ring();
+    }
+
+    /// Takes what there is since the last call.
+    pub(crate) fn take(&self) -> Dirty {
+        std::mem::take(&mut *self.dirty.hold())
+    }
+
+    /// Records that a mailbox closed.
+    pub(super) fn close(&self, inbox: u64) {
+        self.dirty.hold().closed.push(inbox);
+        self.wake();
+    }
+
+    /// Records that the peer waits for the link's window, or no longer does. Once it waits, the
+    /// driver has to look at each account.
+    pub(crate) fn set_peer_blocked(&self, blocked: bool) {
+        self.peer_blocked.set(blocked);
+    }
+
+    /// Whether the peer waits for the link's window.
+    pub(crate) fn peer_blocked(&self) -> bool {
+        self.peer_blocked.get()
+    }
+}
+
+/// What was taken of one peer's messages in one mailbox. Shared by the driver and the receipts of
+/// what waits there.
+pub(crate) struct Taken<P: Primitives = Native> {
+    news: Arc<News<P>>,
+    /// The account's key, under which it is listed.
+    key: u32,
+    size: WindowSize,
+    /// Messages and bytes that were taken since the account began, [packed](Packed).
+    taken: P::Counter,
+    /// As much of it as the peer was told.
+    reported: P::Counter,
+    /// The peer waits for this mailbox's window.
+    blocked: P::Flag,
+    /// The key is in [`Dirty::taken`], or about to be.
+    marked: P::Flag,
+}
+
+/// Messages in the upper 24 bits, bytes in the lower 40. Sums wrap; the difference of two sums is
+/// right as long as fewer than 2^23 messages and 2^40 bytes are between them, far more than a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Packed(u64);
+
+const BYTES: u32 = 40;
+
+impl Packed {
+    fn since(self, earlier: Packed) -> Count {
+        let news = self.0.wrapping_sub(earlier.0);
+        Count { messages: (news >> BYTES) as u32, bytes: news & ((1 << BYTES) - 1) }
+    }
+}
+
+impl<P: Primitives> Taken<P> {
+    pub(crate) fn new(news: &Arc<News<P>>, key: u32, size: WindowSize) -> Arc<Self> {
+        Arc::new(Taken {
+            news: news.clone(),
+            key,
+            size,
+            taken: P::Counter::new(0),
+            reported: P::Counter::new(0),
+            blocked: P::Flag::new(false),
+            marked: P::Flag::new(false),
+        })
+    }
+
+    /// Records that a message was taken; tells the driver when a report is due after it.
+    pub(crate) fn take(&self, bytes: u32) {
+        if planted!(WindowLeak) && bytes.is_multiple_of(8) {
+            return;
+        }
+        let taken = Packed(self.taken.add(1 << BYTES | u64::from(bytes)));
+        let news = taken.since(Packed(self.reported.get()));
+        // A report of others' later takes may have come between: then there is no news.
+        let due = news.messages < 1 << 23
+            && (self.blocked.get() || self.news.peer_blocked() || self.size.is_due(news));
+        if due && !self.marked.swap(true) {
+            self.news.dirty.hold().taken.push(self.key);
+            self.news.wake();
+        }
+    }
+
+    /// Takes the mark off and gives what was taken since `seen`, which it brings up to date.
+    pub(crate) fn harvest(&self, seen: &mut Packed) -> Count {
+        self.marked.set(false);
+        let taken = Packed(self.taken.get());
+        let news = taken.since(*seen);
+        *seen = taken;
+        news
+    }
+
+    /// Records that the peer was told of all that was [seen](Self::harvest).
+    pub(crate) fn reported(&self, seen: Packed) {
+        self.reported.set(seen.0);
+        self.blocked.set(false);
+    }
+
+    /// Records that the peer waits. The driver has to look at the account after it.
+    pub(crate) fn block(&self) {
+        self.blocked.set(true);
+    }
+}

@@ -1,0 +1,115 @@
+//! LN-4 under loom: the orders in which two takers and a driver can run, with the code of the link
+//! itself. A wake-up that is lost leaves the driver asleep for ever, which loom finds.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use loom::future::block_on;
+use loom::model::Builder;
+use loom::thread;
+
+use super::{News, Packed, Taken};
+use crate::proto::window::WindowSize;
+use crate::sync::loomed::Loomed;
+
+/// Bytes of each message.
+const BYTES: u32 = 4;
+/// Messages that wait when a model begins; each taker takes one.
+const TAKERS: u32 = 2;
+
+/// How often a thread may be interrupted where it could go on: with more than this the orders are
+/// too many to try, and hardly any error needs more (loom's own advice is two or three).
+const PREEMPTIONS: usize = 3;
+
+/// What the takers and the driver share.
+struct Shared {
+    news: Arc<News<Loomed>>,
+    taken: Arc<Taken<Loomed>>,
+}
+
+impl Shared {
+    /// An account with a window for `messages`.
+    fn new(messages: u32) -> Arc<Self> {
+        let news = Arc::new(News::new());
+        let taken = Taken::new(&news, 0, WindowSize { messages, bytes: 1000 });
+        Arc::new(Shared { news, taken })
+    }
+
+    /// As the driver's turn: the messages that are reported, once there are any.
+    fn poll_report(&self, seen: &mut Packed, cx: &Context<'_>) -> Poll<u32> {
+        self.news.register(cx.waker());
+        let mut messages = 0;
+        for key in self.news.take().taken {
+            assert_eq!(key, 0);
+            messages += self.report(seen);
+        }
+        if messages == 0 { Poll::Pending } else { Poll::Ready(messages) }
+    }
+
+    fn report(&self, seen: &mut Packed) -> u32 {
+        let count = self.taken.harvest(seen);
+        assert_eq!(count.bytes, u64::from(count.messages * BYTES));
+        // As the driver: a mark that another look has taken the news of is no report.
+        if count.messages > 0 {
+            self.taken.reported(*seen);
+        }
+        count.messages
+    }
+}
+
+/// Runs `driver` beside the takers, in every order; says how many there were.
+fn model(messages: u32, driver: fn(&Shared)) -> u64 {
+    let orders = Arc::new(AtomicU64::new(0));
+    let count = orders.clone();
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        let shared = Shared::new(messages);
+        for _ in 0..TAKERS {
+            let shared = shared.clone();
+            thread::spawn(move || shared.taken.take(BYTES));
+        }
+        driver(&shared);
+    });
+    orders.load(Ordering::Relaxed)
+}
+
+/// A report is due for each message: all that was taken is reported.
+fn report_all(shared: &Shared, mut reported: u32, mut seen: Packed) {
+    while reported < TAKERS {
+        reported += block_on(poll_fn(|cx| shared.poll_report(&mut seen, cx)));
+    }
+    assert_eq!(reported, TAKERS);
+}
+
+#[test]
+fn model_of_marks_and_wake_ups() {
+    let due = model(TAKERS, |shared| report_all(shared, 0, Packed::default()));
+    // No report is due by itself; the peer waits for the link's window, or for the mailbox's.
+    let link = model(100, |shared| {
+        let mut seen = Packed::default();
+        shared.news.set_peer_blocked(true);
+        let reported = shared.report(&mut seen);
+        report_all(shared, reported, seen);
+    });
+    let mailbox = model(100, |shared| {
+        let (mut seen, mut reported) = (Packed::default(), 0);
+        while reported < TAKERS {
+            // As for a sender that says again that it waits, because the report was not enough.
+            shared.taken.block();
+            reported += match shared.report(&mut seen) {
+                0 => block_on(poll_fn(|cx| shared.poll_report(&mut seen, cx))),
+                some => some,
+            };
+        }
+        assert_eq!(reported, TAKERS);
+    });
+    println!("marks and wake-ups: {due} orders of events where reports are due, {link} where the");
+    println!(
+        "peer waits for the link's window, {mailbox} where for the mailbox's: nothing is lost"
+    );
+    assert!(due > 100 && link > 100 && mailbox > 100);
+}

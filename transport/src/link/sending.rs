@@ -1,0 +1,453 @@
+//! Sending: one step of a sender, and what it waits for in between.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use rkyv::util::AlignedVec;
+
+use super::asks::{self, PendingReply};
+use super::wait_queue::{Line, Standing, Want};
+use super::waits::WaitsFor;
+use super::{Counters, Link, State};
+use crate::confirm::Confirmation;
+use crate::limits;
+use crate::mailbox::{Accepted, OpenRequest};
+use crate::mutants::planted;
+use crate::proto::header::RecordKind;
+use crate::proto::lanes::Entry;
+use crate::proto::outbound::{Notice, Room, Unopened};
+use crate::steps::step;
+
+/// A message as a sender gives it.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) message: &'a Accepted,
+    pub(crate) kind: SendKind,
+    /// Its bytes; taken when large.
+    pub(crate) archive: &'a mut AlignedVec<16>,
+}
+
+/// What a sender wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendKind {
+    Tell,
+    /// A tell whose sender waits for its fate.
+    ConfirmedTell,
+    /// An ask; when its asker gives up.
+    Ask {
+        deadline: Option<std::time::Instant>,
+    },
+    /// A signal, in the order of messages.
+    Signal(u16),
+    /// A signal, ahead of messages.
+    UrgentSignal(u16),
+}
+
+/// How far an attempt to send came.
+pub(crate) enum Attempt {
+    /// Committed.
+    Committed(Awaited),
+    /// Not yet; the waker is kept, if one was given.
+    Wait(Wait),
+    /// The link has ended.
+    LinkEnded,
+    /// It will not be sent.
+    Failed(SendFailure),
+}
+
+/// What there is to wait for when a message is committed.
+#[derive(Debug)]
+pub enum Awaited {
+    /// Nothing: it was a tell or a signal.
+    Nothing,
+    /// Its answer: it was an ask.
+    Reply(PendingReply),
+    /// Its fate: it was a tell to be confirmed.
+    Fate(Confirmation),
+}
+
+/// What a sender waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Opening,
+    Room,
+}
+
+/// Why a message cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendFailure {
+    Unopened(Unopened),
+    NotAccepted,
+    SchemaMismatch,
+    TooLarge { bytes: usize, limit: usize },
+    TooManyAsks,
+    Leaving,
+}
+
+/// The link ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkEnded;
+
+impl Link {
+    /// One step of a send: commits when the mailbox is open and has room; else waits, if there is a
+    /// waker. `place` is the sender's place in a line between steps; `hint` makes the next look for
+    /// the mailbox quick.
+    pub(crate) fn attempt(
+        self: &Arc<Self>,
+        (request, hint): (&Arc<OpenRequest>, &mut u32),
+        outgoing: Outgoing<'_>,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        let mut state = self.state.lock();
+        let attempt = if self.has_ended() {
+            *place = None;
+            Attempt::LinkEnded
+        } else if state.outbound.is_leaving() {
+            state.leave(place.take());
+            Attempt::Failed(SendFailure::Leaving)
+        } else if let Some(key) = *place {
+            self.resume(&mut state, key, outgoing, place, waker)
+        } else {
+            self.begin(&mut state, (request, hint), outgoing, place, waker)
+        };
+        self.finish(state);
+        attempt
+    }
+
+    /// Whether a message could be committed now: saves the work of archiving one that could not.
+    pub(crate) fn has_room(&self, (request, hint): (&Arc<OpenRequest>, &mut u32)) -> Attempt {
+        let mut state = self.state.lock();
+        let attempt = match () {
+            () if self.has_ended() => Attempt::LinkEnded,
+            () if state.outbound.is_leaving() => Attempt::Failed(SendFailure::Leaving),
+            () => {
+                let outlet = state.outbound.outlet(request, hint);
+                match state.outbound.port(outlet).map(|(key, _)| key) {
+                    None => Attempt::Wait(Wait::Opening),
+                    Some(port) if state.outbound.room(port, 0) != Room::Yes => {
+                        Attempt::Wait(Wait::Room)
+                    }
+                    Some(port) if state.waiting.first(Line::Port(port)).is_some() => {
+                        Attempt::Wait(Wait::Room)
+                    }
+                    Some(_) => Attempt::Committed(Awaited::Nothing),
+                }
+            }
+        };
+        self.finish(state);
+        attempt
+    }
+
+    /// The first step.
+    fn begin(
+        self: &Arc<Self>,
+        state: &mut State,
+        (request, hint): (&Arc<OpenRequest>, &mut u32),
+        outgoing: Outgoing<'_>,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        let bytes = outgoing.archive.len();
+        if bytes > self.message_max as usize {
+            // As the user knows it: of the user's own bytes.
+            let limit = (self.message_max - limits::ARCHIVE_OVERHEAD_BYTES) as usize;
+            return Attempt::Failed(SendFailure::TooLarge { bytes, limit });
+        }
+        let want = Want { message: *outgoing.message, kind: outgoing.kind, bytes: bytes as u32 };
+        let outlet = state.outbound.outlet(request, hint);
+        let mut wait = |state: &mut State, line, for_what, wait| {
+            if let Some(waker) = waker {
+                *place = Some(state.waiting.join(line, waker.clone(), want, Some(for_what)));
+                if wait == Wait::Room {
+                    Counters::add(&self.counters.window_stalls, 1);
+                }
+            }
+            Attempt::Wait(wait)
+        };
+        // OU-2: nothing goes to a mailbox before what it accepts is known.
+        let Some((port, opened)) = state.outbound.port(outlet) else {
+            return wait(state, Line::Outlet(outlet), WaitsFor::Opening, Wait::Opening);
+        };
+        let ordinal = match find(&opened.accepted, &want) {
+            Ok(ordinal) => ordinal,
+            Err(failure) => return Attempt::Failed(failure),
+        };
+        if let SendKind::UrgentSignal(signal) = want.kind {
+            state.outbound.signal(port, signal);
+            return Attempt::Committed(Awaited::Nothing);
+        }
+        let line = Line::Port(port);
+        if state.waiting.first(line).is_some() && !planted!(LinePerReference) {
+            return wait(state, line, WaitsFor::Turn, Wait::Room);
+        }
+        match state.outbound.room(port, want.bytes) {
+            Room::Yes => {
+                state.outbound.reserve(port, want.bytes);
+                self.commit(state, (port, ordinal), outgoing)
+            }
+            lacking if waker.is_some() => {
+                state.lacks(port, lacking);
+                let for_what = match lacking {
+                    Room::NotInLink => WaitsFor::LinkWindow,
+                    _ => WaitsFor::MailboxWindow,
+                };
+                wait(state, line, for_what, Wait::Room)
+            }
+            _ => Attempt::Wait(Wait::Room),
+        }
+    }
+
+    /// A later step, of a sender in a line.
+    fn resume(
+        self: &Arc<Self>,
+        state: &mut State,
+        key: usize,
+        outgoing: Outgoing<'_>,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        match state.waiting.standing(key) {
+            Standing::Waiting => {
+                if let Some(waker) = waker {
+                    state.waiting.keep(key, waker);
+                }
+                Attempt::Wait(Wait::Room)
+            }
+            Standing::Ended(failure) => {
+                state.leave(place.take());
+                Attempt::Failed(failure)
+            }
+            Standing::Granted { port, ordinal } => {
+                *place = None;
+                let Some((want, _)) = state.waiting.leave(key) else {
+                    return Attempt::Wait(Wait::Room);
+                };
+                debug_assert_eq!(want.bytes as usize, outgoing.archive.len(), "archived once");
+                if let SendKind::UrgentSignal(signal) = want.kind {
+                    let closed = state.outbound.at(port).closed;
+                    if !closed {
+                        state.outbound.signal(port, signal);
+                    }
+                    state.outbound.settle(port);
+                    return if closed { CLOSED } else { Attempt::Committed(Awaited::Nothing) };
+                }
+                if state.outbound.at(port).closed {
+                    state.outbound.release(port, want.bytes);
+                    return CLOSED;
+                }
+                self.commit(state, (port, ordinal), outgoing)
+            }
+        }
+    }
+
+    /// Commits a message whose room is reserved.
+    fn commit(
+        self: &Arc<Self>,
+        state: &mut State,
+        (port, ordinal): (u32, u16),
+        Outgoing { message, kind, archive }: Outgoing<'_>,
+    ) -> Attempt {
+        let entry = |kind, correlation, deadline| Entry {
+            kind,
+            port,
+            ordinal,
+            correlation,
+            message: message.id,
+            deadline,
+        };
+        let (entry, awaited) = match kind {
+            SendKind::Ask { deadline } => {
+                let (asker, answer) = asks::asker();
+                let Ok(correlation) = state.outbound.asks.insert(asker) else {
+                    state.outbound.release(port, archive.len() as u32);
+                    return Attempt::Failed(SendFailure::TooManyAsks);
+                };
+                let reply = PendingReply::new(self.clone(), correlation, answer);
+                (entry(RecordKind::Ask, correlation, deadline), Awaited::Reply(reply))
+            }
+            SendKind::Tell => (entry(RecordKind::Tell, 0, None), Awaited::Nothing),
+            SendKind::ConfirmedTell => {
+                let (number, fate) = state.confirms.insert();
+                (entry(RecordKind::Tell, number, None), Awaited::Fate(fate))
+            }
+            SendKind::Signal(_) | SendKind::UrgentSignal(_) => {
+                (entry(RecordKind::Signal, 1, None), Awaited::Nothing)
+            }
+        };
+        state.outbound.commit(entry, archive);
+        step!(any kind.committed());
+        Attempt::Committed(awaited)
+    }
+
+    /// Gives up a place in a line.
+    pub(crate) fn forget(&self, place: usize) {
+        let mut state = self.state.lock();
+        state.leave(Some(place));
+        self.finish(state);
+    }
+
+    /// Opens a mailbox and waits for its end: ready when it is closed or was refused.
+    pub(crate) fn await_end(
+        &self,
+        (request, hint): (&Arc<OpenRequest>, &mut u32),
+        place: &mut Option<usize>,
+        waker: &Waker,
+    ) -> Result<Option<Unopened>, LinkEnded> {
+        let mut state = self.state.lock();
+        let result = match *place {
+            _ if self.has_ended() => {
+                *place = None;
+                Err(LinkEnded)
+            }
+            None => {
+                let outlet = state.outbound.outlet(request, hint);
+                let message = Accepted { id: 0, layout: 0, reply: 0 };
+                let want = Want { message, kind: SendKind::Signal(0), bytes: 0 };
+                let line = Line::Closing(outlet);
+                *place = Some(state.waiting.join(line, waker.clone(), want, None));
+                Ok(None)
+            }
+            Some(key) => match state.waiting.standing(key) {
+                Standing::Ended(SendFailure::Unopened(why)) => {
+                    state.leave(place.take());
+                    Ok(Some(why))
+                }
+                _ => {
+                    state.waiting.keep(key, waker);
+                    Ok(None)
+                }
+            },
+        };
+        self.finish(state);
+        result
+    }
+}
+
+const CLOSED: Attempt = Attempt::Failed(SendFailure::Unopened(Unopened::Closed));
+
+impl State {
+    /// Takes a sender out of its line; what it was granted and did not use goes to the next.
+    fn leave(&mut self, place: Option<usize>) {
+        let Some((want, standing)) = place.and_then(|key| self.waiting.leave(key)) else { return };
+        match (standing, want.kind) {
+            (Standing::Granted { port, .. }, SendKind::UrgentSignal(_)) => {
+                self.outbound.settle(port);
+            }
+            (Standing::Granted { port, .. }, _) => self.outbound.release(port, want.bytes),
+            (Standing::Waiting | Standing::Ended(_), _) => {}
+        }
+    }
+
+    /// Tells the peer what the first sender at a port waits for, and has it served when there is
+    /// room in the link's window.
+    fn lacks(&mut self, port: u32, lacking: Room) {
+        self.outbound.say_blocked(port, lacking);
+        if lacking == Room::NotInLink && !self.for_link.contains(&port) {
+            self.for_link.push_back(port);
+        }
+    }
+
+    /// Grants room to those who wait, as far as there is some now.
+    pub(super) fn act_on_notices(&mut self) {
+        for notice in self.outbound.take_notices() {
+            match notice {
+                Notice::Opened(outlet, port) => {
+                    while let Some(key) = self.waiting.first(Line::Outlet(outlet)) {
+                        self.move_to_port(key, port);
+                    }
+                    self.grant(port, usize::MAX);
+                }
+                Notice::Room(port) => {
+                    self.grant(port, usize::MAX);
+                }
+                Notice::LinkRoom => self.grant_by_link(),
+                Notice::Ended { outlet, port, why } => {
+                    let ended = Standing::Ended(SendFailure::Unopened(why));
+                    self.waiting.resolve_all(Line::Outlet(outlet), ended);
+                    self.waiting.resolve_all(Line::Closing(outlet), ended);
+                    if let Some(port) = port {
+                        self.waiting.resolve_all(Line::Port(port), ended);
+                    }
+                }
+            }
+        }
+        self.outbound.sweep();
+    }
+
+    /// A mailbox is open for a sender that waited for that. A signal ahead of messages waits for
+    /// nothing more.
+    fn move_to_port(&mut self, key: usize, port: u32) {
+        if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
+            self.outbound.use_port(port);
+            self.waiting.resolve(key, Standing::Granted { port, ordinal });
+        } else {
+            self.waiting.move_to(key, Line::Port(port));
+        }
+    }
+
+    /// Grants room at a port to so many at most, in the order of the line. Whether it granted any.
+    fn grant(&mut self, port: u32, most: usize) -> bool {
+        let mut granted = 0;
+        // Those who wait at one that closed are told so by its own notice.
+        let open = !self.outbound.at(port).closed;
+        while open
+            && granted < most
+            && let Some(key) = self.waiting.first(Line::Port(port))
+        {
+            let want = self.waiting.want(key);
+            let ordinal = match find(&self.outbound.at(port).accepted, &want) {
+                Ok(ordinal) => ordinal,
+                Err(failure) => {
+                    self.waiting.resolve(key, Standing::Ended(failure));
+                    continue;
+                }
+            };
+            match self.outbound.room(port, want.bytes) {
+                Room::Yes => {
+                    self.outbound.reserve(port, want.bytes);
+                    self.waiting.resolve(key, Standing::Granted { port, ordinal });
+                    granted += 1;
+                }
+                lacking => {
+                    self.lacks(port, lacking);
+                    break;
+                }
+            }
+        }
+        granted > 0
+    }
+
+    /// Grants room that came free in the link's window: one message to each port in turn.
+    fn grant_by_link(&mut self) {
+        if planted!(WakeAll) {
+            self.waiting.wake_all();
+        }
+        let mut left = self.for_link.len();
+        while left > 0
+            && let Some(port) = self.for_link.pop_front()
+        {
+            left -= 1;
+            // One that finds too little room puts itself at the end again.
+            let more = self.grant(port, 1) && self.waiting.first(Line::Port(port)).is_some();
+            if more && !self.for_link.contains(&port) {
+                self.for_link.push_back(port);
+                left = self.for_link.len();
+            }
+        }
+    }
+}
+
+/// The ordinal of a message among those a mailbox accepts.
+fn find(all: &[Accepted], want: &Want) -> Result<u16, SendFailure> {
+    let asked = match want.kind {
+        SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => return Ok(signal),
+        SendKind::Tell | SendKind::ConfirmedTell => false,
+        SendKind::Ask { .. } => true,
+    };
+    let message = &want.message;
+    let at = all.iter().position(|a| a.id == message.id).ok_or(SendFailure::NotAccepted)?;
+    if all[at].layout != message.layout || (asked && all[at].reply != message.reply) {
+        return Err(SendFailure::SchemaMismatch);
+    }
+    Ok(at as u16)
+}

@@ -1,0 +1,321 @@
+//! Senders that wait at a link, in lines. Created with the link; under its lock.
+//!
+//! - **WQ-1 one line each mailbox**: references that lead to one mailbox wait in one line, in the order
+//!   they came; before a mailbox is opened, one line each reference.
+//! - **WQ-2 constant work**: joining, leaving and being granted room cost the same whoever else waits.
+//! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the
+//!   task commits when it runs, or gives the room back when it is dropped.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::waits::WaitsFor;
+use super::{SendFailure, SendKind};
+use crate::mailbox::Accepted;
+
+/// All lines of a link.
+#[derive(Default)]
+pub(super) struct WaitQueue {
+    entries: slab::Slab<Entry>,
+    outlets: Vec<Ends>,
+    ports: Vec<Ends>,
+    closings: Vec<Ends>,
+    /// Wakers that are no longer needed. Dropping one may run code of its executor, so it is done
+    /// without the lock (LN-1).
+    retired: Vec<Waker>,
+    /// Wakers to be woken without the lock.
+    woken: Vec<Waker>,
+    /// Waits that ended, until they are counted: how long each was, by what it was for.
+    waited: Vec<(WaitsFor, Duration)>,
+}
+
+/// A line, by the key of what its entries wait at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Line {
+    /// For a mailbox to be opened.
+    Outlet(u32),
+    /// For room in a mailbox.
+    Port(u32),
+    /// For a mailbox to close.
+    Closing(u32),
+}
+
+const NONE: usize = usize::MAX;
+
+/// First and last entry of a line, and how many there are.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    first: usize,
+    last: usize,
+    len: usize,
+}
+
+struct Entry {
+    /// `None` once it was granted room or ended.
+    line: Option<Line>,
+    before: usize,
+    after: usize,
+    waker: Waker,
+    want: Want,
+    standing: Standing,
+    /// What it waits for, as it was at first, and since when.
+    wait: Option<(WaitsFor, Instant)>,
+}
+
+/// What a sender wants to send.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Want {
+    pub(super) message: Accepted,
+    pub(super) kind: SendKind,
+    pub(super) bytes: u32,
+}
+
+/// How far a sender that waits has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Waiting,
+    /// It may commit: to this port, under this ordinal. Room is reserved, but for an urgent signal.
+    Granted {
+        port: u32,
+        ordinal: u16,
+    },
+    Ended(SendFailure),
+}
+
+/// A line in which senders wait.
+pub(super) struct Waited {
+    pub(super) line: Line,
+    pub(super) senders: usize,
+    /// Since when the first one waits.
+    pub(super) since: Instant,
+}
+
+impl WaitQueue {
+    /// Waits at the end of a line.
+    pub(super) fn join(
+        &mut self,
+        line: Line,
+        waker: Waker,
+        want: Want,
+        for_what: Option<WaitsFor>,
+    ) -> usize {
+        let wait = for_what.map(|for_what| (for_what, Instant::now()));
+        let (before, after, standing) = (NONE, NONE, Standing::Waiting);
+        let key =
+            self.entries.insert(Entry { line: None, before, after, waker, want, standing, wait });
+        self.append(key, line);
+        key
+    }
+
+    fn append(&mut self, key: usize, line: Line) {
+        let ends = self.ends(line);
+        let before = std::mem::replace(&mut ends.last, key);
+        ends.len += 1;
+        if before == NONE {
+            ends.first = key;
+        } else {
+            self.entries[before].after = key;
+        }
+        let entry = &mut self.entries[key];
+        (entry.line, entry.before, entry.after) = (Some(line), before, NONE);
+    }
+
+    fn unlink(&mut self, key: usize) {
+        let entry = &mut self.entries[key];
+        let (before, after) = (entry.before, entry.after);
+        let Some(line) = entry.line.take() else { return };
+        if let Some(entry) = self.entries.get_mut(before) {
+            entry.after = after;
+        }
+        if let Some(entry) = self.entries.get_mut(after) {
+            entry.before = before;
+        }
+        let ends = self.ends(line);
+        ends.len -= 1;
+        if ends.first == key {
+            ends.first = after;
+        }
+        if ends.last == key {
+            ends.last = before;
+        }
+    }
+
+    fn ends(&mut self, line: Line) -> &mut Ends {
+        let (lines, key) = match line {
+            Line::Outlet(key) => (&mut self.outlets, key as usize),
+            Line::Port(key) => (&mut self.ports, key as usize),
+            Line::Closing(key) => (&mut self.closings, key as usize),
+        };
+        if key >= lines.len() {
+            lines.resize(key + 1, Ends { first: NONE, last: NONE, len: 0 });
+        }
+        &mut lines[key]
+    }
+
+    /// The first entry of a line.
+    pub(super) fn first(&mut self, line: Line) -> Option<usize> {
+        let first = self.ends(line).first;
+        (first != NONE).then_some(first)
+    }
+
+    /// What an entry wants.
+    pub(super) fn want(&self, key: usize) -> Want {
+        self.entries[key].want
+    }
+
+    /// How far an entry has come.
+    pub(super) fn standing(&self, key: usize) -> Standing {
+        self.entries[key].standing
+    }
+
+    /// Keeps the waker of an entry that goes on waiting.
+    pub(super) fn keep(&mut self, key: usize, waker: &Waker) {
+        let kept = &mut self.entries[key].waker;
+        if !kept.will_wake(waker) {
+            self.retired.push(std::mem::replace(kept, waker.clone()));
+        }
+    }
+
+    /// Takes an entry out of its line: it may commit, or is told why not.
+    pub(super) fn resolve(&mut self, key: usize, standing: Standing) {
+        self.unlink(key);
+        let entry = &mut self.entries[key];
+        entry.standing = standing;
+        self.woken.push(entry.waker.clone());
+    }
+
+    /// Resolves every entry of a line alike.
+    pub(super) fn resolve_all(&mut self, line: Line, standing: Standing) {
+        while let Some(key) = self.first(line) {
+            self.resolve(key, standing);
+        }
+    }
+
+    /// Moves an entry to the end of another line.
+    pub(super) fn move_to(&mut self, key: usize, line: Line) {
+        self.unlink(key);
+        self.append(key, line);
+    }
+
+    /// Forgets an entry; returns what it wanted and how far it came.
+    pub(super) fn leave(&mut self, key: usize) -> Option<(Want, Standing)> {
+        if !self.entries.contains(key) {
+            return None;
+        }
+        self.unlink(key);
+        let Entry { waker, want, standing, wait, .. } = self.entries.remove(key);
+        self.retired.push(waker);
+        self.waited.extend(wait.map(|(for_what, since)| (for_what, since.elapsed())));
+        Some((want, standing))
+    }
+
+    /// Wakes all that wait, whatever for.
+    pub(super) fn wake_all(&mut self) {
+        self.woken.extend(self.entries.iter().map(|(_, entry)| entry.waker.clone()));
+    }
+
+    /// Empties all lines: the link has ended. Returns the wakers of all.
+    pub(super) fn end(&mut self) -> Vec<Waker> {
+        let mut all = std::mem::take(&mut self.entries);
+        (self.outlets, self.ports, self.closings) = Default::default();
+        all.drain().map(|entry| entry.waker).collect()
+    }
+
+    /// Wakers to be woken, and wakers to be dropped, once the lock is free.
+    pub(super) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
+        (std::mem::take(&mut self.woken), std::mem::take(&mut self.retired))
+    }
+
+    /// The lines in which senders wait.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Waited> {
+        let outlets = (0..).map(Line::Outlet).zip(&self.outlets);
+        let ports = (0..).map(Line::Port).zip(&self.ports);
+        outlets.chain(ports).filter_map(|(line, ends)| {
+            let (_, since) = self.entries.get(ends.first)?.wait?;
+            Some(Waited { line, senders: ends.len, since })
+        })
+    }
+
+    /// The waits that ended since the last call.
+    pub(super) fn drain_waited(&mut self) -> impl Iterator<Item = (WaitsFor, Duration)> {
+        self.waited.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn want(bytes: u32) -> Want {
+        let message = Accepted { id: 0, layout: 0, reply: 0 };
+        Want { message, kind: SendKind::Tell, bytes }
+    }
+
+    fn join(queue: &mut WaitQueue, line: Line, number: u32) -> usize {
+        queue.join(line, Waker::noop().clone(), want(number), Some(WaitsFor::Turn))
+    }
+
+    /// The entries of a line, by the number they joined with.
+    fn numbers(queue: &mut WaitQueue, line: Line) -> Vec<u32> {
+        let mut at = queue.first(line);
+        let mut all = Vec::new();
+        while let Some(key) = at {
+            all.push(queue.want(key).bytes);
+            let after = queue.entries[key].after;
+            at = (after != NONE).then_some(after);
+        }
+        all
+    }
+
+    proptest! {
+        /// WQ-1. The oracle is a vector for each line.
+        #[test]
+        fn lines_are_first_in_first_out_whoever_leaves(
+            steps in proptest::collection::vec((0u8..5, 0u32..3, 0usize..8), 1..100),
+        ) {
+            let mut queue = WaitQueue::default();
+            let mut oracle: Vec<Vec<(u32, usize)>> = vec![Vec::new(); 3];
+            for (number, (what, line, at)) in (0..).zip(steps) {
+                let place = Line::Port(line);
+                let (own, line) = (line, line as usize);
+                match what {
+                    0 | 1 => {
+                        let key = join(&mut queue, place, number);
+                        oracle[line].push((number, key));
+                    }
+                    2 if at < oracle[line].len() => {
+                        let (number, key) = oracle[line].remove(at);
+                        let (want, standing) = queue.leave(key).unwrap();
+                        prop_assert_eq!((want.bytes, standing), (number, Standing::Waiting));
+                        prop_assert!(queue.leave(key).is_none());
+                    }
+                    3 if at < oracle[line].len() => {
+                        let entry = oracle[line].remove(at);
+                        let to = (own + 1) % 3;
+                        queue.move_to(entry.1, Line::Port(to));
+                        oracle[to as usize].push(entry);
+                    }
+                    4 if !oracle[line].is_empty() => {
+                        let (_, key) = oracle[line].remove(0);
+                        let granted = Standing::Granted { port: own, ordinal: 7 };
+                        queue.resolve(key, granted);
+                        prop_assert_eq!(queue.take_wakers().0.len(), 1);
+                        prop_assert_eq!(queue.standing(key), granted);
+                        queue.leave(key);
+                    }
+                    _ => {}
+                }
+                for (line, own) in oracle.iter().enumerate() {
+                    let place = Line::Port(line as u32);
+                    let expected = own.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+                    prop_assert_eq!(numbers(&mut queue, place), expected);
+                    prop_assert_eq!(queue.ends(place).len, own.len());
+                }
+            }
+        }
+    }
+}

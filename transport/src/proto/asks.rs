@@ -1,0 +1,242 @@
+//! Asks that have no answer yet: at the asker, and at the node that answers.
+//!
+//! - **AS-1 one slot**: an ask holds one slot at its asker from its commit until its answer arrives,
+//!   also when the asker has given up, and one at the other node from its arrival until its answer
+//!   is written. So an asker that counts its own slots never exceeds the other node's bound.
+//! - **AS-2 always answered**: each ask that arrives is answered once, if only by a code; a CANCEL
+//!   changes what the answer is, not that there is one.
+//! - **AS-3 begun or not**: an ask that was cancelled before its handler began is never handled.
+
+use crate::cause::Violation;
+use crate::limits;
+use crate::mutants::planted;
+
+/// Asks of this side, by correlation; `W` is what waits for the answer. A correlation names place and
+/// generation, so that a late answer never meets another ask.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Hash))]
+pub(crate) struct PendingAsks<W> {
+    slots: Vec<Pending<W>>,
+    free: Vec<u32>,
+    generation: u32,
+}
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Hash))]
+struct Pending<W> {
+    /// 0 when the slot is free.
+    generation: u32,
+    /// `None` when the asker has given up.
+    waiter: Option<W>,
+    /// Its last record was written.
+    sent: bool,
+}
+
+impl<W> Default for PendingAsks<W> {
+    fn default() -> Self {
+        PendingAsks { slots: Vec::new(), free: Vec::new(), generation: 0 }
+    }
+}
+
+/// What became of an ask whose asker gave it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// It was not written, and never will be.
+    Unsent,
+    /// The other node is to be told.
+    Sent,
+    /// It had its answer already.
+    Answered,
+}
+
+impl<W> PendingAsks<W> {
+    /// Takes a slot; gives the waiter back when there is none (AS-1).
+    pub(crate) fn insert(&mut self, waiter: W) -> Result<u64, W> {
+        let key = match self.free.pop() {
+            Some(key) => key as usize,
+            None if self.slots.len() >= limits::PENDING_ASKS_MAX => return Err(waiter),
+            None => {
+                self.slots.push(Pending { generation: 0, waiter: None, sent: false });
+                self.slots.len() - 1
+            }
+        };
+        self.generation = self.generation.wrapping_add(1).max(1);
+        let generation = self.generation;
+        self.slots[key] = Pending { generation, waiter: Some(waiter), sent: false };
+        Ok(u64::from(generation) << 32 | key as u64)
+    }
+
+    /// Frees the slot of an ask that was answered, or will not be sent. Returns what waits for the
+    /// answer; `None` when nothing does, or when there is no such ask.
+    pub(crate) fn answer(&mut self, correlation: u64) -> Option<W> {
+        let slot = self.find(correlation)?;
+        slot.generation = 0;
+        let waiter = slot.waiter.take();
+        self.free.push(correlation as u32);
+        waiter
+    }
+
+    /// Records that an asker waits no more. Returns its waiter, to be dropped without a lock.
+    pub(crate) fn give_up(&mut self, correlation: u64) -> (GivenUp, Option<W>) {
+        match self.find(correlation) {
+            None => (GivenUp::Answered, None),
+            Some(slot) if slot.sent => (GivenUp::Sent, slot.waiter.take()),
+            Some(slot) => (GivenUp::Unsent, slot.waiter.take()),
+        }
+    }
+
+    /// Whether the asker still waits.
+    pub(crate) fn is_wanted(&self, correlation: u64) -> bool {
+        let slot = self.slots.get(correlation as u32 as usize);
+        slot.is_some_and(|slot| slot.waiter.is_some()) || planted!(HandledAbandoned)
+    }
+
+    /// Records that the ask's last record was written. Returns whether its asker has given up
+    /// meanwhile, so that the other node is to be told.
+    pub(crate) fn sent(&mut self, correlation: u64) -> bool {
+        let Some(slot) = self.find(correlation) else { return false };
+        slot.sent = true;
+        slot.waiter.is_none()
+    }
+
+    /// Takes everything out: the link has ended.
+    pub(crate) fn end(&mut self) -> impl Iterator<Item = W> {
+        self.free.clear();
+        std::mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.waiter)
+    }
+
+    fn find(&mut self, correlation: u64) -> Option<&mut Pending<W>> {
+        let generation = (correlation >> 32) as u32;
+        let slot = self.slots.get_mut(correlation as u32 as usize)?;
+        (generation != 0 && slot.generation == generation).then_some(slot)
+    }
+}
+
+/// Asks of the peer that were delivered and whose answers are not written yet, by the place that
+/// their correlation names.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, Hash))]
+pub(crate) struct OpenAsks {
+    slots: Vec<Open>,
+    open: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+#[cfg_attr(test, derive(Hash))]
+struct Open {
+    /// 0 when the slot is free.
+    correlation: u64,
+    cancelled: bool,
+}
+
+impl OpenAsks {
+    /// Records an ask that arrived.
+    ///
+    /// # Errors
+    /// [`Violation::Flood`] when the peer has more open than it may, or two under one number (AS-1).
+    pub(crate) fn open(&mut self, correlation: u64) -> Result<(), Violation> {
+        let key = correlation as u32 as usize;
+        if planted!(EndlessReplies) {
+            return Ok(());
+        }
+        if key >= limits::PENDING_ASKS_MAX {
+            return Err(Violation::Flood);
+        }
+        if key >= self.slots.len() {
+            self.slots.resize(key + 1, Open::default());
+        }
+        if self.slots[key].correlation != 0 {
+            return Err(Violation::Flood);
+        }
+        self.slots[key] = Open { correlation, cancelled: false };
+        self.open += 1;
+        Ok(())
+    }
+
+    /// Records that the asker waits no more. An ask that is not open was answered already.
+    pub(crate) fn cancel(&mut self, correlation: u64) {
+        if let Some(open) = self.find(correlation) {
+            open.cancelled = true;
+        }
+    }
+
+    /// Whether the asker still waits, as far as this side knows (AS-3).
+    pub(crate) fn is_wanted(&mut self, correlation: u64) -> bool {
+        let wanted = self.find(correlation).is_none_or(|open| !open.cancelled);
+        wanted || planted!(HandledAbandoned)
+    }
+
+    /// Frees the slot of an ask whose answer is being written.
+    pub(crate) fn close(&mut self, correlation: u64) {
+        if let Some(open) = self.find(correlation) {
+            *open = Open::default();
+            self.open -= 1;
+        }
+    }
+
+    /// Returns how many are open.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.open
+    }
+
+    fn find(&mut self, correlation: u64) -> Option<&mut Open> {
+        let open = self.slots.get_mut(correlation as u32 as usize)?;
+        (correlation != 0 && open.correlation == correlation).then_some(open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AS-1.
+    #[test]
+    fn a_slot_is_held_until_the_answer_whoever_gives_up() {
+        let mut asks = PendingAsks::default();
+        let first = asks.insert("first").unwrap();
+        assert!(!asks.sent(first), "nobody gave it up");
+        assert_eq!(asks.give_up(first), (GivenUp::Sent, Some("first")));
+        let second = asks.insert("second").unwrap();
+        assert_ne!(first as u32, second as u32, "the place of the first is taken");
+        assert_eq!(asks.answer(first), None, "answered, and nobody waits");
+        let third = asks.insert("third").unwrap();
+        assert_eq!(first as u32, third as u32, "and now it is free");
+        assert_eq!(asks.answer(first), None, "a late answer meets no other ask");
+        assert_eq!(asks.give_up(first), (GivenUp::Answered, None));
+        assert_eq!(asks.give_up(third), (GivenUp::Unsent, Some("third")));
+        assert!(!asks.is_wanted(third) && asks.is_wanted(second));
+        assert!(asks.sent(third), "it is to be cancelled");
+        assert_eq!(asks.end().collect::<Vec<_>>(), ["second"]);
+    }
+
+    #[test]
+    fn as_many_asks_are_pending_as_the_other_node_takes() {
+        let (mut asks, mut open) = (PendingAsks::default(), OpenAsks::default());
+        for _ in 0..limits::PENDING_ASKS_MAX {
+            open.open(asks.insert(()).unwrap()).expect("an honest asker");
+        }
+        assert_eq!(asks.insert(()), Err(()));
+        assert_eq!(open.open(1 << 32 | limits::PENDING_ASKS_MAX as u64), Err(Violation::Flood));
+        assert_eq!(open.open(7 << 32), Err(Violation::Flood), "its place is taken");
+        assert_eq!(open.len(), limits::PENDING_ASKS_MAX);
+    }
+
+    /// AS-3.
+    #[test]
+    fn a_cancelled_ask_is_not_wanted_and_still_closed_once() {
+        let mut open = OpenAsks::default();
+        open.open(1 << 32).unwrap();
+        assert!(open.is_wanted(1 << 32));
+        open.cancel(2 << 32);
+        assert!(open.is_wanted(1 << 32), "another one's");
+        open.cancel(1 << 32);
+        assert!(!open.is_wanted(1 << 32));
+        open.close(1 << 32);
+        open.close(1 << 32);
+        assert_eq!(open.len(), 0);
+        open.cancel(1 << 32);
+        open.open(2 << 32).unwrap();
+        assert!(open.is_wanted(2 << 32));
+    }
+}

@@ -1,0 +1,168 @@
+//! Opening mailboxes of the peer, and their end.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::{Notice, Outbound, Unopened};
+use crate::cause::{OpenRefusal, Violation};
+use crate::limits;
+use crate::mailbox::OpenRequest;
+use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::outlet::{Description, Outlet, OutletState, Port, encode_request};
+use crate::proto::window::{SendWindow, WindowSize};
+
+impl<W> Outbound<W> {
+    /// The outlet of a request; opening begins when it is new (OU-1). `hint` is where the caller found
+    /// it the last time.
+    pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>, hint: &mut u32) -> u32 {
+        let hinted = self.outlets.get(*hint as usize);
+        if !hinted.is_some_and(|outlet| outlet.request == *request) {
+            *hint = self.find_outlet(request);
+        }
+        *hint
+    }
+
+    fn find_outlet(&mut self, request: &Arc<OpenRequest>) -> u32 {
+        if let Some(key) = self.by_request.get(request) {
+            return *key;
+        }
+        let state = OutletState::Opening(Vec::new());
+        let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
+        self.by_request.insert(request.clone(), key);
+        self.openings.waiting.push_back(key);
+        self.send_opens();
+        key
+    }
+
+    /// Sends the OPENs that may be sent now.
+    fn send_opens(&mut self) {
+        while self.openings.unanswered < limits::OPENS_MAX
+            && let Some(key) = self.openings.waiting.pop_front()
+        {
+            let request = encode_request(&self.outlets[key as usize].request);
+            let kind = RecordKind::Open;
+            let header = RecordHeader { correlation: key.into(), ..RecordHeader::new(kind) };
+            self.queues.control.push_back((header, request));
+            self.openings.unanswered += 1;
+        }
+    }
+
+    fn open_answered(&mut self) {
+        self.openings.unanswered -= 1;
+        self.send_opens();
+    }
+
+    /// The port of an outlet, once it is open.
+    pub(crate) fn port(&self, outlet: u32) -> Option<(u32, &Port)> {
+        match self.outlets.get(outlet as usize)?.state {
+            OutletState::Opening(_) => None,
+            OutletState::Open(port) => Some((port, self.ports.get(port as usize)?)),
+        }
+    }
+
+    /// The request of an outlet.
+    pub(crate) fn request(&self, outlet: u32) -> Option<&OpenRequest> {
+        self.outlets.get(outlet as usize).map(|outlet| &*outlet.request)
+    }
+
+    /// A part of the description of an opened mailbox arrived.
+    pub(crate) fn handle_opened(
+        &mut self,
+        header: &RecordHeader,
+        part: &[u8],
+    ) -> Result<(), Violation> {
+        let key = header.correlation;
+        let outlet = self.outlets.get_mut(key as usize).ok_or(Violation::Opening)?;
+        let OutletState::Opening(bytes) = &mut outlet.state else {
+            return Err(Violation::Opening);
+        };
+        if bytes.len() + part.len() > Description::BYTES_MAX {
+            return Err(Violation::Opening);
+        }
+        bytes.extend_from_slice(part);
+        if header.more {
+            return Ok(());
+        }
+        let description = Description::decode(bytes)?;
+        let request = outlet.request.clone();
+        let port = match self.by_mailbox.get(&header.mailbox) {
+            Some(port) if self.ports[*port as usize].generation == header.generation => *port,
+            Some(_) => return Err(Violation::Opening),
+            None => self.insert_port(header, request, description),
+        };
+        if let Some(outlet) = self.outlets.get_mut(key as usize) {
+            outlet.state = OutletState::Open(port);
+        }
+        self.ports[port as usize].outlets.push(key as u32);
+        self.notices.push(Notice::Opened(key as u32, port));
+        self.open_answered();
+        Ok(())
+    }
+
+    fn insert_port(
+        &mut self,
+        header: &RecordHeader,
+        request: Arc<OpenRequest>,
+        description: Description,
+    ) -> u32 {
+        let window = WindowSize {
+            messages: description.window.messages.min(self.mailbox_window.messages),
+            bytes: description.window.bytes.min(self.mailbox_window.bytes),
+        };
+        let port = self.ports.insert(Port {
+            request,
+            outlets: Vec::new(),
+            index: header.mailbox,
+            generation: header.generation,
+            accepted: description.accepted.into(),
+            window: SendWindow::new(window, description.carried),
+            bulk: 0,
+            urgent: Vec::new(),
+            blocked: false,
+            closed: false,
+            uses: 0,
+        }) as u32;
+        self.by_mailbox.insert(header.mailbox, port);
+        port
+    }
+
+    /// The peer refused to open a mailbox.
+    pub(crate) fn handle_open_refused(
+        &mut self,
+        correlation: u64,
+        refusal: OpenRefusal,
+    ) -> Result<(), Violation> {
+        let opening = self.outlets.get(correlation as usize);
+        if !opening.is_some_and(|outlet| matches!(outlet.state, OutletState::Opening(_))) {
+            return Err(Violation::Opening);
+        }
+        self.end_outlet(correlation as u32, None, Unopened::Refused(refusal));
+        self.open_answered();
+        Ok(())
+    }
+
+    fn end_outlet(&mut self, key: u32, port: Option<u32>, why: Unopened) {
+        if let Some(outlet) = self.outlets.try_remove(key as usize) {
+            self.by_request.remove(&outlet.request);
+            self.notices.push(Notice::Ended { outlet: key, port, why });
+        }
+    }
+
+    /// A mailbox of the peer closed (OU-3). What was outstanding is off the link's window; what
+    /// was committed is refused when it arrives, or dropped where it waits.
+    pub(crate) fn handle_closed(&mut self, index: u32, generation: u32) -> Result<(), Violation> {
+        let Some(key) = self.by_mailbox.remove(&index) else { return Err(Violation::Unknown) };
+        let port = &mut self.ports[key as usize];
+        if port.generation != generation {
+            return Err(Violation::Unknown);
+        }
+        port.closed = true;
+        let outstanding = port.window.outstanding();
+        port.window.release(outstanding)?;
+        for outlet in mem::take(&mut port.outlets) {
+            self.end_outlet(outlet, Some(key), Unopened::Closed);
+        }
+        self.free_port(key);
+        self.release_link(outstanding)
+    }
+}
