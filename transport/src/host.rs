@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::id::{NodeId, NodeName};
 use crate::link::{CloseNotice, Receipt, Replier};
 use crate::memory::Payload;
@@ -64,11 +66,18 @@ pub struct Delivery {
     pub payload: Payload,
     /// Where the answer goes; `None` for a tell.
     pub replier: Option<Replier>,
-    /// How long the asker still waits.
-    pub deadline: Option<Duration>,
+    /// When the asker gives up, by the clock of this node.
+    pub deadline: Option<Instant>,
     /// The room it takes in the sender's window; given back when this is dropped, which is to be
     /// done when the message is taken from the mailbox.
     pub receipt: Receipt,
+}
+
+impl Delivery {
+    /// Returns a number that no other living link of this process has: the link it came over.
+    pub fn link_id(&self) -> u64 {
+        self.receipt.link_id()
+    }
 }
 
 impl fmt::Debug for Delivery {

@@ -13,7 +13,7 @@ use ringpost_transport::memory::Payload;
 use rkyv::util::AlignedVec;
 
 use super::{Accepted, Replier, code};
-use crate::error::{AskError, Cause};
+use crate::error::{AskError, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 
@@ -138,8 +138,11 @@ impl Future for Answer {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map_err(|loss| match loss {
             ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
-            ReplyLoss::Refused(_) => AskError::Stopped,
-            ReplyLoss::Failed(code::INVALID_ASK) => AskError::InvalidAsk,
+            ReplyLoss::Refused(_) | ReplyLoss::Failed(Replier::NOT_BEGUN) => {
+                AskError::NotBegun(NotBegun::Stopped)
+            }
+            ReplyLoss::Failed(Replier::LATE) => AskError::NotBegun(NotBegun::Timeout),
+            ReplyLoss::Failed(code::INVALID_ASK) => AskError::NotBegun(NotBegun::InvalidArchive),
             ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
             ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
             _ => AskError::NoReply,

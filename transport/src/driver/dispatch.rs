@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
 use super::Driver;
 use super::turn::Frame;
@@ -17,6 +18,11 @@ use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Arrival, Body, Event};
 use crate::steps::step;
+
+/// Returns the instant that is `us` microseconds from now; `None` where the clock ends before.
+fn instant_in(us: u64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_micros(us))
+}
 
 impl Driver {
     /// Does what a frame asks for, as far as it could be `read`.
@@ -89,7 +95,7 @@ impl Driver {
             ordinal,
             payload: self.payload(body, frame),
             replier: correlation.map(|c| Replier::new(self.link.clone(), c)),
-            deadline: deadline_us.map(Duration::from_micros),
+            deadline: deadline_us.and_then(instant_in),
             receipt: Receipt::new(end, bytes),
         };
         match inbox.deliver(delivery) {

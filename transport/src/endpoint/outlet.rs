@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
 use crate::cause::{NodeDownCause, OpenRefusal};
 use crate::id::NodeName;
@@ -32,8 +32,8 @@ pub enum Kind {
     ConfirmedTell,
     /// One answer.
     Ask {
-        /// How long the asker waits; travels with the ask.
-        deadline: Option<Duration>,
+        /// When the asker gives up; travels with the ask as the time that is left.
+        deadline: Option<Instant>,
     },
 }
 
@@ -350,7 +350,10 @@ fn send_kind(kind: Kind) -> SendKind {
         Kind::Tell => SendKind::Tell,
         Kind::ConfirmedTell => SendKind::ConfirmedTell,
         Kind::Ask { deadline } => {
-            let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+            let us = |at: Instant| {
+                let left = at.saturating_duration_since(Instant::now());
+                u64::try_from(left.as_micros()).unwrap_or(u64::MAX)
+            };
             SendKind::Ask { deadline_us: deadline.map(us) }
         }
     }

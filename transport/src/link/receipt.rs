@@ -30,6 +30,11 @@ impl InletEnd {
     }
 }
 
+/// Returns a number that no other link has while something holds this one.
+pub(super) fn link_id(link: &Arc<Link>) -> u64 {
+    Arc::as_ptr(link).addr() as u64
+}
+
 /// The room a delivered message takes in its sender's window. Dropping it gives the room back.
 pub struct Receipt {
     inlet: Arc<InletEnd>,
@@ -39,6 +44,11 @@ pub struct Receipt {
 impl Receipt {
     pub(crate) fn new(inlet: Arc<InletEnd>, bytes: u32) -> Self {
         Receipt { inlet, bytes }
+    }
+
+    /// Returns a number that no other living link of this process has.
+    pub fn link_id(&self) -> u64 {
+        link_id(&self.inlet.link)
     }
 }
 
