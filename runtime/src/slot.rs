@@ -1,11 +1,14 @@
 //! The slot through which the answer to an ask of this node comes back.
 //!
-//! One allocation, shared by three: the asker ([`Asker`]), the letter in the mailbox (as [`Ask`],
-//! which is asked before the actor begins), and the way back in the envelope ([`Answerer`]).
+//! One allocation, shared by three: the asker ([`Asker`]), the letter in the mailbox (which begins
+//! the [`Ask`] before its handler), and the way back in the envelope ([`Answerer`]).
 //!
 //! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
 //!   or its asker knows that the actor never will.
 //! - **RS-2 nothing of a user under the lock**: wakers are woken, and answers dropped, without it.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -29,8 +32,8 @@ struct Slot<R> {
 }
 
 enum State<R> {
-    /// No answer yet. The waker is the asker's, once it waits.
-    Open { begun: bool, waker: Option<Waker> },
+    /// No answer yet. The waker is the asker's.
+    Open { begun: bool, waker: Waker },
     /// The answer, not taken yet.
     Answered(R),
     /// There will be none.
@@ -42,12 +45,17 @@ enum State<R> {
 /// The asker's end, empty once the ask has ended. Dropped, it gives up.
 pub(crate) struct Asker<R>(Option<Arc<Slot<R>>>);
 
-/// The actor's end, in the envelope; empty once it has answered. Dropped unused, it tells the asker that no answer comes.
+/// The actor's end, in the envelope; empty once it has answered. Dropped unused, it tells the asker
+/// that no answer comes.
 pub(crate) struct Answerer<R>(Option<Arc<Slot<R>>>);
 
-/// Makes a slot for an ask that ends at `deadline`: the three that share it.
-pub(crate) fn slot<R: Send + 'static>(deadline: Instant) -> (Asker<R>, Answerer<R>, Arc<dyn Ask>) {
-    let state = Mutex::new(State::Open { begun: false, waker: None });
+/// Makes a slot for an ask that ends at `deadline`, with the waker of its asker: the three that
+/// share it.
+pub(crate) fn slot<R: Send + 'static>(
+    deadline: Instant,
+    waker: Waker,
+) -> (Asker<R>, Answerer<R>, Arc<dyn Ask>) {
+    let state = Mutex::new(State::Open { begun: false, waker });
     let slot = Arc::new(Slot { deadline, state });
     (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
 }
@@ -61,7 +69,7 @@ impl<R> Slot<R> {
         }
         let old = std::mem::replace(&mut *state, end);
         drop(state);
-        if let State::Open { waker: Some(waker), .. } = old {
+        if let State::Open { waker, .. } = old {
             waker.wake();
         }
         None
@@ -91,12 +99,11 @@ impl<R> Asker<R> {
         let Some(slot) = &self.0 else { return Poll::Ready(Err(AskError::NoReply)) };
         let mut state = slot.state.lock();
         if let State::Open { waker, .. } = &mut *state {
-            if waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                return Poll::Pending;
+            if !waker.will_wake(cx.waker()) {
+                let old = std::mem::replace(waker, cx.waker().clone());
+                drop(state);
+                drop(old);
             }
-            let old = waker.replace(cx.waker().clone());
-            drop(state);
-            drop(old);
             return Poll::Pending;
         }
         let end = std::mem::replace(&mut *state, State::Done);
@@ -143,161 +150,12 @@ impl<R> Answerer<R> {
 impl<R> Drop for Answerer<R> {
     fn drop(&mut self) {
         let Some(slot) = self.0.take() else { return };
-        let mut state = slot.state.lock();
-        let State::Open { begun, waker } = &mut *state else { return };
-        let error = if *begun { AskError::NoReply } else { AskError::NotBegun(NotBegun::Stopped) };
-        let waker = waker.take();
-        // Of the open state only the waker had to be dropped without the lock.
-        *state = State::Lost(error);
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-    use std::time::Duration;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const STOPPED: AskError = AskError::NotBegun(NotBegun::Stopped);
-    const LATE: AskError = AskError::NotBegun(NotBegun::Timeout);
-
-    #[derive(Default)]
-    struct Bell(AtomicUsize);
-
-    impl Wake for Bell {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    struct Ends<R> {
-        asker: Asker<R>,
-        ask: Arc<dyn Ask>,
-        answerer: Answerer<R>,
-        bell: Arc<Bell>,
-    }
-
-    /// An ask that waits.
-    fn ends<R: Send + 'static>() -> Ends<R> {
-        let (asker, answerer, ask) = slot(Instant::now() + SECOND);
-        let mut ends = Ends { ask, asker, answerer, bell: Arc::default() };
-        assert!(poll(&mut ends.asker, &ends.bell).is_pending());
-        ends
-    }
-
-    fn poll<R>(asker: &mut Asker<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskError>> {
-        asker.poll(&mut Context::from_waker(&Waker::from(bell.clone())))
-    }
-
-    fn rings(bell: &Bell) -> usize {
-        bell.0.load(Ordering::Relaxed)
-    }
-
-    #[test]
-    fn an_answer_wakes_its_asker_once() {
-        let Ends { mut asker, ask, answerer, bell } = ends();
-        assert!(ask.begin());
-        answerer.send(7);
-        assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Ok(7))));
-    }
-
-    #[test]
-    fn the_waker_of_the_last_poll_is_woken() {
-        let Ends { mut asker, answerer, bell, .. } = ends::<u8>();
-        let other = Arc::<Bell>::default();
-        assert!(poll(&mut asker, &other).is_pending());
-        assert_eq!(Arc::strong_count(&bell), 1, "the waker before is gone");
-        drop(answerer);
-        assert_eq!((rings(&bell), rings(&other)), (0, 1));
-    }
-
-    /// RS-1.
-    #[test]
-    fn an_ask_whose_asker_has_gone_never_begins() {
-        let Ends { asker, ask, answerer, bell } = ends::<u8>();
-        drop(asker);
-        assert!(!ask.begin());
-        drop((ask, answerer));
-        assert_eq!((rings(&bell), Arc::strong_count(&bell)), (0, 1));
-    }
-
-    /// RS-1.
-    #[test]
-    fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
-        let Ends { asker, ask, answerer: _unused, .. } = ends::<u8>();
-        assert_eq!(asker.give_up(NotBegun::Timeout, AskError::Timeout), Err(LATE));
-        assert!(!ask.begin());
-        let Ends { asker, ask, answerer, .. } = ends::<u8>();
-        assert!(ask.begin());
-        assert_eq!(asker.give_up(NotBegun::Timeout, AskError::Timeout), Err(AskError::Timeout));
-        answerer.send(1);
-        let Ends { asker, ask, answerer, .. } = ends::<u8>();
-        assert!(ask.begin());
-        answerer.send(2);
-        let answer = asker.give_up(NotBegun::Timeout, AskError::Timeout);
-        assert_eq!(answer, Ok(2), "it came in time");
-    }
-
-    #[test]
-    fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
-        let Ends { mut asker, answerer, bell, .. } = ends::<u8>();
-        drop(answerer);
-        assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(STOPPED))));
-        let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
-        assert!(ask.begin());
-        drop(answerer);
-        let lost = Poll::Ready(Err(AskError::NoReply));
-        assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, lost));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
-        let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
-        tokio::time::advance(SECOND).await;
-        assert!(!ask.begin());
-        assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(LATE))));
-        drop(answerer);
-        assert_eq!(rings(&bell), 1);
-    }
-
-    /// RS-2: an answer whose drop looks at the slot again would wait for itself for ever.
-    #[test]
-    fn an_answer_is_dropped_without_the_lock() {
-        struct Nosy(Option<Arc<dyn Ask>>);
-        impl Drop for Nosy {
-            fn drop(&mut self) {
-                assert!(!self.0.take().unwrap().begin());
-            }
-        }
-        let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
-        drop(asker);
-        answerer.send(Nosy(Some(ask)));
-        let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
-        answerer.send(Nosy(Some(ask)));
-        drop(asker);
-    }
-
-    /// RS-1, with both at the same time.
-    #[test]
-    fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
-        for _ in 0..500 {
-            let (asker, answerer, ask) = slot::<u8>(Instant::now() + SECOND);
-            let actor = std::thread::spawn(move || {
-                let begun = ask.begin();
-                drop(answerer);
-                begun
-            });
-            let error = asker.give_up(NotBegun::Timeout, AskError::Timeout).unwrap_err();
-            let begun = actor.join().unwrap();
-            // The actor may drop the answerer, begun or not, before the asker gives up.
-            assert_eq!(begun, matches!(error, AskError::Timeout | AskError::NoReply), "{error}");
-        }
+        let begun = match &*slot.state.lock() {
+            State::Open { begun, .. } => *begun,
+            State::Answered(_) | State::Lost(_) | State::Done => return,
+        };
+        let error = if begun { AskError::NoReply } else { AskError::NotBegun(NotBegun::Stopped) };
+        // Only the actor's side begins, and it does so no more: `begun` stays as it is.
+        drop(slot.end(State::Lost(error)));
     }
 }

@@ -193,7 +193,7 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
             }
             Way::Local(resident, route) => {
                 let room = ready!(line.poll_room(resident.intake(), resident.token(), cx))?;
-                let (asker, answerer, ask) = slot(deadline);
+                let (asker, answerer, ask) = slot(deadline, cx.waker().clone());
                 let mut letter = message.take().map(|message| (message, ReplyTo::local(answerer)));
                 let put = resident.put_ask(room, *route, &mut letter, ask);
                 *message = letter.map(|(message, _)| message);

@@ -95,7 +95,7 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
             Way::Local(cell) if is_running(cell.token()) => Poll::Ready(Err(Cause::SelfAsk)),
             Way::Local(cell) => {
                 let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-                let (asker, answerer, ask) = slot(deadline);
+                let (asker, answerer, ask) = slot(deadline, cx.waker().clone());
                 let put = put(&**cell, room, message, ReplyTo::local(answerer), Some(ask));
                 Poll::Ready(put.map(|_| Pending::Local(LocalAnswer(asker))))
             }
