@@ -143,50 +143,76 @@ impl<M> Error for TellError<M> {
 }
 
 /// An ask got no answer.
+///
+/// [`NotSent`](AskError::NotSent) and [`NotBegun`](AskError::NotBegun) say that the message was
+/// certainly never handled. All others leave that open, or say that it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// The message was not sent.
     #[error("not sent: {0}")]
     NotSent(#[source] Cause),
-    /// It was sent, and no answer came in time. It may still be handled.
+    /// The message was sent, and the actor certainly never begins it: asking again, or asking
+    /// another actor, cannot have it handled twice.
+    #[error("sent, but never begun: {0}")]
+    NotBegun(#[source] NotBegun),
+    /// No answer came in time. On this node the handler had begun, and may go on; on another node
+    /// the message may be handled, may have been handled, or may never be.
     #[error(
-        "no answer came in time: the message may still be handled; a longer `timeout` waits longer"
+        "no answer came in time: the message may have been handled, or may be later; a longer \
+        `timeout` waits longer"
     )]
     Timeout,
-    /// The handler ended without an answer: it panicked, or the actor was stopped or killed.
+    /// The handler began and ended without an answer: it panicked, or the actor was killed.
     #[error(
-        "the actor ended, or its handler panicked, before it answered: its node's log says which"
+        "the handler began and gave no answer, because it panicked or its actor was killed: the \
+        log of the actor's node says which"
     )]
     NoReply,
-    /// The actor ended before it took the message.
-    #[error(
-        "the actor stopped before it took the message: look its name up again if another one may \
-        have taken its place"
-    )]
-    Stopped,
     /// The link was lost; whether the message was handled is unknown.
     #[error("the link to the actor's node was lost ({0}): the message may have been handled")]
     LinkDown(LinkCause),
-    /// The bytes that arrived at the actor are not an archive of the message.
-    #[error("the actor's node found the message's archive invalid: build both nodes alike")]
-    InvalidAsk,
-    /// The reply is larger than this node takes.
+    /// The message was handled, and the reply is larger than this node takes.
     #[error(
         "the reply is larger than this node takes: raise `message_bytes_max` in its profile, or \
         ask for less"
     )]
     ReplyTooLarge,
-    /// The reply could not be archived, or its archive is invalid.
+    /// The message was handled, and the reply could not be archived, or its archive is invalid.
     #[error("the reply's archive is invalid: build both nodes alike")]
     InvalidReply,
 }
 
 impl AskError {
-    /// Whether asking again can help and can never have the message handled twice.
+    /// Returns true if asking again can help and can never have the message handled twice.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, AskError::NotSent(cause) if cause.is_retryable())
+        match self {
+            AskError::NotSent(cause) => cause.is_retryable(),
+            AskError::NotBegun(why) => *why != NotBegun::InvalidArchive,
+            _ => false,
+        }
     }
+}
+
+/// Why an actor never begins an ask that was sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotBegun {
+    /// The actor ended while the message waited in its mailbox, or was on its way there.
+    #[error(
+        "the actor stopped first: look its name up again if another one may have taken its place, \
+        and ask that"
+    )]
+    Stopped,
+    /// The actor had not begun the message when the time-out of the ask passed.
+    #[error(
+        "the actor did not come to it within the time-out of the ask: ask again later, or with a \
+        longer `timeout`"
+    )]
+    Timeout,
+    /// The bytes that arrived at the actor's node are not an archive of the message.
+    #[error("the actor's node found the message's archive invalid: build both nodes alike")]
+    InvalidArchive,
 }
 
 /// An actor was not spawned.

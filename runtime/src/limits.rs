@@ -14,6 +14,8 @@ pub const ACTOR_NAME_BYTES_MAX: usize = 256;
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time-out of an ask; longer ones are shortened to it, so that no clock overflows.
 pub const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Memory that a thread keeps between two replies for the archive of the next.
+pub const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 /// How late a task is that a node's runtime should have run at once, when the log says that the
 /// runtime is blocked: heartbeats go on, but asks of others soon time out.
 pub const BLOCKED_AFTER: Duration = Duration::from_secs(2);

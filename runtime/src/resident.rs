@@ -5,15 +5,16 @@ use std::sync::{Arc, OnceLock};
 
 use ringpost_transport::id::Incarnation;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::address::{Address, Identity};
+use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::mailbox::{Depth, Intake, Room};
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
+use crate::slot::Ask;
 
 /// How an actor is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,15 +58,18 @@ pub(crate) trait Resident: Inbox {
     /// the message is left in it.
     fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause>;
 
-    /// As [`put`](Self::put), with an answer wanted before `deadline`: `letter` is an
-    /// `Option<(M, ReplyTo<R>)>`.
+    /// As [`put`](Self::put), with an answer wanted: `letter` is an `Option<(M, ReplyTo<R>)>`, and
+    /// `ask` the same ask, to be begun.
     fn put_ask(
         &self,
         room: Room<'_>,
         route: u16,
         letter: &mut dyn Any,
-        deadline: Instant,
+        ask: Arc<dyn Ask>,
     ) -> Result<(), Cause>;
+
+    /// Returns the deadlines of its node.
+    fn deadlines(&self) -> &Deadlines;
 }
 
 /// The actors of this node, and which run of the node it is.

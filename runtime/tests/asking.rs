@@ -1,11 +1,16 @@
 //! Asks: answers, time-outs, asks that lead nowhere.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use tokio::sync::Notify;
 
 use crate::actors::{Hold, Note, Notebook, held, node};
+
+/// The end of an ask that its actor did not begin in time.
+const LATE: AskError = AskError::NotBegun(NotBegun::Timeout);
 
 #[message]
 #[derive(Debug, Clone, PartialEq)]
@@ -119,11 +124,10 @@ async fn an_ask_without_an_answer_ends_after_five_seconds_or_as_long_as_it_says(
     let node = node().await;
     let held = held(&node, 8).await;
     let start = tokio::time::Instant::now();
-    assert_eq!(held.actor.notes().await, Err(AskError::Timeout));
+    assert_eq!(held.actor.notes().await, Err(LATE));
     assert_eq!(start.elapsed().as_secs(), 5);
     let quick = held.actor.notes().timeout(Duration::from_millis(20)).await;
-    assert_eq!(quick, Err(AskError::Timeout));
-    assert!(!AskError::Timeout.is_retryable());
+    assert_eq!(quick, Err(LATE));
     assert_eq!(start.elapsed().as_millis() / 10, 502);
 }
 
@@ -146,7 +150,7 @@ async fn an_actor_skips_asks_whose_asker_has_given_up() {
     let node = node().await;
     let held = held(&node, 8).await;
     let late = held.actor.ask(Note { number: 1 }).timeout(Duration::from_millis(10)).await;
-    assert_eq!(late, Err(AskError::Timeout));
+    assert_eq!(late, Err(LATE));
     held.actor.tell(Note { number: 2 }).await.unwrap();
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![2]));
@@ -161,7 +165,7 @@ async fn an_ask_that_was_skipped_as_too_late_timed_out() {
     tokio::time::advance(Duration::from_millis(10)).await;
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![]), "it was skipped");
-    assert_eq!(late.await, Err(AskError::Timeout));
+    assert_eq!(late.await, Err(LATE));
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -174,4 +178,116 @@ async fn a_handler_that_panics_answers_its_asker_with_an_error() {
     assert_eq!(exit, ActorExit::Panicked("as it was told".into()));
     assert_eq!(notebook.notes().await, Err(AskError::NotSent(Cause::Stopped)));
     assert_eq!(notebook.tell(Hold).await.unwrap_err().cause, Cause::Stopped);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn asks_that_nobody_waits_for_are_never_handled() {
+    let node = node().await;
+    let held = held(&node, 64).await;
+    let asker = held.actor.asker::<Note>();
+    for number in 0..10 {
+        // Dropped, timed out, by reference and by recipient.
+        let mut dropped = pin!(held.actor.ask(Note { number }));
+        assert!(futures::poll!(dropped.as_mut()).is_pending());
+        let timed_out = asker.ask(Note { number: 10 + number }).timeout(Duration::from_millis(1));
+        assert_eq!(timed_out.await, Err(LATE));
+    }
+    let waiting = held.actor.ask(Note { number: 100 });
+    let (waited, ()) = tokio::join!(waiting, async { held.gate.add_permits(1) });
+    assert_eq!(waited, Ok(()));
+    assert_eq!(held.actor.notes().await, Ok(vec![100]));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_ask_that_began_and_one_that_never_did_time_out_with_an_error_each() {
+    let node = node().await;
+    let notebook = Notebook::new();
+    let (gate, held) = (notebook.gate.clone(), notebook.held.clone());
+    let actor = node.spawn("notebook", notebook).await.unwrap();
+    let begun = actor.hold().timeout(Duration::from_millis(20));
+    let waiting = async {
+        held.notified().await;
+        actor.ask(Note { number: 1 }).timeout(Duration::from_millis(10)).await
+    };
+    let (begun, waiting) = tokio::join!(begun, waiting);
+    assert_eq!((begun, waiting), (Err(AskError::Timeout), Err(LATE)));
+    assert!(LATE.is_retryable() && !AskError::Timeout.is_retryable());
+    gate.add_permits(1);
+    assert_eq!(actor.notes().await, Ok(vec![]));
+}
+
+#[message(local)]
+pub struct Slow {
+    pub begun: Arc<Notify>,
+    pub go_on: Arc<Notify>,
+    pub reply: Arc<()>,
+}
+
+#[actor]
+pub struct Sloth;
+
+#[handlers]
+impl Sloth {
+    #[handler]
+    pub async fn slow(&mut self, msg: Slow) -> Local<Arc<()>> {
+        msg.begun.notify_one();
+        msg.go_on.notified().await;
+        Local(msg.reply)
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn the_reply_to_an_asker_that_has_gone_is_dropped_by_its_actor() {
+    let node = node().await;
+    let sloth = node.spawn("sloth", Sloth).await.unwrap();
+    let (begun, go_on, reply) = (Arc::<Notify>::default(), Arc::<Notify>::default(), Arc::new(()));
+    let slow = || Slow { begun: begun.clone(), go_on: go_on.clone(), reply: reply.clone() };
+    {
+        let mut asked = pin!(sloth.ask(slow()));
+        assert!(futures::poll!(asked.as_mut()).is_pending());
+        begun.notified().await;
+    }
+    go_on.notify_one();
+    sloth.drain().await.unwrap();
+    assert_eq!(sloth.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(Arc::strong_count(&reply), 1, "the reply is gone with its message");
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn an_ask_outside_tokio_is_answered_or_times_out() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let held = runtime.block_on(async { held(&node().await, 8).await });
+    let timeout = Duration::from_millis(20);
+    let late = futures::executor::block_on(held.actor.ask(Note { number: 1 }).timeout(timeout));
+    assert_eq!(late, Err(LATE));
+    held.gate.add_permits(1);
+    assert_eq!(futures::executor::block_on(held.actor.notes()), Ok(vec![]));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn an_ask_ends_when_the_runtime_of_its_actor_does() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (held, full) = runtime.block_on(async {
+        let (first, second) = (node().await, node().await);
+        (held(&first, 8).await, held(&second, 1).await)
+    });
+    full.actor.try_tell(Note { number: 1 }).unwrap();
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut waiting = pin!(held.actor.notes());
+    let mut unsent = pin!(full.actor.notes());
+    assert!(waiting.as_mut().poll(&mut cx).is_pending());
+    assert!(unsent.as_mut().poll(&mut cx).is_pending());
+    drop(runtime);
+    let never = AskError::NotBegun(NotBegun::Stopped);
+    assert_eq!(futures::executor::block_on(waiting), Err(never));
+    let unsent = futures::executor::block_on(unsent).unwrap_err();
+    assert_eq!(unsent, AskError::NotSent(Cause::Stopped));
+    let late = futures::executor::block_on(held.actor.notes());
+    assert_eq!(late, Err(AskError::NotSent(Cause::Stopped)));
 }

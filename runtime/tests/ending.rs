@@ -180,7 +180,9 @@ async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     let letter = letters.recv().await.unwrap();
     assert_eq!((letter.message, letter.cause), (Note::ID, DeadLetterCause::Stopped));
     assert_eq!(&letter.to, held.actor.address());
-    assert_eq!(asked.await.unwrap(), Err(AskError::NoReply));
+    let never = AskError::NotBegun(NotBegun::Stopped);
+    assert!(never.is_retryable());
+    assert_eq!(asked.await.unwrap(), Err(never));
     assert_eq!(node.dead_letters().total(), 1, "an ask is none: its asker is told");
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 1);
 }

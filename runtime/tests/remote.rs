@@ -255,7 +255,10 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     }
     assert_eq!(beta.shutdown(Duration::from_millis(10)).await, [held.actor.address().clone()]);
     let lost = pending.await.unwrap().unwrap_err();
-    assert!(matches!(lost, AskError::NoReply | AskError::LinkDown(_)), "{lost}");
+    assert!(
+        matches!(lost, AskError::NotBegun(NotBegun::Stopped) | AskError::LinkDown(_)),
+        "{lost}"
+    );
     let ended = notebook.wait_stopped().await;
     assert!(matches!(ended, ActorExit::Gone | ActorExit::Unreachable), "{ended}");
     let refused = notebook.tell(Note { number: 1 }).await.unwrap_err();
@@ -415,7 +418,7 @@ async fn builds_that_disagree_on_one_message_agree_on_the_others() {
     let spells = alpha.recipient::<other::Spell, ()>("beta/speller").await.unwrap();
     assert_eq!(spells.ask(other::Spell { letter: 'a' as u32 }).await, Ok(()));
     let invalid = spells.ask(other::Spell { letter: u32::MAX }).await;
-    assert_eq!(invalid, Err(AskError::InvalidAsk));
+    assert_eq!(invalid, Err(AskError::NotBegun(NotBegun::InvalidArchive)));
     spells.tell(other::Spell { letter: u32::MAX }).await.unwrap();
     let letter = letters.recv().await.unwrap();
     assert_eq!(letter.cause, DeadLetterCause::InvalidArchive);

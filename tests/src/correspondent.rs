@@ -231,7 +231,7 @@ impl Sender {
             // Of another message: as good as none, and the judge hears of it.
             Ok(_) => Event::Remark("the answer is not the ask's"),
             Err(AskError::NotSent(_)) => Event::Refused(stream, number, &said),
-            Err(AskError::Stopped | AskError::InvalidAsk) => fate(Fate::Refused(&said)),
+            Err(AskError::NotBegun(_)) => fate(Fate::Refused(&said)),
             Err(AskError::ReplyTooLarge | AskError::InvalidReply) => fate(Fate::Delivered),
             Err(_) => fate(Fate::Unknown),
         });

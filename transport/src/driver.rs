@@ -138,7 +138,8 @@ impl Prepared {
             return Err(FabricError::Offer("there is no other way to it"));
         }
         let Halves { send, recv, done } = opening.connect(offer.queue_pair, way).await?;
-        let sizes = Sizes { frame_max, message_max: archive_max(profile.message_bytes_max) };
+        let message_max = limits::archive_bytes_max(profile.message_bytes_max);
+        let sizes = Sizes { frame_max, message_max };
         let eager_max = proto::link::Link::eager_max(frame_max);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,
@@ -147,14 +148,14 @@ impl Prepared {
         // What the peer would take is not what this node would keep for it: the smaller counts.
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
         let outbound = Outbound::new(link_window_bytes, window, eager_max);
-        let message_max = archive_max(profile.message_bytes_max.min(offer.message_bytes_max));
+        let message_bytes_max = profile.message_bytes_max.min(offer.message_bytes_max);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
         let own = (outbound, pool.gauge(ring));
         let accounts = reports.past.begin(reports.peer.incarnation);
         let news = reports.past.news().clone();
         news.set_peer_blocked(false);
-        let link = Link::new(reports.peer.clone(), fabric.name(), message_max, news, own);
+        let link = Link::new(reports.peer.clone(), fabric.name(), message_bytes_max, news, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let start = tokio::time::Instant::now().into_std();
@@ -202,11 +203,6 @@ enum Phase {
     Opening,
     Confirmed,
     Ended(LinkCause),
-}
-
-/// Longest archive of a message whose user's bytes are limited so.
-fn archive_max(message_bytes_max: u32) -> u32 {
-    message_bytes_max.saturating_add(limits::ARCHIVE_OVERHEAD_BYTES)
 }
 
 /// One link's driver.

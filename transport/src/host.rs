@@ -66,11 +66,18 @@ pub struct Delivery {
     pub payload: Payload,
     /// Where the answer goes; `None` for a tell.
     pub replier: Option<Replier>,
-    /// When the asker gives up.
+    /// When the asker gives up, by the clock of this node.
     pub deadline: Option<Instant>,
     /// The room it takes in the sender's window; given back when this is dropped, which is to be
     /// done when the message is taken from the mailbox.
     pub receipt: Receipt,
+}
+
+impl Delivery {
+    /// Returns a number that is the same for all messages of one peer, and of no other.
+    pub fn peer_number(&self) -> usize {
+        self.receipt.peer_number()
+    }
 }
 
 impl fmt::Debug for Delivery {

@@ -101,9 +101,11 @@ pub const CREDIT_RESERVE: u32 = 4;
 pub const MESSAGE_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Largest size limit of one message that a profile may set.
 pub const MESSAGE_BYTES_MOST: u32 = 1024 * 1024 * 1024;
-/// Bytes that the archive of a message may have beyond the limit of its size: lengths, pointers and
-/// padding around the user's own bytes.
-pub const ARCHIVE_OVERHEAD_BYTES: u32 = 64 * 1024;
+/// Returns the most bytes that the archive of a message may have whose size is limited to so many of
+/// the user's own: lengths, pointers and padding come on top of those, 256 and a thousandth of them.
+pub const fn archive_bytes_max(message_bytes_max: u32) -> u32 {
+    message_bytes_max.saturating_add(256 + message_bytes_max / 1024)
+}
 /// Messages of one peer that may wait in one mailbox.
 pub const MAILBOX_WINDOW_MESSAGES: u32 = 256;
 /// Bytes of one peer that may wait in one mailbox: messages of 1 MiB stream.

@@ -34,7 +34,7 @@ mod waits;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -43,6 +43,7 @@ use tokio::time::Instant;
 use crate::cause::LinkCause;
 use crate::confirm::Confirms;
 use crate::id::NodeId;
+use crate::limits;
 use crate::memory::Gauge;
 use crate::proto::outbound::Outbound;
 
@@ -68,10 +69,8 @@ pub use waits::WaitsFor;
 pub(crate) struct Link {
     peer: NodeId,
     fabric: &'static str,
-    /// No other link of this process has it.
-    number: u64,
-    /// Longest message the peer takes.
-    message_max: u32,
+    /// Largest message the peer takes, in bytes of what the user sends.
+    message_bytes_max: u32,
     state: Mutex<State>,
     news: Arc<News>,
     ended: AtomicBool,
@@ -110,11 +109,10 @@ impl Link {
     pub(crate) fn new(
         peer: NodeId,
         fabric: &'static str,
-        message_max: u32,
+        message_bytes_max: u32,
         news: Arc<News>,
         (outbound, gauge): (Outbound<Asker>, Gauge),
     ) -> Arc<Self> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let state = State {
             outbound,
             confirms: Confirms::default(),
@@ -129,8 +127,7 @@ impl Link {
         Arc::new(Link {
             peer,
             fabric,
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            message_max,
+            message_bytes_max,
             state: Mutex::new(state),
             news,
             ended: AtomicBool::new(false),
@@ -141,6 +138,11 @@ impl Link {
     /// The fabric that carries it.
     pub(crate) fn fabric(&self) -> &'static str {
         self.fabric
+    }
+
+    /// Longest archive the peer takes.
+    fn archive_max(&self) -> usize {
+        limits::archive_bytes_max(self.message_bytes_max) as usize
     }
 
     /// Whether the link has ended. A task that sees this waits for another link, or for the news that

@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures::future::AbortHandle;
 use parking_lot::Mutex;
@@ -13,16 +14,17 @@ use super::Handlers;
 use super::route::Label;
 use crate::address::{Address, Identity};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
+use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
-use crate::limits;
-use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
+use crate::mailbox::{Depth, Hand, Intake, Mailbox, Remote, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, signal};
+use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, Replier, signal};
 use crate::resident::{Halt, Resident};
 use crate::schema::Hash;
+use crate::slot::Ask;
 
 /// An actor of this node, from outside its task.
 pub(crate) struct Cell<A: Handlers> {
@@ -53,16 +55,13 @@ pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
 /// A message sent on this node.
 pub(super) struct Letter<E> {
     pub(super) label: &'static Label,
-    /// When its asker gives up; `None` for a tell.
-    pub(super) deadline: Option<Instant>,
+    /// The ask, to be begun; `None` for a tell.
+    pub(super) ask: Option<Arc<dyn Ask>>,
     pub(super) envelope: E,
 }
 
 /// A message sent on another node, not checked yet.
-pub(super) struct Arrival {
-    delivery: Delivery,
-    deadline: Option<Instant>,
-}
+pub(super) struct Arrival(Delivery);
 
 impl<A: Handlers> Cell<A> {
     pub(super) fn new(
@@ -92,14 +91,34 @@ impl<A: Handlers> Cell<A> {
         self.kill.is_aborted()
     }
 
-    /// Reads what arrived from another node; `None` when there is nothing to handle.
+    /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
+    /// asker has given up.
+    pub(super) fn begin(
+        &self,
+        letter: Letter<A::Envelope>,
+    ) -> Option<(&'static Label, A::Envelope)> {
+        let Letter { label, ask, envelope } = letter;
+        if ask.is_some_and(|ask| !ask.begin()) {
+            self.skipped(label);
+            return None;
+        }
+        Some((label, envelope))
+    }
+
+    /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
+    /// handle.
     pub(super) fn open(&self, arrival: Arrival) -> Option<(&'static Label, A::Envelope)> {
-        let Delivery { ordinal, payload, replier, receipt, .. } = arrival.delivery;
+        let is_late = arrival.is_late();
+        let Delivery { ordinal, payload, mut replier, receipt, .. } = arrival.0;
         drop(receipt);
         let route = A::ROUTES.get(usize::from(ordinal))?;
-        if is_late(arrival.deadline) {
-            let name = route.label.name();
-            tracing::debug!(actor = %self.address, name, "skipped an ask that is too late");
+        if is_late && let Some(replier) = replier.take() {
+            self.skipped(&route.label);
+            replier.fail(Replier::LATE);
+            return None;
+        }
+        if replier.as_mut().is_some_and(|replier| !replier.begin()) {
+            self.skipped(&route.label);
             return None;
         }
         let is_tell = replier.is_none();
@@ -123,7 +142,7 @@ impl<A: Handlers> Cell<A> {
         self.node.residents().remove(self.key);
         let notices = self.notices.lock().take();
         drop(notices);
-        while let Some(taken) = hand.take() {
+        while let Some(taken) = hand.take_unbegun() {
             let label = match &taken {
                 Taken::Local(letter) => letter.told(),
                 Taken::Remote(arrival) => arrival.told::<A>(),
@@ -136,6 +155,11 @@ impl<A: Handlers> Cell<A> {
             drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
         self.exit.send_replace(Some(exit));
+    }
+
+    fn skipped(&self, label: &Label) {
+        let name = label.name();
+        tracing::debug!(actor = %self.address, name, "skipped an ask whose asker has given up");
     }
 
     fn bury(&self, label: &Label, cause: DeadLetterCause) {
@@ -151,27 +175,36 @@ impl<A: Handlers> Cell<A> {
 impl<E> Letter<E> {
     /// Which message it is, if it is a tell: the failure of an ask is its asker's to know (DL-1).
     fn told(&self) -> Option<&'static Label> {
-        self.deadline.is_none().then_some(self.label)
-    }
-
-    /// Whether it is an ask whose asker has given up.
-    pub(super) fn is_late(&self) -> bool {
-        is_late(self.deadline)
+        self.ask.is_none().then_some(self.label)
     }
 }
 
 impl Arrival {
     /// As [`Letter::told`].
     fn told<A: Handlers>(&self) -> Option<&'static Label> {
-        if self.delivery.replier.is_some() {
+        if self.0.replier.is_some() {
             return None;
         }
-        A::ROUTES.get(usize::from(self.delivery.ordinal)).map(|route| &route.label)
+        A::ROUTES.get(usize::from(self.0.ordinal)).map(|route| &route.label)
+    }
+
+    /// Returns true for an ask whose deadline has passed.
+    fn is_late(&self) -> bool {
+        self.0.replier.is_some() && self.0.deadline.is_some_and(|end| end <= Instant::now())
     }
 }
 
-fn is_late(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|deadline| deadline <= Instant::now())
+impl Remote for Arrival {
+    fn peer(&self) -> usize {
+        self.0.peer_number()
+    }
+
+    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.0.replier {
+            Some(replier) if replier.poll_room(cx).is_pending() && !self.is_late() => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
 }
 
 /// The hash of an actor's type, as links compare it.
@@ -244,7 +277,7 @@ impl<A: Handlers> Resident for Cell<A> {
     fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.tell)(letter, &self.node)?;
-        Ok(self.commit(room, Letter { label: &route.label, deadline: None, envelope }))
+        Ok(self.commit(room, Letter { label: &route.label, ask: None, envelope }))
     }
 
     fn put_ask(
@@ -252,12 +285,16 @@ impl<A: Handlers> Resident for Cell<A> {
         room: Room<'_>,
         route: u16,
         letter: &mut dyn Any,
-        deadline: Instant,
+        ask: Arc<dyn Ask>,
     ) -> Result<(), Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.ask)(letter, &self.node)?;
-        self.commit(room, Letter { label: &route.label, deadline: Some(deadline), envelope });
+        self.commit(room, Letter { label: &route.label, ask: Some(ask), envelope });
         Ok(())
+    }
+
+    fn deadlines(&self) -> &Deadlines {
+        self.node.deadlines()
     }
 }
 
@@ -271,9 +308,7 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
-        let left = delivery.deadline.map(|left| left.min(limits::ASK_TIMEOUT_MAX));
-        let deadline = left.map(|left| Instant::now() + left);
-        self.mailbox.push_remote(Arrival { delivery, deadline }).map_err(|_| Refusal::Closed)
+        self.mailbox.push_remote(Arrival(delivery)).map_err(|_| Refusal::Closed)
     }
 
     fn signal(&self, signal: u16) {

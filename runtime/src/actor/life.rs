@@ -8,6 +8,7 @@ use std::any::Any;
 use std::future::{pending, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::{AbortRegistration, Abortable};
@@ -58,15 +59,12 @@ async fn live<A: Handlers>(
             if cell.mailbox().is_stopping() {
                 break;
             }
-            let (label, envelope) = match hand.take() {
+            let begun = match poll_fn(|cx| Poll::Ready(hand.take(cx))).await {
                 None => break,
-                Some(Taken::Local(letter)) if letter.is_late() => continue,
-                Some(Taken::Local(letter)) => (letter.label, letter.envelope),
-                Some(Taken::Remote(arrival)) => match cell.open(arrival) {
-                    Some(opened) => opened,
-                    None => continue,
-                },
+                Some(Taken::Local(letter)) => cell.begin(letter),
+                Some(Taken::Remote(arrival)) => cell.open(arrival),
             };
+            let Some((label, envelope)) = begun else { continue };
             // LF-1: the next message is taken when this one is done.
             on_duty(&label.duty, runtime, actor.receive(envelope, &mut cx)).await;
         }

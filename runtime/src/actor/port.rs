@@ -3,17 +3,20 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Reply;
 use super::running::is_running;
-use crate::error::{AskError, Cause};
+use crate::deadlines::{Deadlines, Expired};
+use crate::error::{AskError, Cause, NotBegun};
 use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Accepted, Answer, Awaited, Confirmation, Kind, Outbound, Parcel, Place};
+use crate::remote::{
+    Accepted, Answer, Awaited, Confirmation, Kind, LinkCause, Outbound, Parcel, Place,
+};
+use crate::slot::Asker;
 
 /// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
 /// any.
@@ -52,6 +55,10 @@ pub trait AskPort<M: Message>: Port<M> {
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Pending<Self::Reply>, Cause>>;
+
+    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    #[doc(hidden)]
+    fn deadlines(&self) -> Option<&Deadlines>;
 }
 
 /// The fate of a message that was sent, when it is known.
@@ -184,7 +191,7 @@ fn with_parcel<M: Message, T>(
     let kind = match wanted.deadline {
         None if wanted.fate => Kind::ConfirmedTell,
         None => Kind::Tell,
-        Some(end) => Kind::Ask { deadline: Some(end.saturating_duration_since(Instant::now())) },
+        deadline @ Some(_) => Kind::Ask { deadline },
     };
     send(Ok(&Parcel {
         accepted: &Accepted { id: M::ID, layout: codec.layout, reply: wanted.reply },
@@ -197,11 +204,14 @@ fn with_parcel<M: Message, T>(
 pub enum Pending<R> {
     /// From an actor of this node.
     #[doc(hidden)]
-    Local(oneshot::Receiver<R>),
+    Local(LocalAnswer<R>),
     /// From an actor of another node.
     #[doc(hidden)]
     Remote(RemoteAnswer),
 }
+
+/// An answer from this node.
+pub struct LocalAnswer<R>(pub(super) Asker<R>);
 
 /// An answer from another node, and the node it comes to.
 pub struct RemoteAnswer {
@@ -221,7 +231,7 @@ impl<R: Reply> Pending<R> {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
         match self {
-            Pending::Local(receiver) => Pin::new(receiver).poll(cx).map_err(|_| AskError::NoReply),
+            Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(answer).poll(cx))?;
                 let codec = R::CODEC.ok_or(AskError::InvalidReply)?;
@@ -229,6 +239,25 @@ impl<R: Reply> Pending<R> {
                     tracing::warn!(%error, "the archive of a reply");
                     AskError::InvalidReply
                 }))
+            }
+        }
+    }
+
+    /// Gives up. Of an actor of this node it is known whether it began the ask, or even answered.
+    pub(super) fn give_up(self, expired: Expired) -> Result<R, AskError> {
+        match (self, expired) {
+            (Pending::Local(LocalAnswer(asker)), Expired::Deadline) => {
+                asker.give_up(NotBegun::Timeout, AskError::Timeout)
+            }
+            (Pending::Local(LocalAnswer(asker)), Expired::RuntimeGone) => {
+                asker.give_up(NotBegun::Stopped, AskError::NoReply)
+            }
+            (Pending::Remote(mut remote), Expired::Deadline) => {
+                let unsent = remote.answer.give_up();
+                Err(if unsent { AskError::NotSent(Cause::Timeout) } else { AskError::Timeout })
+            }
+            (Pending::Remote(_), Expired::RuntimeGone) => {
+                Err(AskError::LinkDown(LinkCause::Shutdown))
             }
         }
     }

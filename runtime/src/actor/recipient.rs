@@ -9,20 +9,21 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::port::{self, AskPort, Line, Pending, PendingFate, Port, Wanted};
+use super::port::{self, AskPort, Line, LocalAnswer, Pending, PendingFate, Port, Wanted};
 use super::route::reply_layout;
 use super::running::is_running;
 use super::tell::{Told, try_tell};
 use super::{Asked, Reply, ReplyTo};
 use crate::address::Address;
+use crate::deadlines::Deadlines;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Lane, Outbound, signal};
 use crate::resident::Resident;
+use crate::slot::slot;
 
 pub use archived::ArchivedRecipient;
 
@@ -192,11 +193,11 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
             }
             Way::Local(resident, route) => {
                 let room = ready!(line.poll_room(resident.intake(), resident.token(), cx))?;
-                let (sender, receiver) = oneshot::channel();
-                let mut letter = message.take().map(|message| (message, ReplyTo::local(sender)));
-                let put = resident.put_ask(room, *route, &mut letter, deadline);
+                let (asker, answerer, ask) = slot(deadline, cx.waker().clone());
+                let mut letter = message.take().map(|message| (message, ReplyTo::local(answerer)));
+                let put = resident.put_ask(room, *route, &mut letter, ask);
                 *message = letter.map(|(message, _)| message);
-                Poll::Ready(put.map(|()| Pending::Local(receiver)))
+                Poll::Ready(put.map(|()| Pending::Local(LocalAnswer(asker))))
             }
             Way::Remote(outbound, node) => {
                 let reply = const { reply_layout::<R>() };
@@ -205,6 +206,14 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
                 Poll::Ready(Pending::remote(answer, node))
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
+        }
+    }
+
+    fn deadlines(&self) -> Option<&Deadlines> {
+        match &self.post.way {
+            Way::Local(resident, _) => Some(resident.deadlines()),
+            Way::Remote(_, node) => Some(node.deadlines()),
+            Way::Nowhere(_) => None,
         }
     }
 }

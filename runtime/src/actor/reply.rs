@@ -1,12 +1,13 @@
-//! Replies, and the way back to whoever asked.
+//! Replies, and the way back to the asker.
 
 use std::cell::RefCell;
 
 use rkyv::util::AlignedVec;
-use tokio::sync::oneshot;
 
+use crate::limits;
 use crate::message::{Codec, Encode, Wire};
 use crate::remote::{Replier, code};
+use crate::slot::Answerer;
 
 /// What a handler may return.
 #[diagnostic::on_unimplemented(
@@ -33,12 +34,13 @@ impl<T: Send + 'static> Reply for Local<T> {
     const CODEC: Option<Codec<Self>> = None;
 }
 
-/// The way back to whoever asked. Dropped unused, the asker gets `AskError::NoReply`.
+/// The way back to the asker. Dropped unused, the asker gets `AskError::NoReply`, or
+/// `AskError::NotBegun` when the actor never began the message.
 pub struct ReplyTo<R>(To<R>);
 
 enum To<R> {
     Nobody,
-    Local(oneshot::Sender<R>),
+    Local(Answerer<R>),
     Remote(Replier, Encode<R>),
 }
 
@@ -47,8 +49,8 @@ impl<R> ReplyTo<R> {
         ReplyTo(To::Nobody)
     }
 
-    pub(super) fn local(asker: oneshot::Sender<R>) -> Self {
-        ReplyTo(To::Local(asker))
+    pub(super) fn local(answerer: Answerer<R>) -> Self {
+        ReplyTo(To::Local(answerer))
     }
 
     pub(super) fn remote(replier: Replier, encode: Encode<R>) -> Self {
@@ -59,9 +61,12 @@ impl<R> ReplyTo<R> {
     pub fn send(self, reply: R) {
         match self.0 {
             To::Nobody => {}
-            // An error says that the asker gave up.
-            To::Local(asker) => drop(asker.send(reply)),
-            To::Remote(replier, encode) => send_archive(replier, encode, &reply),
+            To::Local(answerer) => answerer.send(reply),
+            // Of an asker that has gone the reply is not even archived.
+            To::Remote(replier, encode) if replier.is_wanted() => {
+                send_archive(replier, encode, &reply);
+            }
+            To::Remote(..) => {}
         }
     }
 }
@@ -79,6 +84,9 @@ fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
             tracing::warn!(%error, "a reply could not be archived");
             replier.fail(code::INVALID_REPLY);
         }
+    }
+    if archive.capacity() > limits::SCRATCH_BYTES_MAX {
+        archive = AlignedVec::new();
     }
     SCRATCH.set(archive);
 }

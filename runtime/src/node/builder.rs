@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 use super::stalls::Lookout;
 use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
+use crate::deadlines::Deadlines;
 use crate::limits;
 use crate::remote::{Config, Entropy, InvalidSecret, Network, Observers, Profile, Remote, Secret};
 use crate::resident::Residents;
@@ -181,6 +182,7 @@ impl NodeBuilder {
         };
         residents.start(id.incarnation);
         let lookout = Lookout::start(&runtime, &residents);
+        let deadlines = Deadlines::start(&runtime);
         Ok(Node {
             core: Arc::new(Core {
                 name: id.name.as_str().into(),
@@ -190,6 +192,7 @@ impl NodeBuilder {
                 observers,
                 mailbox_capacity,
                 runtime,
+                deadlines,
                 _lookout: lookout,
             }),
         })

@@ -13,7 +13,7 @@ use ringpost_transport::memory::Payload;
 use rkyv::util::AlignedVec;
 
 use super::{Accepted, Replier, code};
-use crate::error::{AskError, Cause};
+use crate::error::{AskError, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 
@@ -132,14 +132,26 @@ fn cause_of(unsent: Unsent, failure: Option<String>) -> Cause {
 /// The archive of an answer, when it comes. Dropped, a late answer is dropped too.
 pub(crate) struct Answer(PendingReply);
 
+impl Answer {
+    /// Gives the ask up. Returns true if it was not sent, and so is never handled.
+    pub(crate) fn give_up(&mut self) -> bool {
+        self.0.give_up()
+    }
+}
+
 impl Future for Answer {
     type Output = Result<Payload, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map_err(|loss| match loss {
             ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
-            ReplyLoss::Refused(_) => AskError::Stopped,
-            ReplyLoss::Failed(code::INVALID_ASK) => AskError::InvalidAsk,
+            ReplyLoss::Refused(_) | ReplyLoss::Failed(Replier::NOT_BEGUN) => {
+                AskError::NotBegun(NotBegun::Stopped)
+            }
+            ReplyLoss::Late => AskError::NotSent(Cause::Timeout),
+            ReplyLoss::Failed(Replier::LATE) => AskError::NotBegun(NotBegun::Timeout),
+            ReplyLoss::Failed(Replier::EXPIRED) => AskError::Timeout,
+            ReplyLoss::Failed(code::INVALID_ASK) => AskError::NotBegun(NotBegun::InvalidArchive),
             ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
             ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
             _ => AskError::NoReply,

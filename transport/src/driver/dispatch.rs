@@ -87,7 +87,7 @@ impl Driver {
         let delivery = Delivery {
             ordinal,
             payload: self.payload(body, frame),
-            replier: correlation.map(|c| Replier::new(self.link.clone(), c, deadline)),
+            replier: correlation.map(|c| Replier::new(self.link.clone(), c)),
             deadline: deadline.map(Into::into),
             receipt,
         };

@@ -17,14 +17,14 @@ use crate::proto::asks::GivenUp;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyLoss {
-    /// It never left this node: its time was over before, or its mailbox had closed.
-    #[error("it was not sent")]
-    Unsent,
+    /// It never left this node: its time was over before.
+    #[error("it could not be sent in time")]
+    Late,
     /// The link was lost; whether the ask was handled is unknown.
     #[error("the link was lost: {0}")]
     LinkDown(LinkCause),
-    /// The peer refused it.
-    #[error("the peer refused it: {0:?}")]
+    /// It was not delivered.
+    #[error("it was not delivered: {0:?}")]
     Refused(Refusal),
     /// The handler's side answered with a code of the layer above, or with one of
     /// [`Replier`](super::Replier)'s.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::asks::Asker;
 use super::news::News;
 use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
-use crate::cause::{LinkCause, Violation};
+use crate::cause::{LinkCause, Refusal, Violation};
 use crate::mutants::planted;
 use crate::past::Letter;
 use crate::proto;
@@ -32,8 +32,8 @@ pub(crate) struct Remains {
 pub(crate) struct Sending {
     /// Tells that were not sent, because their mailbox closed while they waited.
     pub(crate) closed: Vec<Letter>,
-    /// Those who wait for answers to asks that were not sent.
-    unsent: Vec<Asker>,
+    /// Those who wait for answers to asks that were not sent, and why.
+    unsent: Vec<(Asker, ReplyLoss)>,
     dropped: Vec<Dropped>,
 }
 
@@ -90,8 +90,8 @@ impl Link {
         state.awake = transmit.is_some() || proto.waits_for_credits();
         self.finish_as_driver(state);
         for_replies.into_iter().for_each(Waker::wake);
-        for asker in sending.unsent.drain(..) {
-            drop(asker.send(Err(ReplyLoss::Unsent)));
+        for (asker, loss) in sending.unsent.drain(..) {
+            drop(asker.send(Err(loss)));
         }
         transmit
     }
@@ -127,7 +127,7 @@ impl Link {
 
     /// Answers an ask that was not delivered, because its mailbox had closed.
     pub(crate) fn refuse_ask(self: &Arc<Self>, correlation: u64) {
-        drop(Replier::new(self.clone(), correlation, None));
+        drop(Replier::new(self.clone(), correlation));
     }
 
     /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of its
@@ -181,10 +181,21 @@ impl State {
     }
 
     /// A committed message will not be sent.
-    fn drop_entry(&mut self, dropped: Dropped, closed: &mut Vec<Letter>, unsent: &mut Vec<Asker>) {
-        let (Dropped::Closed(entry) | Dropped::Unwanted(entry)) = dropped;
+    fn drop_entry(
+        &mut self,
+        dropped: Dropped,
+        closed: &mut Vec<Letter>,
+        unsent: &mut Vec<(Asker, ReplyLoss)>,
+    ) {
+        let (entry, loss) = match dropped {
+            Dropped::Closed(entry) => (entry, ReplyLoss::Refused(Refusal::Closed)),
+            Dropped::Unwanted(entry) => (entry, ReplyLoss::Late),
+        };
         match entry.kind {
-            RecordKind::Ask => unsent.extend(self.outbound.asks.answer(entry.correlation)),
+            RecordKind::Ask => {
+                let asker = self.outbound.asks.answer(entry.correlation);
+                unsent.extend(asker.map(|asker| (asker, loss)));
+            }
             RecordKind::Tell => {
                 closed.push(self.letter(entry.port, entry.message, entry.correlation));
             }

@@ -140,6 +140,11 @@ impl<P: Primitives> Taken<P> {
         }
     }
 
+    /// Returns a number that is the same for all accounts of one peer, and of no other.
+    pub(crate) fn peer_number(&self) -> usize {
+        Arc::as_ptr(&self.news).addr()
+    }
+
     /// Takes the mark off and gives what was taken since `seen`, which it brings up to date.
     pub(crate) fn harvest(&self, seen: &mut Packed) -> Count {
         self.marked.set(false);

@@ -18,6 +18,11 @@ impl Receipt {
     pub(crate) fn new(taken: Arc<Taken>, bytes: u32) -> Self {
         Receipt { taken, bytes }
     }
+
+    /// Returns a number that is the same for all messages of one peer, and of no other.
+    pub fn peer_number(&self) -> usize {
+        self.taken.peer_number()
+    }
 }
 
 impl Drop for Receipt {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
 use super::Link;
 use crate::steps::step;
@@ -15,8 +15,6 @@ use crate::steps::step;
 pub struct Replier {
     link: Arc<Link>,
     correlation: u64,
-    /// When the asker gives up.
-    deadline: Option<Instant>,
     begun: bool,
     used: bool,
 }
@@ -33,8 +31,8 @@ impl Replier {
     /// The code an asker gets when its ask was begun and the answer came too late to be sent.
     pub const EXPIRED: u16 = crate::proto::outbound::REPLY_EXPIRED;
 
-    pub(crate) fn new(link: Arc<Link>, correlation: u64, deadline: Option<Instant>) -> Self {
-        Replier { link, correlation, deadline, begun: false, used: false }
+    pub(crate) fn new(link: Arc<Link>, correlation: u64) -> Self {
+        Replier { link, correlation, begun: false, used: false }
     }
 
     /// Marks the ask as begun. Returns false when its asker has given up, as far as this node knows:
@@ -47,12 +45,8 @@ impl Replier {
 
     /// Whether the asker still waits for the answer, as far as this node knows.
     pub fn is_wanted(&self) -> bool {
-        self.link.state.lock().outbound.open_asks.is_wanted(self.correlation)
-    }
-
-    /// The number of the link it came by: the same for all asks of one link.
-    pub fn link_id(&self) -> u64 {
-        self.link.number
+        let now = Instant::now().into_std();
+        self.link.state.lock().outbound.open_asks.is_wanted(self.correlation, now)
     }
 
     /// Waits until few enough bytes of answers to this peer wait to be sent: before that no ask of
@@ -71,7 +65,7 @@ impl Replier {
     /// Sends the answer; a large archive's memory is taken. One that is larger than the asker takes
     /// is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded by the asks.
     pub fn send(mut self, archive: &mut AlignedVec<16>) {
-        if archive.len() > self.link.message_max as usize {
+        if archive.len() > self.link.archive_max() {
             self.finish(Self::TOO_LARGE, &mut AlignedVec::new());
         } else {
             self.finish(0, archive);
@@ -90,9 +84,7 @@ impl Replier {
         if self.link.has_ended() {
             return;
         }
-        // A code says what became of the ask; it is not too late for that.
-        let deadline = self.deadline.filter(|_| code == 0);
-        state.outbound.reply(self.correlation, code, deadline, archive);
+        state.outbound.reply(self.correlation, code, archive);
         step!(ReplyCommitted);
         self.link.finish(state);
     }

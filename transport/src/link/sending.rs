@@ -10,7 +10,6 @@ use super::wait_queue::{Line, Standing, Want};
 use super::waits::WaitsFor;
 use super::{Counters, Link, State};
 use crate::confirm::Confirmation;
-use crate::limits;
 use crate::mailbox::{Accepted, OpenRequest};
 use crate::mutants::planted;
 use crate::proto::header::RecordKind;
@@ -148,9 +147,8 @@ impl Link {
         waker: Option<&Waker>,
     ) -> Attempt {
         let bytes = outgoing.archive.len();
-        if bytes > self.message_max as usize {
-            // As the user knows it: of the user's own bytes.
-            let limit = (self.message_max - limits::ARCHIVE_OVERHEAD_BYTES) as usize;
+        if bytes > self.archive_max() {
+            let limit = self.message_bytes_max as usize;
             return Attempt::Failed(SendFailure::TooLarge { bytes, limit });
         }
         let want = Want { message: *outgoing.message, kind: outgoing.kind, bytes: bytes as u32 };

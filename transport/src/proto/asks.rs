@@ -7,6 +7,8 @@
 //!   changes what the answer is, not that there is one.
 //! - **AS-3 begun or not**: an ask that was cancelled before its handler began is never handled.
 
+use std::time::Instant;
+
 use crate::cause::Violation;
 use crate::limits;
 use crate::mutants::planted;
@@ -126,6 +128,8 @@ pub(crate) struct OpenAsks {
 struct Open {
     /// 0 when the slot is free.
     correlation: u64,
+    /// When the asker gives up.
+    deadline: Option<Instant>,
     cancelled: bool,
 }
 
@@ -134,7 +138,11 @@ impl OpenAsks {
     ///
     /// # Errors
     /// [`Violation::Flood`] when the peer has more open than it may, or two under one number (AS-1).
-    pub(crate) fn open(&mut self, correlation: u64) -> Result<(), Violation> {
+    pub(crate) fn open(
+        &mut self,
+        correlation: u64,
+        deadline: Option<Instant>,
+    ) -> Result<(), Violation> {
         let key = correlation as u32 as usize;
         if planted!(EndlessReplies) {
             return Ok(());
@@ -148,7 +156,7 @@ impl OpenAsks {
         if self.slots[key].correlation != 0 {
             return Err(Violation::Flood);
         }
-        self.slots[key] = Open { correlation, cancelled: false };
+        self.slots[key] = Open { correlation, deadline, cancelled: false };
         self.open += 1;
         Ok(())
     }
@@ -160,10 +168,10 @@ impl OpenAsks {
         }
     }
 
-    /// Whether the asker still waits, as far as this side knows (AS-3).
-    pub(crate) fn is_wanted(&mut self, correlation: u64) -> bool {
-        let wanted = self.find(correlation).is_none_or(|open| !open.cancelled);
-        wanted || planted!(HandledAbandoned)
+    /// Whether the asker still waits at this time, as far as this side knows (AS-3).
+    pub(crate) fn is_wanted(&mut self, correlation: u64, now: Instant) -> bool {
+        let wanted = |open: &mut Open| !open.cancelled && open.deadline.is_none_or(|end| end > now);
+        self.find(correlation).is_none_or(wanted) || planted!(HandledAbandoned)
     }
 
     /// Frees the slot of an ask whose answer is being written.
@@ -188,6 +196,8 @@ impl OpenAsks {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// AS-1.
@@ -214,29 +224,30 @@ mod tests {
     fn as_many_asks_are_pending_as_the_other_node_takes() {
         let (mut asks, mut open) = (PendingAsks::default(), OpenAsks::default());
         for _ in 0..limits::PENDING_ASKS_MAX {
-            open.open(asks.insert(()).unwrap()).expect("an honest asker");
+            open.open(asks.insert(()).unwrap(), None).expect("an honest asker");
         }
         assert_eq!(asks.insert(()), Err(()));
-        assert_eq!(open.open(1 << 32 | limits::PENDING_ASKS_MAX as u64), Err(Violation::Flood));
-        assert_eq!(open.open(7 << 32), Err(Violation::Flood), "its place is taken");
+        assert_eq!(open.open(1 << 32 | limits::PENDING_ASKS_MAX as u64, None), Err(Violation::Flood));
+        assert_eq!(open.open(7 << 32, None), Err(Violation::Flood), "its place is taken");
         assert_eq!(open.len(), limits::PENDING_ASKS_MAX);
     }
 
     /// AS-3.
     #[test]
     fn a_cancelled_ask_is_not_wanted_and_still_closed_once() {
-        let mut open = OpenAsks::default();
-        open.open(1 << 32).unwrap();
-        assert!(open.is_wanted(1 << 32));
+        let (mut open, now) = (OpenAsks::default(), Instant::now());
+        open.open(1 << 32, None).unwrap();
+        assert!(open.is_wanted(1 << 32, now));
         open.cancel(2 << 32);
-        assert!(open.is_wanted(1 << 32), "another one's");
+        assert!(open.is_wanted(1 << 32, now), "another one's");
         open.cancel(1 << 32);
-        assert!(!open.is_wanted(1 << 32));
+        assert!(!open.is_wanted(1 << 32, now));
         open.close(1 << 32);
         open.close(1 << 32);
         assert_eq!(open.len(), 0);
         open.cancel(1 << 32);
-        open.open(2 << 32).unwrap();
-        assert!(open.is_wanted(2 << 32));
+        open.open(2 << 32, Some(now + Duration::from_secs(1))).unwrap();
+        assert!(open.is_wanted(2 << 32, now));
+        assert!(!open.is_wanted(2 << 32, now + Duration::from_secs(1)), "its time is over");
     }
 }

@@ -26,12 +26,12 @@ pub(crate) struct Entry {
     pub(crate) correlation: u64,
     /// Which message, for its fate.
     pub(crate) message: u128,
-    /// When the asker gives up; of an answer: when it has.
+    /// Of an ask: when its asker gives up.
     pub(crate) deadline: Option<Instant>,
 }
 
 impl Entry {
-    /// Whether it is an ask or an answer that nobody waits for any more.
+    /// Whether it is an ask whose asker has given up by now.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }

@@ -14,7 +14,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
@@ -231,16 +230,16 @@ impl<W> Outbound<W> {
         self.queues.bulk.push_back(Bulk { entry, body: mem::take(archive), mark, sent: 0 });
     }
 
-    /// Queues an answer: the archive, or a code. `deadline` is when nobody waits for it any more.
+    /// Queues an answer: the archive, or a code.
     pub(crate) fn reply(
         &mut self,
         correlation: u64,
         code: u16,
-        deadline: Option<Instant>,
         archive: &mut AlignedVec<16>,
     ) {
         let kind = RecordKind::Reply;
-        let entry = Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline };
+        let entry =
+            Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline: None };
         self.queues.reply_bytes += archive.len();
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, archive);

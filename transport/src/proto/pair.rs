@@ -145,7 +145,7 @@ impl Side {
         if let Some(correlation) = ask {
             let mut archive = AlignedVec::new();
             archive.extend_from_slice(&bytes);
-            self.out.reply(correlation, 0, None, &mut archive);
+            self.out.reply(correlation, 0, &mut archive);
         }
         toy.taken.push(bytes);
         true
@@ -171,7 +171,7 @@ impl Side {
             Event::Deliver(Arrival { at, mailbox, generation, correlation, body, .. }) => {
                 match self.inlets.find(mailbox, generation)? {
                     None => match correlation {
-                        Some(ask) => self.out.reply(ask, CLOSED, None, &mut AlignedVec::new()),
+                        Some(ask) => self.out.reply(ask, CLOSED, &mut AlignedVec::new()),
                         None => self.link.refuse(at, Refusal::Closed),
                     },
                     Some(toy) => {

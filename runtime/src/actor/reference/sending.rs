@@ -1,20 +1,22 @@
 //! Sending through a reference: into a mailbox of this node, or out to another.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Raw, Way};
 use crate::actor::cell::{Home, Letter};
-use crate::actor::port::{self, AskPort, Line, Pending, PendingFate, Port, Wanted};
+use crate::actor::port::{self, AskPort, Line, LocalAnswer, Pending, PendingFate, Port, Wanted};
 use crate::actor::route::{Label, reply_layout};
 use crate::actor::running::is_running;
 use crate::actor::{Accepts, ReplyTo};
+use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::fate::Fate;
 use crate::mailbox::Room;
 use crate::message::Message;
+use crate::slot::{Ask, slot};
 use crate::view::Input;
 
 /// Puts a message into an actor of this node; on an error it is left in `message`.
@@ -23,14 +25,14 @@ fn put<A: Accepts<M>, M: Message>(
     room: Room<'_>,
     message: &mut Option<M>,
     reply: ReplyTo<A::Reply>,
-    deadline: Option<Instant>,
+    ask: Option<Arc<dyn Ask>>,
 ) -> Result<Fate, Cause> {
     let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
     match A::Input::from_local(taken, cell.node()) {
         Ok(input) => {
             let label = const { &Label::of::<A, M>() };
             let envelope = A::envelope(input, reply);
-            Ok(cell.commit(room, Letter { label, deadline, envelope }))
+            Ok(cell.commit(room, Letter { label, ask, envelope }))
         }
         Err((back, cause)) => {
             *message = Some(back);
@@ -93,9 +95,9 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
             Way::Local(cell) if is_running(cell.token()) => Poll::Ready(Err(Cause::SelfAsk)),
             Way::Local(cell) => {
                 let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-                let (sender, receiver) = oneshot::channel();
-                let put = put(&**cell, room, message, ReplyTo::local(sender), Some(deadline));
-                Poll::Ready(put.map(|_| Pending::Local(receiver)))
+                let (asker, answerer, ask) = slot(deadline, cx.waker().clone());
+                let put = put(&**cell, room, message, ReplyTo::local(answerer), Some(ask));
+                Poll::Ready(put.map(|_| Pending::Local(LocalAnswer(asker))))
             }
             Way::Remote(outbound, node) => {
                 let wanted = Wanted {
@@ -107,6 +109,14 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
                 Poll::Ready(Pending::remote(answer, node))
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
+        }
+    }
+
+    fn deadlines(&self) -> Option<&Deadlines> {
+        match &self.lead.way {
+            Way::Local(cell) => Some(cell.deadlines()),
+            Way::Remote(_, node) => Some(node.deadlines()),
+            Way::Nowhere(_) => None,
         }
     }
 }

@@ -208,8 +208,9 @@ impl Arrived {
         if ask == (correlation == 0) {
             return Err(Violation::Record);
         }
+        let deadline = header.deadline_us.map(|left| self.deadline(left));
         if ask {
-            out.open_asks.open(correlation)?;
+            out.open_asks.open(correlation, deadline)?;
         }
         events.push(Event::Deliver(Arrival {
             at: (self.number, place),
@@ -217,7 +218,7 @@ impl Arrived {
             generation,
             ordinal,
             correlation: ask.then_some(correlation),
-            deadline: header.deadline_us.map(|left| self.deadline(left)),
+            deadline,
             body,
         }));
         Ok(())

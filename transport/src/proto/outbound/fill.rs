@@ -139,7 +139,7 @@ impl<W> Outbound<W> {
     fn fill_replies(&mut self, to: &mut Filling<'_, '_>) {
         while let Some((entry, bytes)) = self.queues.replies.front() {
             let correlation = entry.correlation;
-            let wanted = self.open_asks.is_wanted(correlation) && !entry.is_late(to.now);
+            let wanted = entry.ordinal != 0 || self.open_asks.is_wanted(correlation, to.now);
             let mut header = entry.header((0, 0), to.now);
             let (len, mut payload) = (bytes.len(), bytes);
             if !wanted {
@@ -227,7 +227,7 @@ impl<W> Outbound<W> {
             }
             let Some(bulk) = &mut self.queues.reply else { return };
             let correlation = bulk.entry.correlation;
-            let unwanted = !self.open_asks.is_wanted(correlation) || bulk.entry.is_late(to.now);
+            let unwanted = !self.open_asks.is_wanted(correlation, to.now);
             let part = if bulk.sent == 0 && unwanted {
                 let expired = Entry { ordinal: REPLY_EXPIRED, ..bulk.entry.clone() };
                 let header = expired.header((0, 0), to.now);

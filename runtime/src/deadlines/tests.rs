@@ -1,0 +1,103 @@
+//! The table of deadlines alone, polled by hand and served by its timer.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Bell {
+    fn rings(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+fn poll(deadlines: &Deadlines, key: &mut Option<Key>, at: Instant, bell: &Arc<Bell>) -> bool {
+    let waker = Waker::from(bell.clone());
+    deadlines.poll(key, at, &mut Context::from_waker(&waker)).is_pending()
+}
+
+async fn expired(deadlines: &Deadlines, at: Instant) -> (Expired, Duration) {
+    let (start, mut key) = (Instant::now(), None);
+    let expired = poll_fn(|cx| deadlines.poll(&mut key, at, cx)).await;
+    assert_eq!(key, None);
+    (expired, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_deadline_expires_at_its_time_in_whatever_order_they_came() {
+    let deadlines = Deadlines::start(&Handle::current());
+    let now = Instant::now();
+    let at = |seconds| expired(&deadlines, now + seconds * SECOND);
+    let (late, early, same) = tokio::join!(at(3), at(1), at(3));
+    assert_eq!(late, (Expired::Deadline, 3 * SECOND));
+    assert_eq!(early, (Expired::Deadline, SECOND));
+    assert_eq!(same, (Expired::Deadline, 3 * SECOND));
+    assert_eq!(at(3).await.1, Duration::ZERO, "one that has passed");
+    assert_eq!(at(7).await.1, 4 * SECOND, "after the table was empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_one_turn_of_the_lock_expires_at_once() {
+    let deadlines = Deadlines::start(&Handle::current());
+    let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
+    let mut keys = [None; 2 * WOKEN_AT_ONCE + 1];
+    assert!(keys.iter_mut().all(|key| poll(&deadlines, key, at, &bell)));
+    assert_eq!(expired(&deadlines, at).await.1, SECOND);
+    assert_eq!(bell.rings(), keys.len());
+    assert!(keys.iter_mut().all(|key| !poll(&deadlines, key, at, &bell)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
+    let deadlines = Deadlines::start(&Handle::current());
+    let at = Instant::now() + SECOND;
+    let [first, second, cancelled] = [(); 3].map(|()| Arc::<Bell>::default());
+    let (mut key, mut other) = (None, None);
+    assert!(poll(&deadlines, &mut key, at, &first));
+    assert!(poll(&deadlines, &mut other, at, &cancelled));
+    assert!(poll(&deadlines, &mut key, at, &second));
+    deadlines.cancel(other.take().unwrap());
+    assert_eq!(Arc::strong_count(&cancelled), 1, "its waker was dropped");
+    assert_eq!(expired(&deadlines, at).await.1, SECOND);
+    assert_eq!((first.rings(), second.rings(), cancelled.rings()), (0, 1, 0));
+    assert!(deadlines.table.state.lock().waiting.is_empty(), "nothing is left");
+}
+
+#[test]
+fn the_end_of_the_runtime_wakes_all_and_lets_none_wait_any_more() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let deadlines = Deadlines::start(runtime.handle());
+    let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
+    let (mut key, mut late) = (None, None);
+    assert!(poll(&deadlines, &mut key, at, &bell));
+    drop(runtime);
+    assert_eq!(bell.rings(), 1);
+    let waker = Waker::from(bell);
+    let mut cx = Context::from_waker(&waker);
+    let gone = Poll::Ready(Expired::RuntimeGone);
+    assert_eq!(deadlines.poll(&mut key, at, &mut cx), gone);
+    assert_eq!(deadlines.poll(&mut late, at, &mut cx), gone);
+}
+
+#[test]
+fn a_thread_outside_tokio_is_woken_at_its_deadline() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let deadlines = Deadlines::start(runtime.handle());
+    let time = Duration::from_millis(20);
+    let waited = futures::executor::block_on(expired(&deadlines, Instant::now() + time));
+    assert!(waited.0 == Expired::Deadline && waited.1 >= time, "{waited:?}");
+}

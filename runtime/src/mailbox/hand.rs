@@ -1,0 +1,127 @@
+//! The actor's hand: what it took from its mailbox and has not begun yet.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+/// A message of another node, as a mailbox sees it.
+pub(crate) trait Remote {
+    /// Returns the number of the node it came from; no other has it.
+    fn peer(&self) -> usize;
+
+    /// Waits until the message can be begun: for an ask, until its link has room for the reply, or
+    /// its deadline has passed. The link keeps the waker of `cx`.
+    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// What an actor took from its mailbox and has not begun yet.
+pub(crate) struct Hand<L, R> {
+    pub(super) local: VecDeque<L>,
+    pub(super) remote: VecDeque<R>,
+    /// What is held back, by peer (MB-8); none of them is empty between calls.
+    held: VecDeque<Held<R>>,
+    /// Empty between calls; kept for its memory.
+    pub(super) wakers: Vec<Waker>,
+}
+
+/// What came from one peer since an ask for whose reply its link had no room, and the ask.
+struct Held<R> {
+    peer: usize,
+    messages: VecDeque<R>,
+    /// The first one could be begun when it was looked at last.
+    is_released: bool,
+}
+
+/// One message, by the intake it came through.
+pub(crate) enum Taken<L, R> {
+    Local(L),
+    Remote(R),
+}
+
+impl<L, R> Hand<L, R> {
+    pub(crate) fn new() -> Self {
+        Hand {
+            local: VecDeque::new(),
+            remote: VecDeque::new(),
+            held: VecDeque::new(),
+            wakers: Vec::new(),
+        }
+    }
+
+    /// Returns true if something is held back.
+    pub(super) fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Takes out the next message of an actor that begins none any more; one link's, and this
+    /// node's, in their order.
+    pub(crate) fn take_unbegun(&mut self) -> Option<Taken<L, R>> {
+        if let Some(message) = self.local.pop_front() {
+            return Some(Taken::Local(message));
+        }
+        while let Some(held) = self.held.front_mut() {
+            if let Some(message) = held.messages.pop_front() {
+                return Some(Taken::Remote(message));
+            }
+            self.held.pop_front();
+        }
+        self.remote.pop_front().map(Taken::Remote)
+    }
+}
+
+impl<L, R: Remote> Hand<L, R> {
+    /// Takes out the next message to begin. What cannot be begun is held back (MB-8); the waker of
+    /// `cx` is woken when that changes.
+    pub(crate) fn take(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R>> {
+        if let Some(message) = self.local.pop_front() {
+            return Some(Taken::Local(message));
+        }
+        if let Some(message) = self.take_released(cx) {
+            return Some(Taken::Remote(message));
+        }
+        while let Some(message) = self.remote.pop_front() {
+            let peer = message.peer();
+            if let Some(held) = self.held.iter_mut().find(|held| held.peer == peer) {
+                held.messages.push_back(message);
+            } else if message.poll_begin(cx).is_ready() {
+                return Some(Taken::Remote(message));
+            } else {
+                let messages = VecDeque::from([message]);
+                self.held.push_back(Held { peer, messages, is_released: false });
+            }
+        }
+        None
+    }
+
+    /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of
+    /// `cx` is woken when that changes.
+    pub(super) fn release(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        for held in &mut self.held {
+            held.is_released =
+                held.messages.front().is_none_or(|first| first.poll_begin(cx).is_ready());
+            any |= held.is_released;
+        }
+        any
+    }
+
+    /// Takes a message of a link that was released, one of each in turn.
+    fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R> {
+        for _ in 0..self.held.len() {
+            let mut held = self.held.pop_front()?;
+            let first = held.messages.front().filter(|_| held.is_released);
+            // Each message is looked at again: the one before it may have taken the room.
+            held.is_released = first.is_some_and(|first| first.poll_begin(cx).is_ready());
+            let taken = if held.is_released { held.messages.pop_front() } else { None };
+            if !held.messages.is_empty() {
+                self.held.push_back(held);
+            }
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+}

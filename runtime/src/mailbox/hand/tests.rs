@@ -1,0 +1,247 @@
+//! The hand and its mailbox, polled by hand, with links that have room or not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Wake;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::mailbox::{Batch, Intake, Mailbox};
+
+/// A link that has room for so many replies, and whom it wakes when there is more.
+#[derive(Default)]
+struct Link {
+    room: AtomicUsize,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Link {
+    fn grant(&self, replies: usize) {
+        self.room.fetch_add(replies, Ordering::Relaxed);
+        std::mem::take(&mut *self.waiting.lock()).into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A message of another node.
+struct Message {
+    link: (u64, Arc<Link>),
+    number: u32,
+    is_ask: bool,
+    is_late: Arc<AtomicBool>,
+}
+
+impl Remote for Message {
+    fn peer(&self) -> usize {
+        self.link.0 as usize
+    }
+
+    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let has_room = self.link.1.room.load(Ordering::Relaxed) > 0;
+        if !self.is_ask || has_room || self.is_late.load(Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        self.link.1.waiting.lock().push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A mailbox, its actor, and links 0 and 1 to it.
+struct Scene {
+    mailbox: Mailbox<u32, Message>,
+    hand: Hand<u32, Message>,
+    links: [Arc<Link>; 2],
+    late: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Scene {
+            mailbox: Mailbox::new(64),
+            hand: Hand::new(),
+            links: Default::default(),
+            late: Arc::default(),
+            bell: Arc::default(),
+        }
+    }
+
+    fn push(&self, link: usize, number: u32, is_ask: bool) {
+        let link = (link as u64, self.links[link].clone());
+        let message = Message { link, number, is_ask, is_late: self.late.clone() };
+        assert!(self.mailbox.push_remote(message).is_ok());
+    }
+
+    fn ask(&self, link: usize, number: u32) {
+        self.push(link, number, true);
+    }
+
+    fn tell(&self, link: usize, number: u32) {
+        self.push(link, number, false);
+    }
+
+    /// What the actor begins until it has to wait or ends; the reply of an ask takes room.
+    fn begun(&mut self) -> (Vec<u32>, Poll<Batch>) {
+        let waker = Waker::from(self.bell.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut begun = Vec::new();
+        loop {
+            let batch = self.mailbox.poll_batch(&mut self.hand, &mut cx);
+            if batch != Poll::Ready(Batch::Filled) {
+                return (begun, batch);
+            }
+            while let Some(taken) = self.hand.take(&mut cx) {
+                begun.push(match taken {
+                    Taken::Local(number) => number,
+                    Taken::Remote(message) => {
+                        if message.is_ask && !message.is_late.load(Ordering::Relaxed) {
+                            message.link.1.room.fetch_sub(1, Ordering::Relaxed);
+                        }
+                        message.number
+                    }
+                });
+            }
+        }
+    }
+
+    fn rings(&self) -> usize {
+        self.bell.0.load(Ordering::Relaxed)
+    }
+}
+
+/// MB-8.
+#[test]
+fn a_link_without_room_keeps_its_order_and_others_go_on() {
+    let mut scene = Scene::new();
+    scene.links[1].grant(9);
+    for number in [1, 2] {
+        scene.tell(0, number);
+    }
+    scene.ask(0, 3);
+    scene.tell(0, 4);
+    scene.ask(1, 11);
+    scene.tell(0, 5);
+    scene.ask(0, 6);
+    scene.tell(1, 12);
+    assert_eq!(scene.begun(), (vec![1, 2, 11, 12], Poll::Pending));
+    scene.tell(0, 7);
+    scene.tell(1, 13);
+    assert_eq!(scene.begun(), (vec![13], Poll::Pending), "7 waits for those before it");
+    scene.links[0].grant(1);
+    assert_eq!(scene.begun(), (vec![3, 4, 5], Poll::Pending), "room for one reply");
+    scene.links[0].grant(1);
+    assert_eq!(scene.begun(), (vec![6, 7], Poll::Pending));
+    scene.tell(0, 8);
+    assert_eq!(scene.begun(), (vec![8], Poll::Pending), "nothing is held any more");
+    assert!(!scene.hand.holds_back());
+}
+
+/// MB-8: this node's own messages go on, too.
+#[test]
+fn messages_of_this_node_go_on_while_a_link_has_no_room() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    let room = scene.mailbox.try_room().ok().unwrap();
+    assert!(scene.mailbox.fill(room, 100).is_ok());
+    assert_eq!(scene.rings(), 1);
+    assert_eq!(scene.begun(), (vec![100], Poll::Pending));
+}
+
+/// MB-8: two links that have no room wait each for its own.
+#[test]
+fn each_link_waits_for_its_own_room() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    scene.ask(1, 11);
+    scene.ask(0, 2);
+    scene.ask(1, 12);
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    scene.links[1].grant(1);
+    assert!(scene.rings() > 0);
+    assert_eq!(scene.begun(), (vec![11], Poll::Pending));
+    scene.links[0].grant(2);
+    scene.links[1].grant(1);
+    let (mut begun, _) = scene.begun();
+    begun.sort_unstable();
+    assert_eq!(begun, [1, 2, 12]);
+}
+
+/// MB-8: the wake-up is not lost, whether the room comes before the actor waits or after.
+#[test]
+fn room_wakes_an_actor_that_waits_for_it() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    let waker = Waker::from(scene.bell.clone());
+    let mut cx = Context::from_waker(&waker);
+    let filled = scene.mailbox.poll_batch(&mut scene.hand, &mut cx);
+    assert_eq!(filled, Poll::Ready(Batch::Filled));
+    assert!(scene.hand.take(&mut cx).is_none(), "it is held back");
+    scene.links[0].grant(1);
+    assert_eq!(scene.rings(), 1);
+    assert_eq!(scene.begun(), (vec![1], Poll::Pending), "found without waiting");
+    scene.ask(0, 2);
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    let rings = scene.rings();
+    scene.links[0].grant(1);
+    assert!(scene.rings() > rings, "the waiting actor is woken");
+    assert_eq!(scene.begun(), (vec![2], Poll::Pending));
+}
+
+/// MB-8: an ask that is held back ages.
+#[test]
+fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    scene.tell(0, 2);
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    scene.late.store(true, Ordering::Relaxed);
+    scene.tell(1, 11);
+    assert_eq!(scene.begun(), (vec![1, 2, 11], Poll::Pending));
+}
+
+/// MB-6, MB-8: a drain handles what is held back, too.
+#[test]
+fn a_drain_waits_for_what_is_held_back() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    scene.tell(0, 2);
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    scene.mailbox.drain();
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    scene.links[0].grant(1);
+    assert_eq!(scene.begun(), (vec![1, 2], Poll::Ready(Batch::End)));
+}
+
+/// MB-6, MB-8: a stop begins nothing more, and what was held comes out with the rest.
+#[test]
+fn what_is_held_back_comes_out_at_the_end() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    scene.tell(0, 2);
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    scene.tell(0, 3);
+    scene.ask(1, 11);
+    scene.mailbox.stop();
+    scene.links[0].grant(9);
+    assert_eq!(scene.begun(), (vec![], Poll::Ready(Batch::End)));
+    scene.mailbox.close(&mut scene.hand);
+    let left = std::iter::from_fn(|| scene.hand.take_unbegun());
+    let left: Vec<_> = left
+        .map(|taken| match taken {
+            Taken::Local(number) => number,
+            Taken::Remote(message) => message.number,
+        })
+        .collect();
+    assert_eq!(left, [1, 2, 3, 11]);
+    assert!(!scene.hand.holds_back());
+}

@@ -1,0 +1,161 @@
+//! The slot through which the answer to an ask of this node comes back.
+//!
+//! One allocation, shared by three: the asker ([`Asker`]), the letter in the mailbox (which begins
+//! the [`Ask`] before its handler), and the way back in the envelope ([`Answerer`]).
+//!
+//! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
+//!   or its asker knows that the actor never will.
+//! - **RS-2 nothing of a user under the lock**: wakers are woken, and answers dropped, without it.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::error::{AskError, NotBegun};
+
+/// An ask as its actor sees it before the handler.
+pub(crate) trait Ask: Send + Sync {
+    /// Marks the ask as begun. Returns false when it must not be handled: its asker has given up,
+    /// or does so now, because the deadline has passed.
+    fn begin(&self) -> bool;
+}
+
+struct Slot<R> {
+    /// When the asker gives up.
+    deadline: Instant,
+    state: Mutex<State<R>>,
+}
+
+enum State<R> {
+    /// No answer yet. The waker is the asker's.
+    Open { begun: bool, waker: Waker },
+    /// The answer, not taken yet.
+    Answered(R),
+    /// There will be none.
+    Lost(AskError),
+    /// The asker has its answer, or has given up.
+    Done,
+}
+
+/// The asker's end, empty once the ask has ended. Dropped, it gives up.
+pub(crate) struct Asker<R>(Option<Arc<Slot<R>>>);
+
+/// The actor's end, in the envelope; empty once it has answered. Dropped unused, it tells the asker
+/// that no answer comes.
+pub(crate) struct Answerer<R>(Option<Arc<Slot<R>>>);
+
+/// Makes a slot for an ask that ends at `deadline`, with the waker of its asker: the three that
+/// share it.
+pub(crate) fn slot<R: Send + 'static>(
+    deadline: Instant,
+    waker: Waker,
+) -> (Asker<R>, Answerer<R>, Arc<dyn Ask>) {
+    let state = Mutex::new(State::Open { begun: false, waker });
+    let slot = Arc::new(Slot { deadline, state });
+    (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
+}
+
+impl<R> Slot<R> {
+    /// Ends an open ask; a later end changes nothing. Returns what was given in vain.
+    fn end(&self, end: State<R>) -> Option<State<R>> {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Open { .. }) {
+            return Some(end);
+        }
+        let old = std::mem::replace(&mut *state, end);
+        drop(state);
+        if let State::Open { waker, .. } = old {
+            waker.wake();
+        }
+        None
+    }
+}
+
+impl<R: Send> Ask for Slot<R> {
+    fn begin(&self) -> bool {
+        if self.deadline <= Instant::now() {
+            let late = State::Lost(AskError::NotBegun(NotBegun::Timeout));
+            drop(self.end(late));
+            return false;
+        }
+        match &mut *self.state.lock() {
+            State::Open { begun, .. } => {
+                *begun = true;
+                true
+            }
+            State::Answered(_) | State::Lost(_) | State::Done => false,
+        }
+    }
+}
+
+impl<R> Asker<R> {
+    /// Waits for the answer.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
+        let Some(slot) = &self.0 else { return Poll::Ready(Err(AskError::NoReply)) };
+        let mut state = slot.state.lock();
+        if let State::Open { waker, .. } = &mut *state {
+            if !waker.will_wake(cx.waker()) {
+                let old = std::mem::replace(waker, cx.waker().clone());
+                drop(state);
+                drop(old);
+            }
+            return Poll::Pending;
+        }
+        let end = std::mem::replace(&mut *state, State::Done);
+        drop(state);
+        self.0 = None;
+        match end {
+            State::Answered(answer) => Poll::Ready(Ok(answer)),
+            State::Lost(error) => Poll::Ready(Err(error)),
+            State::Open { .. } | State::Done => Poll::Ready(Err(AskError::NoReply)),
+        }
+    }
+
+    /// Gives up (RS-1): `unbegun` when the actor never begins the ask, `begun` when it has. An end
+    /// that came before is given as it is.
+    pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskError) -> Result<R, AskError> {
+        let Some(slot) = self.0.take() else { return Err(begun) };
+        let old = std::mem::replace(&mut *slot.state.lock(), State::Done);
+        match old {
+            State::Open { begun: false, .. } => Err(AskError::NotBegun(unbegun)),
+            State::Open { begun: true, .. } | State::Done => Err(begun),
+            State::Answered(answer) => Ok(answer),
+            State::Lost(error) => Err(error),
+        }
+    }
+}
+
+impl<R> Drop for Asker<R> {
+    fn drop(&mut self) {
+        let Some(slot) = self.0.take() else { return };
+        let old = std::mem::replace(&mut *slot.state.lock(), State::Done);
+        drop(old);
+    }
+}
+
+impl<R> Answerer<R> {
+    /// Gives the answer; to an asker that gave up, nothing.
+    pub(crate) fn send(mut self, answer: R) {
+        if let Some(slot) = self.0.take() {
+            drop(slot.end(State::Answered(answer)));
+        }
+    }
+}
+
+impl<R> Drop for Answerer<R> {
+    fn drop(&mut self) {
+        let Some(slot) = self.0.take() else { return };
+        let begun = match &*slot.state.lock() {
+            State::Open { begun, .. } => *begun,
+            State::Answered(_) | State::Lost(_) | State::Done => return,
+        };
+        let error = if begun { AskError::NoReply } else { AskError::NotBegun(NotBegun::Stopped) };
+        // Only the actor's side begins, and it does so no more: `begun` stays as it is.
+        drop(slot.end(State::Lost(error)));
+    }
+}

@@ -1,0 +1,143 @@
+//! The slot alone, all its ends polled by hand.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const STOPPED: AskError = AskError::NotBegun(NotBegun::Stopped);
+const LATE: AskError = AskError::NotBegun(NotBegun::Timeout);
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Ends<R> {
+    asker: Asker<R>,
+    ask: Arc<dyn Ask>,
+    answerer: Answerer<R>,
+    bell: Arc<Bell>,
+}
+
+/// An ask that waits.
+fn ends<R: Send + 'static>() -> Ends<R> {
+    let bell = Arc::<Bell>::default();
+    let (asker, answerer, ask) = slot(Instant::now() + SECOND, Waker::from(bell.clone()));
+    Ends { ask, asker, answerer, bell }
+}
+
+fn poll<R>(asker: &mut Asker<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskError>> {
+    asker.poll(&mut Context::from_waker(&Waker::from(bell.clone())))
+}
+
+fn rings(bell: &Bell) -> usize {
+    bell.0.load(Ordering::Relaxed)
+}
+
+#[test]
+fn an_answer_wakes_its_asker_once() {
+    let Ends { mut asker, ask, answerer, bell } = ends();
+    assert!(ask.begin());
+    answerer.send(7);
+    assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Ok(7))));
+}
+
+#[test]
+fn the_waker_of_the_last_poll_is_woken() {
+    let Ends { mut asker, answerer, bell, .. } = ends::<u8>();
+    let other = Arc::<Bell>::default();
+    assert!(poll(&mut asker, &other).is_pending());
+    assert_eq!(Arc::strong_count(&bell), 1, "the waker before is gone");
+    drop(answerer);
+    assert_eq!((rings(&bell), rings(&other)), (0, 1));
+}
+
+/// RS-1.
+#[test]
+fn an_ask_whose_asker_has_gone_never_begins() {
+    let Ends { asker, ask, answerer, bell } = ends::<u8>();
+    drop(asker);
+    assert!(!ask.begin());
+    drop((ask, answerer));
+    assert_eq!((rings(&bell), Arc::strong_count(&bell)), (0, 1));
+}
+
+/// RS-1.
+#[test]
+fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
+    let Ends { asker, ask, answerer: _unused, .. } = ends::<u8>();
+    assert_eq!(asker.give_up(NotBegun::Timeout, AskError::Timeout), Err(LATE));
+    assert!(!ask.begin());
+    let Ends { asker, ask, answerer, .. } = ends::<u8>();
+    assert!(ask.begin());
+    assert_eq!(asker.give_up(NotBegun::Timeout, AskError::Timeout), Err(AskError::Timeout));
+    answerer.send(1);
+    let Ends { asker, ask, answerer, .. } = ends::<u8>();
+    assert!(ask.begin());
+    answerer.send(2);
+    let answer = asker.give_up(NotBegun::Timeout, AskError::Timeout);
+    assert_eq!(answer, Ok(2), "it came in time");
+}
+
+#[test]
+fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
+    let Ends { mut asker, answerer, bell, .. } = ends::<u8>();
+    drop(answerer);
+    assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(STOPPED))));
+    let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
+    assert!(ask.begin());
+    drop(answerer);
+    let lost = Poll::Ready(Err(AskError::NoReply));
+    assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
+    let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
+    tokio::time::advance(SECOND).await;
+    assert!(!ask.begin());
+    assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(LATE))));
+    drop(answerer);
+    assert_eq!(rings(&bell), 1);
+}
+
+/// RS-2: an answer whose drop looks at the slot again would wait for itself for ever.
+#[test]
+fn an_answer_is_dropped_without_the_lock() {
+    struct Nosy(Option<Arc<dyn Ask>>);
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            assert!(!self.0.take().unwrap().begin());
+        }
+    }
+    let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
+    drop(asker);
+    answerer.send(Nosy(Some(ask)));
+    let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
+    answerer.send(Nosy(Some(ask)));
+    drop(asker);
+}
+
+/// RS-1, with both at the same time.
+#[test]
+fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
+    for _ in 0..500 {
+        let (asker, answerer, ask) = slot::<u8>(Instant::now() + SECOND, Waker::noop().clone());
+        let actor = std::thread::spawn(move || {
+            let begun = ask.begin();
+            drop(answerer);
+            begun
+        });
+        let error = asker.give_up(NotBegun::Timeout, AskError::Timeout).unwrap_err();
+        let begun = actor.join().unwrap();
+        // The actor may drop the answerer, begun or not, before the asker gives up.
+        assert_eq!(begun, matches!(error, AskError::Timeout | AskError::NoReply), "{error}");
+    }
+}
