@@ -1,6 +1,8 @@
 //! The deadlines of a node's waiting asks: one table and one timer for all of them.
 //!
-//! An ask touches the table only when it has to wait, and leaves it when it ends. A task on the
+//! An ask touches the table only when it has to wait, and leaves it when it ends. Most leave long
+//! before their deadline, so only what is due soon is kept in order: what is due later lies
+//! unordered, and is put in order when its time comes near. A task on the
 //! node's runtime sleeps until the earliest deadline and wakes the asks that are due; so an ask may
 //! be polled anywhere, also outside tokio. When that task ends, with its runtime, every ask that
 //! waits is woken and told.
@@ -11,13 +13,17 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
+/// How far ahead the table is in order.
+const AHEAD: Duration = Duration::from_millis(500);
 /// Most asks that are woken under one turn of the lock.
 const WOKEN_AT_ONCE: usize = 64;
 
@@ -33,6 +39,8 @@ pub struct Deadlines {
 pub(crate) struct Key {
     deadline: Instant,
     number: u64,
+    /// Where it lies among the late ones, as long as it does.
+    at: usize,
 }
 
 /// Why an ask waits no longer.
@@ -50,9 +58,13 @@ struct Table {
     earlier: Notify,
 }
 
+/// No waker is woken or dropped under the lock.
 struct State {
-    /// Ordered by deadline, then by arrival. No waker is woken or dropped under the lock.
-    waiting: BTreeMap<Key, Waker>,
+    /// All that are due before `ahead`, and maybe others, ordered by deadline and then by arrival.
+    near: BTreeMap<Key, Waker>,
+    /// Due at `ahead` or later, in no order.
+    late: Slab<(Key, Waker)>,
+    ahead: Instant,
     next: u64,
     /// When the timer looks next; `None` when it waits to be notified.
     look: Option<Instant>,
@@ -63,8 +75,7 @@ struct State {
 impl Deadlines {
     /// Starts the timer on `runtime`; it ends when this is dropped.
     pub(crate) fn start(runtime: &Handle) -> Self {
-        let state = State { waiting: BTreeMap::new(), next: 0, look: None, ended: false };
-        let table = Arc::new(Table { state: Mutex::new(state), earlier: Notify::new() });
+        let table = Arc::new(Table { state: Mutex::new(State::new()), earlier: Notify::new() });
         // Made before its task: a runtime that is shutting down drops that unpolled.
         let timer = Timer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
@@ -82,7 +93,7 @@ impl Deadlines {
         let waker = cx.waker();
         let mut state = self.table.state.lock();
         if let Some(known) = *key {
-            let Some(kept) = state.waiting.get_mut(&known) else {
+            let Some(kept) = state.get_mut(&known) else {
                 *key = None;
                 return Poll::Ready(state.expired());
             };
@@ -96,13 +107,7 @@ impl Deadlines {
         if state.ended {
             return Poll::Ready(Expired::RuntimeGone);
         }
-        let place = Key { deadline, number: state.next };
-        state.next += 1;
-        state.waiting.insert(place, waker.clone());
-        let is_earlier = state.look.is_none_or(|look| deadline < look);
-        if is_earlier {
-            state.look = Some(deadline);
-        }
+        let (place, is_earlier) = state.insert(deadline, waker.clone());
         drop(state);
         *key = Some(place);
         if is_earlier {
@@ -113,7 +118,7 @@ impl Deadlines {
 
     /// Gives up a place in the table.
     pub(crate) fn cancel(&self, key: Key) {
-        let waker = self.table.state.lock().waiting.remove(&key);
+        let waker = self.table.state.lock().remove(&key);
         drop(waker);
     }
 }
@@ -125,6 +130,70 @@ impl Drop for Deadlines {
 }
 
 impl State {
+    fn new() -> Self {
+        State {
+            near: BTreeMap::new(),
+            late: Slab::new(),
+            ahead: Instant::now(),
+            next: 0,
+            look: None,
+            ended: false,
+        }
+    }
+
+    /// Returns the place, and whether the timer has to be told.
+    fn insert(&mut self, deadline: Instant, waker: Waker) -> (Key, bool) {
+        let number = self.next;
+        self.next += 1;
+        let look = if deadline < self.ahead { deadline } else { self.ahead };
+        let key = if deadline < self.ahead {
+            let key = Key { deadline, number, at: usize::MAX };
+            self.near.insert(key, waker);
+            key
+        } else {
+            let key = Key { deadline, number, at: self.late.vacant_key() };
+            self.late.insert((key, waker));
+            key
+        };
+        let is_earlier = self.look.is_none_or(|before| look < before);
+        if is_earlier {
+            self.look = Some(look);
+        }
+        (key, is_earlier)
+    }
+
+    fn get_mut(&mut self, key: &Key) -> Option<&mut Waker> {
+        match self.late.get_mut(key.at) {
+            Some((late, waker)) if late == key => Some(waker),
+            _ => self.near.get_mut(key),
+        }
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Waker> {
+        if self.late.get(key.at).is_some_and(|(late, _)| late == key) {
+            return Some(self.late.remove(key.at).1);
+        }
+        self.near.remove(key)
+    }
+
+    /// Puts in order what is due within [`AHEAD`] of `now`, and says when to look again.
+    fn look_ahead(&mut self, now: Instant) {
+        if self.ahead <= now {
+            self.ahead = now + AHEAD;
+            let State { near, late, ahead, .. } = self;
+            late.retain(|_, (key, waker)| {
+                let is_late = key.deadline >= *ahead;
+                if !is_late {
+                    near.insert(*key, std::mem::replace(waker, Waker::noop().clone()));
+                }
+                is_late
+            });
+        }
+        let first = self.near.first_key_value().map(|(key, _)| key.deadline);
+        let ahead = (!self.late.is_empty()).then_some(self.ahead);
+        self.look = first.into_iter().chain(ahead).min();
+    }
+
     fn expired(&self) -> Expired {
         if self.ended { Expired::RuntimeGone } else { Expired::Deadline }
     }
@@ -153,13 +222,13 @@ impl Timer {
         let now = Instant::now();
         loop {
             let mut state = self.0.state.lock();
+            state.look_ahead(now);
             while due.len() < WOKEN_AT_ONCE
-                && let Some(first) = state.waiting.first_entry()
+                && let Some(first) = state.near.first_entry()
                 && first.key().deadline <= now
             {
                 due.push(first.remove());
             }
-            state.look = state.waiting.first_key_value().map(|(key, _)| key.deadline);
             if due.is_empty() {
                 return state.look;
             }
@@ -173,8 +242,9 @@ impl Drop for Timer {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.ended = true;
-        let waiting = std::mem::take(&mut state.waiting);
+        let (near, late) = (std::mem::take(&mut state.near), std::mem::take(&mut state.late));
         drop(state);
-        waiting.into_values().for_each(Waker::wake);
+        near.into_values().for_each(Waker::wake);
+        late.into_iter().for_each(|(_, (_, waker))| waker.wake());
     }
 }

@@ -51,11 +51,17 @@ fn sends_on_the_typed_path_allocate_the_reply_and_nothing_else() {
     let asked = allocations!(runtime, "local ask recipient", {
         asker.ask(Count { by: 1 }).await.unwrap();
     });
+    let at_once = allocations!(runtime, "8 local asks at once", {
+        let ask = || actor.ask(Count { by: 1 });
+        let all = tokio::join!(ask(), ask(), ask(), ask(), ask(), ask(), ask(), ask());
+        assert!(all.0.is_ok() && all.7.is_ok());
+    });
     let view = allocations!(runtime, "local tell to a view handler", {
         actor.tell(Seen { by: 1 }).await.unwrap();
     });
     assert!(tell < 0.01 && erased < 0.01 && yielding < 0.01, "nothing");
     assert!(ask < 1.01 && asked < 1.01, "one for the reply");
+    assert!(at_once < 8.01, "one for each reply, and nothing for their deadlines");
     assert!(view < 1.01, "one for the archive");
 }
 

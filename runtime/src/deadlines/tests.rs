@@ -29,6 +29,11 @@ fn poll(deadlines: &Deadlines, key: &mut Option<Key>, at: Instant, bell: &Arc<Be
     deadlines.poll(key, at, &mut Context::from_waker(&waker)).is_pending()
 }
 
+fn is_empty(deadlines: &Deadlines) -> bool {
+    let state = deadlines.table.state.lock();
+    state.near.is_empty() && state.late.is_empty()
+}
+
 async fn expired(deadlines: &Deadlines, at: Instant) -> (Expired, Duration) {
     let (start, mut key) = (Instant::now(), None);
     let expired = poll_fn(|cx| deadlines.poll(&mut key, at, cx)).await;
@@ -73,7 +78,28 @@ async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
     assert_eq!(Arc::strong_count(&cancelled), 1, "its waker was dropped");
     assert_eq!(expired(&deadlines, at).await.1, SECOND);
     assert_eq!((first.rings(), second.rings(), cancelled.rings()), (0, 1, 0));
-    assert!(deadlines.table.state.lock().waiting.is_empty(), "nothing is left");
+    assert!(is_empty(&deadlines), "nothing is left");
+}
+
+/// Each is cancelled and renewed wherever it lies, and a place that is taken again is another's.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_found_before_and_after_it_was_put_in_order() {
+    let deadlines = Deadlines::start(&Handle::current());
+    let at = Instant::now() + 4 * AHEAD - AHEAD / 4;
+    let [kept, renewed, other] = [(); 3].map(|()| Arc::<Bell>::default());
+    let (mut first, mut second, mut third) = (None, None, None);
+    assert!(poll(&deadlines, &mut first, at, &kept));
+    assert!(poll(&deadlines, &mut second, at, &kept));
+    deadlines.cancel(first.take().unwrap());
+    assert!(poll(&deadlines, &mut third, at, &other), "in the place of the first");
+    assert_eq!(deadlines.table.state.lock().late.len(), 2);
+    assert_eq!(expired(&deadlines, at - AHEAD / 4).await.0, Expired::Deadline);
+    assert_eq!(deadlines.table.state.lock().near.len(), 2);
+    assert!(poll(&deadlines, &mut second, at, &renewed));
+    deadlines.cancel(third.take().unwrap());
+    assert_eq!(expired(&deadlines, at).await.1, AHEAD / 4);
+    assert_eq!((kept.rings(), renewed.rings(), other.rings()), (0, 1, 0));
+    assert!(!poll(&deadlines, &mut second, at, &renewed) && is_empty(&deadlines));
 }
 
 #[test]
