@@ -32,10 +32,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use self::doors::Door;
-use self::queue_pair::QueuePair;
+use self::queue_pair::TcpQueuePair;
 use self::queues::Queues;
-use super::halves::halves;
-use super::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig, Side};
+use super::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
     RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
@@ -129,10 +128,11 @@ impl Opening for TcpOpening {
         self: Box<Self>,
         peer: Vec<u8>,
         _way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         async move {
             let stream = self.end.connect(peer).await?;
-            Ok(halves(QueuePair::new(self.queues, stream, self.rnr_retry)))
+            let queue_pair = TcpQueuePair::new(self.queues, stream, self.rnr_retry);
+            Ok(Box::new(queue_pair) as Box<dyn QueuePair>)
         }
         .boxed()
     }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
@@ -12,13 +12,12 @@ use super::input::{Event, Input};
 use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::record::{Record, Refusal};
-use crate::fabric::halves::{Readiness, Whole};
-use crate::fabric::{Completion, Notify, PostError, SendRequest, Status};
+use crate::fabric::{Completion, Notify, PostError, QueuePair, SendRequest, Status};
 use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_QUEUE_MAX, TCP_READS_PER_CALL};
 use crate::memory::Slot;
 
 /// A connected queue pair.
-pub(super) struct QueuePair {
+pub(super) struct TcpQueuePair {
     queues: Queues,
     /// `None` once nothing more is to be read or written.
     stream: Option<TcpStream>,
@@ -37,9 +36,9 @@ struct Tries {
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl QueuePair {
+impl TcpQueuePair {
     pub(super) fn new(queues: Queues, stream: TcpStream, rnr_retry: u8) -> Self {
-        QueuePair {
+        TcpQueuePair {
             queues,
             stream: Some(stream),
             input: Input::new(),
@@ -50,15 +49,18 @@ impl QueuePair {
     }
 }
 
-impl Whole for QueuePair {
+impl QueuePair for TcpQueuePair {
     fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
         let result = self.queues.post_send(batch);
         self.write();
+        self.wake_poller();
         result
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        self.queues.post_recv(slots)
+        let result = self.queues.post_recv(slots);
+        self.wake_poller();
+        result
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
@@ -78,11 +80,11 @@ impl Whole for QueuePair {
         self.write();
     }
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TCP_READS_PER_CALL {
             self.read(usize::MAX);
             if self.queues.take_notification() {
-                return Readiness::Ready;
+                return Poll::Ready(());
             }
             if self.tries.pause.as_mut().is_some_and(|pause| pause.as_mut().poll(cx).is_ready()) {
                 self.try_again();
@@ -90,10 +92,12 @@ impl Whole for QueuePair {
             self.write();
             if !self.poll_stream(cx) {
                 self.queues.wait(cx.waker());
-                return Readiness::Pending;
+                return Poll::Pending;
             }
         }
-        Readiness::Busy
+        // There is more to look at, and other tasks should run before.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Moves to the error state (PV-10). What was accepted is acknowledged if the stream takes it.
@@ -101,16 +105,18 @@ impl Whole for QueuePair {
         self.write();
         self.fail(Failure::Closed);
     }
-
-    /// The task to wake after a post by another one: it was notified, or has to wait for the
-    /// stream to take more.
-    fn waiter(&mut self) -> Option<Waker> {
-        let blocked = self.stream.is_some() && self.output.pending(&self.queues);
-        self.queues.waiter(blocked)
-    }
 }
 
-impl QueuePair {
+impl TcpQueuePair {
+    /// Wakes the task that polls after a post, which may be another one's: it was notified, or has
+    /// to wait for the stream to take more (PV-8).
+    fn wake_poller(&mut self) {
+        let blocked = self.stream.is_some() && self.output.pending(&self.queues);
+        if let Some(waker) = self.queues.waiter(blocked) {
+            waker.wake();
+        }
+    }
+
     /// Whether reading or writing may go on; otherwise the task is woken when it may.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = &self.stream else { return false };

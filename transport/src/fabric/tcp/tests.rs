@@ -15,7 +15,7 @@ use super::{Doors, TcpFabric};
 use crate::entropy::Entropy;
 use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
-    Completion, Fabric, Halves, Notify, QueuePairConfig, SendRequest, Side, Status, Work,
+    Completion, Fabric, Notify, QueuePair, QueuePairConfig, SendRequest, Side, Status, Work,
 };
 use crate::limits::{TCP_ACKNOWLEDGE_EVERY, TCP_FRAME_BYTES_MAX, TCP_QUEUE_MAX};
 use crate::wire::{PREFACE_BYTES, Preface, TcpWire, Wire};
@@ -72,7 +72,7 @@ conformance::for_each_case!(conform);
 /// A queue pair whose peer is a bare stream.
 struct Bare {
     fabric: Arc<TcpFabric>,
-    halves: Halves,
+    queue_pair: Box<dyn QueuePair>,
     got: Vec<Completion>,
     peer: TcpStream,
 }
@@ -96,8 +96,8 @@ impl Bare {
         peer.set_nodelay(true).unwrap();
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
-        let halves = opening.connect(Vec::new(), 0).await.unwrap();
-        Bare { fabric, halves, got: Vec::new(), peer }
+        let queue_pair = opening.connect(Vec::new(), 0).await.unwrap();
+        Bare { fabric, queue_pair, got: Vec::new(), peer }
     }
 
     /// Posts a signaled frame.
@@ -108,12 +108,12 @@ impl Bare {
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
         let request = SendRequest { slot, bytes, signaled: true, solicited: false, inline: false };
-        self.halves.send.post(&mut vec![request]).unwrap();
+        self.queue_pair.post_send(&mut vec![request]).unwrap();
     }
 
     /// Drives the queue pair until `count` work requests completed.
     async fn completed(&mut self, count: usize) -> Vec<Status> {
-        let done = &mut self.halves.done;
+        let done = &mut self.queue_pair;
         poll_fn(|cx| {
             loop {
                 done.arm(Notify::Any);
@@ -130,7 +130,7 @@ impl Bare {
 
     /// Drives the queue pair while the peer does something.
     async fn while_peer<T>(&mut self, peer: impl AsyncFnOnce(&mut TcpStream) -> T) -> T {
-        let done = &mut self.halves.done;
+        let done = &mut self.queue_pair;
         let mut peer = pin!(peer(&mut self.peer));
         poll_fn(|cx| {
             done.arm(Notify::Any);
@@ -256,7 +256,7 @@ async fn frames_after_a_refused_one_are_skipped() {
     assert_eq!(bare.records(2).await, answers);
     let first = bare.got.pop().unwrap();
     assert_eq!(first.slot[0], b'a');
-    bare.halves.recv.post(&mut vec![first.slot]).unwrap();
+    bare.queue_pair.post_recv(&mut vec![first.slot]).unwrap();
     let again = [&frame[..], b"c", &Record::Again.encode(), &frame, b"b"].concat();
     bare.peer.write_all(&again).await.unwrap();
     assert_eq!(bare.records(1).await, [Record::Accepted { count: 1 }]);
@@ -304,8 +304,8 @@ async fn unsolicited_frames_are_acknowledged_without_a_notification() {
     let mut bare = Bare::new(40, 0).await;
     let burst = [&UNSOLICITED.encode()[..], b"x"].concat().repeat(40);
     bare.peer.write_all(&burst).await.unwrap();
-    bare.halves.done.arm(Notify::Solicited);
-    let (done, peer) = (&mut bare.halves.done, &mut bare.peer);
+    bare.queue_pair.arm(Notify::Solicited);
+    let (done, peer) = (&mut bare.queue_pair, &mut bare.peer);
     let acknowledged = async {
         let (mut frames, mut records) = (0, 0);
         while frames < 40 {
@@ -337,7 +337,7 @@ async fn a_peer_that_never_reads_is_bounded() {
         for _ in 0..32 {
             bare.send(&vec![5; TCP_FRAME_BYTES_MAX as usize]);
         }
-        let Bare { halves, got, peer, .. } = &mut bare;
+        let Bare { queue_pair, got, peer, .. } = &mut bare;
         let mut flooding = pin!(async {
             let flood = flood.repeat(1000);
             while peer.write_all(&flood).await.is_ok() {}
@@ -345,17 +345,17 @@ async fn a_peer_that_never_reads_is_bounded() {
         let mut frames = 0;
         let cut_off = poll_fn(|cx| {
             let _ = flooding.as_mut().poll(cx);
-            halves.done.arm(Notify::Any);
-            while halves.done.poll(got, 8) > 0 {
+            queue_pair.arm(Notify::Any);
+            while queue_pair.poll(got, 8) > 0 {
                 for done in got.drain(..) {
                     if done.status != Status::Success {
                         return Poll::Ready(done);
                     }
                     frames += 1;
-                    halves.recv.post(&mut vec![done.slot]).unwrap();
+                    queue_pair.post_recv(&mut vec![done.slot]).unwrap();
                 }
             }
-            if halves.done.poll_ready(cx).is_ready() {
+            if queue_pair.poll_ready(cx).is_ready() {
                 cx.waker().wake_by_ref();
             }
             Poll::Pending
@@ -387,9 +387,9 @@ async fn doors_open_to_their_token_only() {
     let token = opening.offer();
     assert_eq!(knock(&[7; 16]).await.read(&mut [0; 1]).await.unwrap(), 0, "unknown");
     let mut first = knock(&token).await;
-    let halves = opening.connect(Vec::new(), 0).await.unwrap();
+    let queue_pair = opening.connect(Vec::new(), 0).await.unwrap();
     assert_eq!(knock(&token).await.read(&mut [0; 1]).await.unwrap(), 0, "used");
-    drop(halves);
+    drop(queue_pair);
     assert_eq!(first.read(&mut [0; 1]).await.unwrap(), 0);
 
     let opening = fabric.open(config).unwrap();
