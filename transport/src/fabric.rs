@@ -16,6 +16,9 @@
 //!   posted receive. Completions of one queue (send or receive) come in posting order.
 //! - **PV-4 signals**: the slot of an unsignaled send that went through comes back, as a success,
 //!   just before the next completion of the send queue that is signaled or an error, not earlier.
+//!   A signaled send may complete as late as the peer next sends, unless half of the send queue is
+//!   out or the owner is armed for any completion (PV-8): only then is the completion of use, and
+//!   an acknowledgement of each frame by itself would wake its sender for nothing.
 //!   An unsignaled send that fails completes like any other. In the error state all come back;
 //!   those of which nobody can tell any more whether they went through are `Flushed`.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender

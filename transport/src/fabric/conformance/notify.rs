@@ -189,8 +189,8 @@ pub(crate) async fn post_wakes_another_task(pairs: &impl Pairs) {
 /// PV-8: a thread posts more than the way to the peer holds, and receives, while the task that
 /// polls sleeps: that task carries on what the posts could not finish, and sees all of it complete.
 pub(crate) async fn post_while_the_poller_sleeps(pairs: &impl Pairs) {
-    const BYTES: usize = 256 * 1024;
-    const FRAMES: usize = 32;
+    const BYTES: usize = 1024 * 1024;
+    const FRAMES: usize = 12;
     let plan = Plan { slot_bytes: BYTES, ..Plan::new(FRAMES as u32, FRAMES as u32) };
     let plan = Plan { posted: [0, FRAMES], ..plan };
     let Pair { mut a, mut b } = Pair::new(pairs, plan).await;

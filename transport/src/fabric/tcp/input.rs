@@ -30,6 +30,7 @@ enum Expect {
         filled: u32,
         bytes: u32,
         solicited: bool,
+        acknowledge: bool,
     },
     /// The rest of a frame that nobody takes.
     Skip {
@@ -41,7 +42,7 @@ enum Expect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The oldest receive is filled.
-    Arrived { bytes: u32, solicited: bool },
+    Arrived { bytes: u32, solicited: bool, acknowledge: bool },
     /// A frame found no receive; it and those after it are skipped.
     NotReady,
     /// A frame found a receive that is too short.
@@ -50,6 +51,8 @@ pub(super) enum Event {
     Accepted(u32),
     /// The peer refused the oldest send.
     Refused(Refusal),
+    /// The peer needs to know at once what was accepted.
+    Asked,
     /// The bytes are none that a queue pair writes.
     Garbage,
 }
@@ -122,7 +125,7 @@ impl Input {
                     }
                     self.expect = Expect::Record;
                 }
-                Expect::Frame { filled, bytes, solicited } => {
+                Expect::Frame { filled, bytes, solicited, acknowledge } => {
                     let copied = unused.len().min((*bytes - *filled) as usize);
                     let at = *filled as usize;
                     queues.next_recv()?[at..at + copied].copy_from_slice(&unused[..copied]);
@@ -131,7 +134,8 @@ impl Input {
                     if *filled < *bytes {
                         return None;
                     }
-                    let event = Event::Arrived { bytes: *bytes, solicited: *solicited };
+                    let (bytes, solicited, acknowledge) = (*bytes, *solicited, *acknowledge);
+                    let event = Event::Arrived { bytes, solicited, acknowledge };
                     self.expect = Expect::Record;
                     return Some(event);
                 }
@@ -148,7 +152,7 @@ impl Input {
                 self.expect = Expect::Skip { left: bytes };
                 None
             }
-            Some(Record::Frame { bytes, solicited }) => match queues.next_recv() {
+            Some(Record::Frame { bytes, solicited, acknowledge }) => match queues.next_recv() {
                 None => {
                     self.refusing = true;
                     self.expect = Expect::Skip { left: bytes };
@@ -156,7 +160,7 @@ impl Input {
                 }
                 Some(slot) if slot.len() < bytes as usize => Some(Event::TooLong),
                 Some(_) => {
-                    self.expect = Expect::Frame { filled: 0, bytes, solicited };
+                    self.expect = Expect::Frame { filled: 0, bytes, solicited, acknowledge };
                     None
                 }
             },
@@ -166,6 +170,7 @@ impl Input {
             }
             Some(Record::Accepted { count }) => Some(Event::Accepted(count)),
             Some(Record::Refused(refusal)) => Some(Event::Refused(refusal)),
+            Some(Record::Acknowledge) => Some(Event::Asked),
             Some(Record::Again) | None => Some(Event::Garbage),
         }
     }

@@ -11,9 +11,9 @@ use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
 use crate::limits::TCP_WRITE_SLICES;
 
-/// Two acknowledgements and a refusal can wait at once; no second refusal before the peer has
-/// read the first.
-const ANSWERS_MAX: usize = 4;
+/// Two acknowledgements, a refusal, a request for acknowledgement and the record that starts again
+/// can wait at once; no second refusal before the peer has read the first.
+const ANSWERS_MAX: usize = 5;
 
 /// How far a queue pair has written.
 #[derive(Default)]
@@ -75,6 +75,12 @@ impl Output {
     /// Starts again at the oldest send that was not accepted.
     pub(super) fn again(&mut self) {
         self.turn = Turn::Again;
+    }
+
+    /// Whether another frame is to be begun, before which a record can travel at no cost.
+    pub(super) fn begins_frame(&self, queues: &Queues) -> bool {
+        let next = self.position + u64::from(self.begun > 0);
+        !self.broken && self.turn == Turn::Go && next < queues.posted()
     }
 
     /// Whether something waits for the stream to take it.

@@ -25,6 +25,8 @@ pub(super) struct TcpQueuePair {
     output: Output,
     /// Frames accepted that the peer does not know of yet.
     unacknowledged: u32,
+    /// The peer needs to know of them now; otherwise they are told with the next frame.
+    asked: bool,
     tries: Tries,
 }
 
@@ -44,6 +46,7 @@ impl TcpQueuePair {
             input: Input::new(),
             output: Output::default(),
             unacknowledged: 0,
+            asked: false,
             tries: Tries { at_most: rnr_retry, left: rnr_retry, pause: None },
         }
     }
@@ -77,6 +80,9 @@ impl QueuePair for TcpQueuePair {
 
     fn arm(&mut self, on: Notify) {
         self.queues.arm(on);
+        if self.queues.awaits_acceptance() {
+            self.ask();
+        }
         self.write();
     }
 
@@ -102,6 +108,7 @@ impl QueuePair for TcpQueuePair {
 
     /// Moves to the error state (PV-10). What was accepted is acknowledged if the stream takes it.
     fn close(&mut self) {
+        self.asked = true;
         self.write();
         self.fail(Failure::Closed);
     }
@@ -161,9 +168,10 @@ impl TcpQueuePair {
     fn on_event(&mut self, event: Event) {
         match event {
             // The frame lies in its slot, whole: only now is it accepted (TC-2).
-            Event::Arrived { bytes, solicited } => {
+            Event::Arrived { bytes, solicited, acknowledge } => {
                 self.queues.arrived(bytes, solicited);
                 self.unacknowledged += 1;
+                self.asked |= acknowledge;
                 if self.unacknowledged > TCP_QUEUE_MAX {
                     // More than any send queue holds.
                     self.on_garbage();
@@ -180,6 +188,7 @@ impl TcpQueuePair {
             Event::TooLong => self.refuse_too_long(),
             Event::Accepted(count) => self.on_accepted(count),
             Event::Refused(refusal) => self.on_refused(refusal),
+            Event::Asked => self.asked = self.unacknowledged > 0,
             Event::Garbage => self.on_garbage(),
         }
     }
@@ -216,9 +225,10 @@ impl TcpQueuePair {
         self.fail(Failure::Send(Status::RetryExceeded));
     }
 
-    /// TC-3.
+    /// TC-3. The peer has forgotten what it was asked about the sends that it skipped.
     fn try_again(&mut self) {
         self.tries.pause = None;
+        self.queues.ask_with_last();
         self.output.again();
     }
 
@@ -245,18 +255,36 @@ impl TcpQueuePair {
             self.output.answer(Record::Accepted { count: self.unacknowledged });
             self.unacknowledged = 0;
         }
+        self.asked = false;
+    }
+
+    /// Whether acceptance is told with the next write (TC-6).
+    fn acknowledgement_is_due(&self) -> bool {
+        let now = self.asked || self.unacknowledged >= TCP_ACKNOWLEDGE_EVERY;
+        self.unacknowledged > 0 && (now || self.output.begins_frame(&self.queues))
+    }
+
+    /// Asks the peer to acknowledge all that was posted: with a frame that is not yet begun, or by
+    /// a record of its own.
+    fn ask(&mut self) {
+        if self.output.has_begun(self.queues.posted() - 1) {
+            self.output.answer(Record::Acknowledge);
+            self.queues.note_asked();
+        } else {
+            self.queues.ask_with_last();
+        }
     }
 
     /// Writes what the stream takes, acknowledgements first.
     fn write(&mut self) {
         loop {
             // One acknowledgement at a time: those that the stream does not take must not pile up.
-            if !self.output.has_answers() {
+            if !self.output.has_answers() && self.acknowledgement_is_due() {
                 self.acknowledge();
             }
             let Some(stream) = &self.stream else { return };
             self.output.write(stream, &self.queues);
-            if self.unacknowledged == 0 || self.output.has_answers() {
+            if !self.acknowledgement_is_due() || self.output.has_answers() {
                 break;
             }
         }
