@@ -24,6 +24,7 @@ mod output;
 mod queue_pair;
 mod queues;
 mod record;
+mod stream;
 
 #[cfg(test)]
 mod tests;

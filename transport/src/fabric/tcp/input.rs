@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
+use super::stream;
 use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
 
 /// What a queue pair has read.
@@ -80,13 +81,12 @@ impl Input {
         {
             let rest = &mut slot[*filled as usize..*bytes as usize];
             let rest_bytes = rest.len();
-            let read =
-                stream.try_read_vectored(&mut [IoSliceMut::new(rest), IoSliceMut::new(ahead)])?;
+            let read = stream::read(stream, &mut [IoSliceMut::new(rest), IoSliceMut::new(ahead)])?;
             *filled += read.min(rest_bytes) as u32;
             self.end += read.saturating_sub(rest_bytes);
             return Ok(read);
         }
-        let read = stream.try_read(ahead)?;
+        let read = stream::read(stream, &mut [IoSliceMut::new(ahead)])?;
         self.end += read;
         Ok(read)
     }

@@ -120,7 +120,7 @@ impl Output {
             }
             let mut slices = [IoSlice::new(&[]); TCP_WRITE_SLICES];
             let count = self.gather(queues, &mut slices);
-            match stream.try_write_vectored(&slices[..count]) {
+            match super::stream::write(stream, &slices[..count]) {
                 Ok(0) => self.broken = true,
                 Ok(bytes) => self.advance(bytes, queues),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
