@@ -26,10 +26,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::cause::LinkCause;
-use crate::fabric::{
-    CompletionQueue, Fabric, FabricError, Halves, Opening, QueuePairConfig, RecvQueue, SendQueue,
-    Side,
-};
+use crate::fabric::{Fabric, FabricError, Opening, QueuePair, QueuePairConfig, Side};
 use crate::limits;
 use crate::link::Link;
 use crate::memory::{Pool, Slot};
@@ -137,7 +134,7 @@ impl Prepared {
         if way >= opening.ways(&offer.queue_pair).max(1) {
             return Err(FabricError::Offer("there is no other way to it"));
         }
-        let Halves { send, recv, done } = opening.connect(offer.queue_pair, way).await?;
+        let queues = opening.connect(offer.queue_pair, way).await?;
         let message_max = limits::archive_bytes_max(profile.message_bytes_max);
         let sizes = Sizes { frame_max, message_max };
         let eager_max = proto::link::Link::eager_max(frame_max);
@@ -161,7 +158,7 @@ impl Prepared {
         let start = tokio::time::Instant::now().into_std();
         let driver = Driver {
             proto: proto::link::Link::new(credit, sizes, accounts.waiting(), start),
-            queues: QueuePair { send, recv, done },
+            queues,
             slots: Slots::new(pool, send_slots, ring, inline_max),
             mailboxes: Mailboxes::new(window, profile.link_window_bytes, accounts),
             link: link.clone(),
@@ -190,13 +187,6 @@ impl Connected {
     }
 }
 
-/// The connected queue pair's parts.
-struct QueuePair {
-    send: Box<dyn SendQueue>,
-    recv: Box<dyn RecvQueue>,
-    done: Box<dyn CompletionQueue>,
-}
-
 /// How far a link is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
@@ -209,7 +199,7 @@ enum Phase {
 struct Driver {
     link: Arc<Link>,
     proto: proto::link::Link,
-    queues: QueuePair,
+    queues: Box<dyn QueuePair>,
     slots: Slots,
     mailboxes: Mailboxes,
     reports: Reports,

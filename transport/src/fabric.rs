@@ -16,6 +16,9 @@
 //!   posted receive. Completions of one queue (send or receive) come in posting order.
 //! - **PV-4 signals**: the slot of an unsignaled send that went through comes back, as a success,
 //!   just before the next completion of the send queue that is signaled or an error, not earlier.
+//!   A signaled send may complete as late as the peer next sends, unless half of the send queue is
+//!   out or the owner is armed for any completion (PV-8): only then is the completion of use, and
+//!   an acknowledgement of each frame by itself would wake its sender for nothing.
 //!   An unsignaled send that fails completes like any other. In the error state all come back;
 //!   those of which nobody can tell any more whether they went through are `Flushed`.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
@@ -28,18 +31,21 @@
 //!   did not cause it; where no work request did (closed, or the peer is gone and nothing was being
 //!   sent) all are `Flushed`. Posting in that state is accepted, up to PV-9, and flushed. An error
 //!   completion carries slot and status; nothing else of it means anything.
-//! - **PV-8 arming**: [`CompletionQueue::arm`] asks for one notification of a completion that is
+//! - **PV-8 arming**: [`QueuePair::arm`] asks for one notification of a completion that is
 //!   added *after* it. Arm, poll *until nothing comes*, then wait: a completion from before the
 //!   arming notifies nobody, and only a poll that returns 0 says that none is there. An error
 //!   completion counts as solicited. Arming again before the notification never weakens: once
-//!   [`Notify::Any`] was asked for, any completion notifies.
+//!   [`Notify::Any`] was asked for, any completion notifies. The waker of the last
+//!   [`QueuePair::poll_ready`] is woken whoever causes the notification: a post by another task
+//!   wakes it, too, when the post adds a completion that was armed for, or when it leaves work that
+//!   only another `poll_ready` can carry on (a stream that did not take the whole frame).
 //! - **PV-9 bounds**: each queue holds what was asked for at [`Fabric::open`]; a full send or
 //!   receive queue refuses ([`PostError::Full`]) and keeps nothing of what it refused. A work
 //!   request counts against its queue until its completion was polled, so the completion queue,
 //!   which holds the sum of both, never overruns.
-//! - **PV-10 close**: [`CompletionQueue::close`] moves to the error state, from any state, and may
+//! - **PV-10 close**: [`QueuePair::close`] moves to the error state, from any state, and may
 //!   be called twice. The peer finds out by an error, perhaps late, perhaps only when it sends.
-//!   Dropping all three [`Halves`] closes, too.
+//!   Dropping the [`QueuePair`] closes, too.
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
 //!
@@ -58,10 +64,9 @@
 //!   none only when there are none).
 //! - An idle queue pair does not notice that its peer is gone.
 //! - That [`Opening::connect`] returned says nothing about the peer; the first frame does.
-//! - Progress outside of calls: a fabric may move only inside [`CompletionQueue::poll`] and
-//!   [`CompletionQueue::poll_ready`], so one of them is called until the queue pair is dropped.
+//! - Progress outside of calls: a fabric may move only inside [`QueuePair::poll`] and
+//!   [`QueuePair::poll_ready`], so one of them is called until the queue pair is dropped.
 
-mod halves;
 #[cfg(doctest)]
 mod ownership;
 pub mod tcp;
@@ -178,17 +183,7 @@ pub trait Opening: Send {
         self: Box<Self>,
         peer: Vec<u8>,
         way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>>;
-}
-
-/// A connected queue pair, in the parts that are used apart.
-pub struct Halves {
-    /// Where sends are posted.
-    pub send: Box<dyn SendQueue>,
-    /// Where receives are posted.
-    pub recv: Box<dyn RecvQueue>,
-    /// Where both complete.
-    pub done: Box<dyn CompletionQueue>,
+    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>>;
 }
 
 /// One send.
@@ -206,26 +201,26 @@ pub struct SendRequest {
     pub inline: bool,
 }
 
-/// The sending half.
-pub trait SendQueue: Send {
-    /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
+/// A connected queue pair: a send queue, a receive queue, and one completion queue for both. Made
+/// by [`Opening::connect`].
+///
+/// It has one owner and no lock of its own. An owner that posts from several tasks keeps it under a
+/// lock; one task then calls `poll`, `arm` and `poll_ready`, any task may call `post_send` and
+/// `post_recv` (PV-8 says whom that wakes). The waker is called inside these calls, so under the
+/// owner's lock: it must be one that only schedules its task, as every waker of tokio does.
+pub trait QueuePair: Send {
+    /// Posts a batch of sends with one doorbell. Takes what it accepts from the front of `batch`.
     ///
     /// # Errors
     /// [`PostError`] about the first request that is left in `batch`.
-    fn post(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError>;
-}
+    fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError>;
 
-/// The receiving half.
-pub trait RecvQueue: Send {
     /// Posts receives. Takes what it accepts from the front of `slots`.
     ///
     /// # Errors
     /// [`PostError`] about the first slot that is left in `slots`.
-    fn post(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
-}
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-/// Where work requests complete.
-pub trait CompletionQueue: Send {
     /// Takes up to `max` completions that are there now, appends them to `out` and says how many:
     /// 0 only when there are none (PV-8) or `max` is 0.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;

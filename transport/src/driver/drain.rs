@@ -20,7 +20,7 @@ impl Driver {
     /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
     /// connection that was closed while nothing was being sent.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
-        self.queues.done.close();
+        self.queues.close();
         let drained = poll_fn(|cx| self.drain_turn(cx, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
@@ -35,7 +35,7 @@ impl Driver {
         let mut armed = false;
         loop {
             let mut completions = Vec::new();
-            self.queues.done.poll(&mut completions, limits::POLL_BATCH);
+            self.queues.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
             for completion in completions {
                 self.reclaim(completion, cause);
@@ -43,12 +43,12 @@ impl Driver {
             if self.slots.posted == 0 && self.slots.sends_done() {
                 return Poll::Ready(());
             }
-            if idle && armed && self.queues.done.poll_ready(cx).is_pending() {
+            if idle && armed && self.queues.poll_ready(cx).is_pending() {
                 return Poll::Pending;
             }
             if idle {
                 // PV-8: armed, the queue is polled once more before the driver sleeps.
-                self.queues.done.arm(Notify::Any);
+                self.queues.arm(Notify::Any);
             }
             armed = idle;
         }

@@ -43,10 +43,10 @@ impl Driver {
                 Err(cause) => return Poll::Ready(cause),
                 Ok(0) if !armed => {
                     // PV-8: armed, the queue is polled once more before the driver sleeps.
-                    self.queues.done.arm(self.notify());
+                    self.queues.arm(self.notify());
                     armed = true;
                 }
-                Ok(0) => match self.queues.done.poll_ready(cx) {
+                Ok(0) => match self.queues.poll_ready(cx) {
                     Poll::Ready(()) => armed = false,
                     Poll::Pending => return Poll::Pending,
                 },
@@ -91,7 +91,7 @@ impl Driver {
 
     fn receive(&mut self) -> Result<usize, LinkCause> {
         let mut completions = std::mem::take(&mut self.scratch.completions);
-        let count = self.queues.done.poll(&mut completions, limits::POLL_BATCH);
+        let count = self.queues.poll(&mut completions, limits::POLL_BATCH);
         let mut result = Ok(count);
         for completion in completions.drain(..) {
             match &mut result {
@@ -169,7 +169,7 @@ impl Driver {
             self.slots.refill.pop();
         }
         self.slots.posted += self.slots.refill.len();
-        let posted = self.queues.recv.post(&mut self.slots.refill);
+        let posted = self.queues.post_recv(&mut self.slots.refill);
         self.slots.posted -= self.slots.refill.len();
         posted.map_err(|_| LinkCause::Fabric(Status::Fatal))?;
         self.proto.handle_dispatched();
@@ -186,8 +186,7 @@ impl Driver {
             }
             sent += count;
             self.queues
-                .send
-                .post(&mut self.slots.batch)
+                .post_send(&mut self.slots.batch)
                 .map_err(|_| LinkCause::Fabric(Status::Fatal))?;
             step!(posted);
             if !more {

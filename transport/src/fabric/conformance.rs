@@ -57,9 +57,9 @@ macro_rules! for_each_case {
             poll_takes_at_most_max
             recv_solicited_notify recv_any_notify send_completion_notify arm_is_not_weakened
             one_shot_arm_missed_event error_completion_is_solicited last_waker_is_woken
-            post_wakes_another_task
+            post_wakes_another_task post_while_the_poller_sleeps
             close_idle close_twice_with_work close_after_error close_with_unpolled_completions
-            both_sides_close halves_dropped_one_by_one
+            both_sides_close drop_closes
             peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
             drop_unconnected connect_to_dropped_peer
         }

@@ -4,24 +4,19 @@
 //! # A slot is posted, and comes back in a completion
 //!
 //! ```
-//! use ringpost_transport::fabric::{CompletionQueue, RecvQueue, SendQueue, SendRequest};
+//! use ringpost_transport::fabric::{QueuePair, SendRequest};
 //! use ringpost_transport::memory::Region;
 //!
-//! fn carry(
-//!     send: &mut dyn SendQueue,
-//!     recv: &mut dyn RecvQueue,
-//!     done: &mut dyn CompletionQueue,
-//!     region: Region,
-//! ) {
+//! fn carry(queue_pair: &mut dyn QueuePair, region: Region) {
 //!     let mut slots = region.into_slots(4096);
 //!     let mut slot = slots.remove(0);
 //!     slot[0] = 1;
-//!     recv.post(&mut slots).unwrap();
+//!     queue_pair.post_recv(&mut slots).unwrap();
 //!     let request =
 //!         SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false };
-//!     send.post(&mut vec![request]).unwrap();
+//!     queue_pair.post_send(&mut vec![request]).unwrap();
 //!     let mut out = Vec::new();
-//!     done.poll(&mut out, 1);
+//!     queue_pair.poll(&mut out, 1);
 //!     for completion in out {
 //!         let mut slot = completion.slot;
 //!         slot[0] = 2;
@@ -32,15 +27,15 @@
 //! # PV-2: the slot is written after it was given to a request
 //!
 //! ```compile_fail,E0382
-//! use ringpost_transport::fabric::{SendQueue, SendRequest};
+//! use ringpost_transport::fabric::{QueuePair, SendRequest};
 //! use ringpost_transport::memory::Region;
 //!
-//! fn carry(send: &mut dyn SendQueue, region: Region) {
+//! fn carry(queue_pair: &mut dyn QueuePair, region: Region) {
 //!     let mut slots = region.into_slots(4096);
 //!     let mut slot = slots.remove(0);
 //!     let request =
 //!         SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false };
-//!     send.post(&mut vec![request]).unwrap();
+//!     queue_pair.post_send(&mut vec![request]).unwrap();
 //!     slot[0] = 2;
 //! }
 //! ```
@@ -48,14 +43,14 @@
 //! # PV-2: its bytes are read while it is posted
 //!
 //! ```compile_fail,E0505
-//! use ringpost_transport::fabric::RecvQueue;
+//! use ringpost_transport::fabric::QueuePair;
 //! use ringpost_transport::memory::Region;
 //!
-//! fn carry(recv: &mut dyn RecvQueue, region: Region) -> u8 {
+//! fn carry(queue_pair: &mut dyn QueuePair, region: Region) -> u8 {
 //!     let mut slots = region.into_slots(4096);
 //!     let slot = slots.remove(0);
 //!     let bytes = &slot[..];
-//!     recv.post(&mut vec![slot]).unwrap();
+//!     queue_pair.post_recv(&mut vec![slot]).unwrap();
 //!     bytes[0]
 //! }
 //! ```
@@ -63,27 +58,27 @@
 //! # PV-2: it is posted twice
 //!
 //! ```compile_fail,E0382
-//! use ringpost_transport::fabric::RecvQueue;
+//! use ringpost_transport::fabric::QueuePair;
 //! use ringpost_transport::memory::Region;
 //!
-//! fn carry(recv: &mut dyn RecvQueue, region: Region) {
+//! fn carry(queue_pair: &mut dyn QueuePair, region: Region) {
 //!     let mut slots = region.into_slots(4096);
 //!     let slot = slots.remove(0);
-//!     recv.post(&mut vec![slot]).unwrap();
-//!     recv.post(&mut vec![slot]).unwrap();
+//!     queue_pair.post_recv(&mut vec![slot]).unwrap();
+//!     queue_pair.post_recv(&mut vec![slot]).unwrap();
 //! }
 //! ```
 //!
 //! # PV-2: there are two of it
 //!
 //! ```compile_fail,E0599
-//! use ringpost_transport::fabric::RecvQueue;
+//! use ringpost_transport::fabric::QueuePair;
 //! use ringpost_transport::memory::Region;
 //!
-//! fn carry(recv: &mut dyn RecvQueue, region: Region) {
+//! fn carry(queue_pair: &mut dyn QueuePair, region: Region) {
 //!     let mut slots = region.into_slots(4096);
 //!     let slot = slots.remove(0);
-//!     recv.post(&mut vec![slot.clone()]).unwrap();
+//!     queue_pair.post_recv(&mut vec![slot.clone()]).unwrap();
 //! }
 //! ```
 //!

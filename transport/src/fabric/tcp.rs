@@ -10,6 +10,11 @@
 //! - **TC-4 hostile bytes** end the queue pair, as if the peer were gone. Lengths are checked
 //!   first, and nothing is allocated for what a peer says.
 //! - **TC-5 no allocation** for a frame once the queue pair stands.
+//! - **TC-6 acknowledgement**: acceptance travels with the next frame. By itself it is written when
+//!   16 frames are unacknowledged, at the close, before a refusal, and when the sender asks for it:
+//!   for every half of its send queue, and when its owner armed for any completion while a signaled
+//!   send is out. So a connection without traffic may stay unacknowledged for less than half of its
+//!   send queue, and no completion that is waited for is held back.
 
 mod doors;
 #[cfg(any(test, feature = "fuzz"))]
@@ -19,6 +24,7 @@ mod output;
 mod queue_pair;
 mod queues;
 mod record;
+mod stream;
 
 #[cfg(test)]
 mod tests;
@@ -32,10 +38,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use self::doors::Door;
-use self::queue_pair::QueuePair;
+use self::queue_pair::TcpQueuePair;
 use self::queues::Queues;
-use super::halves::halves;
-use super::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig, Side};
+use super::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
     RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
@@ -129,10 +134,11 @@ impl Opening for TcpOpening {
         self: Box<Self>,
         peer: Vec<u8>,
         _way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         async move {
             let stream = self.end.connect(peer).await?;
-            Ok(halves(QueuePair::new(self.queues, stream, self.rnr_retry)))
+            let queue_pair = TcpQueuePair::new(self.queues, stream, self.rnr_retry);
+            Ok(Box::new(queue_pair) as Box<dyn QueuePair>)
         }
         .boxed()
     }

@@ -58,8 +58,7 @@ use self::memory::{Domain, PageKind};
 use self::offer::{Address, Offer};
 use self::queue_pair::{Path, QueuePair, Tuning};
 use self::survey::Rail;
-use super::halves::halves;
-use super::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig, Side};
+use super::{Fabric, FabricError, Limits, Opening, PostError, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
     INLINE_BYTES, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX, VERBS_RETRIES,
@@ -330,7 +329,7 @@ impl VerbsOpening {
         }
     }
 
-    fn connect(mut self, peer: &[u8], way: usize) -> Result<Halves, FabricError> {
+    fn connect(mut self, peer: &[u8], way: usize) -> Result<Connected, FabricError> {
         let peer = Offer::decode(peer)?;
         let unreachable = FabricError::Offer("none of its addresses can be reached from here");
         let Some(&(ours, theirs)) = self.pairs(&peer).get(way) else { return Err(unreachable) };
@@ -365,8 +364,7 @@ impl VerbsOpening {
         queue_pair.connect(&path)?;
         let device = queue_pair.domain().device.name().to_owned();
         tracing::info!(device, port, gid = gid_indices[ours - first], "a queue pair is connected");
-        let connected = Connected::new(queue_pair, &self.config, posted);
-        Ok(halves(connected.map_err(FabricError::Connect)?))
+        Connected::new(queue_pair, &self.config, posted).map_err(FabricError::Connect)
     }
 }
 
@@ -396,11 +394,15 @@ impl Opening for VerbsOpening {
         self: Box<Self>,
         peer: Vec<u8>,
         way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    ) -> BoxFuture<'static, Result<Box<dyn super::QueuePair>, FabricError>> {
         // Registering memory takes its time, and resolving the peer's address up to a second, in
         // which the task's thread would stand still.
         let connecting = tokio::task::spawn_blocking(move || Self::connect(*self, &peer, way));
-        async { connecting.await.map_err(|lost| FabricError::Connect(io::Error::other(lost)))? }
-            .boxed()
+        async {
+            let connected =
+                connecting.await.map_err(|lost| FabricError::Connect(io::Error::other(lost)))??;
+            Ok(Box::new(connected) as Box<dyn super::QueuePair>)
+        }
+        .boxed()
     }
 }

@@ -11,18 +11,18 @@ use crate::memory::Region;
 /// completion is polled, not before.
 pub(crate) async fn full_submission_queue(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 8)).await;
-    pair.a.halves.done.arm(Notify::Any);
+    pair.a.queue_pair.arm(Notify::Any);
     let mut batch = (0..6).map(|i| pair.a.request(&[i])).collect::<Vec<_>>();
-    assert_eq!(pair.a.halves.send.post(&mut batch), Err(PostError::Full));
+    assert_eq!(pair.a.queue_pair.post_send(&mut batch), Err(PostError::Full));
     assert_eq!(batch.iter().map(|r| r.slot[0]).collect::<Vec<_>>(), [4, 5]);
     // b drives and takes; a is only waited for: completions are there, but not polled.
     std::mem::swap(&mut pair.a, &mut pair.b);
     pair.until_b_is_notified().await;
     std::mem::swap(&mut pair.a, &mut pair.b);
-    assert_eq!(pair.a.halves.send.post(&mut batch), Err(PostError::Full));
+    assert_eq!(pair.a.queue_pair.post_send(&mut batch), Err(PostError::Full));
     assert_eq!(batch.len(), 2);
     pair.until(|a, _| a.sent().len() == 4).await;
-    assert_eq!(pair.a.halves.send.post(&mut batch), Ok(()));
+    assert_eq!(pair.a.queue_pair.post_send(&mut batch), Ok(()));
     assert!(batch.is_empty());
     pair.until(|a, b| a.sent().len() == 6 && b.got.len() == 6).await;
     assert_eq!(pair.b.frames(), [[0], [1], [2], [3], [4], [5]]);
@@ -32,11 +32,11 @@ pub(crate) async fn full_submission_queue(pairs: &impl Pairs) {
 pub(crate) async fn full_receive_queue(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     let mut more = pair.b.slots.split_off(pair.b.slots.len() - 3);
-    assert_eq!(pair.b.halves.recv.post(&mut more), Err(PostError::Full));
+    assert_eq!(pair.b.queue_pair.post_recv(&mut more), Err(PostError::Full));
     assert_eq!(more.len(), 3);
     pair.a.send_numbers(2);
     pair.until(|_, b| b.got.len() == 2).await;
-    assert_eq!(pair.b.halves.recv.post(&mut more), Err(PostError::Full));
+    assert_eq!(pair.b.queue_pair.post_recv(&mut more), Err(PostError::Full));
     assert_eq!(more.len(), 1, "two were polled: there is room for two");
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn send_exceed_max_inline_data(pairs: &impl Pairs) {
         batch.push(pair.a.request(&vec![1; bytes]));
     }
     batch.iter_mut().for_each(|request| request.inline = true);
-    assert_eq!(pair.a.halves.send.post(&mut batch), Err(PostError::InlineTooLong));
+    assert_eq!(pair.a.queue_pair.post_send(&mut batch), Err(PostError::InlineTooLong));
     assert_eq!(batch.iter().map(|r| r.bytes).collect::<Vec<_>>(), [65, 1]);
     pair.until(|a, b| a.got.len() == 1 && b.got.len() == 1).await;
     assert_eq!(pair.b.frames(), [[1; 64]]);
@@ -104,16 +104,16 @@ pub(crate) async fn foreign_memory_is_refused(pairs: &impl Pairs) {
 
         let mut pair = Pair::new(pairs, Plan { posted: [0, 2], ..Plan::new(4, 4) }).await;
         let mut slots = vec![pair.a.slots.pop().unwrap(), foreign.pop().unwrap()];
-        assert_eq!(pair.a.halves.recv.post(&mut slots), Err(PostError::Foreign));
+        assert_eq!(pair.a.queue_pair.post_recv(&mut slots), Err(PostError::Foreign));
         foreign.append(&mut slots);
         assert_eq!(foreign.len(), 2);
 
         let mut batch = [0, 1, 2].map(|i| pair.a.request(&[i])).into_iter().collect::<Vec<_>>();
         pair.a.slots.push(std::mem::replace(&mut batch[1].slot, foreign.pop().unwrap()));
-        assert_eq!(pair.a.halves.send.post(&mut batch), Err(PostError::Foreign));
+        assert_eq!(pair.a.queue_pair.post_send(&mut batch), Err(PostError::Foreign));
         assert_eq!(batch.len(), 2);
         batch.remove(0);
-        assert_eq!(pair.a.halves.send.post(&mut batch), Ok(()));
+        assert_eq!(pair.a.queue_pair.post_send(&mut batch), Ok(()));
         pair.until(|a, b| a.sent().len() == 2 && b.got.len() == 2).await;
         assert_eq!(pair.b.frames(), [[0], [2]]);
     }
@@ -162,9 +162,9 @@ pub(crate) async fn cq_counts(pairs: &impl Pairs) {
     // And when nobody polls until all of it is flushed:
     pair.a.got.clear();
     pair.a.post_recvs(16);
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     let mut batch = (0..16).map(|i| pair.a.request(&[i])).collect::<Vec<_>>();
-    pair.a.halves.send.post(&mut batch).unwrap();
+    pair.a.queue_pair.post_send(&mut batch).unwrap();
     pair.a.until(|a| a.got.len() == 32).await;
     assert!(pair.a.got.iter().all(|done| done.status == Status::Flushed));
 }
@@ -178,7 +178,7 @@ pub(crate) async fn cq_overrun(pairs: &impl Pairs) {
     // That all of a's went through says that b's receives have completed.
     let Pair { a, b } = &mut pair;
     poll_fn(|cx| {
-        for done in [&mut a.halves.done, &mut b.halves.done] {
+        for done in [&mut a.queue_pair, &mut b.queue_pair] {
             done.arm(Notify::Any);
             if done.poll_ready(cx).is_ready() {
                 cx.waker().wake_by_ref();
@@ -198,12 +198,12 @@ pub(crate) async fn cq_overrun(pairs: &impl Pairs) {
 /// A poll takes no more than it was asked to, and none is lost.
 pub(crate) async fn poll_takes_at_most_max(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(8, 8)).await;
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     let mut got = Vec::new();
     while got.len() < 8 {
-        assert_eq!(pair.a.halves.done.poll(&mut got, 0), 0);
+        assert_eq!(pair.a.queue_pair.poll(&mut got, 0), 0);
         let before = got.len();
-        let taken = pair.a.halves.done.poll(&mut got, 3);
+        let taken = pair.a.queue_pair.poll(&mut got, 3);
         assert!(taken <= 3 && got.len() == before + taken);
         if taken == 0 {
             pair.a.until(|a| !a.got.is_empty()).await;

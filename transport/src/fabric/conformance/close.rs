@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::pair::{End, Pair, Pairs, Plan, open};
-use crate::fabric::{FabricError, Halves, Notify, Status};
+use crate::fabric::{FabricError, Notify, Status};
 
 /// PV-10, PV-7: closing an idle queue pair flushes its receives.
 pub(crate) async fn close_idle(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     pair.a.until(|a| a.got.len() == 4).await;
     assert_eq!(pair.a.received(), [Status::Flushed; 4]);
 }
@@ -19,10 +19,10 @@ pub(crate) async fn close_idle(pairs: &impl Pairs) {
 pub(crate) async fn close_twice_with_work(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
     pair.a.send_numbers(4);
-    pair.a.halves.done.close();
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
+    pair.a.queue_pair.close();
     pair.a.until(|a| a.got.len() == 8).await;
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     pair.a.collect();
     assert_eq!(pair.a.got.len(), 8);
     assert_eq!(pair.a.received(), [Status::Flushed; 4]);
@@ -35,11 +35,11 @@ pub(crate) async fn close_after_error(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
     pair.a.send_numbers(2);
     pair.until(|a, _| !a.sent().is_empty()).await;
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     pair.a.until(|a| a.got.len() == 6).await;
     assert_eq!(pair.a.sent(), [Status::RnrRetryExceeded, Status::Flushed]);
     assert_eq!(pair.a.received(), [Status::Flushed; 4]);
-    pair.b.halves.done.close();
+    pair.b.queue_pair.close();
     pair.b.collect();
 }
 
@@ -48,8 +48,8 @@ pub(crate) async fn both_sides_close(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.a.send_numbers(4);
     pair.b.send_numbers(4);
-    pair.a.halves.done.close();
-    pair.b.halves.done.close();
+    pair.a.queue_pair.close();
+    pair.b.queue_pair.close();
     pair.until(|a, b| a.got.len() == 8 && b.got.len() == 8).await;
 }
 
@@ -68,7 +68,7 @@ async fn send_until_it_fails(end: &mut End) -> Status {
 /// PV-10: a peer that closed is found out at the latest by sending to it.
 pub(crate) async fn peer_close_fails_sends(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
-    pair.b.halves.done.close();
+    pair.b.queue_pair.close();
     let status = send_until_it_fails(&mut pair.a).await;
     // Flushed, where the queue pair noticed before the send.
     assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
@@ -93,13 +93,13 @@ pub(crate) async fn peer_gone_fails_sends(pairs: &impl Pairs) {
 /// PV-2, PV-10: what had completed before the closing stays as it was, and comes first.
 pub(crate) async fn close_with_unpolled_completions(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
-    pair.b.halves.done.arm(Notify::Any);
+    pair.b.queue_pair.arm(Notify::Any);
     pair.a.send_numbers(2);
     let Pair { a, b } = &mut pair;
     poll_fn(|cx| {
         // b moves, and takes nothing.
-        b.halves.done.arm(Notify::Any);
-        let more = [a.turn(cx), b.halves.done.poll_ready(cx).is_ready()];
+        b.queue_pair.arm(Notify::Any);
+        let more = [a.turn(cx), b.queue_pair.poll_ready(cx).is_ready()];
         if a.sent().len() == 2 {
             return Poll::Ready(());
         }
@@ -110,27 +110,21 @@ pub(crate) async fn close_with_unpolled_completions(pairs: &impl Pairs) {
     })
     .await;
     assert_eq!(pair.a.sent(), [Status::Success; 2]);
-    pair.b.halves.done.close();
+    pair.b.queue_pair.close();
     pair.b.until(|b| b.got.len() == 4).await;
     let [taken, flushed] = [[Status::Success; 2], [Status::Flushed; 2]];
     assert_eq!(pair.b.received(), [taken, flushed].concat());
     assert_eq!(pair.b.frames(), [[0], [1]]);
 }
 
-/// PV-10, PV-2: the halves may be dropped one by one; the last one closes and drops the slots.
-pub(crate) async fn halves_dropped_one_by_one(pairs: &impl Pairs) {
-    let Pair { a, mut b } = Pair::new(pairs, Plan::new(4, 4)).await;
-    let region = Arc::downgrade(a.slots[0].region());
-    let End { halves: Halves { send, recv, mut done }, slots, .. } = a;
-    drop((send, slots));
-    drop(recv);
+/// PV-10, PV-2: dropping a queue pair closes it and drops the slots it still has, with sends and
+/// receives outstanding; the peer finds out.
+pub(crate) async fn drop_closes(pairs: &impl Pairs) {
+    let Pair { mut a, mut b } = Pair::new(pairs, Plan::new(4, 4)).await;
     b.send_numbers(1);
-    let mut got = Vec::new();
     poll_fn(|cx| {
-        done.arm(Notify::Any);
-        while done.poll(&mut got, 8) > 0 {}
-        let more = [done.poll_ready(cx).is_ready(), b.turn(cx)];
-        if got.len() == 1 && b.sent().len() == 1 {
+        let more = [a.turn(cx), b.turn(cx)];
+        if a.got.len() == 1 && b.sent().len() == 1 {
             return Poll::Ready(());
         }
         if more != [false; 2] {
@@ -139,10 +133,13 @@ pub(crate) async fn halves_dropped_one_by_one(pairs: &impl Pairs) {
         Poll::Pending
     })
     .await;
-    assert_eq!((got[0].status, b.sent()), (Status::Success, vec![Status::Success]));
-    got.clear();
-    assert!(region.upgrade().is_some(), "three receives are left");
-    drop(done);
+    assert_eq!((a.received(), b.sent()), (vec![Status::Success], vec![Status::Success]));
+    a.send_numbers(2);
+    let End { queue_pair, slots, got } = a;
+    let region = Arc::downgrade(slots[0].region());
+    drop((slots, got));
+    assert!(region.upgrade().is_some(), "three receives and two sends are left");
+    drop(queue_pair);
     assert!(region.upgrade().is_none());
     assert_ne!(send_until_it_fails(&mut b).await, Status::Success);
 }
@@ -164,8 +161,8 @@ pub(crate) async fn connect_to_dropped_peer(pairs: &impl Pairs) {
     let [a, b] = open(pairs, &Plan::new(2, 2));
     let offer = b.opening.offer();
     drop(b);
-    if let Ok(halves) = a.opening.connect(offer, 0).await {
-        let mut a = End { halves, slots: a.slots, got: Vec::new() };
+    if let Ok(queue_pair) = a.opening.connect(offer, 0).await {
+        let mut a = End { queue_pair, slots: a.slots, got: Vec::new() };
         let status = send_until_it_fails(&mut a).await;
         assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
         assert_eq!(a.sent().len(), 1);

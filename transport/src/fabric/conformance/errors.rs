@@ -59,7 +59,7 @@ pub(crate) async fn send_with_too_small_recv(pairs: &impl Pairs) {
     // A receive of 256 bytes, then two of 16.
     let mut recvs = pair.b.slots.split_off(pair.b.slots.len() - 1);
     recvs.extend(pairs.ends()[1].0.alloc(64).unwrap().into_slots(16).into_iter().take(2));
-    pair.b.halves.recv.post(&mut recvs).unwrap();
+    pair.b.queue_pair.post_recv(&mut recvs).unwrap();
     for bytes in [16, 17, 1] {
         let request = pair.a.request(&vec![9; bytes]);
         pair.a.send(request);
@@ -108,8 +108,8 @@ pub(crate) async fn flush_error_poll_together(pairs: &impl Pairs) {
     pair.b.send_numbers(1);
     pair.until(|a, b| a.got.len() == 1 && b.sent().len() == 1).await;
     let mut posted = (0..3).map(|i| pair.a.request(&[10 + i])).collect::<Vec<_>>();
-    pair.a.halves.send.post(&mut posted).unwrap();
-    pair.a.halves.done.close();
+    pair.a.queue_pair.post_send(&mut posted).unwrap();
+    pair.a.queue_pair.close();
     pair.a.until(|a| a.got.len() == 1 + 4 + 3).await;
     assert_eq!(pair.a.received(), [&[Status::Success][..], &[Status::Flushed; 3]].concat());
     let sent = pair.a.got.iter().filter(|c| c.work == Work::Send);
@@ -122,7 +122,7 @@ pub(crate) async fn flush_error_poll_together(pairs: &impl Pairs) {
 /// PV-7, PV-9: posting in the error state is accepted up to the size of the queue, and flushed.
 pub(crate) async fn post_in_error_state(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(2, 2)).await;
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     pair.a.until(|a| a.got.len() == 2).await;
     for _ in 0..3 {
         pair.a.got.clear();

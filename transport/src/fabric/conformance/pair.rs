@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::fabric::{
-    Completion, Fabric, Halves, Notify, Opening, PostError, QueuePairConfig, SendRequest, Side,
+    Completion, Fabric, Notify, Opening, PostError, QueuePair, QueuePairConfig, SendRequest, Side,
     Status, Work,
 };
 use crate::limits::OFFER_BYTES_MAX;
@@ -54,7 +54,7 @@ impl Plan {
 
 /// One side: its queue pair, its slots, and the completions it has polled.
 pub(crate) struct End {
-    pub(crate) halves: Halves,
+    pub(crate) queue_pair: Box<dyn QueuePair>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) got: Vec<Completion>,
 }
@@ -94,8 +94,8 @@ impl Pair {
         let [for_b, for_a] = offers;
         let (to_b, to_a) = futures::join!(a.opening.connect(for_a, 0), b.opening.connect(for_b, 0));
         Pair {
-            a: End { halves: to_b.unwrap(), slots: a.slots, got: Vec::new() },
-            b: End { halves: to_a.unwrap(), slots: b.slots, got: Vec::new() },
+            a: End { queue_pair: to_b.unwrap(), slots: a.slots, got: Vec::new() },
+            b: End { queue_pair: to_a.unwrap(), slots: b.slots, got: Vec::new() },
         }
     }
 
@@ -122,7 +122,7 @@ impl Pair {
             if a.turn(cx) {
                 cx.waker().wake_by_ref();
             }
-            b.halves.done.poll_ready(cx)
+            b.queue_pair.poll_ready(cx)
         })
         .await;
     }
@@ -146,14 +146,14 @@ impl End {
 
     /// The wait loop of PV-8: arm, poll until nothing comes, wait. Says whether to come again.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>) -> bool {
-        self.halves.done.arm(Notify::Any);
+        self.queue_pair.arm(Notify::Any);
         self.collect();
-        self.halves.done.poll_ready(cx).is_ready()
+        self.queue_pair.poll_ready(cx).is_ready()
     }
 
     /// Polls until nothing comes.
     pub(crate) fn collect(&mut self) {
-        while self.halves.done.poll(&mut self.got, 7) > 0 {}
+        while self.queue_pair.poll(&mut self.got, 7) > 0 {}
     }
 
     /// A request to send `frame`, signaled and solicited.
@@ -172,21 +172,21 @@ impl End {
     /// Posts `count` signaled frames of one byte: 0, 1, 2 ...
     pub(crate) fn send_numbers(&mut self, count: u8) {
         let mut batch = (0..count).map(|i| self.request(&[i])).collect::<Vec<_>>();
-        self.halves.send.post(&mut batch).unwrap();
+        self.queue_pair.post_send(&mut batch).unwrap();
         assert!(batch.is_empty());
     }
 
     /// Posts one request.
     pub(crate) fn send(&mut self, request: SendRequest) {
         let mut batch = vec![request];
-        self.halves.send.post(&mut batch).unwrap();
+        self.queue_pair.post_send(&mut batch).unwrap();
         assert!(batch.is_empty(), "an accepted request is taken");
     }
 
     /// Posts one request that is to be refused; it is dropped.
     pub(crate) fn send_refused(&mut self, request: SendRequest) -> PostError {
         let mut batch = vec![request];
-        let error = self.halves.send.post(&mut batch).unwrap_err();
+        let error = self.queue_pair.post_send(&mut batch).unwrap_err();
         assert_eq!(batch.len(), 1, "a refused request is left");
         error
     }
@@ -194,7 +194,7 @@ impl End {
     /// Posts `count` receives.
     pub(crate) fn post_recvs(&mut self, count: usize) {
         let mut slots = self.slots.split_off(self.slots.len() - count);
-        self.halves.recv.post(&mut slots).unwrap();
+        self.queue_pair.post_recv(&mut slots).unwrap();
         assert!(slots.is_empty(), "an accepted slot is taken");
     }
 

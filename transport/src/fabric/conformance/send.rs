@@ -93,7 +93,7 @@ pub(crate) async fn order_and_batches_larger_than_queue(pairs: &impl Pairs) {
             posted += 1;
         }
         if !batch.is_empty() {
-            let left = pair.a.halves.send.post(&mut batch);
+            let left = pair.a.queue_pair.post_send(&mut batch);
             assert_eq!(left, if batch.is_empty() { Ok(()) } else { Err(PostError::Full) });
         }
         pair.until(|a, b| !a.got.is_empty() || !b.got.is_empty()).await;

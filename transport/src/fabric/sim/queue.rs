@@ -11,8 +11,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::super::{
-    Completion, CompletionQueue, Fabric, FabricError, Halves, Limits, Notify, Opening, PostError,
-    QueuePairConfig, RecvQueue, SendQueue, SendRequest,
+    Completion, Fabric, FabricError, Limits, Notify, Opening, PostError, QueuePair,
+    QueuePairConfig, SendRequest,
 };
 use super::event::{Event, Number};
 use super::queue_pair::Cause;
@@ -78,7 +78,7 @@ impl Fabric for SimFabric {
         });
         let number =
             number.ok_or_else(|| FabricError::Connect(io::ErrorKind::NotConnected.into()))?;
-        Ok(Box::new(SimOpening(Arc::new(End { shared: self.shared.clone(), number }))))
+        Ok(Box::new(SimOpening(End { shared: self.shared.clone(), number })))
     }
 }
 
@@ -86,7 +86,7 @@ fn within(what: &'static str, asked: u64, limit: u64) -> Result<(), FabricError>
     if asked > limit { Err(FabricError::Limit { what, asked, limit }) } else { Ok(()) }
 }
 
-/// One end of a connection; the last half that is dropped closes it.
+/// One end of a connection. Dropping it closes it.
 struct End {
     shared: Arc<Shared>,
     number: Number,
@@ -104,7 +104,7 @@ impl fmt::Debug for End {
     }
 }
 
-struct SimOpening(Arc<End>);
+struct SimOpening(End);
 
 impl Opening for SimOpening {
     fn offer(&self) -> Vec<u8> {
@@ -112,14 +112,14 @@ impl Opening for SimOpening {
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        post_recv(&self.0, slots)
+        self.0.post_recv(slots)
     }
 
     fn connect(
         self: Box<Self>,
         peer: Vec<u8>,
         _way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         let end = self.0;
         async move {
             let number = peer
@@ -137,51 +137,33 @@ impl Opening for SimOpening {
             poll_fn(|cx| end.shared.with(|s| s.queue_pairs.poll_connected(end.number, cx)))
                 .await
                 .map_err(|kind| FabricError::Connect(kind.into()))?;
-            Ok(Halves {
-                send: Box::new(SimSend(end.clone())),
-                recv: Box::new(SimRecv(end.clone())),
-                done: Box::new(SimDone(end)),
-            })
+            Ok(Box::new(end) as Box<dyn QueuePair>)
         }
         .boxed()
     }
 }
 
-fn post_recv(end: &End, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-    end.shared.with(|s| s.queue_pairs.post_recv(&mut s.physics, end.number, slots))
-}
-
-struct SimSend(Arc<End>);
-
-impl SendQueue for SimSend {
-    fn post(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
-        let End { shared, number } = &*self.0;
+impl QueuePair for End {
+    fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
+        let End { shared, number } = self;
         shared.with(|s| s.queue_pairs.post_send(&mut s.physics, *number, batch))
     }
-}
 
-struct SimRecv(Arc<End>);
-
-impl RecvQueue for SimRecv {
-    fn post(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        post_recv(&self.0, slots)
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        self.shared.with(|s| s.queue_pairs.post_recv(&mut s.physics, self.number, slots))
     }
-}
 
-struct SimDone(Arc<End>);
-
-impl CompletionQueue for SimDone {
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
-        self.0.shared.with(|state| {
-            let qp = state.queue_pairs.get(self.0.number);
+        self.shared.with(|state| {
+            let qp = state.queue_pairs.get(self.number);
             let qp = qp.filter(|qp| !state.physics.paused.contains(&qp.node));
             qp.map_or(0, |qp| qp.poll(&mut state.physics, out, max))
         })
     }
 
     fn arm(&mut self, on: Notify) {
-        let number = self.0.number;
-        self.0.shared.with(|state| {
+        let number = self.number;
+        self.shared.with(|state| {
             let Some(qp) = state.queue_pairs.get(number) else { return };
             qp.done.arm(on);
             if state.physics.one_in(16) {
@@ -192,7 +174,7 @@ impl CompletionQueue for SimDone {
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.shared.with(|state| match state.queue_pairs.get(self.0.number) {
+        self.shared.with(|state| match state.queue_pairs.get(self.number) {
             Some(qp) => {
                 let paused = state.physics.paused.contains(&qp.node);
                 qp.done.poll_ready(paused, cx)
@@ -202,8 +184,8 @@ impl CompletionQueue for SimDone {
     }
 
     fn close(&mut self) {
-        self.0.shared.with(|state| {
-            state.queue_pairs.fail(&mut state.physics, self.0.number, Cause::Outside);
+        self.shared.with(|state| {
+            state.queue_pairs.fail(&mut state.physics, self.number, Cause::Outside);
         });
     }
 }

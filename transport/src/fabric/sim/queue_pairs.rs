@@ -17,7 +17,7 @@ pub(super) const FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX;
 /// All queue pairs of a world.
 #[derive(Debug, Default)]
 pub(super) struct QueuePairs {
-    /// Those that some half of is still held.
+    /// Those whose end is still held.
     pub(super) all: BTreeMap<Number, QueuePair>,
     /// The node of every queue pair there ever was; its index is the number.
     nodes: Vec<NodeId>,

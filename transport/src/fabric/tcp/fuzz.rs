@@ -20,7 +20,7 @@ pub fn streams(input: &[u8]) {
         rest = &rest[fed..];
         while let Some(event) = input.next(&mut queues) {
             match event {
-                Event::Arrived { bytes, solicited } => {
+                Event::Arrived { bytes, solicited, .. } => {
                     assert!(bytes as usize <= SLOT_BYTES, "TC-4");
                     queues.arrived(bytes, solicited);
                     if again & 1 == 0 {
@@ -33,7 +33,7 @@ pub fn streams(input: &[u8]) {
                 {
                     queues.accept(count.into());
                 }
-                Event::NotReady => {}
+                Event::NotReady | Event::Asked => {}
                 Event::Accepted(_) | Event::TooLong | Event::Refused(_) | Event::Garbage => return,
             }
         }

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
+use super::stream;
 use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
 
 /// What a queue pair has read.
@@ -30,6 +31,7 @@ enum Expect {
         filled: u32,
         bytes: u32,
         solicited: bool,
+        acknowledge: bool,
     },
     /// The rest of a frame that nobody takes.
     Skip {
@@ -41,7 +43,7 @@ enum Expect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The oldest receive is filled.
-    Arrived { bytes: u32, solicited: bool },
+    Arrived { bytes: u32, solicited: bool, acknowledge: bool },
     /// A frame found no receive; it and those after it are skipped.
     NotReady,
     /// A frame found a receive that is too short.
@@ -50,6 +52,8 @@ pub(super) enum Event {
     Accepted(u32),
     /// The peer refused the oldest send.
     Refused(Refusal),
+    /// The peer needs to know at once what was accepted.
+    Asked,
     /// The bytes are none that a queue pair writes.
     Garbage,
 }
@@ -77,13 +81,12 @@ impl Input {
         {
             let rest = &mut slot[*filled as usize..*bytes as usize];
             let rest_bytes = rest.len();
-            let read =
-                stream.try_read_vectored(&mut [IoSliceMut::new(rest), IoSliceMut::new(ahead)])?;
+            let read = stream::read(stream, &mut [IoSliceMut::new(rest), IoSliceMut::new(ahead)])?;
             *filled += read.min(rest_bytes) as u32;
             self.end += read.saturating_sub(rest_bytes);
             return Ok(read);
         }
-        let read = stream.try_read(ahead)?;
+        let read = stream::read(stream, &mut [IoSliceMut::new(ahead)])?;
         self.end += read;
         Ok(read)
     }
@@ -122,7 +125,7 @@ impl Input {
                     }
                     self.expect = Expect::Record;
                 }
-                Expect::Frame { filled, bytes, solicited } => {
+                Expect::Frame { filled, bytes, solicited, acknowledge } => {
                     let copied = unused.len().min((*bytes - *filled) as usize);
                     let at = *filled as usize;
                     queues.next_recv()?[at..at + copied].copy_from_slice(&unused[..copied]);
@@ -131,7 +134,8 @@ impl Input {
                     if *filled < *bytes {
                         return None;
                     }
-                    let event = Event::Arrived { bytes: *bytes, solicited: *solicited };
+                    let (bytes, solicited, acknowledge) = (*bytes, *solicited, *acknowledge);
+                    let event = Event::Arrived { bytes, solicited, acknowledge };
                     self.expect = Expect::Record;
                     return Some(event);
                 }
@@ -148,7 +152,7 @@ impl Input {
                 self.expect = Expect::Skip { left: bytes };
                 None
             }
-            Some(Record::Frame { bytes, solicited }) => match queues.next_recv() {
+            Some(Record::Frame { bytes, solicited, acknowledge }) => match queues.next_recv() {
                 None => {
                     self.refusing = true;
                     self.expect = Expect::Skip { left: bytes };
@@ -156,7 +160,7 @@ impl Input {
                 }
                 Some(slot) if slot.len() < bytes as usize => Some(Event::TooLong),
                 Some(_) => {
-                    self.expect = Expect::Frame { filled: 0, bytes, solicited };
+                    self.expect = Expect::Frame { filled: 0, bytes, solicited, acknowledge };
                     None
                 }
             },
@@ -166,6 +170,7 @@ impl Input {
             }
             Some(Record::Accepted { count }) => Some(Event::Accepted(count)),
             Some(Record::Refused(refusal)) => Some(Event::Refused(refusal)),
+            Some(Record::Acknowledge) => Some(Event::Asked),
             Some(Record::Again) | None => Some(Event::Garbage),
         }
     }

@@ -11,9 +11,9 @@ use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
 use crate::limits::TCP_WRITE_SLICES;
 
-/// Two acknowledgements and a refusal can wait at once; no second refusal before the peer has
-/// read the first.
-const ANSWERS_MAX: usize = 4;
+/// Two acknowledgements, a refusal, a request for acknowledgement and the record that starts again
+/// can wait at once; no second refusal before the peer has read the first.
+const ANSWERS_MAX: usize = 5;
 
 /// How far a queue pair has written.
 #[derive(Default)]
@@ -77,6 +77,12 @@ impl Output {
         self.turn = Turn::Again;
     }
 
+    /// Whether another frame is to be begun, before which a record can travel at no cost.
+    pub(super) fn begins_frame(&self, queues: &Queues) -> bool {
+        let next = self.position + u64::from(self.begun > 0);
+        !self.broken && self.turn == Turn::Go && next < queues.posted()
+    }
+
     /// Whether something waits for the stream to take it.
     pub(super) fn pending(&self, queues: &Queues) -> bool {
         let frames = self.begun > 0 || (self.turn == Turn::Go && self.position < queues.posted());
@@ -114,7 +120,7 @@ impl Output {
             }
             let mut slices = [IoSlice::new(&[]); TCP_WRITE_SLICES];
             let count = self.gather(queues, &mut slices);
-            match stream.try_write_vectored(&slices[..count]) {
+            match super::stream::write(stream, &slices[..count]) {
                 Ok(0) => self.broken = true,
                 Ok(bytes) => self.advance(bytes, queues),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
@@ -12,13 +12,12 @@ use super::input::{Event, Input};
 use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::record::{Record, Refusal};
-use crate::fabric::halves::{Readiness, Whole};
-use crate::fabric::{Completion, Notify, PostError, SendRequest, Status};
+use crate::fabric::{Completion, Notify, PostError, QueuePair, SendRequest, Status};
 use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_QUEUE_MAX, TCP_READS_PER_CALL};
 use crate::memory::Slot;
 
 /// A connected queue pair.
-pub(super) struct QueuePair {
+pub(super) struct TcpQueuePair {
     queues: Queues,
     /// `None` once nothing more is to be read or written.
     stream: Option<TcpStream>,
@@ -26,6 +25,8 @@ pub(super) struct QueuePair {
     output: Output,
     /// Frames accepted that the peer does not know of yet.
     unacknowledged: u32,
+    /// The peer needs to know of them now; otherwise they are told with the next frame.
+    asked: bool,
     tries: Tries,
 }
 
@@ -37,28 +38,32 @@ struct Tries {
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl QueuePair {
+impl TcpQueuePair {
     pub(super) fn new(queues: Queues, stream: TcpStream, rnr_retry: u8) -> Self {
-        QueuePair {
+        TcpQueuePair {
             queues,
             stream: Some(stream),
             input: Input::new(),
             output: Output::default(),
             unacknowledged: 0,
+            asked: false,
             tries: Tries { at_most: rnr_retry, left: rnr_retry, pause: None },
         }
     }
 }
 
-impl Whole for QueuePair {
+impl QueuePair for TcpQueuePair {
     fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
         let result = self.queues.post_send(batch);
         self.write();
+        self.wake_poller();
         result
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        self.queues.post_recv(slots)
+        let result = self.queues.post_recv(slots);
+        self.wake_poller();
+        result
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
@@ -75,14 +80,17 @@ impl Whole for QueuePair {
 
     fn arm(&mut self, on: Notify) {
         self.queues.arm(on);
+        if self.queues.awaits_acceptance() {
+            self.ask();
+        }
         self.write();
     }
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TCP_READS_PER_CALL {
             self.read(usize::MAX);
             if self.queues.take_notification() {
-                return Readiness::Ready;
+                return Poll::Ready(());
             }
             if self.tries.pause.as_mut().is_some_and(|pause| pause.as_mut().poll(cx).is_ready()) {
                 self.try_again();
@@ -90,27 +98,32 @@ impl Whole for QueuePair {
             self.write();
             if !self.poll_stream(cx) {
                 self.queues.wait(cx.waker());
-                return Readiness::Pending;
+                return Poll::Pending;
             }
         }
-        Readiness::Busy
+        // There is more to look at, and other tasks should run before.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Moves to the error state (PV-10). What was accepted is acknowledged if the stream takes it.
     fn close(&mut self) {
+        self.asked = true;
         self.write();
         self.fail(Failure::Closed);
     }
-
-    /// The task to wake after a post by another one: it was notified, or has to wait for the
-    /// stream to take more.
-    fn waiter(&mut self) -> Option<Waker> {
-        let blocked = self.stream.is_some() && self.output.pending(&self.queues);
-        self.queues.waiter(blocked)
-    }
 }
 
-impl QueuePair {
+impl TcpQueuePair {
+    /// Wakes the task that polls after a post, which may be another one's: it was notified, or has
+    /// to wait for the stream to take more (PV-8).
+    fn wake_poller(&mut self) {
+        let blocked = self.stream.is_some() && self.output.pending(&self.queues);
+        if let Some(waker) = self.queues.waiter(blocked) {
+            waker.wake();
+        }
+    }
+
     /// Whether reading or writing may go on; otherwise the task is woken when it may.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = &self.stream else { return false };
@@ -155,9 +168,10 @@ impl QueuePair {
     fn on_event(&mut self, event: Event) {
         match event {
             // The frame lies in its slot, whole: only now is it accepted (TC-2).
-            Event::Arrived { bytes, solicited } => {
+            Event::Arrived { bytes, solicited, acknowledge } => {
                 self.queues.arrived(bytes, solicited);
                 self.unacknowledged += 1;
+                self.asked |= acknowledge;
                 if self.unacknowledged > TCP_QUEUE_MAX {
                     // More than any send queue holds.
                     self.on_garbage();
@@ -174,6 +188,7 @@ impl QueuePair {
             Event::TooLong => self.refuse_too_long(),
             Event::Accepted(count) => self.on_accepted(count),
             Event::Refused(refusal) => self.on_refused(refusal),
+            Event::Asked => self.asked = self.unacknowledged > 0,
             Event::Garbage => self.on_garbage(),
         }
     }
@@ -210,9 +225,10 @@ impl QueuePair {
         self.fail(Failure::Send(Status::RetryExceeded));
     }
 
-    /// TC-3.
+    /// TC-3. The peer has forgotten what it was asked about the sends that it skipped.
     fn try_again(&mut self) {
         self.tries.pause = None;
+        self.queues.ask_with_last();
         self.output.again();
     }
 
@@ -239,18 +255,36 @@ impl QueuePair {
             self.output.answer(Record::Accepted { count: self.unacknowledged });
             self.unacknowledged = 0;
         }
+        self.asked = false;
+    }
+
+    /// Whether acceptance is told with the next write (TC-6).
+    fn acknowledgement_is_due(&self) -> bool {
+        let now = self.asked || self.unacknowledged >= TCP_ACKNOWLEDGE_EVERY;
+        self.unacknowledged > 0 && (now || self.output.begins_frame(&self.queues))
+    }
+
+    /// Asks the peer to acknowledge all that was posted: with a frame that is not yet begun, or by
+    /// a record of its own.
+    fn ask(&mut self) {
+        if self.output.has_begun(self.queues.posted() - 1) {
+            self.output.answer(Record::Acknowledge);
+            self.queues.note_asked();
+        } else {
+            self.queues.ask_with_last();
+        }
     }
 
     /// Writes what the stream takes, acknowledgements first.
     fn write(&mut self) {
         loop {
             // One acknowledgement at a time: those that the stream does not take must not pile up.
-            if !self.output.has_answers() {
+            if !self.output.has_answers() && self.acknowledgement_is_due() {
                 self.acknowledge();
             }
             let Some(stream) = &self.stream else { return };
             self.output.write(stream, &self.queues);
-            if self.unacknowledged == 0 || self.output.has_answers() {
+            if !self.acknowledgement_is_due() || self.output.has_answers() {
                 break;
             }
         }

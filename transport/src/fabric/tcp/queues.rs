@@ -17,12 +17,24 @@ pub(super) struct Queues {
     sends: VecDeque<Send>,
     returned: u64,
     accepted: u64,
+    asked: Asked,
     recvs: VecDeque<Slot>,
     done: VecDeque<Completion>,
     room: Room,
     rules: Rules,
     error: bool,
     alarm: Alarm,
+}
+
+/// Which sends the peer was asked to acknowledge at once. It asks for no more than it needs: an
+/// acceptance that travels with the peer's next frame costs nothing.
+struct Asked {
+    /// It was asked about the sends before this one.
+    before: u64,
+    /// One past the last signaled send.
+    signaled: u64,
+    /// It is asked when so many were posted since: half of the queue.
+    every: u64,
 }
 
 /// What a work request must keep to.
@@ -103,6 +115,7 @@ impl Queues {
             sends: VecDeque::with_capacity(send as usize),
             returned: 0,
             accepted: 0,
+            asked: Asked { before: 0, signaled: 0, every: u64::from(send / 2).max(1) },
             recvs: VecDeque::with_capacity(recv as usize),
             done: VecDeque::with_capacity(send as usize + recv as usize),
             room: Room { send, recv },
@@ -120,8 +133,16 @@ impl Queues {
                 self.complete(Work::Send, request.slot, Status::Flushed, true);
                 continue;
             }
-            let record = Record::Frame { bytes: request.bytes, solicited: request.solicited };
+            let (bytes, solicited) = (request.bytes, request.solicited);
+            let record = Record::Frame { bytes, solicited, acknowledge: false };
+            let signaled = request.signaled;
             self.sends.push_back(Send { record: record.encode(), request });
+            if signaled {
+                self.asked.signaled = self.posted();
+            }
+        }
+        if kept > 0 && !self.error && (self.is_half_unknown() || self.awaits_acceptance()) {
+            self.ask_with_last();
         }
         result
     }
@@ -137,6 +158,31 @@ impl Queues {
             }
         }
         result
+    }
+
+    /// Whether half of the send queue was neither accepted nor asked about.
+    fn is_half_unknown(&self) -> bool {
+        self.posted() - self.asked.before.max(self.accepted) >= self.asked.every
+    }
+
+    /// Whether the owner waits for a send to complete, about which the peer was not yet asked.
+    pub(super) fn awaits_acceptance(&self) -> bool {
+        let known = self.asked.before.max(self.accepted);
+        self.alarm.armed == Some(Notify::Any) && self.asked.signaled > known
+    }
+
+    /// Has the last send posted ask for acknowledgement. Its record must not have been written.
+    pub(super) fn ask_with_last(&mut self) {
+        if let Some(Send { record, request }) = self.sends.back_mut() {
+            let (bytes, solicited) = (request.bytes, request.solicited);
+            *record = Record::Frame { bytes, solicited, acknowledge: true }.encode();
+        }
+        self.note_asked();
+    }
+
+    /// The peer is asked about everything posted so far.
+    pub(super) fn note_asked(&mut self) {
+        self.asked.before = self.posted();
     }
 
     /// Sends posted so far.

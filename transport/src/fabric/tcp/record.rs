@@ -3,8 +3,8 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0 | kind: 1 frame, 2 accepted, 3 refused, 4 again |
-//! | 1 | frame: 1 when solicited, else 0; refused: the reason; else 0 |
+//! | 0 | kind: 1 frame, 2 accepted, 3 refused, 4 again, 5 acknowledge |
+//! | 1 | frame: 1 when solicited, plus 2 when to be acknowledged; refused: the reason; else 0 |
 //! | 2..4 | zero |
 //! | 4..8 | little-endian; frame: its length; accepted: how many; else 0 |
 
@@ -20,6 +20,8 @@ pub(super) enum Record {
         bytes: u32,
         /// Wakes a receiver that armed for solicited completions only.
         solicited: bool,
+        /// Asks for what [`Record::Acknowledge`] asks for, once the frame is accepted.
+        acknowledge: bool,
     },
     /// So many more frames met a receive that they fit.
     Accepted {
@@ -31,7 +33,13 @@ pub(super) enum Record {
     Refused(Refusal),
     /// What follows starts again at the refused frame.
     Again,
+    /// The sender needs to know what was accepted, now and not only with the next frame.
+    Acknowledge,
 }
+
+/// Flags of a frame.
+const SOLICITED: u8 = 1;
+const ACKNOWLEDGE: u8 = 2;
 
 /// Why a frame was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +53,16 @@ pub(super) enum Refusal {
 impl Record {
     pub(super) fn encode(self) -> [u8; RECORD_BYTES] {
         let (kind, flag, value) = match self {
-            Record::Frame { bytes, solicited } => (1, u8::from(solicited), bytes),
+            Record::Frame { bytes, solicited, acknowledge } => {
+                let solicited = if solicited { SOLICITED } else { 0 };
+                let acknowledge = if acknowledge { ACKNOWLEDGE } else { 0 };
+                (1, solicited | acknowledge, bytes)
+            }
             Record::Accepted { count } => (2, 0, count),
             Record::Refused(Refusal::NotReady) => (3, 1, 0),
             Record::Refused(Refusal::TooLong) => (3, 2, 0),
             Record::Again => (4, 0, 0),
+            Record::Acknowledge => (5, 0, 0),
         };
         let [a, b, c, d] = value.to_le_bytes();
         [kind, flag, 0, 0, a, b, c, d]
@@ -59,11 +72,16 @@ impl Record {
     pub(super) fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
         let [kind, flag, 0, 0, a, b, c, d] = *record else { return None };
         match (kind, flag, u32::from_le_bytes([a, b, c, d])) {
-            (1, 0 | 1, bytes) => Some(Record::Frame { bytes, solicited: flag == 1 }),
+            (1, 0..=3, bytes) => Some(Record::Frame {
+                bytes,
+                solicited: flag & SOLICITED != 0,
+                acknowledge: flag & ACKNOWLEDGE != 0,
+            }),
             (2, 0, count @ 1..) => Some(Record::Accepted { count }),
             (3, 1, 0) => Some(Record::Refused(Refusal::NotReady)),
             (3, 2, 0) => Some(Record::Refused(Refusal::TooLong)),
             (4, 0, 0) => Some(Record::Again),
+            (5, 0, 0) => Some(Record::Acknowledge),
             _ => None,
         }
     }
@@ -78,8 +96,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_decoded_is_what_was_encoded(
-            kind in 0..6u8,
-            flag in 0..4u8,
+            kind in 0..7u8,
+            flag in 0..5u8,
             zero in 0..2u8,
             value in prop_oneof![0..3u32, any::<u32>()],
         ) {
@@ -94,12 +112,15 @@ mod tests {
     #[test]
     fn every_record_is_read_back() {
         for record in [
-            Record::Frame { bytes: 0, solicited: false },
-            Record::Frame { bytes: u32::MAX, solicited: true },
+            Record::Frame { bytes: 0, solicited: false, acknowledge: false },
+            Record::Frame { bytes: 1, solicited: false, acknowledge: true },
+            Record::Frame { bytes: u32::MAX, solicited: true, acknowledge: false },
+            Record::Frame { bytes: u32::MAX, solicited: true, acknowledge: true },
             Record::Accepted { count: 1 },
             Record::Refused(Refusal::NotReady),
             Record::Refused(Refusal::TooLong),
             Record::Again,
+            Record::Acknowledge,
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));
         }

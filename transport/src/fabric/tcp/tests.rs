@@ -1,5 +1,7 @@
 //! The tcp fabric under the conformance body, and what only a stream can bring upon it.
 
+mod acknowledgements;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use super::{Doors, TcpFabric};
 use crate::entropy::Entropy;
 use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
-    Completion, Fabric, Halves, Notify, QueuePairConfig, SendRequest, Side, Status, Work,
+    Completion, Fabric, Notify, QueuePair, QueuePairConfig, SendRequest, Side, Status, Work,
 };
 use crate::limits::{TCP_ACKNOWLEDGE_EVERY, TCP_FRAME_BYTES_MAX, TCP_QUEUE_MAX};
 use crate::wire::{PREFACE_BYTES, Preface, TcpWire, Wire};
@@ -72,7 +74,7 @@ conformance::for_each_case!(conform);
 /// A queue pair whose peer is a bare stream.
 struct Bare {
     fabric: Arc<TcpFabric>,
-    halves: Halves,
+    queue_pair: Box<dyn QueuePair>,
     got: Vec<Completion>,
     peer: TcpStream,
 }
@@ -96,8 +98,8 @@ impl Bare {
         peer.set_nodelay(true).unwrap();
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
-        let halves = opening.connect(Vec::new(), 0).await.unwrap();
-        Bare { fabric, halves, got: Vec::new(), peer }
+        let queue_pair = opening.connect(Vec::new(), 0).await.unwrap();
+        Bare { fabric, queue_pair, got: Vec::new(), peer }
     }
 
     /// Posts a signaled frame.
@@ -108,12 +110,12 @@ impl Bare {
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
         let request = SendRequest { slot, bytes, signaled: true, solicited: false, inline: false };
-        self.halves.send.post(&mut vec![request]).unwrap();
+        self.queue_pair.post_send(&mut vec![request]).unwrap();
     }
 
     /// Drives the queue pair until `count` work requests completed.
     async fn completed(&mut self, count: usize) -> Vec<Status> {
-        let done = &mut self.halves.done;
+        let done = &mut self.queue_pair;
         poll_fn(|cx| {
             loop {
                 done.arm(Notify::Any);
@@ -130,7 +132,7 @@ impl Bare {
 
     /// Drives the queue pair while the peer does something.
     async fn while_peer<T>(&mut self, peer: impl AsyncFnOnce(&mut TcpStream) -> T) -> T {
-        let done = &mut self.halves.done;
+        let done = &mut self.queue_pair;
         let mut peer = pin!(peer(&mut self.peer));
         poll_fn(|cx| {
             done.arm(Notify::Any);
@@ -154,7 +156,13 @@ impl Bare {
     }
 }
 
-const UNSOLICITED: Record = Record::Frame { bytes: 1, solicited: false };
+const UNSOLICITED: Record = Record::Frame { bytes: 1, solicited: false, acknowledge: false };
+const ACKNOWLEDGED: Record = Record::Frame { bytes: 1, solicited: false, acknowledge: true };
+
+/// The record of a solicited frame that asks for acknowledgement.
+fn frame_record(bytes: u32) -> Record {
+    Record::Frame { bytes, solicited: true, acknowledge: true }
+}
 
 /// TC-4.
 #[tokio::test]
@@ -163,12 +171,13 @@ async fn bytes_that_are_no_records_end_the_queue_pair() {
     let garbage = [
         [0; 8],
         *b"GET / HT",
-        [1, 2, 0, 0, 1, 0, 0, 0],
+        [1, 4, 0, 0, 1, 0, 0, 0],
+        [5, 1, 0, 0, 0, 0, 0, 0],
         [1, 0, 1, 0, 1, 0, 0, 0],
         [2, 0, 0, 0, 0, 0, 0, 0],
         [3, 3, 0, 0, 0, 0, 0, 0],
-        Record::Frame { bytes: TCP_FRAME_BYTES_MAX + 1, solicited: true }.encode(),
-        Record::Frame { bytes: u32::MAX, solicited: true }.encode(),
+        frame_record(TCP_FRAME_BYTES_MAX + 1).encode(),
+        frame_record(u32::MAX).encode(),
         accepted(3),
         accepted(u32::MAX),
         Record::Again.encode(),
@@ -203,7 +212,7 @@ async fn answers_that_nobody_asked_for_end_the_queue_pair() {
 async fn frames_that_come_byte_by_byte_arrive_whole() {
     let mut bare = Bare::new(2, 0).await;
     for frame in [&b"abc"[..], b""] {
-        let record = Record::Frame { bytes: frame.len() as u32, solicited: true }.encode();
+        let record = frame_record(frame.len() as u32).encode();
         for byte in [&record, frame].concat() {
             bare.while_peer(async |peer| peer.write_all(&[byte]).await).await.unwrap();
             bare.while_peer(async |_| tokio::task::yield_now().await).await;
@@ -228,10 +237,11 @@ async fn frames_that_come_byte_by_byte_arrive_whole() {
 #[tokio::test]
 async fn a_refused_frame_is_sent_again_with_all_after_it() {
     let mut bare = Bare::new(1, 1).await;
+    bare.queue_pair.arm(Notify::Any);
     for frame in [b"a", b"b"] {
         bare.send(frame);
     }
-    let frame = UNSOLICITED.encode();
+    let frame = ACKNOWLEDGED.encode();
     let both = [&frame[..], b"a", &frame, b"b"].concat();
     let mut seen = vec![0; both.len()];
     bare.while_peer(async |peer| peer.read_exact(&mut seen).await.map(|_| ())).await.unwrap();
@@ -256,8 +266,9 @@ async fn frames_after_a_refused_one_are_skipped() {
     assert_eq!(bare.records(2).await, answers);
     let first = bare.got.pop().unwrap();
     assert_eq!(first.slot[0], b'a');
-    bare.halves.recv.post(&mut vec![first.slot]).unwrap();
-    let again = [&frame[..], b"c", &Record::Again.encode(), &frame, b"b"].concat();
+    bare.queue_pair.post_recv(&mut vec![first.slot]).unwrap();
+    let last = ACKNOWLEDGED.encode();
+    let again = [&frame[..], b"c", &Record::Again.encode(), &last, b"b"].concat();
     bare.peer.write_all(&again).await.unwrap();
     assert_eq!(bare.records(1).await, [Record::Accepted { count: 1 }]);
     assert_eq!(bare.got.pop().unwrap().slot[0], b'b');
@@ -271,7 +282,7 @@ async fn a_refusal_does_not_cut_a_frame() {
     for _ in 0..32 {
         bare.send(&long);
     }
-    let record = Record::Frame { bytes: 65, solicited: true }.encode();
+    let record = frame_record(65).encode();
     bare.peer.write_all(&record).await.unwrap();
     let statuses = bare.completed(33).await;
     assert_eq!(statuses[0], Status::LocalLength);
@@ -302,10 +313,11 @@ async fn a_refusal_does_not_cut_a_frame() {
 #[tokio::test]
 async fn unsolicited_frames_are_acknowledged_without_a_notification() {
     let mut bare = Bare::new(40, 0).await;
-    let burst = [&UNSOLICITED.encode()[..], b"x"].concat().repeat(40);
+    let mut burst = [&UNSOLICITED.encode()[..], b"x"].concat().repeat(39);
+    burst.extend([&ACKNOWLEDGED.encode()[..], b"x"].concat());
     bare.peer.write_all(&burst).await.unwrap();
-    bare.halves.done.arm(Notify::Solicited);
-    let (done, peer) = (&mut bare.halves.done, &mut bare.peer);
+    bare.queue_pair.arm(Notify::Solicited);
+    let (done, peer) = (&mut bare.queue_pair, &mut bare.peer);
     let acknowledged = async {
         let (mut frames, mut records) = (0, 0);
         while frames < 40 {
@@ -337,7 +349,7 @@ async fn a_peer_that_never_reads_is_bounded() {
         for _ in 0..32 {
             bare.send(&vec![5; TCP_FRAME_BYTES_MAX as usize]);
         }
-        let Bare { halves, got, peer, .. } = &mut bare;
+        let Bare { queue_pair, got, peer, .. } = &mut bare;
         let mut flooding = pin!(async {
             let flood = flood.repeat(1000);
             while peer.write_all(&flood).await.is_ok() {}
@@ -345,17 +357,17 @@ async fn a_peer_that_never_reads_is_bounded() {
         let mut frames = 0;
         let cut_off = poll_fn(|cx| {
             let _ = flooding.as_mut().poll(cx);
-            halves.done.arm(Notify::Any);
-            while halves.done.poll(got, 8) > 0 {
+            queue_pair.arm(Notify::Any);
+            while queue_pair.poll(got, 8) > 0 {
                 for done in got.drain(..) {
                     if done.status != Status::Success {
                         return Poll::Ready(done);
                     }
                     frames += 1;
-                    halves.recv.post(&mut vec![done.slot]).unwrap();
+                    queue_pair.post_recv(&mut vec![done.slot]).unwrap();
                 }
             }
-            if halves.done.poll_ready(cx).is_ready() {
+            if queue_pair.poll_ready(cx).is_ready() {
                 cx.waker().wake_by_ref();
             }
             Poll::Pending
@@ -387,9 +399,9 @@ async fn doors_open_to_their_token_only() {
     let token = opening.offer();
     assert_eq!(knock(&[7; 16]).await.read(&mut [0; 1]).await.unwrap(), 0, "unknown");
     let mut first = knock(&token).await;
-    let halves = opening.connect(Vec::new(), 0).await.unwrap();
+    let queue_pair = opening.connect(Vec::new(), 0).await.unwrap();
     assert_eq!(knock(&token).await.read(&mut [0; 1]).await.unwrap(), 0, "used");
-    drop(halves);
+    drop(queue_pair);
     assert_eq!(first.read(&mut [0; 1]).await.unwrap(), 0);
 
     let opening = fabric.open(config).unwrap();
@@ -406,7 +418,7 @@ proptest! {
     /// back exactly once.
     #[test]
     fn any_bytes_give_every_slot_back(
-        records in proptest::collection::vec((0..6u8, 0..4u8, 0..80u32), 0..40),
+        records in proptest::collection::vec((0..7u8, 0..5u8, 0..80u32), 0..40),
         tail in proptest::collection::vec(any::<u8>(), 0..20),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -9,8 +9,9 @@ use super::completions::Ended;
 use super::device::Device;
 use super::events_fd::EventsFd;
 use super::queue_pair::{QueuePair, SEND};
-use crate::fabric::halves::{Readiness, Whole};
-use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
+use crate::fabric::{
+    self, Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work,
+};
 use crate::limits::POLL_BATCH;
 use crate::memory::Slot;
 
@@ -72,7 +73,7 @@ impl Connected {
     }
 }
 
-impl Whole for Connected {
+impl fabric::QueuePair for Connected {
     fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
         while !batch.is_empty() {
             let before = batch.len();
@@ -85,7 +86,7 @@ impl Whole for Connected {
                 None => {
                     let slots = batch.drain(..fits).map(|request| request.slot);
                     self.done.extend(slots.map(|slot| flushed(Work::Send, slot)));
-                    self.alarm.ring();
+                    self.alarm.ring_and_wake();
                     Ok(())
                 }
             };
@@ -107,7 +108,7 @@ impl Whole for Connected {
                 None => {
                     let slots = slots.drain(..fits);
                     self.done.extend(slots.map(|slot| flushed(RECV, slot)));
-                    self.alarm.ring();
+                    self.alarm.ring_and_wake();
                     Ok(())
                 }
             };
@@ -148,25 +149,25 @@ impl Whole for Connected {
         }
     }
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Readiness {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(live) = &mut self.live {
             match live.poll_events(cx) {
                 Poll::Ready(Ok(())) => {
                     self.alarm.armed = None;
-                    return Readiness::Ready;
+                    return Poll::Ready(());
                 }
                 Poll::Ready(Err(status)) => {
                     self.fail(Some(status));
-                    return Readiness::Ready;
+                    return Poll::Ready(());
                 }
                 Poll::Pending => {}
             }
         }
         if std::mem::take(&mut self.alarm.rang) {
-            return Readiness::Ready;
+            return Poll::Ready(());
         }
         self.alarm.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
-        Readiness::Pending
+        Poll::Pending
     }
 
     /// Moves to the error state (PV-10).
@@ -177,11 +178,6 @@ impl Whole for Connected {
             tracing::debug!(device = live.device.name(), %error, "it was in the error state");
         }
         self.fail(None);
-    }
-
-    /// The task to wake after a post by another one.
-    fn waiter(&mut self) -> Option<Waker> {
-        if self.alarm.rang { self.alarm.waker.take() } else { None }
     }
 }
 
@@ -297,6 +293,16 @@ impl Alarm {
     fn ring(&mut self) {
         if self.armed.take().is_some() {
             self.rang = true;
+        }
+    }
+
+    /// The same by a post, which may be another task's than the one that polls (PV-8).
+    fn ring_and_wake(&mut self) {
+        self.ring();
+        if self.rang
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A queue pair, its completion queue, and the slots of its outstanding work requests.
 #![allow(unsafe_code, reason = "calls libibverbs about queue pairs (VB-1, VB-3)")]
 
-use std::mem::{take, zeroed};
+use std::mem::{MaybeUninit, take, zeroed};
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
+use std::slice;
+use std::sync::{Arc, Weak};
 
 use rdma_sys::{
     ibv_create_qp, ibv_destroy_qp, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_post_recv, ibv_post_send,
@@ -19,13 +20,16 @@ use super::ledger::Ledger;
 use super::memory::{Domain, local_key, refused};
 use crate::fabric::{FabricError, PostError, QueuePairConfig, SendRequest};
 use crate::limits::{POST_LIST_MAX, VERBS_FRAME_BYTES_MAX, VERBS_HOP_LIMIT, VERBS_RNR_TIMER};
-use crate::memory::Slot;
+use crate::memory::{Region, Slot};
 
 /// A queue pair. Until it is destroyed it owns the slots of its work requests (VB-3).
 pub(super) struct QueuePair {
     qp: NonNull<ibv_qp>,
     destroyed: bool,
     inline_bytes: u32,
+    /// The region of the last slot posted, and its key: mostly that of the next one, too. Its
+    /// address is not used again as long as this counts it.
+    last_key: Option<(Weak<Region>, u32)>,
     pub(super) sends: Ledger,
     pub(super) recvs: Ledger,
     pub(super) end: Arc<End>,
@@ -92,6 +96,7 @@ impl QueuePair {
             qp,
             destroyed: false,
             inline_bytes: config.inline_bytes,
+            last_key: None,
             sends: Ledger::default(),
             recvs: Ledger::default(),
             end,
@@ -182,7 +187,7 @@ impl QueuePair {
     }
 
     /// Why `request` cannot be posted, or the key of its memory.
-    fn check(&self, request: &SendRequest) -> Result<u32, PostError> {
+    fn check(&mut self, request: &SendRequest) -> Result<u32, PostError> {
         let bytes = request.bytes;
         if bytes as usize > request.slot.len() || bytes > VERBS_FRAME_BYTES_MAX {
             Err(PostError::TooLong)
@@ -193,9 +198,17 @@ impl QueuePair {
         }
     }
 
-    fn key(&self, slot: &Slot) -> Result<u32, PostError> {
+    fn key(&mut self, slot: &Slot) -> Result<u32, PostError> {
+        if let Some((region, key)) = &self.last_key
+            && region.as_ptr() == Arc::as_ptr(slot.region())
+        {
+            return Ok(*key);
+        }
         match local_key(&self.domain, slot) {
-            Ok(Some(key)) => Ok(key),
+            Ok(Some(key)) => {
+                self.last_key = Some((Arc::downgrade(slot.region()), key));
+                Ok(key)
+            }
             Ok(None) => Err(PostError::Foreign),
             Err(error) => {
                 tracing::error!(%error, "a slot cannot be used");
@@ -211,8 +224,7 @@ impl QueuePair {
         batch: &mut Vec<SendRequest>,
         count: usize,
     ) -> Result<(), PostError> {
-        // SAFETY: the structure is made of integers and pointers that may be null.
-        let mut list: [ibv_send_wr; POST_LIST_MAX] = unsafe { zeroed() };
+        let mut list = [const { MaybeUninit::<ibv_send_wr>::uninit() }; POST_LIST_MAX];
         let mut pieces = [const { ibv_sge { addr: 0, length: 0, lkey: 0 } }; POST_LIST_MAX];
         let mut result = Ok(());
         let mut staged = 0;
@@ -226,7 +238,11 @@ impl QueuePair {
             };
             let address = request.slot.as_ptr() as u64;
             pieces[staged] = ibv_sge { addr: address, length: request.bytes, lkey };
-            let work = &mut list[staged];
+            // Only the requests that are posted are zeroed: they are 128 bytes each.
+            list[staged] = MaybeUninit::zeroed();
+            // SAFETY: the structure is made of integers and pointers that may be null: zeroed, it
+            // is initialised.
+            let work = unsafe { list[staged].assume_init_mut() };
             work.wr_id = SEND | (self.sends.next() + staged as u64);
             work.sg_list = &mut pieces[staged];
             work.num_sge = i32::from(request.bytes > 0);
@@ -234,7 +250,9 @@ impl QueuePair {
             work.send_flags = flags(request);
             staged += 1;
         }
-        let refused = self.hand_over_sends(&mut list[..staged]);
+        // SAFETY: so many were initialised above.
+        let staged_list = unsafe { slice::from_raw_parts_mut(list.as_mut_ptr().cast(), staged) };
+        let refused = self.hand_over_sends(staged_list);
         let accepted = refused.as_ref().map_or(staged, |(accepted, _)| *accepted);
         for request in batch.drain(..accepted) {
             self.sends.push(request.slot);

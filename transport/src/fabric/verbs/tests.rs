@@ -17,7 +17,8 @@ use super::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 use crate::entropy::Entropy;
 use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
-    Fabric, FabricError, Halves, Notify, Opening, QueuePairConfig, SendRequest, Side, Status, Work,
+    Fabric, FabricError, Notify, Opening, QueuePair, QueuePairConfig, SendRequest, Side, Status,
+    Work,
 };
 use crate::memory::Slot;
 
@@ -75,7 +76,10 @@ fn request(slot: Slot) -> SendRequest {
 }
 
 /// Connects both sides; what the first one says of it.
-async fn connect(a: Box<dyn Opening>, b: Box<dyn Opening>) -> Result<Halves, FabricError> {
+async fn connect(
+    a: Box<dyn Opening>,
+    b: Box<dyn Opening>,
+) -> Result<Box<dyn QueuePair>, FabricError> {
     let (for_b, for_a) = (a.offer(), b.offer());
     futures::join!(a.connect(for_a, 0), b.connect(for_b, 0)).0
 }
@@ -157,23 +161,23 @@ async fn first_frames_wait_for_the_peer() {
         opening.post_recv(&mut ring).unwrap();
         (opening, slots)
     };
-    let speak = |halves: &mut Halves, slots: &mut Vec<Slot>| {
+    let speak = |queue_pair: &mut Box<dyn QueuePair>, slots: &mut Vec<Slot>| {
         let slot = slots.pop().unwrap();
-        halves.done.arm(Notify::Solicited);
+        queue_pair.arm(Notify::Solicited);
         let bytes = BYTES;
         let request = SendRequest { slot, bytes, signaled: true, solicited: true, inline: false };
-        halves.send.post(&mut vec![request]).unwrap();
+        queue_pair.post_send(&mut vec![request]).unwrap();
     };
-    let hear = async |halves: &mut Halves| {
+    let hear = async |queue_pair: &mut Box<dyn QueuePair>| {
         let mut done = Vec::new();
         loop {
-            halves.done.arm(Notify::Solicited);
-            while halves.done.poll(&mut done, 8) > 0 {}
+            queue_pair.arm(Notify::Solicited);
+            while queue_pair.poll(&mut done, 8) > 0 {}
             assert!(done.iter().all(|done| done.status == Status::Success), "{done:?}");
             if done.iter().any(|done| done.work == Work::Recv { bytes: BYTES }) {
                 return;
             }
-            std::future::poll_fn(|cx| halves.done.poll_ready(cx)).await;
+            std::future::poll_fn(|cx| queue_pair.poll_ready(cx)).await;
         }
     };
     for late in 0..40 {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
-use crate::fabric::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig};
+use crate::fabric::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig};
 use crate::limits;
 use crate::memory::{Region, Slot};
 
@@ -282,7 +282,7 @@ impl Opening for LateOpening {
         self: Box<Self>,
         peer: Vec<u8>,
         way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         async move {
             tokio::time::sleep(self.delay).await;
             self.opening.connect(peer, way).await

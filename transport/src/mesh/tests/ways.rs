@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use super::simulated::sim_config;
 use super::*;
 use crate::fabric::sim::{self, World};
-use crate::fabric::{Fabric, FabricError, Halves, Limits, Opening, PostError, QueuePairConfig};
+use crate::fabric::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig};
 use crate::limits;
 use crate::memory::{Region, Slot};
 
@@ -62,7 +62,7 @@ impl Opening for WindingOpening {
         self: Box<Self>,
         peer: Vec<u8>,
         way: usize,
-    ) -> BoxFuture<'static, Result<Halves, FabricError>> {
+    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         self.of.tried.lock().push((self.of.name, way));
         if self.of.open == Some(way) {
             return self.opening.connect(peer, 0);

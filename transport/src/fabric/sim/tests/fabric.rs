@@ -9,7 +9,7 @@ use crate::memory::Slot;
 
 /// One end of a connection between two nodes.
 pub(super) struct End {
-    pub(super) halves: Halves,
+    pub(super) queue_pair: Box<dyn QueuePair>,
     slots: Vec<Slot>,
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn connected_by(a: &dyn Fabric, b: &dyn Fabric) -> (End, End) {
     let [(a, a_slots), (b, b_slots)] = [a, b].map(opened);
     let offers = (a.offer(), b.offer());
     let (a, b) = futures::join!(a.connect(offers.1, 0), b.connect(offers.0, 0));
-    (End { halves: a.unwrap(), slots: a_slots }, End { halves: b.unwrap(), slots: b_slots })
+    (End { queue_pair: a.unwrap(), slots: a_slots }, End { queue_pair: b.unwrap(), slots: b_slots })
 }
 
 /// A queue pair with all receives posted, and slots to send from.
@@ -47,17 +47,17 @@ impl End {
         slot[0] = byte;
         let (signaled, solicited, inline) = (true, true, false);
         let mut batch = vec![SendRequest { slot, bytes: 1, signaled, solicited, inline }];
-        self.halves.send.post(&mut batch).unwrap();
+        self.queue_pair.post_send(&mut batch).unwrap();
     }
 
     /// The next `count` completions: of receives their byte, of sends none.
     pub(super) async fn take(&mut self, count: usize) -> Vec<(Option<u8>, Status)> {
         let mut out = Vec::new();
         while out.len() < count {
-            self.halves.done.arm(Notify::Any);
+            self.queue_pair.arm(Notify::Any);
             let max = count - out.len();
-            if self.halves.done.poll(&mut out, max) == 0 {
-                poll_fn(|cx| self.halves.done.poll_ready(cx)).await;
+            if self.queue_pair.poll(&mut out, max) == 0 {
+                poll_fn(|cx| self.queue_pair.poll_ready(cx)).await;
             }
         }
         out.into_iter()
@@ -106,11 +106,11 @@ fn a_connect_may_end_before_the_peers() {
             let (a_offer, b_offer) = (a.offer(), b.offer());
             let mut alone = a.connect(b_offer, 0);
             let early = tokio::time::timeout(Duration::from_millis(1), &mut alone).await;
-            let Ok(halves) = early else { return false };
-            let mut a = End { halves: halves.unwrap(), slots };
+            let Ok(queue_pair) = early else { return false };
+            let mut a = End { queue_pair: queue_pair.unwrap(), slots };
             a.send(3);
             world.sleep(Duration::from_millis(1)).await;
-            let mut b = End { halves: b.connect(a_offer, 0).await.unwrap(), slots: b_slots };
+            let mut b = End { queue_pair: b.connect(a_offer, 0).await.unwrap(), slots: b_slots };
             assert_eq!(b.take(1).await, [(Some(3), Status::Success)]);
             assert_eq!(a.take(1).await, [(None, Status::Success)]);
             true
@@ -129,8 +129,8 @@ fn a_connect_to_a_dropped_queue_pair_fails_or_is_of_no_use() {
             let connecting = tokio::spawn(a.connect(b.offer(), 0));
             world.sleep(Duration::from_nanos(world.random() % 10_000)).await;
             drop(b);
-            if let Ok(halves) = connecting.await.unwrap() {
-                let mut a = End { halves, slots };
+            if let Ok(queue_pair) = connecting.await.unwrap() {
+                let mut a = End { queue_pair, slots };
                 a.send(1);
                 assert_eq!(a.statuses(17).await.0, [Status::RetryExceeded]);
             }
@@ -146,9 +146,9 @@ fn a_poll_may_be_short_but_is_not_empty() {
             (0..8).for_each(|byte| a.send(byte));
             a.take(8).await;
             let mut out = Vec::new();
-            let first = b.halves.done.poll(&mut out, 16);
+            let first = b.queue_pair.poll(&mut out, 16);
             assert!(first > 0);
-            while b.halves.done.poll(&mut out, 16) > 0 {}
+            while b.queue_pair.poll(&mut out, 16) > 0 {}
             assert_eq!(out.len(), 8);
             first < 8
         })
@@ -161,8 +161,8 @@ fn a_notification_may_come_for_nothing() {
     let spurious = seeds_that(|seed| {
         run(seed, |world| async move {
             let (mut a, _b) = connected(&world).await;
-            a.halves.done.arm(Notify::Any);
-            let wait = poll_fn(|cx| a.halves.done.poll_ready(cx));
+            a.queue_pair.arm(Notify::Any);
+            let wait = poll_fn(|cx| a.queue_pair.poll_ready(cx));
             tokio::time::timeout(Duration::from_secs(1), wait).await.is_ok()
         })
     });
@@ -175,7 +175,7 @@ fn a_closed_peer_may_go_unnoticed_until_one_sends() {
     let noticed = seeds_that(|seed| {
         run(seed, |world| async move {
             let (mut a, mut b) = connected(&world).await;
-            a.halves.done.close();
+            a.queue_pair.close();
             let wait = tokio::time::timeout(Duration::from_secs(60), b.take(16)).await;
             if let Ok(flushed) = wait {
                 assert!(flushed.iter().all(|done| done.1 == Status::Flushed));
@@ -200,11 +200,11 @@ fn what_left_before_a_close_arrives() {
             a.send(7);
             let leaves = world.random() % 300;
             world.sleep(Duration::from_nanos(leaves)).await;
-            a.halves.done.close();
+            a.queue_pair.close();
             assert_eq!(a.statuses(17).await.0, [Status::Flushed]);
             let mut out = Vec::new();
             world.sleep(Duration::from_millis(1)).await;
-            b.halves.done.poll(&mut out, 1);
+            b.queue_pair.poll(&mut out, 1);
             out.first().is_some_and(|done| done.status == Status::Success)
         })
     });
@@ -213,7 +213,7 @@ fn what_left_before_a_close_arrives() {
 
 /// PV-2: slots go with the queue pair, and frames that were on their way harm nobody.
 #[test]
-fn halves_may_be_dropped_at_any_moment() {
+fn a_queue_pair_may_be_dropped_at_any_moment() {
     for seed in 0..50 {
         run(seed, |world| async move {
             let (mut a, mut b) = connected(&world).await;

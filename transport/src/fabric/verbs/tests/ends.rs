@@ -5,22 +5,20 @@ use tracing::Level;
 use super::Devices;
 use super::laboratory::{Laboratory, run};
 use crate::fabric::conformance::{End, Pair, Plan, bounded};
-use crate::fabric::{Completion, Halves, Notify, Status};
+use crate::fabric::{Completion, Notify, Status};
 use crate::recorder::Recorder;
 
 /// A pair with receives posted and sends on the way, in parts that can be dropped apart.
-async fn parts(case: &str) -> Option<[Box<dyn Send>; 8]> {
+async fn parts(case: &str) -> Option<[Box<dyn Send>; 6]> {
     let devices = Devices::new(case)?;
     let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
     pair.a.send_numbers(2);
     let Devices([ours, theirs]) = devices;
-    let Pair { a: End { halves: Halves { send, recv, done }, slots, got }, b } = pair;
+    let Pair { a: End { queue_pair, slots, got }, b } = pair;
     Some([
         Box::new(ours),
         Box::new(theirs),
-        Box::new(send),
-        Box::new(recv),
-        Box::new(done),
+        Box::new(queue_pair),
         Box::new(slots),
         Box::new(got),
         Box::new(b),
@@ -38,12 +36,12 @@ async fn every_order_of_drops_gives_everything_back() {
     // A device that does not take something back is one.
     let errors = Recorder::new(Level::ERROR);
     let _guard = tracing::subscriber::set_default(errors.clone());
-    for first in 0..8 {
-        for last in (0..8).filter(|last| *last != first) {
+    for first in 0..6 {
+        for last in (0..6).filter(|last| *last != first) {
             let Some(parts) = parts(case).await else { return };
             let mut parts = parts.map(Some);
             parts[first] = None;
-            (0..8).filter(|part| *part != last).for_each(|part| parts[part] = None);
+            (0..6).filter(|part| *part != last).for_each(|part| parts[part] = None);
         }
     }
     assert_eq!(errors.take(), Vec::<String>::new());
@@ -60,12 +58,12 @@ async fn taken_events_do_not_hold_up_the_end() {
     for events in [1, 5, 16, 17] {
         let mut pair = Pair::new(&devices, Plan::new(20, 20)).await;
         for i in 0..events {
-            pair.b.halves.done.arm(Notify::Any);
+            pair.b.queue_pair.arm(Notify::Any);
             pair.a.send_numbers(1);
             let one = async {
                 while pair.b.got.len() <= i {
                     pair.until_b_is_notified().await;
-                    pair.b.halves.done.arm(Notify::Any);
+                    pair.b.queue_pair.arm(Notify::Any);
                     pair.b.collect();
                 }
             };
@@ -87,10 +85,10 @@ async fn parents_outlive_children() {
     let Some(devices) = Devices::new("parents_outlive_children") else { return };
     let mut pair = Pair::new(&devices, Plan::new(2, 2)).await;
     drop(devices);
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     pair.a.until(|a| a.got.len() == 2).await;
-    let End { got, halves, slots, .. } = pair.a;
-    drop((halves, slots, pair.b));
+    let End { got, queue_pair, slots, .. } = pair.a;
+    drop((queue_pair, slots, pair.b));
     for Completion { mut slot, status, .. } in got {
         assert_eq!(status, Status::Flushed);
         slot.fill(7);

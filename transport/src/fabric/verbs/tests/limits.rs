@@ -55,11 +55,11 @@ async fn queues_as_large_as_the_limits_carry() {
     let plan = Plan { slot_bytes: 16, ..Plan::new(limits.send_queue_max, limits.recv_queue_max) };
     let mut pair = Pair::new(&devices, plan).await;
     let mut more = vec![pair.a.slots.pop().unwrap()];
-    assert_eq!(pair.a.halves.recv.post(&mut more), Err(PostError::Full));
+    assert_eq!(pair.a.queue_pair.post_recv(&mut more), Err(PostError::Full));
     pair.a.send_numbers(200);
     bounded(case, pair.until(|a, b| a.got.len() == 200 && b.got.len() == 200)).await;
     assert!(pair.b.frames().into_iter().eq((0..200).map(|i| [i])));
-    pair.a.halves.done.close();
+    pair.a.queue_pair.close();
     bounded(case, pair.a.until(|a| a.received().len() == limits.recv_queue_max as usize)).await;
 }
 
@@ -171,7 +171,7 @@ async fn as_an_ordinary_user() {
     let mut late = Pair::new(&devices, Plan::new(4, 4).idle()).await;
     let out_of_memory = PostError::Device(rustix::io::Errno::NOMEM.raw_os_error());
     let mut more = slots().split_off(12);
-    assert_eq!(late.a.halves.recv.post(&mut more), Err(out_of_memory));
+    assert_eq!(late.a.queue_pair.post_recv(&mut more), Err(out_of_memory));
     assert_eq!(more.len(), 4, "what is refused stays with the caller");
     late.a.post_recvs(1);
     late.b.send_numbers(1);
