@@ -227,7 +227,10 @@ mod tests {
             open.open(asks.insert(()).unwrap(), None).expect("an honest asker");
         }
         assert_eq!(asks.insert(()), Err(()));
-        assert_eq!(open.open(1 << 32 | limits::PENDING_ASKS_MAX as u64, None), Err(Violation::Flood));
+        assert_eq!(
+            open.open(1 << 32 | limits::PENDING_ASKS_MAX as u64, None),
+            Err(Violation::Flood)
+        );
         assert_eq!(open.open(7 << 32, None), Err(Violation::Flood), "its place is taken");
         assert_eq!(open.len(), limits::PENDING_ASKS_MAX);
     }

@@ -231,15 +231,9 @@ impl<W> Outbound<W> {
     }
 
     /// Queues an answer: the archive, or a code.
-    pub(crate) fn reply(
-        &mut self,
-        correlation: u64,
-        code: u16,
-        archive: &mut AlignedVec<16>,
-    ) {
+    pub(crate) fn reply(&mut self, correlation: u64, code: u16, archive: &mut AlignedVec<16>) {
         let kind = RecordKind::Reply;
-        let entry =
-            Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline: None };
+        let entry = Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline: None };
         self.queues.reply_bytes += archive.len();
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, archive);
