@@ -15,6 +15,7 @@
 mod dispatch;
 mod drain;
 mod mailboxes;
+mod pipe;
 mod reports;
 mod slots;
 mod turn;
@@ -22,11 +23,12 @@ mod turn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::cause::LinkCause;
-use crate::fabric::{Fabric, FabricError, Opening, QueuePair, QueuePairConfig, Side};
+use crate::fabric::{Fabric, FabricError, Opening, QueuePairConfig, Side};
 use crate::limits;
 use crate::link::Link;
 use crate::memory::{Pool, Slot};
@@ -38,6 +40,7 @@ use crate::proto::outbound::Outbound;
 use crate::proto::window::WindowSize;
 
 use mailboxes::Mailboxes;
+use pipe::Pipe;
 use slots::Slots;
 use turn::Scratch;
 
@@ -156,10 +159,12 @@ impl Prepared {
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let start = tokio::time::Instant::now().into_std();
+        let proto = proto::link::Link::new(credit, sizes, accounts.waiting(), start);
+        let pipe = Pipe::new(proto, queues, Slots::new(pool, send_slots, ring, inline_max));
+        let pipe = Arc::new(Mutex::new(pipe));
+        link.set_poster(pipe.clone());
         let driver = Driver {
-            proto: proto::link::Link::new(credit, sizes, accounts.waiting(), start),
-            queues,
-            slots: Slots::new(pool, send_slots, ring, inline_max),
+            pipe,
             mailboxes: Mailboxes::new(window, profile.link_window_bytes, accounts),
             link: link.clone(),
             reports,
@@ -198,9 +203,7 @@ enum Phase {
 /// One link's driver.
 struct Driver {
     link: Arc<Link>,
-    proto: proto::link::Link,
-    queues: Box<dyn QueuePair>,
-    slots: Slots,
+    pipe: Arc<Mutex<Pipe>>,
     mailboxes: Mailboxes,
     reports: Reports,
     phase: watch::Sender<Phase>,
@@ -223,7 +226,7 @@ impl Drop for Driver {
             let panicking = std::thread::panicking();
             if panicking {
                 // A frame of which only a part was dispatched must not count as consumed.
-                self.proto.distrust();
+                self.pipe.lock().proto.distrust();
             }
             let cause = if panicking { LinkCause::Failed } else { LinkCause::Shutdown };
             // A host that panics again must not end the process.

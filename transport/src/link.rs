@@ -33,8 +33,8 @@ mod waits;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -73,8 +73,17 @@ pub(crate) struct Link {
     message_bytes_max: u32,
     state: Mutex<State>,
     news: Arc<News>,
+    /// Posts for a sender; set before the first one comes.
+    poster: OnceLock<Arc<dyn Poster>>,
     ended: AtomicBool,
     counters: Counters,
+}
+
+/// The driver's queue pair, as senders may use it between its turns.
+pub(crate) trait Poster: Send + Sync {
+    /// Writes what waits into frames and posts them, if that is possible at once. Returns false when
+    /// the driver has to be woken.
+    fn try_post(&self, link: &Link) -> bool;
 }
 
 struct State {
@@ -90,8 +99,10 @@ struct State {
     uncredited: Option<Instant>,
     /// Of the driver's pool.
     gauge: Gauge,
-    /// The driver knows that there is something to do.
+    /// The driver, or a sender that posts in its place, knows that there is something to do.
     awake: bool,
+    /// All frames that were sent are consumed: what is committed next may be posted by its sender.
+    quiet: bool,
 }
 
 /// What the session wants of the driver.
@@ -123,6 +134,7 @@ impl Link {
             uncredited: None,
             gauge,
             awake: true,
+            quiet: false,
         };
         Arc::new(Link {
             peer,
@@ -130,9 +142,15 @@ impl Link {
             message_bytes_max,
             state: Mutex::new(state),
             news,
+            poster: OnceLock::new(),
             ended: AtomicBool::new(false),
             counters: Counters::default(),
         })
+    }
+
+    /// Has senders post by `poster`. Called once.
+    pub(crate) fn set_poster(&self, poster: Arc<dyn Poster>) {
+        self.poster.get_or_init(|| poster);
     }
 
     /// The fabric that carries it.
@@ -200,11 +218,13 @@ impl Link {
         }
         let wake = rouse && !state.awake && !state.outbound.is_empty();
         state.awake |= wake;
+        // Later senders find the driver awake, and what they commit goes with the next frames.
+        let post = wake && std::mem::take(&mut state.quiet);
         let (woken, retired) = state.waiting.take_wakers();
         drop(state);
         drop(retired);
         woken.into_iter().for_each(Waker::wake);
-        if wake {
+        if wake && !(post && self.poster.get().is_some_and(|poster| poster.try_post(self))) {
             self.news.wake();
         }
     }

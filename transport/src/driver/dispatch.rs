@@ -3,6 +3,7 @@
 use rkyv::util::AlignedVec;
 
 use super::Driver;
+use super::pipe::Pipe;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::host::Delivery;
@@ -19,6 +20,7 @@ impl Driver {
     /// Does what a frame asks for, as far as it could be `read`.
     pub(super) fn dispatch_all(
         &mut self,
+        pipe: &mut Pipe,
         read: Result<(), Violation>,
         events: &mut Vec<Event<Asker>>,
         frame: &Frame<'_>,
@@ -32,17 +34,22 @@ impl Driver {
                     result = result.and(refused);
                 }
                 Event::Delivered(confirm) => self.link.delivered(confirm),
-                event if result.is_ok() => result = self.dispatch(event, frame),
+                event if result.is_ok() => result = self.dispatch(pipe, event, frame),
                 _ => {}
             }
         }
         result
     }
 
-    fn dispatch(&mut self, event: Event<Asker>, frame: &Frame<'_>) -> Result<(), Violation> {
+    fn dispatch(
+        &mut self,
+        pipe: &mut Pipe,
+        event: Event<Asker>,
+        frame: &Frame<'_>,
+    ) -> Result<(), Violation> {
         match event {
             Event::Confirmed => self.confirmed(),
-            Event::Deliver(arrival) => self.deliver(arrival, frame)?,
+            Event::Deliver(arrival) => self.deliver(pipe, arrival, frame)?,
             Event::Reply { waiter, code, body } => {
                 Counters::add(&self.link.counters().messages_received, 1);
                 let answer = match code {
@@ -55,7 +62,7 @@ impl Driver {
             Event::Signal { mailbox, generation, signal, windowed } => {
                 self.signal((mailbox, generation), signal, windowed)?;
             }
-            Event::Open { correlation, request } => self.open(correlation, &request)?,
+            Event::Open { correlation, request } => self.open(pipe, correlation, &request)?,
             Event::Blocked { mailbox, generation } => {
                 self.mailboxes.block((mailbox, generation))?;
             }
@@ -71,11 +78,16 @@ impl Driver {
     }
 
     /// DR-2: what a mailbox may be sent is bounded, so nothing here waits.
-    fn deliver(&mut self, arrival: Arrival, frame: &Frame<'_>) -> Result<(), Violation> {
+    fn deliver(
+        &mut self,
+        pipe: &mut Pipe,
+        arrival: Arrival,
+        frame: &Frame<'_>,
+    ) -> Result<(), Violation> {
         let Arrival { at, mailbox, generation, ordinal, correlation, deadline, body } = arrival;
         let place = (mailbox, generation);
         let Some(inlet) = self.mailboxes.find(place)? else {
-            self.refuse(at, correlation, Refusal::Closed);
+            self.refuse(pipe, at, correlation, Refusal::Closed);
             return Ok(());
         };
         if usize::from(ordinal) >= inlet.accepted {
@@ -95,16 +107,16 @@ impl Driver {
             Ok(()) => step!(Queued),
             // Of an ask, its replier has told.
             Err(_) if correlation.is_some() => {}
-            Err(refusal) => self.proto.refuse(at, refusal),
+            Err(refusal) => pipe.proto.refuse(at, refusal),
         }
         Ok(())
     }
 
     /// A message is not delivered: of a tell a REFUSAL tells, of an ask its answer.
-    fn refuse(&mut self, at: (u32, u16), correlation: Option<u64>, refusal: Refusal) {
+    fn refuse(&self, pipe: &mut Pipe, at: (u32, u16), correlation: Option<u64>, refusal: Refusal) {
         match correlation {
             Some(correlation) => self.link.refuse_ask(correlation),
-            None => self.proto.refuse(at, refusal),
+            None => pipe.proto.refuse(at, refusal),
         }
     }
 
@@ -132,18 +144,23 @@ impl Driver {
         Ok(())
     }
 
-    fn open(&mut self, correlation: u64, request: &OpenRequest) -> Result<(), Violation> {
+    fn open(
+        &mut self,
+        pipe: &mut Pipe,
+        correlation: u64,
+        request: &OpenRequest,
+    ) -> Result<(), Violation> {
         match self.reports.host.open(&self.reports.peer, request) {
             Ok(inbox) => {
                 let (place, description) = self.mailboxes.open(&self.link, inbox);
-                self.proto.opened(correlation, place, &description)
+                pipe.proto.opened(correlation, place, &description)
             }
             Err(refusal) => {
                 let ordinal = match refusal {
                     OpenRefusal::NoSuchMailbox => 1,
                     OpenRefusal::WrongKind => 2,
                 };
-                self.proto.open_refused(correlation, ordinal)
+                pipe.proto.open_refused(correlation, ordinal)
             }
         }
     }
@@ -160,8 +177,8 @@ impl Driver {
 
     /// Turns dirty marks into records, if those can be written: until then they stay marks, each of
     /// which is there once.
-    pub(super) fn report_windows(&mut self) {
-        if !self.proto.takes_control() {
+    pub(super) fn report_windows(&mut self, pipe: &mut Pipe) {
+        if !pipe.proto.takes_control() {
             return;
         }
         let news = self.link.news().clone();
@@ -169,19 +186,19 @@ impl Driver {
         for inbox in closed {
             if let Some((mailbox, generation)) = self.mailboxes.close(inbox) {
                 let kind = RecordKind::Closed;
-                self.proto.control(RecordHeader { mailbox, generation, ..RecordHeader::new(kind) });
+                pipe.proto.control(RecordHeader { mailbox, generation, ..RecordHeader::new(kind) });
             }
         }
         taken.append(&mut self.mailboxes.take_wanted());
         for account in taken {
             if let Some((place, count)) = self.mailboxes.report(account, news.peer_blocked()) {
                 news.set_peer_blocked(false);
-                self.proto.report_window(place, count);
+                pipe.proto.report_window(place, count);
             }
         }
         if let Some(count) = self.mailboxes.take_unopened() {
             news.set_peer_blocked(false);
-            self.proto.report_unopened(count);
+            pipe.proto.report_unopened(count);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
+use super::pipe::Pipe;
 use super::{Driver, Phase};
 use crate::cause::{Fate, LinkCause};
 use crate::fabric::{Completion, Notify, Status, Work};
@@ -20,7 +21,7 @@ impl Driver {
     /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
     /// connection that was closed while nothing was being sent.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
-        self.queues.close();
+        self.pipe.lock().end();
         let drained = poll_fn(|cx| self.drain_turn(cx, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
@@ -32,23 +33,25 @@ impl Driver {
     }
 
     fn drain_turn(&mut self, cx: &mut Context<'_>, cause: &mut LinkCause) -> Poll<()> {
+        let pipe = self.pipe.clone();
+        let pipe = &mut *pipe.lock();
         let mut armed = false;
         loop {
             let mut completions = Vec::new();
-            self.queues.poll(&mut completions, limits::POLL_BATCH);
+            pipe.queues.poll(&mut completions, limits::POLL_BATCH);
             let idle = completions.is_empty();
             for completion in completions {
-                self.reclaim(completion, cause);
+                self.reclaim(pipe, completion, cause);
             }
-            if self.slots.posted == 0 && self.slots.sends_done() {
+            if pipe.slots.posted == 0 && pipe.slots.sends_done() {
                 return Poll::Ready(());
             }
-            if idle && armed && self.queues.poll_ready(cx).is_pending() {
+            if idle && armed && pipe.queues.poll_ready(cx).is_pending() {
                 return Poll::Pending;
             }
             if idle {
                 // PV-8: armed, the queue is polled once more before the driver sleeps.
-                self.queues.arm(Notify::Any);
+                pipe.queues.arm(Notify::Any);
             }
             armed = idle;
         }
@@ -56,24 +59,29 @@ impl Driver {
 
     /// Takes a slot back from a link that ends. A frame that had arrived is dispatched, as long as
     /// the peer is to be trusted.
-    pub(super) fn reclaim(&mut self, completion: Completion, cause: &mut LinkCause) {
+    pub(super) fn reclaim(
+        &mut self,
+        pipe: &mut Pipe,
+        completion: Completion,
+        cause: &mut LinkCause,
+    ) {
         let Completion { work, slot, status } = completion;
         if *cause == FLUSHED && !matches!(status, Status::Success | Status::Flushed) {
             *cause = LinkCause::Fabric(status);
         }
         match work {
-            Work::Send => self.slots.free.push(slot),
+            Work::Send => pipe.slots.free.push(slot),
             Work::Recv { bytes } => {
-                self.slots.posted -= 1;
-                let trusted = !self.proto.is_distrusted();
+                pipe.slots.posted -= 1;
+                let trusted = !pipe.proto.is_distrusted();
                 if status == Status::Success && trusted && planted!(DroppedAtEnd) {
                     let frame = &slot[..bytes as usize];
                     let now = std::time::Instant::now();
-                    let _ = self.link.handle_frame(&mut self.proto, frame, &mut Vec::new(), now);
+                    let _ = self.link.handle_frame(&mut pipe.proto, frame, &mut Vec::new(), now);
                 } else if status == Status::Success && trusted {
                     // A violation is not the cause any more, and ends the trust all the same.
-                    let _ = self.take_frame(slot, bytes as usize);
-                    self.slots.refill.clear();
+                    let _ = self.take_frame(pipe, slot, bytes as usize);
+                    pipe.slots.refill.clear();
                 }
             }
         }
@@ -81,9 +89,12 @@ impl Driver {
 
     /// Gives everything its fate and reports the end.
     pub(super) fn finish(&mut self, cause: LinkCause) {
-        let cut = self.proto.assembling();
+        let pipe = self.pipe.clone();
+        let pipe = &mut *pipe.lock();
+        pipe.end();
+        let cut = pipe.proto.assembling();
         Counters::add(&self.link.counters().fragments_cut, cut as u64);
-        let Remains { not_sent, doubts, word } = self.link.end(&mut self.proto, &cause);
+        let Remains { not_sent, doubts, word } = self.link.end(&mut pipe.proto, &cause);
         self.reports.past.keep(self.mailboxes.end());
         let settled = self.reports.past.end(self.reports.epoch, doubts, word);
         for letter in not_sent {

@@ -62,6 +62,7 @@ impl Link {
     ) -> Result<(), Violation> {
         let mut state = self.state.lock();
         let result = proto.handle_frame(frame, &mut state.outbound, events, now);
+        state.quiet = proto.is_quiet();
         self.finish_as_driver(state);
         result
     }

@@ -4,12 +4,13 @@
 //! - **LN-4 no mark is lost**: what was taken and is due is reported, in whatever order the takers'
 //!   threads and the driver's run, and the driver is awake for it. [`model`] tries all orders.
 //!
-//! Takers share a counter and three flags with the driver, without a lock; all of them are
-//! sequentially consistent. A taker counts first, and then looks whether a report is due: at half the
-//! window, or because the peer waits (`blocked`, `peer_blocked`). The driver sets such a flag first and
-//! then looks at the counter. So one of the two sees the other. `marked` keeps a mailbox from being
-//! listed twice: a taker sets it after it counted, the driver takes it off before it reads the
-//! counter, so what it does not read is marked again.
+//! Takers share a counter and three flags with the driver, without a lock. A taker adds to the counter
+//! first, and then looks whether a report is due: at half the window, or because the peer waits
+//! (`blocked`, `peer_blocked`). The driver sets such a flag first and then adds nothing to the counter.
+//! One of the two additions is the second, and its thread sees what the other did before the first:
+//! the taker the flag, or the driver the message. `marked` keeps a mailbox from being listed twice: a
+//! taker sets it after it counted, the driver takes it off before it looks at the counter, so what it
+//! does not find there is marked again.
 
 #[cfg(test)]
 mod model;
@@ -148,7 +149,9 @@ impl<P: Primitives> Taken<P> {
     /// Takes the mark off and gives what was taken since `seen`, which it brings up to date.
     pub(crate) fn harvest(&self, seen: &mut Packed) -> Count {
         self.marked.set(false);
-        let taken = Packed(self.taken.get());
+        // Not a mere load: whichever of this and a taker's addition comes second sees all that was
+        // done before the first.
+        let taken = Packed(self.taken.add(0));
         let news = taken.since(*seen);
         *seen = taken;
         news

@@ -338,6 +338,11 @@ impl Link {
         self.uncredited
     }
 
+    /// Whether the peer has consumed every frame that was sent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.handshake.confirm_received && self.ledger.sent() == self.ledger.acknowledged()
+    }
+
     /// Frames sent, as the wrapping count that starts shortly before the wrap-around.
     pub(crate) fn frames_sent(&self) -> u32 {
         self.ledger.sent()

@@ -77,7 +77,9 @@ fn big(place: u32) -> [Vec<u8>; 3] {
 
 /// The answer to the node's OPEN, with this description.
 fn opened(window: [u32; 4]) -> Vec<u8> {
-    let description: Vec<u8> = window.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let numbers = window.iter().flat_map(|number| number.to_le_bytes());
+    // Nothing waits from earlier links.
+    let description: Vec<u8> = numbers.chain([0; 16]).collect();
     frame(&[(at(RecordKind::Opened, 0, 1), &description)])
 }
 

@@ -1,0 +1,128 @@
+//! The sending side of a link: the protocol, the queue pair and the slots behind it. Owned by the
+//! driver, which locks it for a turn at a time; between turns a sender that finds nothing before it
+//! may [post](Poster) its own frame.
+//!
+//! - **PI-1 order of locks**: the pipe's comes before the link's state. A sender takes it only when it
+//!   is free, and holds no other lock then; so it never waits for a turn of the driver's.
+//! - **PI-2 nobody's frame is forgotten**: a sender that cannot post wakes the driver.
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::slots::Slots;
+use crate::cause::LinkCause;
+use crate::fabric::{Notify, QueuePair, Status};
+use crate::limits;
+use crate::link::{Counters, Link, Poster, Sending};
+use crate::past::Letter;
+use crate::proto;
+use crate::proto::credit::Class;
+use crate::steps::step;
+
+/// The sending side of a link.
+pub(super) struct Pipe {
+    pub(super) proto: proto::link::Link,
+    pub(super) queues: Box<dyn QueuePair>,
+    pub(super) slots: Slots,
+    /// Tells that were not sent, because their mailbox closed while they waited: the driver tells of
+    /// them.
+    pub(super) closed: Vec<Letter>,
+    sending: Sending,
+    ended: bool,
+}
+
+impl Pipe {
+    pub(super) fn new(proto: proto::link::Link, queues: Box<dyn QueuePair>, slots: Slots) -> Self {
+        let (closed, sending) = (Vec::new(), Sending::default());
+        Pipe { proto, queues, slots, closed, sending, ended: false }
+    }
+
+    /// Moves the queue pair to its error state: nothing is posted any more.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+        self.queues.close();
+    }
+
+    /// Which completions are waited for: send completions matter only to a driver that has no free
+    /// slot, or waits for the end.
+    pub(super) fn notify(&self) -> Notify {
+        let waits = self.slots.free.is_empty() || self.proto.is_done();
+        if waits { Notify::Any } else { Notify::Solicited }
+    }
+
+    /// Posts what there is to send and credit for; says how many frames that were.
+    pub(super) fn transmit(&mut self, link: &Link) -> Result<usize, LinkCause> {
+        let mut sent = 0;
+        loop {
+            let more = self.stage_batch(link);
+            let count = self.slots.batch.len();
+            if count == 0 {
+                return Ok(sent);
+            }
+            sent += count;
+            let posted = self.queues.post_send(&mut self.slots.batch);
+            posted.map_err(|_| LinkCause::Fabric(Status::Fatal))?;
+            step!(posted);
+            if !more {
+                return Ok(sent);
+            }
+        }
+    }
+
+    /// Fills a batch; says whether there may be more to send.
+    fn stage_batch(&mut self, link: &Link) -> bool {
+        let now = Instant::now().into_std();
+        let mut more = true;
+        while more && self.slots.batch.len() < limits::POST_LIST_MAX {
+            let Some(mut slot) = self.slots.free.pop() else {
+                more = false;
+                break;
+            };
+            match link.poll_transmit(&mut self.proto, &mut slot, &mut self.sending, now) {
+                Some(transmit) => {
+                    self.count_sent(link, &transmit);
+                    self.slots.stage(slot, transmit.bytes);
+                }
+                None => {
+                    self.slots.free.push(slot);
+                    more = false;
+                }
+            }
+        }
+        if !more {
+            self.slots.stage_last();
+        }
+        self.closed.append(&mut self.sending.closed);
+        more
+    }
+
+    fn count_sent(&self, link: &Link, transmit: &proto::link::Transmit) {
+        let counters = link.counters();
+        Counters::add(&counters.frames_sent, 1);
+        Counters::add(&counters.bytes_sent, transmit.bytes as u64);
+        Counters::add(&counters.messages_sent, transmit.messages.into());
+        if self.proto.frames_sent() == 0 {
+            Counters::add(&counters.count_wraps, 1);
+        }
+        if transmit.class == Class::Credit {
+            Counters::add(&counters.credit_frames_sent, 1);
+        }
+    }
+}
+
+impl Poster for Mutex<Pipe> {
+    fn try_post(&self, link: &Link) -> bool {
+        let Some(mut pipe) = self.try_lock() else { return false };
+        if pipe.ended {
+            return true;
+        }
+        match pipe.transmit(link) {
+            // A driver that waits for completions has to say so to the queue pair.
+            Ok(_) => !pipe.slots.free.is_empty() && pipe.closed.is_empty(),
+            Err(cause) => {
+                link.close(cause);
+                true
+            }
+        }
+    }
+}
