@@ -85,10 +85,19 @@ impl Process {
     /// Resident memory in KiB, and open files.
     pub(crate) fn usage(&self) -> (u64, usize) {
         let pid = self.child.id().unwrap();
+        (self.kib("VmRSS:"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+    }
+
+    /// The most memory that was ever resident, in KiB.
+    pub(crate) fn peak(&self) -> u64 {
+        self.kib("VmHWM:")
+    }
+
+    fn kib(&self, what: &str) -> u64 {
+        let pid = self.child.id().unwrap();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        let kib = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        (kib, std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// Waits until it has as many open files as it had before, asking `counter`, which it hosts,

@@ -1,0 +1,119 @@
+//! The window of a link, full: what waits in 64 mailboxes that nothing is taken from uses it up,
+//! and live mailboxes beside them go on one message at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use ringpost::prelude::*;
+use ringpost::{DeadLetterCause, Profile};
+use tokio::task::JoinSet;
+
+use super::{Held, Stack, dialling, end, listening, load, losses, until};
+use crate::process::within;
+
+const STUCK: usize = 64;
+const LIVE: usize = 8;
+/// Messages to each live mailbox, unless a time is given.
+const MESSAGES: u64 = 100;
+/// Sizes of messages, each as likely as the double of it.
+const SMALLEST: f64 = 100.0;
+const LARGEST: f64 = 900.0 * 1024.0;
+/// One mailbox alone never fills the link's window.
+const MAILBOX_WINDOW: u32 = 8 * 1024 * 1024;
+const LINK_WINDOW: u32 = 64 * 1024 * 1024;
+/// The window is as good as full: no largest message fits any more, with room for what the
+/// transport itself may count.
+const FULL: u64 = 60 * 1024 * 1024;
+
+/// A link without any fault is not lost, however full it is. `RINGPOST_PRESSURE_SECONDS` says how
+/// long the live mailboxes are told, in place of a number of messages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_whose_window_is_full_is_not_lost() {
+    let seconds = std::env::var("RINGPOST_PRESSURE_SECONDS").ok();
+    let time = seconds.map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
+    let profile = Profile {
+        mailbox_window_bytes: MAILBOX_WINDOW,
+        link_window_bytes: LINK_WINDOW,
+        ..Profile::default()
+    };
+    let beta = listening("beta", profile.clone()).await;
+    let mut events = [beta.events(), beta.events()];
+    let alpha = dialling("alpha", &beta.addresses()[0], profile).await;
+    events[0] = alpha.events();
+    let mut stuck = Vec::new();
+    for number in 0..STUCK {
+        stuck.push(Held::stuck(&beta, &format!("stuck{number}")).await);
+    }
+    for number in 0..LIVE {
+        Held::free(&beta, &format!("live{number}")).await;
+    }
+    let committed = Arc::new(AtomicU64::new(0));
+    let mut fillers = JoinSet::new();
+    for number in 0..STUCK {
+        let there = alpha.actor(&format!("beta/stuck{number}")).await.unwrap();
+        fillers.spawn(fill(there, number as u64, committed.clone()));
+    }
+    until(|| committed.load(Ordering::Relaxed) >= FULL).await;
+    let mut live = JoinSet::new();
+    for number in 0..LIVE {
+        let there = alpha.actor(&format!("beta/live{number}")).await.unwrap();
+        live.spawn(tell_all(there, number as u64, time));
+    }
+    let told = within_or(time, live.join_all()).await;
+    let causes = events.each_mut().map(losses);
+    let count = |node: &Node, cause| node.dead_letters().count(cause);
+    let lost = [DeadLetterCause::NotSent, DeadLetterCause::Refused, DeadLetterCause::Unknown];
+    let letters: u64 = lost.into_iter().map(|cause| count(&alpha, cause)).sum();
+    println!("{told:?} messages told; links lost: {causes:?}; dead letters: {letters}");
+    assert_eq!(causes, [vec![], vec![]], "no link is lost without a fault");
+    assert_eq!(letters, 0, "no message is lost without a fault");
+    for (number, told) in told.into_iter().enumerate() {
+        let there: ActorRef<Stack> = alpha.actor(&format!("beta/live{number}")).await.unwrap();
+        let mut wanted: Vec<u64> = (0..told).collect();
+        let mut numbers = within(async { there.numbers().await }).await.unwrap();
+        // Two tasks tell each.
+        (numbers.sort_unstable(), wanted.sort_unstable());
+        assert_eq!(numbers, wanted, "all that was told was handled, once");
+    }
+    fillers.shutdown().await;
+    stuck.iter().for_each(Held::release);
+    end([&alpha, &beta]).await;
+}
+
+async fn within_or<T>(time: Option<Duration>, future: impl Future<Output = T>) -> T {
+    let patience = crate::process::PATIENCE + time.unwrap_or_default();
+    tokio::time::timeout(patience, future).await.expect("it takes far too long")
+}
+
+/// Tells a stuck actor messages of mixed sizes, and counts the bytes that were taken.
+async fn fill(there: ActorRef<Stack>, seed: u64, committed: Arc<AtomicU64>) {
+    let mut rng = Rng::with_seed(seed);
+    for number in 0.. {
+        let bytes = size(&mut rng);
+        there.tell(load(number, bytes)).await.unwrap();
+        committed.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Tells a live actor messages of mixed sizes by two tasks; returns how many.
+async fn tell_all(there: ActorRef<Stack>, seed: u64, time: Option<Duration>) -> u64 {
+    let (next, began) = (AtomicU64::new(0), Instant::now());
+    let goes_on = |number| time.map_or(number < MESSAGES, |time| began.elapsed() < time);
+    let one = |seed| {
+        let (mut rng, there, next) = (Rng::with_seed(seed), &there, &next);
+        async move {
+            while goes_on(next.load(Ordering::Relaxed)) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                there.tell(load(number, size(&mut rng))).await.unwrap();
+            }
+        }
+    };
+    tokio::join!(one(seed + 1_000), one(seed + 2_000));
+    next.load(Ordering::Relaxed)
+}
+
+fn size(rng: &mut Rng) -> usize {
+    (SMALLEST * (LARGEST / SMALLEST).powf(rng.f64())) as usize
+}
