@@ -9,11 +9,13 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
+use ringpost_tests::planted::plant_named;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
+    plant_named();
     let mut arguments = std::env::args().skip(1);
     let runtime = arguments.next().as_deref().and_then(runtime);
     let (Some(runtime), Some(name)) = (runtime, arguments.next()) else {

@@ -6,6 +6,8 @@
 mod abandoned;
 mod archive;
 mod lines;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod relinks;
 mod replies;
 mod streams;

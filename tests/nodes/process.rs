@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost::{NodeEvent, Profile};
 use ringpost_tests::actors::Counter;
+use ringpost_tests::planted::plant_named;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::broadcast::Receiver;
@@ -112,8 +113,10 @@ impl Process {
     }
 }
 
-/// What `RUST_LOG` asks for, of all nodes of this process, goes to standard error.
+/// What `RUST_LOG` asks for, of all nodes of this process, goes to standard error; a planted bug
+/// that the environment names is switched on.
 pub(crate) fn log() {
+    plant_named();
     let filter = EnvFilter::from_default_env();
     // All tests of the process do this, and one is the first.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).try_init();

@@ -4,7 +4,7 @@
 pub(super) const HEAD: usize = 16;
 
 /// A run of a node, by the node's place in the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     pub(super) node: usize,
     /// From 1.
