@@ -25,8 +25,8 @@ const TELLERS: u64 = 16;
 /// several windows of them.
 const OVERTAKEN_MAX: u64 = 2_000;
 
-/// The stack `stuck` of beta, which takes nothing, and references to it of alpha, by its name and by
-/// its identity. Both were used, and its mailbox is full: with the numbers from 0, so many.
+/// The stack `stuck` of beta, which takes nothing, and references to it of alpha, by its name and
+/// by its identity. Both were used, and its mailbox is full: with the numbers from 0, so many.
 async fn full(alpha: &Node, beta: &Node) -> (Held, [ActorRef<Stack>; 2], u64) {
     let held = Held::stuck(beta, "stuck").await;
     Held::free(beta, "guide").await;

@@ -15,8 +15,7 @@ use tokio::sync::Notify;
 
 use super::diary::{Diary, Lane, is_confirmed, told};
 use super::inbox::{TestInbox, Waiting};
-use super::life::Setting;
-use super::shared::State;
+use super::shared::{Setting, State};
 
 /// The mailboxes of one node.
 pub(super) struct TestHost {

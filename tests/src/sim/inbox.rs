@@ -13,12 +13,8 @@ use rkyv::util::AlignedVec;
 use tokio::sync::Notify;
 
 use super::diary::Diary;
-use super::life::Setting;
-use super::message::{Run, read};
-use super::shared::State;
-
-/// The only message of the scenarios.
-pub(super) const MESSAGE: Accepted = Accepted { id: 77, layout: 1, reply: 1 };
+use super::message::{MESSAGE, Run, read};
+use super::shared::{Setting, State};
 
 /// A receiver that stands still does so before one of its first messages.
 const STILL_BEFORE: usize = 20;

@@ -6,25 +6,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use ringpost_transport::endpoint::{Config, Endpoint, LinkStats, Network, Secret};
-use ringpost_transport::fabric::sim::World;
 use ringpost_transport::id::NodeName;
 use tokio::task::JoinHandle;
 
 use super::diary::Diary;
 use super::host::TestHost;
 use super::message::Run;
-use super::plan::Plan;
-use super::shared::Shared;
+use super::shared::Setting;
 use super::traffic::{Lines, Sender};
-
-/// What all nodes of a scenario live in.
-#[derive(Clone)]
-pub(super) struct Setting {
-    pub(super) seed: u64,
-    pub(super) plan: Arc<Plan>,
-    pub(super) world: World,
-    pub(super) shared: Arc<Shared>,
-}
 
 /// A run of a node.
 pub(super) struct Life {

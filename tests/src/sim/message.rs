@@ -1,5 +1,10 @@
 //! The bytes of a scenario's message: they follow from its sender, its number and its length.
 
+use ringpost_transport::host::Accepted;
+
+/// The only message of the scenarios.
+pub(super) const MESSAGE: Accepted = Accepted { id: 77, layout: 1, reply: 1 };
+
 /// Bytes of a message before its filling.
 pub(super) const HEAD: usize = 16;
 

@@ -9,11 +9,11 @@ use ringpost_transport::fabric::sim::{self, World};
 
 use super::diary::{self, Diary};
 use super::faults;
-use super::life::{Life, Setting};
+use super::life::Life;
 use super::message::Run;
 use super::plan::Plan;
 use super::reached::Reached;
-use super::shared::{Shared, State};
+use super::shared::{Setting, Shared, State};
 
 /// SC-3: virtual time a scenario may take: several times what the longest takes that does not
 /// stall.

@@ -1,15 +1,27 @@
 //! What the lives of a scenario share past the network: what the judge knows and no node is told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::Target;
 
 use super::diary::Lane;
 use super::message::Run;
+use super::plan::Plan;
 use super::reached::Reached;
+
+/// What all nodes of a scenario live in.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub(super) seed: u64,
+    pub(super) plan: Arc<Plan>,
+    pub(super) world: World,
+    pub(super) shared: Arc<Shared>,
+}
 
 /// SC-7: without faults, word that an asker gave up takes less virtual time than this: many times
 /// what the slowest path needs for a full ring.

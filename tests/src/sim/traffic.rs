@@ -16,10 +16,8 @@ use tokio::task::JoinSet;
 
 use super::asks::{Asked, Asker, Patience};
 use super::diary::{Diary, Lane, is_confirmed, told};
-use super::inbox::MESSAGE;
-use super::life::Setting;
-use super::message::{HEAD, write};
-use super::shared::State;
+use super::message::{HEAD, MESSAGE, write};
+use super::shared::{Setting, State};
 
 /// Asks of one sender that wait for their answers to the end.
 const ASKS_MAX: usize = 20;
