@@ -1,11 +1,12 @@
-//! The window of a link, full: what waits in 64 mailboxes that nothing is taken from uses it up,
-//! and live mailboxes beside them go on one message at a time.
+//! The window of a link, all but full: what waits in 64 mailboxes that nothing is taken from leaves
+//! little of it, and live mailboxes beside them share the rest, or have one message at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use futures::future::join_all;
 use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, Profile};
 use tokio::task::JoinSet;
@@ -15,17 +16,20 @@ use crate::process::within;
 
 const STUCK: usize = 64;
 const LIVE: usize = 8;
+/// Tasks that tell each live mailbox, so that some wait for room in it.
+const TELLERS: u64 = 4;
 /// Messages to each live mailbox, unless a time is given.
-const MESSAGES: u64 = 100;
+const MESSAGES: u64 = 400;
 /// Sizes of messages, each as likely as the double of it.
 const SMALLEST: f64 = 100.0;
 const LARGEST: f64 = 900.0 * 1024.0;
 /// One mailbox alone never fills the link's window.
 const MAILBOX_WINDOW: u32 = 8 * 1024 * 1024;
 const LINK_WINDOW: u32 = 64 * 1024 * 1024;
-/// The window is as good as full: no largest message fits any more, with room for what the
-/// transport itself may count.
-const FULL: u64 = 60 * 1024 * 1024;
+/// What is sent to each stuck mailbox: together 128 KiB less than the link's window.
+const EACH: usize = LINK_WINDOW as usize / STUCK - 2 * 1024;
+/// The window is as good as full, however the transport counts.
+const FULL: u64 = (STUCK * EACH) as u64 - 1024 * 1024;
 
 /// A link without any fault is not lost, however full it is. `RINGPOST_PRESSURE_SECONDS` says how
 /// long the live mailboxes are told, in place of a number of messages.
@@ -72,7 +76,7 @@ async fn a_link_whose_window_is_full_is_not_lost() {
     for (number, told) in told.into_iter().enumerate() {
         let there: ActorRef<Stack> = alpha.actor(&format!("beta/live{number}")).await.unwrap();
         let mut numbers = within(async { there.numbers().await }).await.unwrap();
-        // Two tasks tell each.
+        // Several tasks tell each.
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(0..told), "all that was told was handled, once");
     }
@@ -86,22 +90,24 @@ async fn within_or<T>(time: Option<Duration>, future: impl Future<Output = T>) -
     tokio::time::timeout(patience, future).await.expect("it takes far too long")
 }
 
-/// Tells a stuck actor messages of mixed sizes, and counts the bytes that were taken.
+/// Tells a stuck actor messages of mixed sizes, [`EACH`] bytes in all; counts the bytes that were
+/// taken.
 async fn fill(there: ActorRef<Stack>, seed: u64, committed: Arc<AtomicU64>) {
-    let mut rng = Rng::with_seed(seed);
-    for number in 0.. {
-        let bytes = size(&mut rng);
-        there.tell(load(number, bytes)).await.unwrap();
+    let (mut rng, mut left) = (Rng::with_seed(seed), EACH);
+    while left > 0 {
+        let bytes = size(&mut rng).min(left);
+        there.tell(load(0, bytes)).await.unwrap();
+        left -= bytes;
         committed.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
-/// Tells a live actor messages of mixed sizes by two tasks; returns how many.
+/// Tells a live actor messages of mixed sizes by some tasks; returns how many.
 async fn tell_all(there: ActorRef<Stack>, seed: u64, time: Option<Duration>) -> u64 {
     let (next, began) = (AtomicU64::new(0), Instant::now());
     let goes_on = |number| time.map_or(number < MESSAGES, |time| began.elapsed() < time);
-    let one = |seed| {
-        let (mut rng, there, next) = (Rng::with_seed(seed), &there, &next);
+    let one = |teller| {
+        let (mut rng, there, next) = (Rng::with_seed(seed << 8 | teller), &there, &next);
         async move {
             while goes_on(next.load(Ordering::Relaxed)) {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +115,7 @@ async fn tell_all(there: ActorRef<Stack>, seed: u64, time: Option<Duration>) -> 
             }
         }
     };
-    tokio::join!(one(seed + 1_000), one(seed + 2_000));
+    join_all((0..TELLERS).map(one)).await;
     next.load(Ordering::Relaxed)
 }
 
