@@ -60,12 +60,13 @@ async fn a_link_whose_window_is_full_is_not_lost() {
         fillers.spawn(fill(there, number as u64, committed.clone()));
     }
     until(|| committed.load(Ordering::Relaxed) >= FULL).await;
-    let mut live = JoinSet::new();
+    let mut live = Vec::new();
     for number in 0..LIVE {
         let there = alpha.actor(&format!("beta/live{number}")).await.unwrap();
-        live.spawn(tell_all(there, number as u64, time));
+        live.push(tokio::spawn(tell_all(there, number as u64, time)));
     }
-    let told = within_or(time, live.join_all()).await;
+    let told = within_or(time, join_all(live)).await;
+    let told: Vec<u64> = told.into_iter().map(Result::unwrap).collect();
     let causes = events.each_mut().map(losses);
     let count = |node: &Node, cause| node.dead_letters().count(cause);
     let lost = [DeadLetterCause::NotSent, DeadLetterCause::Refused, DeadLetterCause::Unknown];
