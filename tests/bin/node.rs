@@ -7,13 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, MUTES, Mute, Notary};
+use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
+use ringpost_tests::planted::plant_named;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
+    plant_named();
     let mut arguments = std::env::args().skip(1);
     let runtime = arguments.next().as_deref().and_then(runtime);
     let (Some(runtime), Some(name)) = (runtime, arguments.next()) else {
@@ -51,6 +53,7 @@ async fn host(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     let node = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).start().await?;
     node.spawn("counter", Counter::default()).await?;
     node.spawn("notary", Notary::default()).await?;
+    node.spawn("giver", Giver).await?;
     node.spawn("drifter", Drifter).await?;
     for number in 0..MUTES {
         node.spawn(&format!("mute{number}"), Mute).await?;

@@ -10,6 +10,7 @@ mod kill;
 mod leave;
 mod names;
 mod pause;
+mod pressure;
 mod process;
 mod refused;
 mod relay;

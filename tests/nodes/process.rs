@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost::{NodeEvent, Profile};
 use ringpost_tests::actors::Counter;
+use ringpost_tests::planted::plant_named;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::broadcast::Receiver;
@@ -85,10 +86,19 @@ impl Process {
     /// Resident memory in KiB, and open files.
     pub(crate) fn usage(&self) -> (u64, usize) {
         let pid = self.child.id().unwrap();
+        (self.kib("VmRSS:"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+    }
+
+    /// The most memory that was ever resident, in KiB.
+    pub(crate) fn peak(&self) -> u64 {
+        self.kib("VmHWM:")
+    }
+
+    fn kib(&self, what: &str) -> u64 {
+        let pid = self.child.id().unwrap();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        let kib = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        (kib, std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// Waits until it has as many open files as it had before, asking `counter`, which it hosts,
@@ -103,8 +113,10 @@ impl Process {
     }
 }
 
-/// What `RUST_LOG` asks for, of all nodes of this process, goes to standard error.
+/// What `RUST_LOG` asks for, of all nodes of this process, goes to standard error; a planted bug
+/// that the environment names is switched on.
 pub(crate) fn log() {
+    plant_named();
     let filter = EnvFilter::from_default_env();
     // All tests of the process do this, and one is the first.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).try_init();

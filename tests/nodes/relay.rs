@@ -1,9 +1,13 @@
-//! A relay in the way of a node's dials: it can swallow data connections, and cut what it carries.
+//! A relay in the way of a node's dials: it can swallow data connections, cut what it carries, and
+//! be slow.
+
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 /// Where the preface of a connection says its kind, and how it says that it is a data connection.
 const KIND: (usize, u8) = (9, 2);
@@ -31,6 +35,16 @@ pub(crate) struct Relay {
 impl Relay {
     /// Listens in place of `far`.
     pub(crate) async fn start(far: String, order: Order) -> Self {
+        Relay::listen(far, order, None).await
+    }
+
+    /// Listens in place of `far`, and carries that many bytes per second, each way, of each data
+    /// connection.
+    pub(crate) async fn slow(far: String, bytes_per_second: u32) -> Self {
+        Relay::listen(far, Order::Carry, Some(bytes_per_second)).await
+    }
+
+    async fn listen(far: String, order: Order, rate: Option<u32>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let orders = watch::Sender::new(order);
@@ -41,7 +55,7 @@ impl Relay {
             while let Ok((near, _)) = listener.accept().await {
                 let orders = source.subscribe();
                 let far = far.clone();
-                connections.spawn(async move { drop(carry(near, far, orders).await) });
+                connections.spawn(async move { drop(carry(near, far, orders, rate).await) });
             }
         });
         Relay { address, orders, _tasks: tasks }
@@ -57,6 +71,7 @@ async fn carry(
     mut near: TcpStream,
     far: String,
     mut orders: watch::Receiver<Order>,
+    rate: Option<u32>,
 ) -> std::io::Result<()> {
     let mut preface = [0; 12];
     near.read_exact(&mut preface).await?;
@@ -78,14 +93,15 @@ async fn carry(
             }
         }
     };
+    let rate = rate.filter(|_| data);
     let (mut near_reads, mut near_writes) = near.split();
     let (mut far_reads, mut far_writes) = far.split();
     let order = tokio::select! {
         // Each way by itself: what one side said last is carried, also when it does not listen.
         _ = async {
             tokio::join!(
-                one_way(&mut near_reads, &mut far_writes),
-                one_way(&mut far_reads, &mut near_writes),
+                one_way(&mut near_reads, &mut far_writes, rate),
+                one_way(&mut far_reads, &mut near_writes, rate),
             )
         } => return Ok(()),
         order = cut => order,
@@ -98,7 +114,35 @@ async fn carry(
 }
 
 /// Carries what comes from one to the other, until either has an end.
-async fn one_way(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
-    let _ = copy(from, to).await;
+async fn one_way(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    rate: Option<u32>,
+) {
+    let _ = match rate {
+        None => copy(from, to).await.map(drop),
+        Some(rate) => copy_slowly(from, to, rate).await,
+    };
     let _ = to.shutdown().await;
+}
+
+/// Copies at most `rate` bytes per second, in pieces, on the average of a few.
+async fn copy_slowly(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    rate: u32,
+) -> std::io::Result<()> {
+    const BURST: Duration = Duration::from_millis(20);
+    let mut piece = vec![0; 16 * 1024];
+    let mut due = Instant::now();
+    loop {
+        let length = from.read(&mut piece).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        to.write_all(&piece[..length]).await?;
+        due = due.max(Instant::now() - BURST);
+        due += Duration::from_secs_f64(length as f64 / f64::from(rate));
+        sleep_until(due).await;
+    }
 }

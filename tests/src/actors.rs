@@ -91,6 +91,19 @@ impl Mute {
     }
 }
 
+/// Answers with as many bytes as it is asked for.
+#[actor]
+pub struct Giver;
+
+#[handlers]
+impl Giver {
+    /// Gives so many bytes.
+    #[handler]
+    pub fn give(&self, bytes: u64) -> Vec<u8> {
+        vec![7; bytes as usize]
+    }
+}
+
 /// Blocks the thread that it runs on.
 #[actor]
 pub struct Blocker;

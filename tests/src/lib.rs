@@ -3,4 +3,5 @@
 pub mod actors;
 pub mod builds;
 pub mod correspondent;
+pub mod planted;
 pub mod sim;

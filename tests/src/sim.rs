@@ -10,6 +10,16 @@
 //! - **SC-2 nothing else**: nothing comes that nobody sent, and an answer is the echo of its ask.
 //! - **SC-3 no stall**: when the faults have ended, every sender ends too, in bounded virtual time.
 //! - **SC-4 ready**: no frame ever finds the receive queue empty.
+//! - **SC-5 no loss without a fault**: in a run without faults no link is lost.
+//! - **SC-6 honest**: no node ever finds that another broke the protocol: they all keep it.
+//! - **SC-7 given up**: an ask is not begun of which its asker was told so, nor one that its asker
+//!   on the same node gave up before; nor, in a run without faults, one that an asker on another
+//!   node gave up a second of virtual time before.
+//! - **SC-8 bounded**: of what one run of a node sent, over all its links, no more waits in a
+//!   mailbox than its window and one message, nor in all than the link's window and one each.
+//!
+//! Dialogues (`dialogue.rs`) are about asks between actors, and of these demand SC-3 and SC-7 only:
+//! there "begun" is when the handler runs.
 //!
 //! Dial storms (`storm.rs`) are about connections, and demand in place of SC-1 and SC-2:
 //!
@@ -25,10 +35,13 @@
 //! - **ST-4 isolation**: a mailbox that nobody takes from costs the others at most a tenth of their
 //!   throughput.
 
+mod asks;
 mod campaign;
+mod dialogue;
 mod diary;
 mod faults;
 mod host;
+mod inbox;
 mod isolation;
 mod life;
 mod message;
@@ -36,10 +49,12 @@ mod node;
 mod plan;
 mod reached;
 mod scenario;
+mod shared;
 mod storm;
 mod traffic;
 
 pub use campaign::{Scenario, Sum, attempt, first_failure, run_all};
+pub use dialogue::dialogue;
 pub use isolation::{isolation, throughput_beside_a_stuck_mailbox};
 pub use plan::Plan;
 pub use reached::Reached;

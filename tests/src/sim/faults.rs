@@ -6,10 +6,11 @@ use fastrand::Rng;
 use ringpost_transport::fabric::Status;
 use ringpost_transport::fabric::sim::{On, Rule, Verdict, World};
 
-use super::life::{Life, Setting};
+use super::life::Life;
 use super::message::Run;
 use super::plan::Plan;
 use super::reached::Reached;
+use super::shared::Setting;
 
 /// Brings the plan's faults over the world, one after the other, and takes them all away at the
 /// end. Gives the lives that were killed; others are in their place.

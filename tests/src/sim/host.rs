@@ -1,41 +1,43 @@
-//! The layer above the transport, as the scenarios need it: mailboxes that are consumed slowly, and
-//! now and then closed.
+//! The layer above the transport, as the scenarios need it: mailboxes that are found by name and by
+//! identity, and what the links report (SC-5, SC-6).
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use fastrand::Rng;
 use parking_lot::Mutex;
-use ringpost_transport::endpoint::CloseNotice;
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
-    Accepted, Delivery, Host, Inbox, Lost, OpenRefusal, OpenRequest, PeerEvent, Refusal, Target,
+    Host, Inbox, LinkCause, Lost, OpenRefusal, OpenRequest, PeerEvent, Target,
 };
-use ringpost_transport::id::NodeId;
-use rkyv::util::AlignedVec;
+use ringpost_transport::id::{Incarnation, NodeId};
 use tokio::sync::Notify;
 
 use super::diary::{Diary, Lane, is_confirmed, told};
-use super::message::read;
-
-/// The only message of the scenarios.
-pub(super) const MESSAGE: Accepted = Accepted { id: 77, layout: 1, reply: 1 };
+use super::inbox::{TestInbox, Waiting};
+use super::shared::{Setting, State};
 
 /// The mailboxes of one node.
 pub(super) struct TestHost {
-    names: Vec<String>,
-    boxes: Mutex<BTreeMap<usize, Arc<TestInbox>>>,
+    setting: Setting,
     diary: Diary,
-    world: World,
+    boxes: Mutex<BTreeMap<usize, Arc<TestInbox>>>,
+    waiting: Waiting,
+    /// Which run of the node the network takes it for.
+    incarnation: OnceLock<Incarnation>,
     pub(super) link_ups: AtomicU64,
 }
 
 impl TestHost {
-    pub(super) fn new(names: Vec<String>, diary: Diary, world: World) -> Arc<Self> {
-        let (boxes, link_ups) = Default::default();
-        Arc::new(TestHost { names, boxes, diary, world, link_ups })
+    pub(super) fn new(setting: Setting, diary: Diary) -> Arc<Self> {
+        let (boxes, waiting, incarnation, link_ups) = Default::default();
+        Arc::new(TestHost { setting, diary, boxes, waiting, incarnation, link_ups })
+    }
+
+    /// Its identity in the network is known: its mailboxes can be found by theirs.
+    pub(super) fn born(&self, incarnation: Incarnation) {
+        let _ = self.incarnation.set(incarnation);
+        self.boxes.lock().values().for_each(|inbox| self.publish(inbox));
     }
 
     /// Opens a mailbox of this name.
@@ -44,40 +46,89 @@ impl TestHost {
         let inbox = Arc::new(TestInbox {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             number,
+            setting: self.setting.clone(),
+            diary: self.diary.clone(),
+            waiting: self.waiting.clone(),
             state: Mutex::default(),
             news: Notify::new(),
-            diary: self.diary.clone(),
         });
         self.boxes.lock().insert(number, inbox.clone());
+        self.publish(&inbox);
         inbox
     }
 
     /// Takes a mailbox away: what is in it is dropped, links are told.
     pub(super) fn close_mailbox(&self, number: usize) {
+        self.setting.shared.identify((self.diary.run().node, number), None);
         let inbox = self.boxes.lock().remove(&number);
         if let Some(inbox) = inbox {
             inbox.close();
         }
     }
 
+    fn publish(&self, inbox: &TestInbox) {
+        if let Some(incarnation) = self.incarnation.get() {
+            let lane = (self.diary.run().node, inbox.number);
+            let target = Target::Identity {
+                incarnation: *incarnation,
+                index: inbox.number as u32,
+                generation: inbox.id as u32,
+            };
+            self.setting.shared.identify(lane, Some(target));
+        }
+    }
+
     fn me(&self) -> &str {
-        &self.names[self.diary.run().node]
+        &self.setting.plan.nodes[self.diary.run().node]
+    }
+
+    fn world(&self) -> &World {
+        &self.setting.world
     }
 
     fn lane_of(&self, lost: &Lost) -> Option<Lane> {
-        let to = self.names.iter().position(|name| *name == lost.peer.as_str())?;
-        let Target::Name(name) = &lost.target else { return None };
-        Some((to, name.strip_prefix('m')?.parse().ok()?))
+        let names = &self.setting.plan.nodes;
+        let to = names.iter().position(|name| *name == lost.peer.as_str())?;
+        match &lost.target {
+            Target::Name(name) => Some((to, name.strip_prefix('m')?.parse().ok()?)),
+            Target::Identity { index, .. } => Some((to, *index as usize)),
+        }
+    }
+
+    /// Returns true if messages of some run of this node wait here.
+    fn has_waiting(&self, peer: &NodeId) -> bool {
+        let names = &self.setting.plan.nodes;
+        let waiting = self.waiting.lock();
+        waiting.iter().any(|(run, bytes)| *bytes > 0 && names[run.node] == peer.name.as_str())
+    }
+
+    /// SC-5 and SC-6.
+    fn judge_loss(&self, peer: &NodeId, cause: &LinkCause) {
+        let what = format!("{} lost its link to {}: {cause}", self.me(), peer.name);
+        let shared = &self.setting.shared;
+        if matches!(cause, LinkCause::Violation(_)) {
+            shared.fault(format!("SC-6: {what}"));
+        } else if shared.is_calm() {
+            shared.fault(format!("SC-5: {what}"));
+        }
     }
 }
 
 impl Host for TestHost {
     fn open(&self, _peer: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
-        let Target::Name(name) = &request.target else { return Err(OpenRefusal::NoSuchMailbox) };
-        let number = name.strip_prefix('m').and_then(|n| n.parse::<usize>().ok());
         let boxes = self.boxes.lock();
-        let inbox = number.and_then(|n| boxes.get(&n)).ok_or(OpenRefusal::NoSuchMailbox)?;
-        Ok(inbox.clone())
+        let inbox = match &request.target {
+            Target::Name(name) => {
+                let number = name.strip_prefix('m').and_then(|n| n.parse::<usize>().ok());
+                number.and_then(|number| boxes.get(&number))
+            }
+            Target::Identity { incarnation, index, generation } => {
+                let own = self.incarnation.get() == Some(incarnation);
+                let inbox = boxes.get(&(*index as usize)).filter(|_| own);
+                inbox.filter(|inbox| inbox.id as u32 == *generation)
+            }
+        };
+        Ok(inbox.ok_or(OpenRefusal::NoSuchMailbox)?.clone())
     }
 
     fn lost(&self, lost: Lost) {
@@ -87,139 +138,25 @@ impl Host for TestHost {
         if !is_confirmed(lane.1) {
             self.diary.told(lane, None, told(lost.fate));
         }
-        self.world.log(&format!("{} lost {lane:?} {:?}", self.me(), lost.fate));
+        self.world().log(&format!("{} lost {lane:?} {:?}", self.me(), lost.fate));
     }
 
     fn event(&self, event: PeerEvent) {
-        if matches!(event, PeerEvent::LinkUp { .. }) {
-            self.link_ups.fetch_add(1, Ordering::Relaxed);
-        }
         let text = match event {
-            PeerEvent::LinkUp { peer, fabric } => format!("up {} {fabric}", peer.name),
-            PeerEvent::LinkDown { peer, cause } => format!("link down {} {cause}", peer.name),
+            PeerEvent::LinkUp { peer, fabric } => {
+                let earlier = self.link_ups.fetch_add(1, Ordering::Relaxed);
+                if earlier > 0 && self.has_waiting(&peer) {
+                    self.setting.shared.reach(State::RelinkBesideWaiting);
+                }
+                format!("up {} {fabric}", peer.name)
+            }
+            PeerEvent::LinkDown { peer, cause } => {
+                self.judge_loss(&peer, &cause);
+                format!("link down {} {cause}", peer.name)
+            }
             PeerEvent::NodeDown { peer, cause } => format!("node down {} {cause}", peer.name),
             _ => "something else".to_owned(),
         };
-        self.world.log(&format!("{} {text}", self.me()));
-    }
-}
-
-/// One mailbox.
-pub(super) struct TestInbox {
-    id: u64,
-    number: usize,
-    state: Mutex<InboxState>,
-    news: Notify,
-    diary: Diary,
-}
-
-#[derive(Default)]
-struct InboxState {
-    queue: VecDeque<Delivery>,
-    notices: Vec<CloseNotice>,
-    closed: bool,
-}
-
-impl TestInbox {
-    fn close(&self) {
-        let (queue, notices) = {
-            let mut state = self.state.lock();
-            state.closed = true;
-            (std::mem::take(&mut state.queue), std::mem::take(&mut state.notices))
-        };
-        drop((queue, notices));
-        self.news.notify_one();
-    }
-
-    async fn take(&self) -> Option<Delivery> {
-        loop {
-            {
-                let mut state = self.state.lock();
-                if let Some(delivery) = state.queue.pop_front() {
-                    return Some(delivery);
-                }
-                if state.closed {
-                    return None;
-                }
-            }
-            self.news.notified().await;
-        }
-    }
-
-    /// Consumes what comes, with pauses, until the mailbox closes. `keep` payloads are held on to,
-    /// as an actor does that keeps what it got.
-    pub(super) async fn consume(
-        self: Arc<Self>,
-        world: World,
-        pause_max: Duration,
-        mut rng: Rng,
-    ) -> Option<()> {
-        let mut kept = VecDeque::new();
-        let keep = rng.usize(0..40);
-        loop {
-            let Delivery { payload, replier, receipt, .. } = self.take().await?;
-            drop(receipt);
-            if let Some(replier) = replier {
-                answer(replier, &payload, &mut rng);
-            }
-            kept.push_back(payload);
-            if kept.len() > keep {
-                kept.pop_front();
-            }
-            if !pause_max.is_zero() && rng.bool() {
-                world.sleep(pause_max.mul_f64(rng.f64())).await;
-            }
-        }
-    }
-}
-
-/// Echoes an ask, mostly.
-fn answer(replier: ringpost_transport::endpoint::Replier, asked: &[u8], rng: &mut Rng) {
-    match rng.u32(0..10) {
-        0 => drop(replier),
-        1 => replier.fail(5),
-        _ => {
-            let mut bytes = AlignedVec::new();
-            bytes.extend_from_slice(asked);
-            replier.send(&mut bytes);
-        }
-    }
-}
-
-impl Inbox for TestInbox {
-    fn id(&self) -> u64 {
-        self.id
-    }
-
-    fn accepted(&self) -> Vec<Accepted> {
-        vec![Accepted { id: 5, layout: 5, reply: 5 }, MESSAGE]
-    }
-
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
-        let mut state = self.state.lock();
-        if state.closed {
-            return Err(Refusal::Closed);
-        }
-        match read(&delivery.payload) {
-            Some((from, number, whole)) => {
-                self.diary.arrived(self.number, from, number, whole);
-            }
-            None => self.diary.garbage("a message without a head"),
-        }
-        state.queue.push_back(delivery);
-        drop(state);
-        self.news.notify_one();
-        Ok(())
-    }
-
-    fn signal(&self, _signal: u16) {
-        self.diary.garbage("a signal that nobody sent");
-    }
-
-    fn on_close(&self, notice: CloseNotice) {
-        let mut state = self.state.lock();
-        if !state.closed {
-            state.notices.push(notice);
-        }
+        self.world().log(&format!("{} {text}", self.me()));
     }
 }

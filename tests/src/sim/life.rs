@@ -6,23 +6,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use ringpost_transport::endpoint::{Config, Endpoint, LinkStats, Network, Secret};
-use ringpost_transport::fabric::sim::World;
 use ringpost_transport::id::NodeName;
 use tokio::task::JoinHandle;
 
 use super::diary::Diary;
 use super::host::TestHost;
 use super::message::Run;
-use super::plan::Plan;
-use super::traffic::Sender;
-
-/// What all nodes of a scenario live in.
-#[derive(Clone)]
-pub(super) struct Setting {
-    pub(super) seed: u64,
-    pub(super) plan: Arc<Plan>,
-    pub(super) world: World,
-}
+use super::shared::Setting;
+use super::traffic::{Lines, Sender};
 
 /// A run of a node.
 pub(super) struct Life {
@@ -36,9 +27,9 @@ pub(super) struct Life {
 impl Life {
     /// Starts it: its mailboxes, then its network.
     pub(super) async fn start(setting: &Setting, run: Run) -> Self {
-        let Setting { seed, plan, world } = setting;
+        let Setting { seed, plan, .. } = setting;
         let diary = Diary::start(run, &plan.nodes, plan.mailboxes);
-        let host = TestHost::new(plan.nodes.clone(), diary.clone(), world.clone());
+        let host = TestHost::new(setting.clone(), diary.clone());
         // Another run of a node does other things.
         let seed = seed ^ u64::from(run.number - 1) << 48;
         let mailboxes = (0..plan.mailboxes).map(|number| {
@@ -47,6 +38,7 @@ impl Life {
         });
         let mailboxes = mailboxes.collect();
         let endpoint = connect(setting, run.node, host.clone()).await;
+        host.born(endpoint.id().incarnation);
         Life { diary, host, endpoint, mailboxes, senders: Vec::new() }
     }
 
@@ -54,15 +46,16 @@ impl Life {
     pub(super) fn send(&mut self, setting: &Setting) {
         let Run { node, number: run } = self.diary.run();
         let seed = setting.seed ^ u64::from(run - 1) << 48 ^ 0xabc ^ (node as u64) << 8;
+        let lines = Lines::default();
         for number in 0..setting.plan.senders {
             let sender = Sender {
+                setting: setting.clone(),
                 endpoint: self.endpoint.clone(),
                 diary: self.diary.clone(),
-                world: setting.world.clone(),
+                lines: lines.clone(),
                 rng: Rng::with_seed(seed ^ (number as u64) << 16),
             };
-            let plan = setting.plan.clone();
-            self.senders.push(tokio::spawn(async move { sender.send(&plan).await }));
+            self.senders.push(tokio::spawn(sender.send()));
         }
     }
 
@@ -119,7 +112,7 @@ async fn keep_open(host: Arc<TestHost>, number: usize, setting: Setting, mut rng
     let Setting { plan, world, .. } = setting;
     loop {
         let inbox = host.open_mailbox(number);
-        let consumer = inbox.consume(world.clone(), plan.pause_max, rng.fork());
+        let consumer = inbox.consume(rng.fork());
         if plan.close_one_in == 0 {
             consumer.await;
             return;

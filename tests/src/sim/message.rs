@@ -1,10 +1,15 @@
 //! The bytes of a scenario's message: they follow from its sender, its number and its length.
 
+use ringpost_transport::host::Accepted;
+
+/// The only message of the scenarios.
+pub(super) const MESSAGE: Accepted = Accepted { id: 77, layout: 1, reply: 1 };
+
 /// Bytes of a message before its filling.
 pub(super) const HEAD: usize = 16;
 
 /// A run of a node, by the node's place in the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     pub(super) node: usize,
     /// From 1.

@@ -21,10 +21,18 @@ pub struct Plan {
     pub senders: usize,
     /// Messages of each sender.
     pub messages: u64,
+    /// Most senders send to the first mailbox of a node.
+    pub crowd: bool,
+    /// Some senders know the identities of mailboxes, and send there.
+    pub identities: bool,
     /// Longest message, in bytes.
     pub bytes_max: usize,
+    /// How long askers wait at most who give up.
+    pub patience_max: Duration,
     /// Longest pause of a consumer after a message.
     pub pause_max: Duration,
+    /// How long each consumer stands still at most, once; zero: never.
+    pub still_max: Duration,
     /// One in this many messages closes its mailbox, which opens again later; 0: none.
     pub close_one_in: u32,
     /// Faults, in the order they come.
@@ -46,15 +54,21 @@ impl Plan {
             retry: Duration::from_millis(rng.u64(20..600)),
         };
         let large = rng.u32(0..3) == 0;
+        let crowd = rng.u32(0..8) == 0;
+        let messages = rng.u64(20..if large { 60 } else { 200 });
         Plan {
             nodes,
             profiles,
             link,
-            mailboxes: rng.usize(1..=3),
-            senders: rng.usize(1..=3),
-            messages: rng.u64(20..if large { 60 } else { 200 }),
+            mailboxes: rng.usize(1..=5),
+            senders: if crowd { rng.usize(20..=40) } else { rng.usize(1..=3) },
+            messages: if crowd { messages / 12 } else { messages },
+            crowd,
+            identities: rng.bool(),
             bytes_max: if large { 60_000 } else { rng.usize(64..6_000) },
+            patience_max: Duration::from_micros([100, 5_000, 500_000][rng.usize(0..3)]),
             pause_max: Duration::from_micros([0, 300, 20_000][rng.usize(0..3)]),
+            still_max: Duration::from_millis([0, 0, 200, 5_000][rng.usize(0..4)]),
             close_one_in: [0, 0, 150, 60][rng.usize(0..4)],
             faults: [0, 0, 1, 2, 4][rng.usize(0..5)],
         }
@@ -70,7 +84,8 @@ fn profile(rng: &mut Rng) -> Profile {
         message_bytes_max: 256 * 1024,
         mailbox_window_messages: rng.u32(1..=32),
         mailbox_window_bytes: rng.u32(2_000..=60_000),
-        link_window_bytes: rng.u32(20_000..=200_000),
+        // Often less than what the mailboxes together could have.
+        link_window_bytes: [rng.u32(5_000..=30_000), rng.u32(20_000..=200_000)][rng.usize(0..2)],
         ..Profile::default()
     }
 }

@@ -9,10 +9,11 @@ use ringpost_transport::fabric::sim::{self, World};
 
 use super::diary::{self, Diary};
 use super::faults;
-use super::life::{Life, Setting};
+use super::life::Life;
 use super::message::Run;
 use super::plan::Plan;
 use super::reached::Reached;
+use super::shared::{Setting, Shared, State};
 
 /// SC-3: virtual time a scenario may take: several times what the longest takes that does not
 /// stall.
@@ -42,7 +43,8 @@ pub fn run(seed: u64) -> Outcome {
 
 async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     world.set_links(plan.link);
-    let setting = Setting { seed, plan: Arc::new(plan), world };
+    let shared = Arc::new(Shared::new(plan.faults == 0, State::OF_TRAFFIC));
+    let setting = Setting { seed, plan: Arc::new(plan), world, shared };
     let mut lives = Vec::new();
     for node in 0..setting.plan.nodes.len() {
         lives.push(Life::start(&setting, Run { node, number: 1 }).await);
@@ -54,16 +56,19 @@ async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     for life in &mut lives {
         life.fall_quiet().await;
     }
+    setting.shared.end();
     for life in &lives {
         life.end().await;
     }
     lives.extend(killed);
-    conclude(&setting.world, &lives, reached)
+    conclude(&setting, &lives, reached)
 }
 
-fn conclude(world: &World, lives: &[Life], mut reached: Reached) -> Outcome {
+fn conclude(setting: &Setting, lives: &[Life], mut reached: Reached) -> Outcome {
+    let Setting { world, shared, .. } = setting;
     let diaries: Vec<Diary> = lives.iter().map(|life| life.diary.clone()).collect();
     let (mut faults, verdict, history) = diary::conclude(&diaries);
+    faults.extend(shared.conclude(&mut reached));
     reached.note("message handled", verdict.handled);
     reached.note("fate unknown", verdict.unknown);
     for life in lives {
@@ -83,6 +88,7 @@ fn note_link(reached: &mut Reached, stats: &LinkStats) {
     reached.note("fragment cut by link loss", stats.fragments_cut);
     reached.note("credit-only frame", stats.credit_frames_sent);
     reached.note("sender blocked on window", stats.window_stalls);
+    reached.note("sender blocked on the link's window", u64::from(stats.link_wait_us > 0));
     reached.note("sender blocked on credits", stats.credit_stalls);
     reached.note("refusal", stats.refusals);
     reached.note("counter wrap", stats.count_wraps);

@@ -1,135 +1,182 @@
 //! Senders: tells and asks of random sizes to random mailboxes, waiting where they have to.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use parking_lot::Mutex;
 use ringpost_history::Fate;
-use ringpost_transport::endpoint::{
-    Awaited, Confirmation, Endpoint, Kind, Outlet, PendingReply, ReplyLoss, Unsent, Waiter,
-};
-use ringpost_transport::fabric::sim::World;
+use ringpost_transport::endpoint::{Awaited, Confirmation, Endpoint, Kind, Outlet, Unsent, Waiter};
 use ringpost_transport::host::{OpenRequest, Target};
 use ringpost_transport::id::NodeName;
+use rkyv::util::AlignedVec;
+use tokio::task::JoinSet;
 
+use super::asks::{Asked, Asker, Patience};
 use super::diary::{Diary, Lane, is_confirmed, told};
-use super::host::MESSAGE;
-use super::message::{HEAD, read, write};
-use super::plan::Plan;
+use super::message::{HEAD, MESSAGE, write};
+use super::shared::{Setting, State};
+
+/// Asks of one sender that wait for their answers to the end.
+const ASKS_MAX: usize = 20;
+/// Senders that are a crowd where they wait.
+const CROWD: usize = 10;
+/// What is of more than a slot is large, in all profiles.
+const LARGE: usize = 4352;
 
 /// One sending task of a node.
 pub(super) struct Sender {
+    pub(super) setting: Setting,
     pub(super) endpoint: Endpoint,
     pub(super) diary: Diary,
-    pub(super) world: World,
+    pub(super) lines: Lines,
     pub(super) rng: Rng,
 }
 
-/// An ask that waits for its answer.
-struct Asked {
+/// The senders of a node that wait, by where and whether they go by identity. They share it.
+pub(super) type Lines = Arc<Mutex<BTreeMap<(Lane, bool), usize>>>;
+
+/// What is to be sent.
+struct Parcel {
     lane: Lane,
-    number: u64,
     bytes: usize,
-    pending: PendingReply,
+    /// The identity of the mailbox, where that is known and used.
+    identity: Option<Target>,
+    /// Of an ask.
+    patience: Option<Patience>,
 }
 
 impl Sender {
     /// Sends what the plan says, then ends.
-    pub(super) async fn send(mut self, plan: &Plan) {
-        let me = self.diary.run().node;
-        let (mut asks, mut tells) = (Vec::new(), Vec::new());
+    pub(super) async fn send(mut self) {
+        let plan = self.setting.plan.clone();
+        let asker = Asker {
+            diary: self.diary.clone(),
+            world: self.setting.world.clone(),
+            shared: self.setting.shared.clone(),
+        };
+        let (mut asks, mut tells, mut brief) = (Vec::new(), Vec::new(), JoinSet::new());
         for _ in 0..plan.messages {
-            let to = loop {
-                let to = self.rng.usize(0..plan.nodes.len());
-                if to != me {
-                    break to;
-                }
-            };
-            let mailbox = self.rng.usize(0..plan.mailboxes);
-            let small = self.rng.u32(0..4) != 0;
-            let bytes = HEAD + self.rng.usize(0..if small { 200 } else { plan.bytes_max });
-            let lane = (to, mailbox);
-            let ask = self.rng.u32(0..4) == 0;
-            match self.commit(plan, lane, bytes, ask).await {
+            let parcel = self.draw();
+            let Parcel { lane, bytes, patience, .. } = parcel;
+            match self.commit(parcel).await {
                 Ok((number, Awaited::Reply(pending))) => {
-                    asks.push(Asked { lane, number, bytes, pending });
+                    let (asked, asker) = (Asked { lane, number, bytes, pending }, asker.clone());
+                    match patience {
+                        None | Some(Patience::Endless) => asks.push(asked),
+                        Some(Patience::Deadline(limit)) => drop(brief.spawn(async move {
+                            asker.wait_for(asked, limit, State::AskExpired).await;
+                        })),
+                        Some(Patience::Dropped(limit)) => drop(brief.spawn(async move {
+                            asker.wait_for(asked, limit, State::AskDropped).await;
+                        })),
+                    }
                 }
                 Ok((number, Awaited::Fate(fate))) => tells.push((lane, number, fate)),
                 Ok((_, Awaited::Nothing)) => {}
-                Err(unsent) => self.note_unsent(lane, &unsent).await,
+                Err(unsent) => self.note_unsent(lane, unsent).await,
             }
-            if asks.len() > 20 {
-                let asked = asks.swap_remove(self.rng.usize(0..asks.len()));
-                self.await_answer(asked).await;
+            if asks.len() > ASKS_MAX {
+                asker.wait(asks.swap_remove(self.rng.usize(0..asks.len()))).await;
             }
             if self.rng.u32(0..16) == 0 {
-                self.world.sleep(Duration::from_nanos(self.rng.u64(0..3_000_000))).await;
+                let pause = Duration::from_nanos(self.rng.u64(0..3_000_000));
+                self.setting.world.sleep(pause).await;
             }
         }
         for asked in asks {
-            self.await_answer(asked).await;
+            asker.wait(asked).await;
+        }
+        while let Some(ended) = brief.join_next().await {
+            ended.expect("an asker does not panic");
         }
         for (lane, number, fate) in tells {
             self.await_fate(lane, number, fate).await;
         }
     }
 
-    /// Sends one message; gives its number.
-    async fn commit(
-        &mut self,
-        plan: &Plan,
-        lane: Lane,
-        bytes: usize,
-        ask: bool,
-    ) -> Result<(u64, Awaited), Unsent> {
+    /// Draws the next message.
+    fn draw(&mut self) -> Parcel {
+        let Setting { plan, shared, .. } = &self.setting;
+        let (rng, me) = (&mut self.rng, self.diary.run().node);
+        let to = (me + rng.usize(1..plan.nodes.len())) % plan.nodes.len();
+        let crowded = plan.crowd && rng.u32(0..4) != 0;
+        let lane = (to, if crowded { 0 } else { rng.usize(0..plan.mailboxes) });
+        let small = rng.u32(0..4) != 0;
+        let bytes = HEAD + rng.usize(0..if small { 200 } else { plan.bytes_max - HEAD });
+        let limit = Duration::from_nanos(rng.u64(1_000..plan.patience_max.as_nanos() as u64));
+        let patience = (rng.u32(0..4) == 0).then(|| match rng.u32(0..8) {
+            0 => Patience::Deadline(limit),
+            1 => Patience::Dropped(limit),
+            _ => Patience::Endless,
+        });
+        let by_identity = plan.identities && rng.u32(0..3) == 0;
+        let identity = by_identity.then(|| shared.identity(lane)).flatten();
+        Parcel { lane, bytes, identity, patience }
+    }
+
+    /// Sends one message; gives its number. An asker that gives up before that has sent nothing.
+    async fn commit(&mut self, parcel: Parcel) -> Result<(u64, Awaited), Option<Unsent>> {
+        let Setting { plan, world, shared, .. } = &self.setting;
+        let Parcel { lane, bytes, identity, patience } = parcel;
+        let by_identity = identity.is_some();
         let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
-        let target = Target::Name(format!("m{}", lane.1));
+        let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
         let outlet: Outlet = self.endpoint.outlet(&name, OpenRequest { target, kind: 0 });
         let mut waiter = Waiter::default();
-        let kind = match ask {
-            true => Kind::Ask { deadline: None },
-            false if is_confirmed(lane.1) => Kind::ConfirmedTell,
-            false => Kind::Tell,
-        };
-        let diary = &self.diary;
-        poll_fn(|cx| {
-            let mut archive = |out: &mut rkyv::util::AlignedVec<16>| {
+        let limit = patience.and_then(Patience::limit);
+        let gives_up_at = limit.map(|limit| world.now() + limit.as_nanos() as u64);
+        let (diary, ask) = (&self.diary, patience.is_some());
+        let mut in_line = None;
+        let sent = poll_fn(|cx| {
+            let left = gives_up_at.map(|at| Duration::from_nanos(at.saturating_sub(world.now())));
+            let kind = match patience {
+                Some(Patience::Deadline(_)) => Kind::Ask { deadline: left },
+                Some(_) => Kind::Ask { deadline: None },
+                None if is_confirmed(lane.1) => Kind::ConfirmedTell,
+                None => Kind::Tell,
+            };
+            let mut archive = |out: &mut AlignedVec<16>| {
                 let mut message = Vec::with_capacity(bytes);
                 write(diary.run(), diary.next(lane), bytes, &mut message);
                 out.extend_from_slice(&message);
                 Ok(())
             };
             let polled = outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx);
+            if polled.is_pending() && in_line.is_none() {
+                in_line = Some(Standing::begin(&self.setting, &self.lines, (lane, by_identity)));
+            }
             // Nothing else ran since the archive was written: the number is still the next.
             polled.map(|sent| match sent {
                 Ok(awaited) => Ok((diary.committed(lane, ask), awaited)),
                 Err(unsent) => {
                     diary.refused(lane, ask, &unsent.to_string());
-                    Err(unsent)
+                    Err(Some(unsent))
                 }
             })
-        })
-        .await
-    }
-
-    /// An ask's end; where it was not answered, what that says of the message.
-    async fn await_answer(&self, asked: Asked) {
-        let Asked { lane, number, bytes, pending } = asked;
-        let fate = match pending.await {
-            Ok(payload) => {
-                if read(&payload) != Some((self.diary.run(), number, true))
-                    || payload.len() != bytes
-                {
-                    self.diary.garbage("an answer that is not the echo of its ask");
+        });
+        let sent = match limit {
+            None => sent.await,
+            Some(limit) => tokio::select! {
+                biased;
+                sent = sent => sent,
+                () = world.sleep(limit) => {
+                    diary.refused(lane, ask, "the asker gave up");
+                    Err(None)
                 }
-                return self.diary.answered(lane, number);
-            }
-            Err(ReplyLoss::Refused(_)) => Fate::Refused("closed"),
-            Err(ReplyLoss::LinkDown(_)) => Fate::Unknown,
-            Err(ReplyLoss::Failed(_)) => Fate::Delivered,
-            Err(loss) => return self.diary.garbage(&format!("an ask that ended with {loss}")),
+            },
         };
-        self.diary.told(lane, Some(number), fate);
+        if sent.is_ok() {
+            if by_identity {
+                shared.reach(State::ByIdentity);
+            }
+            if bytes > LARGE {
+                shared.reach(State::LargeBesideSmall);
+            }
+        }
+        sent
     }
 
     /// What became of a tell that was to be confirmed.
@@ -138,17 +185,50 @@ impl Sender {
         self.diary.told(lane, Some(number), fate);
     }
 
-    /// Only faults and closed mailboxes may keep a message from being sent.
-    async fn note_unsent(&self, lane: Lane, unsent: &Unsent) {
-        self.world.log(&format!("unsent {lane:?} {unsent}"));
+    /// Only faults, closed mailboxes and the asker itself may keep a message from being sent.
+    async fn note_unsent(&self, lane: Lane, unsent: Option<Unsent>) {
+        let Some(unsent) = unsent else { return };
+        let world = &self.setting.world;
+        world.log(&format!("unsent {lane:?} {unsent}"));
         match unsent {
             Unsent::NoSuchMailbox | Unsent::Closed => {
-                self.world.sleep(Duration::from_millis(3)).await;
+                world.sleep(Duration::from_millis(3)).await;
             }
             Unsent::NodeDown(_) | Unsent::Leaving => {
-                self.world.sleep(Duration::from_millis(200)).await;
+                world.sleep(Duration::from_millis(200)).await;
             }
             other => self.diary.garbage(&format!("unsent: {other}")),
+        }
+    }
+}
+
+/// A sender that waits, until it is dropped.
+struct Standing {
+    lines: Lines,
+    place: (Lane, bool),
+}
+
+impl Standing {
+    fn begin(setting: &Setting, lines: &Lines, place: (Lane, bool)) -> Self {
+        let mut all = lines.lock();
+        let count = all.entry(place).or_default();
+        *count += 1;
+        let (lane, by_identity) = place;
+        if *count == CROWD {
+            setting.shared.reach(State::Crowd);
+        }
+        if *count == 1 && all.get(&(lane, !by_identity)).is_some_and(|others| *others > 0) {
+            setting.shared.reach(State::TwoReferences);
+        }
+        drop(all);
+        Standing { lines: lines.clone(), place }
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        if let Some(count) = self.lines.lock().get_mut(&self.place) {
+            *count -= 1;
         }
     }
 }

@@ -1,0 +1,141 @@
+//! Asks that nobody waits for any more are not handled if they were not begun.
+
+use std::pin::pin;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::join_all;
+use ringpost::Profile;
+use ringpost::prelude::*;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use super::{Held, Stack, dialling, end, listening, load, pair, until};
+use crate::process::{PATIENCE, within};
+
+const ASKS: u64 = 10;
+/// How long an asker waits who gives up.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Returns what waits in the mailbox of the actor `stuck` of this node.
+fn depth(node: &Node) -> usize {
+    let actors = node.snapshot().actors;
+    let stuck = actors.iter().find(|actor| actor.address.name() == Some("stuck"));
+    let mailbox = stuck.expect("it lives here").mailbox;
+    mailbox.local + mailbox.remote
+}
+
+/// Asks a stuck actor of `node` by way of `there`, drops the asks when they wait in its mailbox,
+/// and lets it go on; returns which of them it handled.
+async fn drop_asks(node: &Node, held: &Held, there: &ActorRef<Stack>, live: &Held) -> Vec<u64> {
+    {
+        let asks = (0..ASKS).map(|number| there.ask(load(number, 10)).timeout(PATIENCE));
+        let mut asks = pin!(join_all(asks));
+        assert!(asks.as_mut().now_or_never().is_none(), "the actor is stuck");
+        within(async {
+            tokio::select! {
+                _ = &mut asks => panic!("the actor is stuck"),
+                () = until(|| depth(node) >= ASKS as usize) => {}
+            }
+        })
+        .await;
+    }
+    // What says that they were dropped is no later than what is sent after it.
+    for number in 0..2 {
+        live.actor.load(number, vec![0; 10]).await.unwrap();
+    }
+    held.release();
+    within(async { there.numbers().timeout(PATIENCE).await }).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asks_that_are_dropped_before_they_are_begun_are_not_handled_on_the_same_node() {
+    let node = listening("alpha", Profile::default()).await;
+    let (held, live) = (Held::stuck(&node, "stuck").await, Held::free(&node, "live").await);
+    let handled = drop_asks(&node, &held, &held.actor.clone(), &live).await;
+    println!("{} of {ASKS} asks that were dropped were handled", handled.len());
+    assert_eq!(handled, [0; 0]);
+    node.shutdown(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asks_that_are_dropped_before_they_are_begun_are_not_handled_on_another_node() {
+    let (alpha, beta) = pair(Profile::default()).await;
+    let (held, live) = (Held::stuck(&beta, "stuck").await, Held::free(&beta, "live").await);
+    let there = alpha.actor::<Stack>("beta/stuck").await.unwrap();
+    let live = Held { actor: alpha.actor("beta/live").await.unwrap(), ..live };
+    let handled = drop_asks(&beta, &held, &there, &live).await;
+    println!("{} of {ASKS} asks that were dropped were handled", handled.len());
+    assert_eq!(handled, [0; 0]);
+    end([&alpha, &beta]).await;
+}
+
+/// A node on a runtime of one thread, which stands still from an order to the next.
+struct Blockable {
+    node: Node,
+    /// Each order is answered when the runtime stands still, and then waits for one on the other
+    /// channel to go on.
+    orders: tokio::sync::mpsc::UnboundedSender<oneshot::Sender<()>>,
+    goes_on: mpsc::Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Blockable {
+    /// Starts the node `beta` with a free stack.
+    async fn start() -> Self {
+        let (orders, mut ordered) = tokio::sync::mpsc::unbounded_channel::<oneshot::Sender<()>>();
+        let (goes_on, wait) = mpsc::channel();
+        let (ready, started) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let node = listening("beta", Profile::default()).await;
+                let _held = Held::free(&node, "stack").await;
+                ready.send(node.clone()).unwrap();
+                while let Some(blocked) = ordered.recv().await {
+                    blocked.send(()).unwrap();
+                    wait.recv().unwrap();
+                }
+                node.shutdown(PATIENCE).await;
+            });
+        });
+        Blockable { node: started.await.unwrap(), orders, goes_on, thread }
+    }
+
+    /// Returns when the runtime stands still.
+    async fn block(&self) {
+        let (order, blocked) = oneshot::channel();
+        self.orders.send(order).unwrap();
+        within(blocked).await.unwrap();
+    }
+
+    fn end(self) {
+        drop(self.orders);
+        self.thread.join().unwrap();
+    }
+}
+
+/// The deadline of an ask passes although the runtime that it was sent to stands still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asks_whose_deadline_passes_while_their_node_stands_still_are_not_handled() {
+    let beta = Blockable::start().await;
+    let address = beta.node.addresses().remove(0);
+    let alpha = dialling("alpha", &address, Profile::default()).await;
+    let there = within(async { alpha.actor::<Stack>("beta/stack").await }).await.unwrap();
+    within(async { there.numbers().timeout(PATIENCE).await }).await.unwrap();
+    let sent = || alpha.links()[0].1.messages_sent;
+    let before = sent();
+    beta.block().await;
+    let asks = (0..ASKS).map(|number| there.ask(load(number, 10)).timeout(TIMEOUT));
+    let ends = within(join_all(asks)).await;
+    assert!(ends.iter().all(Result::is_err), "nothing answers: {ends:?}");
+    assert!(sent() - before >= ASKS, "the asks were sent");
+    beta.goes_on.send(()).unwrap();
+    let handled = within(async { there.numbers().timeout(PATIENCE).await }).await.unwrap();
+    println!("{} of {ASKS} asks that were too late were handled", handled.len());
+    assert_eq!(handled, [0; 0]);
+    alpha.shutdown(PATIENCE).await;
+    tokio::task::spawn_blocking(move || beta.end()).await.unwrap();
+}

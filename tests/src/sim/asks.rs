@@ -1,0 +1,104 @@
+//! What an asker does with an ask that it sent: waits for the answer, to the end, for a while, or
+//! until its deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringpost_history::Fate;
+use ringpost_transport::endpoint::{PendingReply, ReplyLoss};
+use ringpost_transport::fabric::sim::World;
+use ringpost_transport::limits;
+use ringpost_transport::memory::Payload;
+
+use super::diary::{Diary, Lane};
+use super::message::read;
+use super::shared::{Shared, State};
+
+/// For how long an asker waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Until there is an answer.
+    Endless,
+    /// So long, which travels with the ask.
+    Deadline(Duration),
+    /// So long, which nobody else knows.
+    Dropped(Duration),
+}
+
+impl Patience {
+    /// Returns how long it waits, if not to the end.
+    pub(super) fn limit(self) -> Option<Duration> {
+        match self {
+            Patience::Endless => None,
+            Patience::Deadline(limit) | Patience::Dropped(limit) => Some(limit),
+        }
+    }
+}
+
+/// An ask that was sent.
+pub(super) struct Asked {
+    pub(super) lane: Lane,
+    pub(super) number: u64,
+    pub(super) bytes: usize,
+    pub(super) pending: PendingReply,
+}
+
+/// Who asks. A clone for each ask.
+#[derive(Clone)]
+pub(super) struct Asker {
+    pub(super) diary: Diary,
+    pub(super) world: World,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Asker {
+    /// Waits for the end of an ask, and notes it.
+    pub(super) async fn wait(&self, asked: Asked) {
+        let Asked { lane, number, bytes, pending } = asked;
+        let answer = pending.await;
+        self.note((lane, number), bytes, answer);
+    }
+
+    /// Waits for the end of an ask, and gives it up after `limit`; `state` is what that is.
+    pub(super) async fn wait_for(&self, mut asked: Asked, limit: Duration, state: State) {
+        let answer = tokio::select! {
+            biased;
+            answer = &mut asked.pending => Some(answer),
+            () = self.world.sleep(limit) => None,
+        };
+        let Asked { lane, number, bytes, pending } = asked;
+        match answer {
+            Some(answer) => self.note((lane, number), bytes, answer),
+            None => {
+                drop(pending);
+                self.shared.reach(state);
+                self.shared.give_up((self.diary.run(), lane, number), self.world.now());
+                self.diary.told(lane, Some(number), Fate::Unknown);
+            }
+        }
+    }
+
+    /// Notes how an ask ended; where it was not answered, what that says of it.
+    fn note(&self, (lane, number): (Lane, u64), bytes: usize, answer: Result<Payload, ReplyLoss>) {
+        let fate = match answer {
+            Ok(payload) => {
+                let whole = Some((self.diary.run(), number, true));
+                if read(&payload) != whole || payload.len() != bytes {
+                    self.diary.garbage("an answer that is not the echo of its ask");
+                }
+                if payload.len() > limits::SLOT_BYTES_SMALL as usize {
+                    self.shared.reach(State::LargeReply);
+                }
+                return self.diary.answered(lane, number);
+            }
+            Err(ReplyLoss::Refused(_)) => {
+                self.shared.never_begun((self.diary.run(), lane, number));
+                Fate::Refused("closed")
+            }
+            Err(ReplyLoss::LinkDown(_)) => Fate::Unknown,
+            Err(ReplyLoss::Failed(_)) => Fate::Delivered,
+            Err(loss) => return self.diary.garbage(&format!("an ask that ended with {loss}")),
+        };
+        self.diary.told(lane, Some(number), fate);
+    }
+}
