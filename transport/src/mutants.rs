@@ -109,7 +109,7 @@ mod switch {
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 26] = [
+    pub const ALL: [Mutant; 35] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -136,6 +136,15 @@ mod switch {
         Mutant::NoWindows,
         Mutant::EarlyAcknowledgement,
         Mutant::DroppedAtEnd,
+        Mutant::LinkWindowByArrival,
+        Mutant::EndlessReplies,
+        Mutant::FreshWindows,
+        Mutant::ArchivedAgain,
+        Mutant::OneStream,
+        Mutant::HandledAbandoned,
+        Mutant::FreshDeadline,
+        Mutant::LinePerReference,
+        Mutant::WakeAll,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

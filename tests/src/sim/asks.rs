@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost_history::Fate;
-use ringpost_transport::endpoint::{PendingReply, ReplyLoss};
+use ringpost_transport::endpoint::{PendingReply, Replier, ReplyLoss};
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::limits;
 use ringpost_transport::memory::Payload;
@@ -82,8 +82,9 @@ impl Asker {
     fn note(&self, (lane, number): (Lane, u64), bytes: usize, answer: Result<Payload, ReplyLoss>) {
         let fate = match answer {
             Ok(payload) => {
-                let whole = Some((self.diary.run(), number, true));
-                if read(&payload) != whole || payload.len() != bytes {
+                let (from, mark, whole) = read(&payload).unwrap_or((self.diary.run(), 0, false));
+                let echo = from == self.diary.run() && self.shared.number(mark) == Some(number);
+                if !echo || !whole || payload.len() != bytes {
                     self.diary.garbage("an answer that is not the echo of its ask");
                 }
                 if payload.len() > limits::SLOT_BYTES_SMALL as usize {
@@ -91,9 +92,14 @@ impl Asker {
                 }
                 return self.diary.answered(lane, number);
             }
-            Err(ReplyLoss::Refused(_)) => {
+            // It was refused, or queued and then skipped.
+            Err(ReplyLoss::Refused(_) | ReplyLoss::Failed(Replier::NOT_BEGUN)) => {
                 self.shared.never_begun((self.diary.run(), lane, number));
-                Fate::Refused("closed")
+                Fate::Unknown
+            }
+            Err(ReplyLoss::Late) => {
+                self.shared.never_begun((self.diary.run(), lane, number));
+                Fate::NotSent
             }
             Err(ReplyLoss::LinkDown(_)) => Fate::Unknown,
             Err(ReplyLoss::Failed(_)) => Fate::Delivered,

@@ -11,6 +11,7 @@ use ringpost_transport::endpoint::{CloseNotice, Profile, Replier};
 use ringpost_transport::host::{Accepted, Delivery, Inbox, Refusal};
 use rkyv::util::AlignedVec;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::diary::Diary;
 use super::message::{MESSAGE, Run, read};
@@ -47,7 +48,7 @@ struct Letter {
     from: Run,
     number: u64,
     /// When its asker gives up, in nanoseconds of virtual time.
-    deadline: Option<u64>,
+    deadline: Option<Instant>,
     bytes: u64,
     /// Where its bytes are counted until it is dropped or taken.
     waiting: Waiting,
@@ -117,16 +118,15 @@ impl TestInbox {
     fn begin(&self, letter: Letter, rng: &mut Rng) -> Option<ringpost_transport::memory::Payload> {
         let Setting { world, shared, .. } = &self.setting;
         let ask = (letter.from, (self.diary.run().node, self.number), letter.number);
-        let late = letter.deadline.is_some_and(|deadline| deadline <= world.now());
+        let late = letter.deadline.is_some_and(|deadline| deadline <= Instant::now());
         let Delivery { payload, replier, receipt, .. } = letter.taken();
         drop(receipt);
         match replier {
-            Some(replier) if late => {
-                shared.reach(State::AskSkipped);
-                drop(replier);
-                return None;
-            }
-            Some(replier) => {
+            Some(mut replier) => {
+                if late || !replier.begin() {
+                    shared.reach(State::AskSkipped);
+                    return None;
+                }
                 shared.begin(ask, world.now(), false);
                 answer(replier, &payload, rng);
             }
@@ -193,14 +193,16 @@ impl Inbox for TestInbox {
         if state.closed {
             return Err(Refusal::Closed);
         }
-        let Some((from, number, whole)) = read(&delivery.payload) else {
-            self.diary.garbage("a message without a head");
+        let head = read(&delivery.payload);
+        let known = |mark| self.setting.shared.number(mark);
+        let Some((from, number, whole)) = head.and_then(|(f, mark, w)| Some((f, known(mark)?, w)))
+        else {
+            self.diary.garbage("a message without a head, or that was never committed");
             return Ok(());
         };
         self.diary.arrived(self.number, from, number, whole);
         let bytes = delivery.payload.len() as u64;
-        let now = self.setting.world.now();
-        let deadline = delivery.deadline.map(|left| now + left.as_nanos() as u64);
+        let deadline = delivery.deadline;
         *self.waiting.lock().entry(from).or_default() += bytes;
         let waiting = self.waiting.clone();
         state.queue.push_back(Letter { delivery, from, number, deadline, bytes, waiting });

@@ -42,6 +42,9 @@ pub(super) struct Shared {
     /// The identity of each mailbox that is open.
     identities: Mutex<BTreeMap<Lane, Target>>,
     asks: Mutex<Asks>,
+    /// The number under which each message was committed, by the mark in its bytes: a message that
+    /// waits is written before it is known when it is committed.
+    numbers: Mutex<Vec<Option<u64>>>,
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +59,10 @@ struct Asks {
 impl Shared {
     /// One for a kind of scenario that may reach these states.
     pub(super) fn new(calm: bool, states: impl IntoIterator<Item = State>) -> Self {
-        let (ending, faults, identities, asks) = Default::default();
+        let (ending, faults, identities, asks, numbers) = Default::default();
         let mut reached = Reached::default();
         states.into_iter().for_each(|state| reached.note(state.name(), 0));
-        Shared { calm, ending, reached: Mutex::new(reached), faults, identities, asks }
+        Shared { calm, ending, reached: Mutex::new(reached), faults, identities, asks, numbers }
     }
 
     /// Returns true if no link may be lost now (SC-5).
@@ -70,6 +73,23 @@ impl Shared {
     /// From now on links end.
     pub(super) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a message the mark that its bytes carry.
+    pub(super) fn mark(&self) -> u64 {
+        let mut numbers = self.numbers.lock();
+        numbers.push(None);
+        numbers.len() as u64 - 1
+    }
+
+    /// The message with this mark was committed under this number.
+    pub(super) fn committed(&self, mark: u64, number: u64) {
+        self.numbers.lock()[mark as usize] = Some(number);
+    }
+
+    /// The number under which the message with this mark was committed.
+    pub(super) fn number(&self, mark: u64) -> Option<u64> {
+        self.numbers.lock().get(mark as usize).copied().flatten()
     }
 
     /// Adds one to a state.

@@ -13,6 +13,7 @@ use ringpost_transport::host::{OpenRequest, Target};
 use ringpost_transport::id::NodeName;
 use rkyv::util::AlignedVec;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::asks::{Asked, Asker, Patience};
 use super::diary::{Diary, Lane, is_confirmed, told};
@@ -127,20 +128,20 @@ impl Sender {
         let outlet: Outlet = self.endpoint.outlet(&name, OpenRequest { target, kind: 0 });
         let mut waiter = Waiter::default();
         let limit = patience.and_then(Patience::limit);
-        let gives_up_at = limit.map(|limit| world.now() + limit.as_nanos() as u64);
         let (diary, ask) = (&self.diary, patience.is_some());
         let mut in_line = None;
+        let mark = shared.mark();
+        let deadline = limit.map(|limit| Instant::now() + limit);
         let sent = poll_fn(|cx| {
-            let left = gives_up_at.map(|at| Duration::from_nanos(at.saturating_sub(world.now())));
             let kind = match patience {
-                Some(Patience::Deadline(_)) => Kind::Ask { deadline: left },
+                Some(Patience::Deadline(_)) => Kind::Ask { deadline },
                 Some(_) => Kind::Ask { deadline: None },
                 None if is_confirmed(lane.1) => Kind::ConfirmedTell,
                 None => Kind::Tell,
             };
             let mut archive = |out: &mut AlignedVec<16>| {
                 let mut message = Vec::with_capacity(bytes);
-                write(diary.run(), diary.next(lane), bytes, &mut message);
+                write(diary.run(), mark, bytes, &mut message);
                 out.extend_from_slice(&message);
                 Ok(())
             };
@@ -148,9 +149,12 @@ impl Sender {
             if polled.is_pending() && in_line.is_none() {
                 in_line = Some(Standing::begin(&self.setting, &self.lines, (lane, by_identity)));
             }
-            // Nothing else ran since the archive was written: the number is still the next.
             polled.map(|sent| match sent {
-                Ok(awaited) => Ok((diary.committed(lane, ask), awaited)),
+                Ok(awaited) => {
+                    let number = diary.committed(lane, ask);
+                    shared.committed(mark, number);
+                    Ok((number, awaited))
+                }
                 Err(unsent) => {
                     diary.refused(lane, ask, &unsent.to_string());
                     Err(Some(unsent))

@@ -106,7 +106,11 @@ pub enum Unsent {
 /// A place in the lines an outlet's senders wait in, and the archive of what is to be sent. Give the
 /// same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
-pub struct Waiter {
+pub struct Waiter(Option<Box<Waiting>>);
+
+/// What a send that waits has. Most sends do not: they never allocate it.
+#[derive(Default)]
+struct Waiting {
     line: Option<(Arc<Link>, usize)>,
     peer: Option<(Arc<Peer>, u64)>,
     /// Written once, whatever the send has to wait for.
@@ -114,14 +118,28 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    fn leave_line(&mut self) {
-        if let Some((link, place)) = self.line.take() {
-            link.forget(place);
-        }
+    fn line(&self) -> Option<&(Arc<Link>, usize)> {
+        self.0.as_ref()?.line.as_ref()
+    }
+
+    fn take_line(&mut self) -> Option<(Arc<Link>, usize)> {
+        self.0.as_mut()?.line.take()
+    }
+
+    fn take_peer(&mut self) -> Option<(Arc<Peer>, u64)> {
+        self.0.as_mut()?.peer.take()
+    }
+
+    fn archive(&mut self) -> Option<&mut AlignedVec<16>> {
+        self.0.as_mut()?.archive.as_mut()
+    }
+
+    fn keep(&mut self) -> &mut Waiting {
+        self.0.get_or_insert_default()
     }
 
     fn leave_peer(&mut self) {
-        if let Some((peer, ticket)) = self.peer.take() {
+        if let Some((peer, ticket)) = self.take_peer() {
             peer.forget(ticket);
         }
     }
@@ -129,17 +147,19 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.leave_line();
+        if let Some((link, place)) = self.take_line() {
+            link.forget(place);
+        }
         self.leave_peer();
     }
 }
 
 impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match (&self.line, &self.peer) {
-            (Some(_), _) => "in line",
-            (None, Some(_)) => "for a link",
-            (None, None) => "nowhere",
+        let place = match &self.0 {
+            Some(waiting) if waiting.line.is_some() => "in line",
+            Some(waiting) if waiting.peer.is_some() => "for a link",
+            _ => "nowhere",
         };
         write!(f, "Waiter({place})")
     }
@@ -247,9 +267,11 @@ impl Outlet {
     ) -> Poll<Result<(), Unsent>> {
         loop {
             let link = ready!(self.poll_link(waiter, cx))?;
-            let mut place = waiter.line.take().map(|(_, place)| place);
+            let mut place = waiter.take_line().map(|(_, place)| place);
             let ended = self.hinted(|way| link.await_end(way, &mut place, cx.waker()));
-            waiter.line = place.map(|place| (link, place));
+            if let Some(place) = place {
+                waiter.keep().line = Some((link, place));
+            }
             match ended {
                 Ok(Some(Unopened::Closed | Unopened::Refused(OpenRefusal::NoSuchMailbox))) => {
                     return Poll::Ready(Ok(()));
@@ -273,23 +295,25 @@ impl Outlet {
     ) -> Poll<Result<Awaited, Unsent>> {
         loop {
             let link = ready!(self.poll_link(waiter, cx))?;
-            let mut place = waiter.line.take().map(|(_, place)| place);
-            let attempt = match &mut waiter.archive {
+            let mut place = waiter.take_line().map(|(_, place)| place);
+            let attempt = match waiter.archive() {
                 Some(bytes) => self.attempt(&link, (message, kind, bytes), &mut place, cx.waker()),
                 None => with_scratch(|bytes| {
                     archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
                     let attempt =
                         self.attempt(&link, (message, kind, bytes), &mut place, cx.waker());
                     if matches!(attempt, Attempt::Wait(_) | Attempt::LinkEnded) {
-                        waiter.archive = Some(keep(bytes));
+                        waiter.keep().archive = Some(keep(bytes));
                     }
                     Ok(attempt)
                 })?,
             };
-            if planted!(ArchivedAgain) {
-                waiter.archive = None;
+            if let Some(place) = place {
+                waiter.keep().line = Some((link, place));
             }
-            waiter.line = place.map(|place| (link, place));
+            if planted!(ArchivedAgain) {
+                waiter.keep().archive = None;
+            }
             return match attempt {
                 Attempt::Committed(awaited) => Poll::Ready(Ok(awaited)),
                 Attempt::Failed(failure) => Poll::Ready(Err(unsent(failure))),
@@ -327,20 +351,22 @@ impl Outlet {
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Arc<Link>, Unsent>> {
-        if let Some((link, _)) = &waiter.line {
+        if let Some((link, _)) = waiter.line() {
             if !link.has_ended() {
                 return Poll::Ready(Ok(link.clone()));
             }
             // Its lines were emptied when it ended.
-            waiter.line = None;
+            waiter.take_line();
         }
         if let Some(link) = self.0.peer.link().filter(|link| !link.has_ended()) {
             waiter.leave_peer();
             return Poll::Ready(Ok(link));
         }
-        let mut ticket = waiter.peer.take().map(|(_, ticket)| ticket);
+        let mut ticket = waiter.take_peer().map(|(_, ticket)| ticket);
         let polled = self.0.peer.poll_link(&mut ticket, cx);
-        waiter.peer = ticket.map(|ticket| (self.0.peer.clone(), ticket));
+        if let Some(ticket) = ticket {
+            waiter.keep().peer = Some((self.0.peer.clone(), ticket));
+        }
         polled.map_err(Unsent::NodeDown)
     }
 }
