@@ -43,8 +43,9 @@ async fn full(alpha: &Node, beta: &Node) -> (Held, [ActorRef<Stack>; 2], u64) {
     (held, [by_name, by_identity], number)
 }
 
-/// Each sender is a task of its own, and little room comes at a time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// Each sender is a task of its own, and little room comes at a time. On one thread, tasks that are
+/// granted room together also commit in the order in which they were woken.
+#[tokio::test]
 async fn senders_wait_in_one_line_whichever_reference_they_have() {
     let profile = Profile { mailbox_window_messages: WINDOW, ..Profile::default() };
     let (alpha, beta) = pair(profile).await;
