@@ -60,6 +60,9 @@ pub trait Client: Clone + Send + Sync + 'static {
 /// How long the last tells may take from sent to handled.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(30);
 
+/// After how many bytes of tells a barrier is due at the latest, where one is.
+const BARRIER_BYTES: usize = 64 << 20;
+
 /// Measures a contestant and returns the values of the measurement's figures.
 ///
 /// # Errors
@@ -226,6 +229,8 @@ async fn tell_for<C: Client>(
         payload: Option<Vec<u8>>,
         alarm: Alarm,
     ) -> Result<u64, Failure> {
+        let bytes = payload.as_ref().map_or(SMALL.len(), Vec::len);
+        let every = C::BARRIER_EVERY.map(|every| every.min((BARRIER_BYTES / bytes).max(1) as u64));
         let mut sent = 0;
         while !alarm.is_over() {
             match &payload {
@@ -233,7 +238,7 @@ async fn tell_for<C: Client>(
                 None => client.tell_small(SMALL).await?,
             }
             sent += 1;
-            if C::BARRIER_EVERY.is_some_and(|every| sent % every == 0) {
+            if every.is_some_and(|every| sent % every == 0) {
                 client.handled().await?;
             }
         }
