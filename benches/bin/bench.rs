@@ -1,0 +1,158 @@
+//! `bench`: measures Ringpost beside floors and peers. `benches/run` builds and starts it.
+//!
+//! In reading order: `floors` and `ringpost` (the contestants, listed in `contestants`), `select`
+//! (what is measured), `results`, `process`, `cost` and `rounds` (measuring), `report`, `svg` and
+//! `picture`.
+#![deny(warnings)]
+
+mod contestants;
+mod cost;
+mod floors;
+mod picture;
+mod process;
+mod report;
+mod results;
+mod ringpost;
+mod rounds;
+mod select;
+mod svg;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use ringpost_benches::Failure;
+use ringpost_benches::contestant::Role;
+use ringpost_benches::program::Task;
+
+use crate::results::Results;
+use crate::rounds::Plan;
+
+/// Exit status: something that should have worked did not.
+const FAILED: u8 = 1;
+
+/// Exit status: the command line is wrong. Also what clap uses.
+const USAGE: u8 = 2;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Measures, prints, and keeps what was asked for
+    Run(Run),
+    /// Prints what has to be built for what `--only` selects: roles of contestants and, for what
+    /// is counted and not timed, `cost`, one a line
+    Needs {
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+    },
+    #[command(flatten)]
+    Task(Task),
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Contestants and figures, or groups of them
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How often each is measured
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Writes what was measured to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Draws it to this file
+    #[arg(long)]
+    svg: Option<PathBuf>,
+    /// Measures nothing: takes what an earlier run wrote to this file
+    #[arg(long)]
+    from: Option<PathBuf>,
+    /// The program that holds the peers
+    #[arg(long)]
+    peers: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let verb = Arguments::parse().verb;
+    let done = match verb {
+        Verb::Run(run) => start(run),
+        Verb::Needs { only } => needs(&only),
+        Verb::Task(task) => {
+            let program = contestants::program(|run| {
+                run();
+                0
+            });
+            program.run(task).map(|()| ExitCode::SUCCESS)
+        }
+    };
+    done.unwrap_or_else(|failure| {
+        eprintln!("bench: {failure}");
+        ExitCode::from(FAILED)
+    })
+}
+
+/// Prints what has to be built.
+fn needs(only: &[String]) -> Result<ExitCode, Failure> {
+    match select::select(only) {
+        Ok(selection) => {
+            for role in [Role::Floor, Role::Ours, Role::Peer] {
+                if selection.contestants.iter().any(|contestant| {
+                    let mut measurements = selection.measurements.iter();
+                    contestant.role == role && measurements.any(|of| contestant.takes_part(of))
+                }) {
+                    println!("{}", format!("{role:?}").to_lowercase());
+                }
+            }
+            if selection.measurements.iter().any(|measurement| !measurement.is_timed()) {
+                println!("cost");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => Ok(misused(&failure.to_string())),
+    }
+}
+
+fn misused(what: &str) -> ExitCode {
+    eprintln!("bench: {what}");
+    ExitCode::from(USAGE)
+}
+
+fn start(run: Run) -> Result<ExitCode, Failure> {
+    let results = match run.from {
+        Some(path) => Results::read(&path)?,
+        None => {
+            let selection = match select::select(&run.only) {
+                Ok(selection) if selection.measurements.is_empty() => {
+                    return Ok(misused("--only: these contestants have no such figure"));
+                }
+                Ok(selection) => selection,
+                Err(failure) => return Ok(misused(&failure.to_string())),
+            };
+            if !(run.seconds > 0.0 && run.seconds <= 3600.0) {
+                return Ok(misused("--seconds is more than 0 and at most 3600"));
+            }
+            if run.rounds == 0 {
+                return Ok(misused("--rounds is at least 1"));
+            }
+            let Run { seconds, rounds, peers, .. } = run;
+            rounds::run(&Plan { selection, seconds, rounds, peers })?
+        }
+    };
+    print!("{}", report::text(&results));
+    if let Some(path) = run.json {
+        results.write(&path)?;
+    }
+    if let Some(path) = run.svg {
+        picture::draw(&results, &path)?;
+    }
+    let failures = results.failures();
+    failures.iter().for_each(|failure| eprintln!("bench: FAILED: {failure}"));
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}

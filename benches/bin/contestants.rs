@@ -1,0 +1,23 @@
+//! The contestants that need no crate beside Ringpost's own dependencies.
+
+use ringpost_benches::program::{LocalEntry, PairEntry, Program};
+use ringpost_benches::serve::Meter;
+
+use crate::floors::blocking;
+use crate::floors::channel::Channel;
+use crate::floors::tokio_tcp::TokioTcp;
+use crate::ringpost::{Near, Nodes};
+
+/// Returns them all, with allocations counted in this way.
+pub(crate) fn program(meter: Meter) -> Program {
+    Program {
+        pairs: vec![
+            PairEntry::of::<TokioTcp>("tokio-tcp"),
+            blocking::tcp(),
+            blocking::unix(),
+            PairEntry::of::<Nodes>("ringpost"),
+        ],
+        locals: vec![LocalEntry::of::<Channel>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
+        meter,
+    }
+}

@@ -1,0 +1,6 @@
+//! The least that messages could cost: bare channels within a process, bare sockets between two.
+
+pub(crate) mod blocking;
+pub(crate) mod channel;
+pub(crate) mod frame;
+pub(crate) mod tokio_tcp;

@@ -1,0 +1,197 @@
+//! Ringpost: an actor that counts and echoes.
+
+use std::error::Error;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost_benches::{Client, Failure, Local, Pair, Small};
+
+/// How long an answer may take; only a large message on a busy machine takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A small message.
+#[message]
+pub(crate) struct Grain {
+    payload: [u8; 32],
+}
+
+/// A message of any size.
+#[message]
+pub(crate) struct Block {
+    payload: Vec<u8>,
+}
+
+/// A message of any size that is asked back.
+#[message]
+pub(crate) struct Echo {
+    payload: Vec<u8>,
+}
+
+/// A message of any size whose length is asked for.
+#[message]
+pub(crate) struct Load {
+    payload: Vec<u8>,
+}
+
+/// Counts what it is told and answers what it is asked.
+#[actor]
+#[derive(Default)]
+pub(crate) struct Scale {
+    handled: u64,
+}
+
+#[handlers]
+impl Scale {
+    #[handler]
+    fn grain(&mut self, msg: View<Grain>) {
+        self.handled += u64::from(!msg.payload.is_empty());
+    }
+
+    #[handler]
+    fn block(&mut self, msg: View<Block>) {
+        self.handled += u64::from(!msg.payload.is_empty());
+    }
+
+    #[handler]
+    fn echo_small(&self, payload: [u8; 32]) -> [u8; 32] {
+        payload
+    }
+
+    #[handler]
+    fn echo(&self, msg: View<Echo>) -> Vec<u8> {
+        msg.payload.to_vec()
+    }
+
+    #[handler]
+    fn load(&self, msg: View<Load>) -> u64 {
+        msg.payload.len() as u64
+    }
+
+    #[handler]
+    fn handled(&self) -> u64 {
+        self.handled
+    }
+}
+
+/// Ringpost between two processes.
+pub(crate) struct Nodes;
+
+/// A reference to the actor of the other process.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    scale: ActorRef<Scale>,
+    /// Ends its links when the last reference is gone.
+    _node: Node,
+}
+
+impl Pair for Nodes {
+    type Client = Remote;
+    type Server = Node;
+
+    async fn serve() -> Result<(String, Node), Failure> {
+        let node = Node::builder("server").listen("127.0.0.1:0").start().await;
+        let node = node.map_err(Failure::of)?;
+        node.spawn("scale", Scale::default()).await.map_err(Failure::of)?;
+        let address = node.addresses().first().cloned();
+        let address = address.ok_or_else(|| Failure::Failed("the node has no address".into()))?;
+        Ok((address, node))
+    }
+
+    async fn connect(address: String) -> Result<Remote, Failure> {
+        let builder = Node::builder("client").listen("127.0.0.1:0").seeds([address]);
+        let node = builder.start().await.map_err(Failure::of)?;
+        node.ready(1).await;
+        let scale = node.actor("server/scale").await.map_err(Failure::of)?;
+        Ok(Remote { scale, _node: node })
+    }
+}
+
+impl Client for Remote {
+    async fn echo_small(&self, payload: Small) -> Result<Small, Failure> {
+        self.scale.echo_small(payload).timeout(PATIENCE).await.map_err(of)
+    }
+
+    async fn echo(&self, payload: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        self.scale.ask(Echo { payload }).timeout(PATIENCE).await.map_err(of)
+    }
+
+    async fn weigh(&self, payload: Vec<u8>) -> Result<u64, Failure> {
+        self.scale.ask(Load { payload }).timeout(PATIENCE).await.map_err(of)
+    }
+
+    async fn tell_small(&self, payload: Small) -> Result<(), Failure> {
+        let told = self.scale.tell(Grain { payload }).await;
+        told.map_err(|error| of(error.without_message()))
+    }
+
+    async fn tell(&self, payload: Vec<u8>) -> Result<(), Failure> {
+        let told = self.scale.tell(Block { payload }).await;
+        told.map_err(|error| of(error.without_message()))
+    }
+
+    async fn handled(&self) -> Result<u64, Failure> {
+        self.scale.handled().timeout(PATIENCE).await.map_err(of)
+    }
+}
+
+/// Counts what it is told within the process.
+#[actor]
+#[derive(Default)]
+pub(crate) struct Counter {
+    handled: u64,
+}
+
+#[handlers]
+impl Counter {
+    #[handler]
+    fn count(&mut self, number: u64) {
+        self.handled += u64::from(number < u64::MAX);
+    }
+
+    #[handler]
+    fn same(&self, number: u64) -> u64 {
+        number
+    }
+
+    #[handler]
+    fn counted(&self) -> u64 {
+        self.handled
+    }
+}
+
+/// Ringpost within a process.
+#[derive(Clone)]
+pub(crate) struct Near {
+    counter: ActorRef<Counter>,
+    _node: Node,
+}
+
+impl Local for Near {
+    async fn start() -> Result<Self, Failure> {
+        let node = Node::builder("alone").start().await.map_err(Failure::of)?;
+        let counter = node.spawn("counter", Counter::default()).await.map_err(Failure::of)?;
+        Ok(Near { counter, _node: node })
+    }
+
+    async fn ask(&self, number: u64) -> Result<u64, Failure> {
+        self.counter.same(number).await.map_err(of)
+    }
+
+    async fn tell(&self, number: u64) -> Result<(), Failure> {
+        let told = self.counter.tell(Count { number }).await;
+        told.map_err(|error| of(error.without_message()))
+    }
+
+    async fn handled(&self) -> Result<u64, Failure> {
+        self.counter.counted().await.map_err(of)
+    }
+}
+
+/// Tells a message that is too large for Ringpost from other errors.
+fn of(error: impl Error) -> Failure {
+    let cause = error.source().and_then(|source| source.downcast_ref::<Cause>());
+    match cause {
+        Some(cause @ Cause::TooLarge { .. }) => Failure::Refused(cause.to_string()),
+        _ => Failure::of(error),
+    }
+}

@@ -1,0 +1,283 @@
+//! The figures, and the measurements that give them.
+
+use std::time::Duration;
+
+/// A number that is printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// Its name in the table, with `_1` at its end for one worker on each side.
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which way it is better.
+    pub better: Better,
+    /// What it is, in a few words.
+    pub what: String,
+}
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The smaller one: times, instructions, allocations.
+    Less,
+    /// The larger one: rates.
+    More,
+}
+
+/// What is sent in a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// One ask after the other, answered with the same bytes; median time and processor time.
+    Ask(Size),
+    /// Asks of 32 bytes by so many tasks, each with one on its way.
+    Asks(usize),
+    /// Tells by one task.
+    Tells(Size),
+    /// Tells of 32 bytes by so many tasks, each waiting until its tell is taken.
+    Waiting(usize),
+    /// Tells of a large message, by one task.
+    LargeTell(Size),
+    /// One ask after the other with a large message, answered with a number.
+    LargeAsk(Size),
+    /// Tells within a process, by so many tasks.
+    LocalTell(usize),
+    /// One ask after the other within a process.
+    LocalAsk,
+    /// Instructions of one message, under valgrind.
+    Instructions(Cost),
+    /// Allocations of one message.
+    Allocations(Cost),
+}
+
+/// Of what the cost is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The message.
+    pub message: CostOf,
+    /// Whether the serving process is looked at, and not the sending one.
+    pub serving: bool,
+}
+
+/// A message whose cost is counted; 32 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CostOf {
+    /// A tell.
+    Tell,
+    /// An ask and its answer.
+    Ask,
+}
+
+/// How many bytes a message carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// 32 bytes, in the message itself.
+    B32,
+    /// 1 KiB.
+    KiB1,
+    /// 64 KiB.
+    KiB64,
+    /// 1 MiB.
+    MiB1,
+    /// 64 MiB.
+    MiB64,
+}
+
+impl Size {
+    /// Returns the number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Size::B32 => 32,
+            Size::KiB1 => 1 << 10,
+            Size::KiB64 => 64 << 10,
+            Size::MiB1 => 1 << 20,
+            Size::MiB64 => 64 << 20,
+        }
+    }
+}
+
+/// One thing that is run and timed: it gives one figure, or two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measurement {
+    /// Its name, which is also that of its first figure.
+    pub name: String,
+    /// The group by which `--only` finds it.
+    pub group: &'static str,
+    /// What is sent.
+    pub work: Work,
+    /// Worker threads of each process.
+    pub workers: usize,
+    /// Whether loops of the idle class keep the cores awake.
+    pub awake: bool,
+}
+
+/// Name, group, work, and whether the cores are kept awake, of each measurement between two
+/// processes or within one.
+const TIMED: [(&str, &str, Work, bool); 22] = [
+    ("ask_32", "ask", Work::Ask(Size::B32), false),
+    ("ask_1k", "ask", Work::Ask(Size::KiB1), false),
+    ("ask_32_awake", "awake", Work::Ask(Size::B32), true),
+    ("ask_1k_awake", "awake", Work::Ask(Size::KiB1), true),
+    ("asks_16", "asks", Work::Asks(16), false),
+    ("asks_128", "asks", Work::Asks(128), false),
+    ("asks_1024", "asks", Work::Asks(1024), false),
+    ("tells_32", "tells", Work::Tells(Size::B32), false),
+    ("tells_1k", "tells", Work::Tells(Size::KiB1), false),
+    ("echo_64k", "bulk", Work::Ask(Size::KiB64), false),
+    ("tell_1m", "bulk", Work::LargeTell(Size::MiB1), false),
+    ("ask_1m", "bulk", Work::LargeAsk(Size::MiB1), false),
+    ("tell_64m", "bulk", Work::LargeTell(Size::MiB64), false),
+    ("ask_64m", "bulk", Work::LargeAsk(Size::MiB64), false),
+    ("waiting_1", "waiting", Work::Waiting(1), false),
+    ("waiting_10", "waiting", Work::Waiting(10), false),
+    ("waiting_100", "waiting", Work::Waiting(100), false),
+    ("waiting_1000", "waiting", Work::Waiting(1000), false),
+    ("waiting_10000", "waiting", Work::Waiting(10_000), false),
+    ("local_tell", "local", Work::LocalTell(1), false),
+    ("local_tell_8", "local", Work::LocalTell(8), false),
+    ("local_ask", "local", Work::LocalAsk, false),
+];
+
+/// The suffix of what is measured with one worker on each side.
+const ONE_WORKER: &str = "_1";
+
+/// Returns every measurement, in the order in which they are made.
+pub fn measurements() -> Vec<Measurement> {
+    let timed = |workers: usize| {
+        TIMED.map(|(name, group, work, awake)| {
+            let name = if workers == 1 { format!("{name}{ONE_WORKER}") } else { name.into() };
+            Measurement { name, group, work, workers, awake }
+        })
+    };
+    let mut all: Vec<Measurement> = timed(2).into_iter().chain(timed(1)).collect();
+    for (kind, work) in [
+        ("instructions", Work::Instructions as fn(Cost) -> Work),
+        ("allocations", Work::Allocations),
+    ] {
+        for (message, word) in [(CostOf::Tell, "tell"), (CostOf::Ask, "ask")] {
+            for (serving, side) in [(false, "send"), (true, "receive")] {
+                let work = work(Cost { message, serving });
+                let name = format!("{kind}_{word}_{side}");
+                all.push(Measurement { name, group: "cost", work, workers: 1, awake: false });
+            }
+        }
+    }
+    all
+}
+
+/// Returns the measurement of this name.
+pub fn find(name: &str) -> Option<Measurement> {
+    measurements().into_iter().find(|measurement| measurement.name == name)
+}
+
+impl Measurement {
+    /// Returns the figures that it gives, in the order of its values.
+    pub fn figures(&self) -> Vec<Figure> {
+        let what = self.what();
+        let figure = |name: &str, unit, better, what: String| {
+            vec![Figure { name: name.into(), unit, better, what }]
+        };
+        match self.work {
+            Work::Ask(_) => {
+                let mut figures = figure(&self.name, "us", Better::Less, what.clone());
+                let name = match self.name.strip_suffix(ONE_WORKER) {
+                    Some(name) => format!("{name}_cpu{ONE_WORKER}"),
+                    None => format!("{}_cpu", self.name),
+                };
+                figures.extend(figure(
+                    &name,
+                    "us",
+                    Better::Less,
+                    format!("{what}: processor time of both"),
+                ));
+                figures
+            }
+            Work::Asks(_) | Work::Tells(_) | Work::Waiting(_) => {
+                figure(&self.name, "1/s", Better::More, what)
+            }
+            Work::LargeTell(_) | Work::LargeAsk(_) => {
+                figure(&self.name, "MB/s", Better::More, what)
+            }
+            Work::LocalTell(_) | Work::LocalAsk => figure(&self.name, "ns", Better::Less, what),
+            Work::Instructions(_) => figure(&self.name, "instr", Better::Less, what),
+            Work::Allocations(_) => figure(&self.name, "allocs", Better::Less, what),
+        }
+    }
+
+    /// Returns what is measured, in a few words.
+    fn what(&self) -> String {
+        let size = |size: Size| match size {
+            Size::B32 => "32 B",
+            Size::KiB1 => "1 KiB",
+            Size::KiB64 => "64 KiB",
+            Size::MiB1 => "1 MiB",
+            Size::MiB64 => "64 MiB",
+        };
+        let cost = |cost: Cost| {
+            let message = if cost.message == CostOf::Tell { "tell" } else { "ask" };
+            format!(
+                "{message} of 32 B, {} side",
+                if cost.serving { "receiving" } else { "sending" }
+            )
+        };
+        let mut what = match self.work {
+            Work::Ask(of) => format!("ask, {}, median", size(of)),
+            Work::Asks(tasks) => format!("asks, {tasks} in flight"),
+            Work::Tells(of) => format!("tells, {}", size(of)),
+            Work::Waiting(1) => "tells, 1 waiting task".into(),
+            Work::Waiting(tasks) => format!("tells, {tasks} waiting tasks"),
+            Work::LargeTell(of) => format!("{} tells", size(of)),
+            Work::LargeAsk(of) => format!("{} asks", size(of)),
+            Work::LocalTell(1) => "local tell, 1 producer".into(),
+            Work::LocalTell(tasks) => format!("local tell, {tasks} producers"),
+            Work::LocalAsk => "local ask".into(),
+            Work::Instructions(of) => format!("instructions, {}", cost(of)),
+            Work::Allocations(of) => format!("allocations, {}", cost(of)),
+        };
+        if self.awake {
+            what += ", cores awake";
+        }
+        what
+    }
+
+    /// Returns whether it is timed, and so repeated in every round; else its outcome hardly varies.
+    pub fn is_timed(&self) -> bool {
+        !matches!(self.work, Work::Instructions(_) | Work::Allocations(_))
+    }
+
+    /// Returns whether it is of messages within one process.
+    pub fn is_local(&self) -> bool {
+        matches!(self.work, Work::LocalTell(_) | Work::LocalAsk)
+    }
+
+    /// Returns how long it may take before it counts as hung.
+    pub fn patience(&self, time: Duration) -> Duration {
+        const START: Duration = Duration::from_secs(60);
+        const VALGRIND: Duration = Duration::from_secs(300);
+        if self.is_timed() { START + time * 20 } else { VALGRIND }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_figures_share_a_name() {
+        let figures: Vec<Figure> = measurements().iter().flat_map(Measurement::figures).collect();
+        let names: BTreeSet<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+        assert_eq!(names.len(), figures.len());
+        assert!(names.contains("ask_32_cpu_1") && names.contains("waiting_1_1"));
+    }
+
+    #[test]
+    fn a_measurement_is_found_by_its_name_and_gives_a_figure_of_it() {
+        for measurement in measurements() {
+            assert_eq!(find(&measurement.name).as_ref(), Some(&measurement));
+            assert_eq!(measurement.figures()[0].name, measurement.name);
+        }
+        assert_eq!(find("ask"), None);
+    }
+}

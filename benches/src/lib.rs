@@ -1,0 +1,28 @@
+//! Measures messages: what is sent, how it is timed, and the two processes between which it goes.
+//!
+//! A *contestant* is a way to send messages: Ringpost, a floor (the least that any such way could
+//! cost, made of tokio or of blocking sockets), or a peer (another crate). Each implements
+//! [`Pair`] for messages between two processes, [`Local`] for messages within one, or both; the
+//! same code drives them all. `benches/README.md` says what each figure is.
+//!
+//! - [`figure`]: the figures, and the measurements that give them.
+//! - [`contestant`]: the contestants and what each of them can do.
+//! - [`failure`], [`clock`], [`child`], [`awake`]: values, times, child processes.
+//! - [`pair`], [`local`]: what a contestant implements, and how it is measured.
+//! - [`serve`]: the serving process, and what it answers to the measuring one.
+//! - [`program`]: the command line of a program that holds contestants.
+
+pub mod awake;
+pub mod child;
+pub mod clock;
+pub mod contestant;
+pub mod failure;
+pub mod figure;
+pub mod local;
+pub mod pair;
+pub mod program;
+pub mod serve;
+
+pub use failure::Failure;
+pub use local::Local;
+pub use pair::{Client, Pair, Small};

@@ -1,0 +1,294 @@
+//! Messages between two processes: what a contestant implements, and how it is measured.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::child::Server;
+use crate::clock::{Alarm, Phase, PhaseReader, Phases, WARM_UP, median_us, process_cpu};
+use crate::failure::Failure;
+use crate::figure::{CostOf, Measurement, Size, Work};
+
+/// The bytes of a small message.
+pub type Small = [u8; 32];
+
+/// What every small message carries.
+pub const SMALL: Small = [7; 32];
+
+/// A contestant between two processes.
+pub trait Pair: 'static {
+    /// What the measuring process sends with.
+    type Client: Client;
+    /// What keeps the serving side alive.
+    type Server;
+
+    /// Listens on a free port of loopback; returns the address, which has no line break.
+    fn serve() -> impl Future<Output = Result<(String, Self::Server), Failure>>;
+
+    /// Connects to a server. Returns when messages can be sent.
+    fn connect(address: String) -> impl Future<Output = Result<Self::Client, Failure>> + Send;
+}
+
+/// The sending side of a contestant. Each tell and ask reaches one handler on the other side, or
+/// for a floor its read loop.
+pub trait Client: Clone + Send + Sync + 'static {
+    /// After how many tells of a task a barrier is due, where a contestant would otherwise take
+    /// messages without a bound and grow.
+    const BARRIER_EVERY: Option<u64> = None;
+
+    /// Asks with 32 bytes and returns the same bytes as they came back.
+    fn echo_small(&self, payload: Small) -> impl Future<Output = Result<Small, Failure>> + Send;
+
+    /// Asks with any number of bytes and returns the same bytes as they came back.
+    fn echo(&self, payload: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
+
+    /// Asks with any number of bytes and returns how many have arrived.
+    fn weigh(&self, payload: Vec<u8>) -> impl Future<Output = Result<u64, Failure>> + Send;
+
+    /// Tells 32 bytes.
+    fn tell_small(&self, payload: Small) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Tells any number of bytes.
+    fn tell(&self, payload: Vec<u8>) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Returns how many tells have been handled since the server started.
+    fn handled(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
+}
+
+/// How long the last tells may take from sent to handled.
+const BARRIER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// After how many bytes of tells a barrier is due at the latest, where one is.
+const BARRIER_BYTES: usize = 64 << 20;
+
+/// Measures a contestant and returns the values of the measurement's figures.
+///
+/// # Errors
+/// What the contestant says.
+pub async fn measure<P: Pair>(
+    mut server: Server,
+    measurement: &Measurement,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
+    let client = P::connect(server.address().into()).await?;
+    match measurement.work {
+        Work::Ask(size) => ask(&client, &Question::echo(size), &mut server, time).await,
+        Work::Asks(tasks) => asks(&client, tasks, time).await,
+        Work::Tells(size) => Ok(vec![tells(&client, Some(size), 1, time).await?]),
+        Work::Waiting(tasks) => Ok(vec![tells(&client, None, tasks, time).await?]),
+        Work::LargeTell(size) => {
+            let per_second = tells(&client, Some(size), 1, time).await?;
+            Ok(vec![megabytes(per_second, size)])
+        }
+        Work::LargeAsk(size) => large_asks(&client, size, time).await,
+        _ => Err(Failure::Failed(format!("`{}` is not between two processes", measurement.name))),
+    }
+}
+
+/// Connects to a server and sends the first message, which may cost more than the others.
+///
+/// # Errors
+/// What the contestant says.
+pub async fn connect_to_drive<P: Pair>(address: String) -> Result<P::Client, Failure> {
+    let client = P::connect(address).await?;
+    client.tell_small(SMALL).await?;
+    client.handled().await?;
+    Ok(client)
+}
+
+/// Sends `count` messages, one after the other, with a client that [`connect_to_drive`] returned;
+/// returns when the last one has been handled.
+///
+/// # Errors
+/// What the contestant says.
+pub async fn drive<C: Client>(client: &C, message: CostOf, count: u64) -> Result<(), Failure> {
+    for _ in 0..count {
+        match message {
+            CostOf::Tell => client.tell_small(SMALL).await?,
+            CostOf::Ask => drop(client.echo_small(SMALL).await?),
+        }
+    }
+    if message == CostOf::Tell { barrier(client, count + 1).await } else { Ok(()) }
+}
+
+fn payload(size: Size) -> Vec<u8> {
+    vec![7; size.bytes()]
+}
+
+fn megabytes(per_second: f64, size: Size) -> f64 {
+    per_second * size.bytes() as f64 / 1e6
+}
+
+/// What is asked, one ask after the other.
+enum Question {
+    Small,
+    Echo(Vec<u8>),
+    Weigh(Vec<u8>),
+}
+
+impl Question {
+    fn echo(size: Size) -> Self {
+        if size == Size::B32 { Question::Small } else { Question::Echo(payload(size)) }
+    }
+
+    /// Asks once and checks the answer.
+    async fn ask<C: Client>(&self, client: &C) -> Result<(), Failure> {
+        let right = match self {
+            Question::Small => client.echo_small(SMALL).await? == SMALL,
+            Question::Echo(payload) => client.echo(payload.clone()).await?.len() == payload.len(),
+            Question::Weigh(payload) => {
+                client.weigh(payload.clone()).await? == payload.len() as u64
+            }
+        };
+        right.then_some(()).ok_or_else(|| Failure::Failed("an answer is wrong".into()))
+    }
+
+    /// Asks for a while before anything counts.
+    async fn warm_up<C: Client>(&self, client: &C, time: Duration) -> Result<(), Failure> {
+        let start = Instant::now();
+        while start.elapsed() < time.mul_f64(WARM_UP) {
+            self.ask(client).await?;
+        }
+        Ok(())
+    }
+}
+
+/// One ask after the other: the median time, and the processor time of both processes for each.
+async fn ask<C: Client>(
+    client: &C,
+    question: &Question,
+    server: &mut Server,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
+    question.warm_up(client, time).await?;
+    let before = server.usage()?.cpu + process_cpu();
+    let mut times = Vec::new();
+    let start = Instant::now();
+    let mut last = start;
+    while last - start < time {
+        question.ask(client).await?;
+        let now = Instant::now();
+        times.push(now - last);
+        last = now;
+    }
+    let used = (server.usage()?.cpu + process_cpu()).saturating_sub(before);
+    let each = used.as_secs_f64() * 1e6 / times.len() as f64;
+    Ok(vec![median_us(&mut times), each])
+}
+
+/// Many tasks, each with one ask on its way: answers per second.
+async fn asks<C: Client>(client: &C, tasks: usize, time: Duration) -> Result<Vec<f64>, Failure> {
+    async fn one<C: Client>(client: C, phases: PhaseReader) -> Result<u64, Failure> {
+        let mut answers = 0;
+        loop {
+            client.echo_small(SMALL).await?;
+            match phases.now() {
+                Phase::WarmUp => {}
+                Phase::Count => answers += 1,
+                Phase::Over => return Ok(answers),
+            }
+        }
+    }
+    let phases = Phases::start(time);
+    let mut set = JoinSet::new();
+    for _ in 0..tasks {
+        set.spawn(one(client.clone(), phases.reader()));
+    }
+    let answers = sum(&mut set).await?;
+    Ok(vec![answers as f64 / phases.counted().as_secs_f64()])
+}
+
+/// Tells by so many tasks, of this size or else small: handled ones per second, from the first one
+/// sent to the last one handled.
+async fn tells<C: Client>(
+    client: &C,
+    size: Option<Size>,
+    tasks: usize,
+    time: Duration,
+) -> Result<f64, Failure> {
+    let payload = size.filter(|size| *size != Size::B32).map(payload);
+    let warm = tell_for(client, payload.clone(), tasks, time.mul_f64(WARM_UP)).await?;
+    barrier(client, warm).await?;
+    let start = Instant::now();
+    let sent = tell_for(client, payload, tasks, time).await?;
+    barrier(client, warm + sent).await?;
+    Ok(sent as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Has so many tasks tell for some time. Returns how many they sent.
+async fn tell_for<C: Client>(
+    client: &C,
+    payload: Option<Vec<u8>>,
+    tasks: usize,
+    time: Duration,
+) -> Result<u64, Failure> {
+    async fn one<C: Client>(
+        client: C,
+        payload: Option<Vec<u8>>,
+        alarm: Alarm,
+    ) -> Result<u64, Failure> {
+        let bytes = payload.as_ref().map_or(SMALL.len(), Vec::len);
+        let every = C::BARRIER_EVERY.map(|every| every.min((BARRIER_BYTES / bytes).max(1) as u64));
+        let mut sent = 0;
+        while !alarm.is_over() {
+            match &payload {
+                Some(payload) => client.tell(payload.clone()).await?,
+                None => client.tell_small(SMALL).await?,
+            }
+            sent += 1;
+            if every.is_some_and(|every| sent % every == 0) {
+                client.handled().await?;
+            }
+        }
+        Ok(sent)
+    }
+    let alarm = Alarm::after(time);
+    let mut set = JoinSet::new();
+    for _ in 0..tasks {
+        set.spawn(one(client.clone(), payload.clone(), alarm.clone()));
+    }
+    sum(&mut set).await
+}
+
+/// Returns when that many tells have been handled in all. Asks again, as some contestants let an
+/// ask overtake tells.
+async fn barrier<C: Client>(client: &C, tells: u64) -> Result<(), Failure> {
+    let mut handled = 0;
+    let reached = async {
+        while handled < tells {
+            handled = client.handled().await?;
+        }
+        Ok(())
+    };
+    match timeout(BARRIER_PATIENCE, reached).await {
+        Ok(reached) => reached,
+        Err(_) => Err(Failure::Failed(format!("{handled} of {tells} tells were handled"))),
+    }
+}
+
+/// One ask after the other with a large message: megabytes per second.
+async fn large_asks<C: Client>(
+    client: &C,
+    size: Size,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
+    let question = Question::Weigh(payload(size));
+    question.warm_up(client, time).await?;
+    let (mut answers, start) = (0, Instant::now());
+    while start.elapsed() < time {
+        question.ask(client).await?;
+        answers += 1;
+    }
+    Ok(vec![megabytes(f64::from(answers) / start.elapsed().as_secs_f64(), size)])
+}
+
+/// Waits for all tasks and returns the sum of what they counted.
+pub(crate) async fn sum(tasks: &mut JoinSet<Result<u64, Failure>>) -> Result<u64, Failure> {
+    let mut total = 0;
+    while let Some(counted) = tasks.join_next().await {
+        total += counted.map_err(Failure::of)??;
+    }
+    Ok(total)
+}

@@ -1,0 +1,199 @@
+//! The command line of a program that holds contestants.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use crate::awake::{Burner, burn};
+use crate::child::{Server, serve_command};
+use crate::failure::Failure;
+use crate::figure::{CostOf, Measurement, find};
+use crate::local::{self, Local};
+use crate::pair::{self, Pair};
+use crate::serve::{Meter, runtime, serve};
+
+/// What such a program does; `benches/run` and its children say these, not users.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Measures one contestant once, and prints `value NAME NUMBER` for each figure
+    Measure {
+        /// The contestant
+        contestant: String,
+        /// The measurement
+        measurement: String,
+        /// For how long
+        #[arg(long)]
+        seconds: f64,
+    },
+    /// Serves a contestant until standard input ends
+    Serve {
+        /// The contestant
+        contestant: String,
+        /// Worker threads
+        #[arg(long)]
+        workers: usize,
+    },
+    /// Sends messages on one thread to a contestant that is served at ADDRESS, and prints the
+    /// allocations of that thread
+    Drive {
+        /// The contestant
+        contestant: String,
+        /// What is sent
+        message: CostOf,
+        /// How many
+        count: u64,
+        /// Where to
+        address: String,
+    },
+    /// Keeps the cores busy until standard input ends
+    Burn,
+}
+
+/// How one contestant is run between two processes.
+#[derive(Debug, Clone, Copy)]
+pub struct PairEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// Measures it, beside a server that listens.
+    pub measure: fn(Server, &Measurement, Duration) -> Result<Vec<f64>, Failure>,
+    /// Serves it until standard input ends.
+    pub serve: fn(usize, Meter) -> Result<(), Failure>,
+    /// Sends so many messages.
+    pub drive: fn(String, CostOf, u64, Meter) -> Result<(), Failure>,
+}
+
+/// How one contestant is run within a process.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// Measures it.
+    pub measure: fn(&Measurement, Duration) -> Result<Vec<f64>, Failure>,
+}
+
+/// The contestants that a program holds.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Those between two processes.
+    pub pairs: Vec<PairEntry>,
+    /// Those within one.
+    pub locals: Vec<LocalEntry>,
+    /// How allocations are counted.
+    pub meter: Meter,
+}
+
+impl PairEntry {
+    /// Returns the entry of a contestant.
+    pub fn of<P: Pair>(name: &'static str) -> Self {
+        PairEntry { name, measure: measure_pair::<P>, serve: serve::<P>, drive: drive::<P> }
+    }
+}
+
+impl LocalEntry {
+    /// Returns the entry of a contestant.
+    pub fn of<L: Local>(name: &'static str) -> Self {
+        LocalEntry { name, measure: measure_local::<L> }
+    }
+}
+
+impl Program {
+    /// Does what the command line says.
+    ///
+    /// # Errors
+    /// When it names what is not there, and whatever the contestant says.
+    pub fn run(&self, task: Task) -> Result<(), Failure> {
+        match task {
+            Task::Measure { contestant, measurement, seconds } => {
+                let time = Duration::try_from_secs_f64(seconds).map_err(Failure::of)?;
+                self.measure(&contestant, &measurement, time)
+            }
+            Task::Serve { contestant, workers } => {
+                (self.pair(&contestant)?.serve)(workers, self.meter)
+            }
+            Task::Drive { contestant, message, count, address } => {
+                (self.pair(&contestant)?.drive)(address, message, count, self.meter)
+            }
+            Task::Burn => burn(),
+        }
+    }
+
+    fn measure(&self, contestant: &str, name: &str, time: Duration) -> Result<(), Failure> {
+        let Some(measurement) = find(name) else {
+            return Err(Failure::Failed(format!("there is no measurement `{name}`")));
+        };
+        let values = if measurement.is_local() {
+            let entry = self.locals.iter().find(|entry| entry.name == contestant);
+            (entry.ok_or_else(|| not_here(contestant))?.measure)(&measurement, time)
+        } else {
+            let entry = self.pair(contestant)?;
+            let program = std::env::current_exe()?;
+            let command = serve_command(&program, contestant, measurement.workers);
+            let server = Server::start(command)?;
+            let _burner = measurement.awake.then(Burner::start).transpose()?;
+            (entry.measure)(server, &measurement, time)
+        };
+        match values {
+            Ok(values) => {
+                for (figure, value) in measurement.figures().iter().zip(values) {
+                    println!("value {} {value}", figure.name);
+                }
+                Ok(())
+            }
+            Err(Failure::Refused(why)) => {
+                println!("refused {why}");
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn pair(&self, contestant: &str) -> Result<&PairEntry, Failure> {
+        let entry = self.pairs.iter().find(|entry| entry.name == contestant);
+        entry.ok_or_else(|| not_here(contestant))
+    }
+}
+
+fn not_here(contestant: &str) -> Failure {
+    Failure::Failed(format!("this program has no contestant `{contestant}` for that"))
+}
+
+fn measure_pair<P: Pair>(
+    server: Server,
+    measurement: &Measurement,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
+    let measurement = measurement.clone();
+    let runtime = runtime(measurement.workers)?;
+    // In a task of the runtime, as actors are, and not in the one that blocks the main thread.
+    let task = runtime.spawn(async move { pair::measure::<P>(server, &measurement, time).await });
+    let values = runtime.block_on(task).map_err(Failure::of)?;
+    runtime.shutdown_background();
+    values
+}
+
+fn measure_local<L: Local>(measurement: &Measurement, time: Duration) -> Result<Vec<f64>, Failure> {
+    let measurement = measurement.clone();
+    let runtime = runtime(measurement.workers)?;
+    let task = runtime.spawn(async move { local::measure::<L>(&measurement, time).await });
+    let values = runtime.block_on(task).map_err(Failure::of)?;
+    runtime.shutdown_background();
+    values
+}
+
+fn drive<P: Pair>(
+    address: String,
+    message: CostOf,
+    count: u64,
+    meter: Meter,
+) -> Result<(), Failure> {
+    let runtime = runtime(1)?;
+    let client = runtime.block_on(pair::connect_to_drive::<P>(address))?;
+    let mut driven = Ok(());
+    let allocations = meter(&mut || {
+        driven = runtime.block_on(pair::drive(&client, message, count));
+    });
+    driven?;
+    println!("allocations {allocations}");
+    runtime.shutdown_background();
+    Ok(())
+}
