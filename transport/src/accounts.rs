@@ -1,5 +1,5 @@
-//! What one run of a peer has waiting in the mailboxes of this node: accounted for once, whatever
-//! links it came by.
+//! What a peer has waiting in the mailboxes of this node: accounted for once, whatever links, and
+//! whatever runs of the peer, it came by.
 //!
 //! Owned by the driver of the peer's link, and kept in its [`Past`](crate::past::Past) between
 //! links.
@@ -12,14 +12,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::id::Incarnation;
 use crate::link::{News, Packed, Taken};
 use crate::proto::window::{Count, WindowSize};
 
-/// The accounts of one run of a peer.
+/// The accounts of one peer.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    run: Option<Incarnation>,
     all: slab::Slab<Account>,
     by_inbox: HashMap<u64, u32>,
 }
@@ -37,17 +35,6 @@ pub(crate) struct Account {
 }
 
 impl Accounts {
-    /// These, if they are of this run of the peer; else none.
-    pub(crate) fn of(self, run: Incarnation) -> Self {
-        let mut accounts = if self.run == Some(run) {
-            self
-        } else {
-            Accounts { run: Some(run), ..Self::default() }
-        };
-        accounts.sweep();
-        accounts
-    }
-
     /// Returns what waits in all mailboxes that no link has open.
     pub(crate) fn waiting(&self) -> Count {
         let mut sum = Count::default();
@@ -142,7 +129,6 @@ mod tests {
     use crate::link::Receipt;
 
     const SIZE: WindowSize = WindowSize { messages: 4, bytes: 400 };
-    const RUN: Incarnation = Incarnation(7);
 
     fn count(messages: u32, bytes: u64) -> Count {
         Count { messages, bytes }
@@ -152,7 +138,7 @@ mod tests {
     #[test]
     fn what_waits_is_counted_once_across_links() {
         let news = Arc::new(News::new());
-        let mut accounts = Accounts::default().of(RUN);
+        let mut accounts = Accounts::default();
         let (key, carried) = accounts.open(1, 0, SIZE, &news);
         assert_eq!(carried, Count::default());
         let account = accounts.get(key).unwrap();
@@ -163,24 +149,14 @@ mod tests {
         accounts.close(key, count(2, 50));
         drop(second);
 
-        let mut accounts = accounts.of(RUN);
+        accounts.sweep();
         assert_eq!(accounts.waiting(), count(1, 30), "taken between the links");
         let (key, carried) = accounts.open(1, 5, SIZE, &news);
         assert_eq!((carried, accounts.waiting()), (count(1, 30), Count::default()));
         drop(third);
         assert_eq!(accounts.get(key).unwrap().harvest(), count(1, 30));
         accounts.close(key, Count::default());
-        assert!(accounts.of(RUN).keys().is_empty(), "nothing waits");
-    }
-
-    #[test]
-    fn another_run_of_the_peer_has_nothing_waiting() {
-        let news = Arc::new(News::new());
-        let mut accounts = Accounts::default().of(RUN);
-        let (key, _) = accounts.open(1, 0, SIZE, &news);
-        accounts.close(key, count(2, 50));
-        let mut next = accounts.of(Incarnation(8));
-        assert_eq!(next.waiting(), Count::default());
-        assert_eq!(next.open(1, 0, SIZE, &news).1, Count::default());
+        accounts.sweep();
+        assert!(accounts.keys().is_empty(), "nothing waits");
     }
 }

@@ -152,7 +152,7 @@ impl Prepared {
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
         let own = (outbound, pool.gauge(ring));
-        let accounts = reports.past.begin(reports.peer.incarnation);
+        let accounts = reports.past.begin();
         let news = reports.past.news().clone();
         news.set_peer_blocked(false);
         let link = Link::new(reports.peer.clone(), fabric.name(), message_bytes_max, news, own);

@@ -92,6 +92,8 @@ struct State {
     waiting: WaitQueue,
     /// Ports at which the first sender waits for the link's window, in the order of service.
     for_link: VecDeque<u32>,
+    /// Whether a port is among them, by its key.
+    is_for_link: Vec<bool>,
     /// Tasks that wait until fewer bytes of answers do.
     for_replies: Vec<Waker>,
     wishes: Wishes,
@@ -101,6 +103,8 @@ struct State {
     gauge: Gauge,
     /// The driver, or a sender that posts in its place, knows that there is something to do.
     awake: bool,
+    /// The driver waits for credits for messages; what else there is can be sent.
+    starved: bool,
     /// All frames that were sent are consumed: what is committed next may be posted by its sender.
     quiet: bool,
 }
@@ -129,11 +133,13 @@ impl Link {
             confirms: Confirms::default(),
             waiting: WaitQueue::default(),
             for_link: VecDeque::new(),
+            is_for_link: Vec::new(),
             for_replies: Vec::new(),
             wishes: Wishes::default(),
             uncredited: None,
             gauge,
             awake: true,
+            starved: false,
             quiet: false,
         };
         Arc::new(Link {
@@ -216,8 +222,10 @@ impl Link {
         for (for_what, waited) in state.waiting.drain_waited() {
             self.counters.waited(for_what, waited);
         }
-        let wake = rouse && !state.awake && !state.outbound.is_empty();
+        let idle = !state.awake && !state.outbound.is_empty();
+        let wake = rouse && (idle || (state.starved && state.outbound.has_urgent()));
         state.awake |= wake;
+        state.starved &= !wake;
         // Later senders find the driver awake, and what they commit goes with the next frames.
         let post = wake && std::mem::take(&mut state.quiet);
         let (woken, retired) = state.waiting.take_wakers();

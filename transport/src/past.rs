@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use crate::accounts::Accounts;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
-use crate::id::Incarnation;
 use crate::link::News;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
@@ -85,14 +84,18 @@ impl Past {
     }
 
     /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here of
-    /// this run of the peer; the driver brings it [back](Self::keep).
-    pub(crate) fn begin(&self, run: Incarnation) -> Accounts {
+    /// the peer; the driver brings it [back](Self::keep).
+    pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
         state.word = None;
-        let accounts = mem::take(&mut state.accounts);
+        let mut accounts = mem::take(&mut state.accounts);
         drop(state);
         self.running.send_modify(|running| *running += 1);
-        if planted!(FreshWindows) { Accounts::default() } else { accounts.of(run) }
+        if planted!(FreshWindows) {
+            return Accounts::default();
+        }
+        accounts.sweep();
+        accounts
     }
 
     /// Keeps what waits here of the peer for its next link.
@@ -208,7 +211,7 @@ mod tests {
     /// Four messages in doubt, in three frames across the wrap of the count.
     fn past() -> Arc<Past> {
         let past = Past::new();
-        past.begin(Incarnation(1));
+        past.begin();
         let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
         let doubts = (1..).zip(doubts).map(|(n, at)| (at, letter(n))).collect();
         let word = Consumed { count: 7, refusals: Vec::new() };
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!(past().give_up().len(), 4);
         let closed = Past::new();
         assert!(closed.close().is_empty());
-        closed.begin(Incarnation(1));
+        closed.begin();
         assert_eq!(
             fates(closed.end(1, vec![((0, 0), letter(8))], None)),
             [(8, Err(Fate::Unknown))]
@@ -256,7 +259,7 @@ mod tests {
         let past = past();
         past.idle().await;
         assert_eq!(past.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
-        past.begin(Incarnation(1));
+        past.begin();
         assert_eq!(past.word(), None);
         let mut idle = Box::pin(past.idle());
         assert!(futures::poll!(&mut idle).is_pending());

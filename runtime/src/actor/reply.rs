@@ -66,7 +66,7 @@ impl<R> ReplyTo<R> {
             To::Remote(replier, encode) if replier.is_wanted() => {
                 send_archive(replier, encode, &reply);
             }
-            To::Remote(..) => {}
+            To::Remote(replier, _) => replier.fail(Replier::EXPIRED),
         }
     }
 }

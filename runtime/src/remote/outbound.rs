@@ -149,6 +149,7 @@ impl Future for Answer {
                 AskError::NotBegun(NotBegun::Stopped)
             }
             ReplyLoss::Late => AskError::NotSent(Cause::Timeout),
+            ReplyLoss::Unsent(_) => AskError::NotSent(Cause::LinkDown),
             ReplyLoss::Failed(Replier::LATE) => AskError::NotBegun(NotBegun::Timeout),
             ReplyLoss::Failed(Replier::EXPIRED) => AskError::Timeout,
             ReplyLoss::Failed(code::INVALID_ASK) => AskError::NotBegun(NotBegun::InvalidArchive),

@@ -97,7 +97,7 @@ impl Asker {
                 self.shared.never_begun((self.diary.run(), lane, number));
                 Fate::Unknown
             }
-            Err(ReplyLoss::Late) => {
+            Err(ReplyLoss::Late | ReplyLoss::Unsent(_)) => {
                 self.shared.never_begun((self.diary.run(), lane, number));
                 Fate::NotSent
             }

@@ -190,15 +190,20 @@ impl Driver {
             }
         }
         taken.append(&mut self.mailboxes.take_wanted());
+        let (urgent, mut reported) = (news.peer_blocked(), false);
         for account in taken {
-            if let Some((place, count)) = self.mailboxes.report(account, news.peer_blocked()) {
-                news.set_peer_blocked(false);
+            if let Some((place, count)) = self.mailboxes.report(account, urgent) {
                 pipe.proto.report_window(place, count);
+                reported = true;
             }
         }
         if let Some(count) = self.mailboxes.take_unopened() {
-            news.set_peer_blocked(false);
             pipe.proto.report_unopened(count);
+            reported = true;
+        }
+        // A peer for which it was not enough says again that it waits.
+        if urgent && reported {
+            news.set_peer_blocked(false);
         }
     }
 }

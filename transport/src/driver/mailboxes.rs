@@ -29,8 +29,10 @@ pub(super) struct Mailboxes {
     /// of it as the peer was told.
     unopened: Count,
     unopened_told: Count,
-    /// Accounts to be looked at because the peer began to wait.
+    /// Accounts to be looked at because the peer began to wait, each once; and whether it waits for
+    /// the link's window, so that all are.
     wanted: Vec<u32>,
+    all_wanted: bool,
 }
 
 impl Mailboxes {
@@ -45,6 +47,7 @@ impl Mailboxes {
             unopened: Count::default(),
             unopened_told: Count::default(),
             wanted: Vec::new(),
+            all_wanted: false,
         }
     }
 
@@ -98,23 +101,24 @@ impl Mailboxes {
     /// The peer waits for the window of a mailbox.
     pub(super) fn block(&mut self, place: (u32, u32)) -> Result<(), Violation> {
         let Some(inlet) = self.inlets.find_mut(place.0, place.1)? else { return Ok(()) };
-        inlet.window.block();
-        if let Some(account) = self.accounts.get(inlet.account) {
-            account.taken.block();
+        if inlet.window.block() {
+            if let Some(account) = self.accounts.get(inlet.account) {
+                account.taken.block();
+            }
+            self.wanted.push(inlet.account);
         }
-        self.wanted.push(inlet.account);
         Ok(())
     }
 
     /// The peer waits for the link's window.
     pub(super) fn block_all(&mut self) {
-        self.wanted = self.accounts.keys();
+        self.all_wanted = true;
     }
 
-    /// The accounts to be looked at because the peer began to wait; each once or, if it said so more
-    /// than once, a few times.
+    /// The accounts to be looked at because the peer began to wait.
     pub(super) fn take_wanted(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.wanted)
+        let wanted = std::mem::take(&mut self.wanted);
+        if std::mem::take(&mut self.all_wanted) { self.accounts.keys() } else { wanted }
     }
 
     /// Closes a mailbox; gives its place, if it was open.

@@ -20,6 +20,9 @@ pub enum ReplyLoss {
     /// It never left this node: its time was over before.
     #[error("it could not be sent in time")]
     Late,
+    /// The link was lost before the ask had left this node.
+    #[error("the link was lost before it was sent: {0}")]
+    Unsent(LinkCause),
     /// The link was lost; whether the ask was handled is unknown.
     #[error("the link was lost: {0}")]
     LinkDown(LinkCause),

@@ -80,6 +80,7 @@ impl Link {
         if state.uncredited.is_some() != proto.waits_for_credits() {
             self.turn_uncredited(&mut state);
         }
+        let dropped = !sending.dropped.is_empty();
         for dropped in sending.dropped.drain(..) {
             state.drop_entry(dropped, &mut sending.closed, &mut sending.unsent);
         }
@@ -87,9 +88,15 @@ impl Link {
         if !state.for_replies.is_empty() && state.outbound.takes_replies() {
             for_replies = std::mem::take(&mut state.for_replies);
         }
-        // While credits are gone, what brings them back wakes the driver: nothing else need.
+        // While credits are gone, what brings them back wakes the driver: no further message need,
+        // only what could go without them.
         state.awake = transmit.is_some() || proto.waits_for_credits();
+        state.starved = transmit.is_none() && proto.waits_for_credits() && proto.may_send_urgent();
         self.finish_as_driver(state);
+        if transmit.is_none() && dropped {
+            // What its notices queued is sent now, not at the next occasion.
+            self.finish(self.state.lock());
+        }
         for_replies.into_iter().for_each(Waker::wake);
         for (asker, loss) in sending.unsent.drain(..) {
             drop(asker.send(Err(loss)));
@@ -167,8 +174,10 @@ impl Link {
         });
         let doubts = doubts.collect();
         drop(state);
-        for ask in asks {
-            drop(ask.send(Err(ReplyLoss::LinkDown(cause.clone()))));
+        for (ask, arrived) in asks {
+            let cause = cause.clone();
+            let loss = if arrived { ReplyLoss::LinkDown(cause) } else { ReplyLoss::Unsent(cause) };
+            drop(ask.send(Err(loss)));
         }
         wakers.into_iter().for_each(Waker::wake);
         Remains { not_sent, doubts, word }

@@ -58,7 +58,8 @@ impl CloseNotice {
 
 impl Drop for CloseNotice {
     fn drop(&mut self) {
-        if let Some(link) = self.link.upgrade() {
+        // The news is that of the peer's next link, too, and a stale notice says nothing of the mailbox.
+        if let Some(link) = self.link.upgrade().filter(|link| !link.has_ended()) {
             link.news.close(self.inbox);
         }
     }

@@ -46,7 +46,9 @@ impl Replier {
     /// Whether the asker still waits for the answer, as far as this node knows.
     pub fn is_wanted(&self) -> bool {
         let now = Instant::now().into_std();
-        self.link.state.lock().outbound.open_asks.is_wanted(self.correlation, now)
+        // The asker was told when its link ended.
+        !self.link.has_ended()
+            && self.link.state.lock().outbound.open_asks.is_wanted(self.correlation, now)
     }
 
     /// Waits until few enough bytes of answers to this peer wait to be sent: before that no ask of

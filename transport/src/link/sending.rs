@@ -326,13 +326,20 @@ const CLOSED: Attempt = Attempt::Failed(SendFailure::Unopened(Unopened::Closed))
 impl State {
     /// Takes a sender out of its line; what it was granted and did not use goes to the next.
     fn leave(&mut self, place: Option<usize>) {
-        let Some((want, standing)) = place.and_then(|key| self.waiting.leave(key)) else { return };
+        let Some(key) = place else { return };
+        let line = self.waiting.line(key);
+        let Some((want, standing)) = self.waiting.leave(key) else { return };
         match (standing, want.kind) {
             (Standing::Granted { port, .. }, SendKind::UrgentSignal(_)) => {
                 self.outbound.settle(port);
             }
             (Standing::Granted { port, .. }, _) => self.outbound.release(port, want.bytes),
-            (Standing::Waiting | Standing::Ended(_), _) => {}
+            (Standing::Waiting | Standing::Ended(_), _) => {
+                // The next in line may need less room than this one.
+                if let Some(Line::Port(port)) = line {
+                    self.outbound.look_again(port);
+                }
+            }
         }
     }
 
@@ -340,8 +347,8 @@ impl State {
     /// room in the link's window.
     fn lacks(&mut self, port: u32, lacking: Room) {
         self.outbound.say_blocked(port, lacking);
-        if lacking == Room::NotInLink && !self.for_link.contains(&port) {
-            self.for_link.push_back(port);
+        if lacking == Room::NotInLink {
+            self.wait_for_link(port);
         }
     }
 
@@ -375,7 +382,10 @@ impl State {
     /// A mailbox is open for a sender that waited for that. A signal ahead of messages waits for
     /// nothing more.
     fn move_to_port(&mut self, key: usize, port: u32) {
-        if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
+        if self.outbound.at(port).closed {
+            let closed = SendFailure::Unopened(Unopened::Closed);
+            self.waiting.resolve(key, Standing::Ended(closed));
+        } else if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
             self.outbound.use_port(port);
             self.waiting.resolve(key, Standing::Granted { port, ordinal });
         } else {
@@ -387,7 +397,7 @@ impl State {
     fn grant(&mut self, port: u32, most: usize) -> bool {
         let mut granted = 0;
         // Those who wait at one that closed are told so by its own notice.
-        let open = !self.outbound.at(port).closed;
+        let open = self.outbound.is_open(port);
         while open
             && granted < most
             && let Some(key) = self.waiting.first(Line::Port(port))
@@ -420,17 +430,29 @@ impl State {
         if planted!(WakeAll) {
             self.waiting.wake_all();
         }
-        let mut left = self.for_link.len();
-        while left > 0
-            && let Some(port) = self.for_link.pop_front()
-        {
-            left -= 1;
-            // One that finds too little room puts itself at the end again.
-            let more = self.grant(port, 1) && self.waiting.first(Line::Port(port)).is_some();
-            if more && !self.for_link.contains(&port) {
-                self.for_link.push_back(port);
-                left = self.for_link.len();
+        while let Some(port) = self.for_link.pop_front() {
+            self.is_for_link[port as usize] = false;
+            let granted = self.grant(port, 1);
+            if !granted && self.is_for_link[port as usize] {
+                // Too little room for the next one in turn: it stays the next one.
+                self.for_link.pop_back();
+                self.for_link.push_front(port);
+                return;
             }
+            if granted && self.waiting.first(Line::Port(port)).is_some() {
+                self.wait_for_link(port);
+            }
+        }
+    }
+
+    /// Puts a port at the end of those that wait for the link's window.
+    fn wait_for_link(&mut self, port: u32) {
+        let at = port as usize;
+        if at >= self.is_for_link.len() {
+            self.is_for_link.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_for_link[at], true) {
+            self.for_link.push_back(port);
         }
     }
 }

@@ -165,6 +165,11 @@ impl WaitQueue {
         self.entries[key].want
     }
 
+    /// The line of an entry that waits.
+    pub(super) fn line(&self, key: usize) -> Option<Line> {
+        self.entries.get(key)?.line
+    }
+
     /// How far an entry has come.
     pub(super) fn standing(&self, key: usize) -> Standing {
         self.entries[key].standing

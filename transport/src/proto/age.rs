@@ -1,7 +1,7 @@
 //! How long a frame was on its way, beyond what frames usually take.
 //!
 //! Each frame carries the clock of its sender. The two clocks share no zero, but the fastest frame of
-//! the last minute or two shows their difference; what a frame took longer than that one, it spent
+//! the last seconds shows their difference; what a frame took longer than that one, it spent
 //! in queues: of the sender's kernel, of the path, or of a receiver that was stopped or blocked.
 //! Deadlines age by it. Two windows are kept because clocks drift: a minimum that is never
 //! forgotten would let every deadline age for nothing after a day.
@@ -9,8 +9,9 @@
 use std::time::{Duration, Instant};
 
 /// How long a minimum is kept at least; at most twice as long. Clocks of two machines drift by less
-/// than 12 ms in this time (200 ppm, what NTP allows).
-const WINDOW: Duration = Duration::from_secs(60);
+/// than 10 ms in that time (500 ppm, the most that NTP slews by), and after a clock stood still asks
+/// are taken for older than they are for no longer than that.
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// The differences between the receiver's clock and the sender's, in milliseconds.
 #[derive(Debug)]

@@ -30,8 +30,16 @@ struct Pending<W> {
     generation: u32,
     /// `None` when the asker has given up.
     waiter: Option<W>,
-    /// Its last record was written.
-    sent: bool,
+    written: Written,
+}
+
+/// How much of an ask was written into frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Written {
+    Nothing,
+    /// The rest follows, whatever its asker does.
+    Part,
+    All,
 }
 
 impl<W> Default for PendingAsks<W> {
@@ -45,6 +53,8 @@ impl<W> Default for PendingAsks<W> {
 pub(crate) enum GivenUp {
     /// It was not written, and never will be.
     Unsent,
+    /// It is being written: the other node is told when it has the whole.
+    Leaving,
     /// The other node is to be told.
     Sent,
     /// It had its answer already.
@@ -58,13 +68,14 @@ impl<W> PendingAsks<W> {
             Some(key) => key as usize,
             None if self.slots.len() >= limits::PENDING_ASKS_MAX => return Err(waiter),
             None => {
-                self.slots.push(Pending { generation: 0, waiter: None, sent: false });
+                self.slots.push(Pending { generation: 0, waiter: None, written: Written::Nothing });
                 self.slots.len() - 1
             }
         };
         self.generation = self.generation.wrapping_add(1).max(1);
         let generation = self.generation;
-        self.slots[key] = Pending { generation, waiter: Some(waiter), sent: false };
+        let written = Written::Nothing;
+        self.slots[key] = Pending { generation, waiter: Some(waiter), written };
         Ok(u64::from(generation) << 32 | key as u64)
     }
 
@@ -80,11 +91,13 @@ impl<W> PendingAsks<W> {
 
     /// Records that an asker waits no more. Returns its waiter, to be dropped without a lock.
     pub(crate) fn give_up(&mut self, correlation: u64) -> (GivenUp, Option<W>) {
-        match self.find(correlation) {
-            None => (GivenUp::Answered, None),
-            Some(slot) if slot.sent => (GivenUp::Sent, slot.waiter.take()),
-            Some(slot) => (GivenUp::Unsent, slot.waiter.take()),
-        }
+        let Some(slot) = self.find(correlation) else { return (GivenUp::Answered, None) };
+        let given_up = match slot.written {
+            Written::Nothing => GivenUp::Unsent,
+            Written::Part => GivenUp::Leaving,
+            Written::All => GivenUp::Sent,
+        };
+        (given_up, slot.waiter.take())
     }
 
     /// Whether the asker still waits.
@@ -93,18 +106,31 @@ impl<W> PendingAsks<W> {
         slot.is_some_and(|slot| slot.waiter.is_some()) || planted!(HandledAbandoned)
     }
 
+    /// Records that a part of the ask was written.
+    pub(crate) fn leaves(&mut self, correlation: u64) {
+        if let Some(slot) = self.find(correlation) {
+            slot.written = Written::Part;
+        }
+    }
+
     /// Records that the ask's last record was written. Returns whether its asker has given up
     /// meanwhile, so that the other node is to be told.
     pub(crate) fn sent(&mut self, correlation: u64) -> bool {
         let Some(slot) = self.find(correlation) else { return false };
-        slot.sent = true;
+        slot.written = Written::All;
         slot.waiter.is_none()
     }
 
-    /// Takes everything out: the link has ended.
-    pub(crate) fn end(&mut self) -> impl Iterator<Item = W> {
+    /// Takes everything out, because the link has ended: what waits, and whether its ask may have
+    /// arrived.
+    pub(crate) fn end(&mut self) -> impl Iterator<Item = (W, bool)> {
         self.free.clear();
-        std::mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.waiter)
+        let arrived = |slot: &Pending<W>| slot.written == Written::All;
+        let slots = std::mem::take(&mut self.slots).into_iter();
+        slots.filter_map(move |slot| {
+            let arrived = arrived(&slot);
+            Some((slot.waiter?, arrived))
+        })
     }
 
     fn find(&mut self, correlation: u64) -> Option<&mut Pending<W>> {
@@ -214,10 +240,15 @@ mod tests {
         assert_eq!(first as u32, third as u32, "and now it is free");
         assert_eq!(asks.answer(first), None, "a late answer meets no other ask");
         assert_eq!(asks.give_up(first), (GivenUp::Answered, None));
+        asks.leaves(second);
         assert_eq!(asks.give_up(third), (GivenUp::Unsent, Some("third")));
         assert!(!asks.is_wanted(third) && asks.is_wanted(second));
         assert!(asks.sent(third), "it is to be cancelled");
-        assert_eq!(asks.end().collect::<Vec<_>>(), ["second"]);
+        assert_eq!(asks.give_up(second), (GivenUp::Leaving, Some("second")));
+        assert!(asks.sent(second), "now the other node can be told");
+        let fourth = asks.insert("fourth").unwrap();
+        asks.sent(fourth);
+        assert_eq!(asks.end().collect::<Vec<_>>(), [("fourth", true)]);
     }
 
     #[test]

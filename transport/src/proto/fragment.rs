@@ -5,6 +5,8 @@
 //! - **FR-2 bounded**: never more bytes than its first record announced, never more than the
 //!   receiver's limit, and memory grows with what arrives, not with what was announced.
 
+use std::time::Instant;
+
 use rkyv::util::AlignedVec;
 
 use super::header::RecordHeader;
@@ -15,6 +17,8 @@ use crate::mutants::planted;
 #[derive(Debug)]
 pub(crate) struct Assembly {
     first: RecordHeader,
+    /// When the asker gives up; counted from the first part, whenever the last one comes.
+    deadline: Option<Instant>,
     body: AlignedVec<16>,
 }
 
@@ -25,6 +29,7 @@ impl Assembly {
     /// Begins with the first record and its part of the bytes.
     pub(crate) fn begin(
         first: RecordHeader,
+        deadline: Option<Instant>,
         part: &[u8],
         bytes_max: u32,
     ) -> Result<Self, Violation> {
@@ -34,7 +39,7 @@ impl Assembly {
         }
         let mut body = AlignedVec::with_capacity((first.total as usize).min(EXPECT));
         body.extend_from_slice(part);
-        Ok(Assembly { first, body })
+        Ok(Assembly { first, deadline, body })
     }
 
     /// Adds the next part; says whether the message is complete.
@@ -50,9 +55,9 @@ impl Assembly {
         Ok(self.body.len() == total)
     }
 
-    /// The first record's header and all bytes.
-    pub(crate) fn finish(self) -> (RecordHeader, AlignedVec<16>) {
-        (self.first, self.body)
+    /// The first record's header, when its asker gives up, and all bytes.
+    pub(crate) fn finish(self) -> (RecordHeader, Option<Instant>, AlignedVec<16>) {
+        (self.first, self.deadline, self.body)
     }
 }
 
@@ -67,13 +72,13 @@ mod tests {
 
     #[test]
     fn parts_make_the_whole_and_lies_are_found() {
-        let mut assembly = Assembly::begin(first(5), &[1, 2], 10).unwrap();
+        let mut assembly = Assembly::begin(first(5), None, &[1, 2], 10).unwrap();
         assert_eq!(assembly.add(&[]), Err(Violation::Fragment));
         assert_eq!(assembly.add(&[3, 4, 5, 6]), Err(Violation::Fragment));
         assert_eq!(assembly.add(&[3]), Ok(false));
         assert_eq!(assembly.add(&[4, 5]), Ok(true));
-        assert_eq!(assembly.finish().1.as_slice(), [1, 2, 3, 4, 5]);
-        assert!(Assembly::begin(first(11), &[1], 10).is_err(), "over the limit");
-        assert!(Assembly::begin(first(1), &[1], 10).is_err(), "not a fragment at all");
+        assert_eq!(assembly.finish().2.as_slice(), [1, 2, 3, 4, 5]);
+        assert!(Assembly::begin(first(11), None, &[1], 10).is_err(), "over the limit");
+        assert!(Assembly::begin(first(1), None, &[1], 10).is_err(), "not a fragment at all");
     }
 }

@@ -338,6 +338,11 @@ impl Link {
         self.uncredited
     }
 
+    /// Whether a frame could be sent that carries no message: an answer, or less.
+    pub(crate) fn may_send_urgent(&self) -> bool {
+        self.ledger.may_send(Class::Control)
+    }
+
     /// Whether the peer has consumed every frame that was sent.
     pub(crate) fn is_quiet(&self) -> bool {
         self.handshake.confirm_received && self.ledger.sent() == self.ledger.acknowledged()

@@ -60,10 +60,13 @@ pub(crate) struct Outbound<W> {
     leaving: bool,
 }
 
+#[derive(Default)]
 #[cfg_attr(test, derive(Clone, Hash))]
 struct LinkWindow {
     window: SendWindow,
-    /// What was reported of messages in mailboxes that are not opened, as the peer counts it.
+    /// What waited at the peer from earlier links when this one began; and as much of it as was
+    /// reported of mailboxes that were not open then.
+    carried: Count,
     unopened: Count,
     blocked: bool,
 }
@@ -93,6 +96,8 @@ struct Queues {
     reply: Option<Bulk>,
     /// Bytes of answers that wait.
     reply_bytes: usize,
+    /// Frames in a row that had room for nothing but small answers.
+    answered: u8,
     turn: Turn,
 }
 
@@ -153,7 +158,7 @@ impl<W> Outbound<W> {
             by_request: HashMap::new(),
             ports: slab::Slab::new(),
             by_mailbox: HashMap::new(),
-            link_window: LinkWindow { window, unopened: Count::default(), blocked: false },
+            link_window: LinkWindow { window, ..LinkWindow::default() },
             queues: Queues::default(),
             openings: Openings::default(),
             asks: PendingAsks::default(),
@@ -212,7 +217,9 @@ impl<W> Outbound<W> {
             port.window.unsend(bytes);
             self.link_window.window.unsend(bytes);
             self.notices.push(Notice::Room(key));
-            self.link_has_news();
+            if self.link_window.blocked {
+                self.notices.push(Notice::LinkRoom);
+            }
         }
     }
 
@@ -272,6 +279,7 @@ impl<W> Outbound<W> {
     /// So much of this side's messages waits at the peer from earlier links (WI-4).
     pub(crate) fn carry(&mut self, carried: Count) {
         self.link_window.window.carry(carried);
+        self.link_window.carried = carried;
     }
 
     /// The peer reports what was taken from a mailbox; after its CLOSED it has no more to report.
@@ -282,8 +290,11 @@ impl<W> Outbound<W> {
         taken: Count,
     ) -> Result<(), Violation> {
         if index == ALL_MAILBOXES {
-            let news = taken.since(self.link_window.unopened);
-            self.link_window.unopened = taken;
+            let LinkWindow { unopened, carried, .. } = &mut self.link_window;
+            if taken.messages > carried.messages || taken.bytes > carried.bytes {
+                return Err(Violation::WindowReport);
+            }
+            let news = taken.since(std::mem::replace(unopened, taken));
             return self.release_link(news);
         }
         let key = *self.by_mailbox.get(&index).ok_or(Violation::Unknown)?;
@@ -304,17 +315,10 @@ impl<W> Outbound<W> {
 
     fn release_link(&mut self, news: Count) -> Result<(), Violation> {
         self.link_window.window.release(news)?;
-        if news.messages > 0 {
-            self.link_has_news();
-        }
-        Ok(())
-    }
-
-    fn link_has_news(&mut self) {
-        if self.link_window.blocked {
-            self.link_window.blocked = false;
+        if news.messages > 0 && std::mem::take(&mut self.link_window.blocked) {
             self.notices.push(Notice::LinkRoom);
         }
+        Ok(())
     }
 
     /// One message of the port has its fate, or was dropped.
@@ -338,9 +342,20 @@ impl<W> Outbound<W> {
     /// Lets go of ports that closed and have nothing without a fate. To be called when all
     /// [notices](Self::take_notices) were acted on: they name ports.
     pub(crate) fn sweep(&mut self) {
-        for key in self.freed.drain(..) {
-            self.ports.remove(key as usize);
+        for key in std::mem::take(&mut self.freed) {
+            let port = self.ports.get(key as usize);
+            // A signal may have come to use it since.
+            if port.is_some_and(|port| port.closed && port.uses == 0) {
+                self.ports.remove(key as usize);
+            }
         }
+    }
+
+    /// Whether something waits that needs fewer credits than messages do.
+    pub(crate) fn has_urgent(&self) -> bool {
+        let q = &self.queues;
+        let control = q.control.len() + q.signals.len() + q.cancels.len();
+        control > 0 || !q.replies.is_empty()
     }
 
     /// Messages and answers that are in no frame yet.
@@ -353,6 +368,16 @@ impl<W> Outbound<W> {
     /// The request that first opened a port.
     pub(crate) fn request_of(&self, port: u32) -> Arc<OpenRequest> {
         self.ports[port as usize].request.clone()
+    }
+
+    /// Whether there is an open port of this key.
+    pub(crate) fn is_open(&self, port: u32) -> bool {
+        self.ports.get(port as usize).is_some_and(|port| !port.closed)
+    }
+
+    /// The first sender that waits at a port is gone: the next one may find room.
+    pub(crate) fn look_again(&mut self, port: u32) {
+        self.notices.push(Notice::Room(port));
     }
 
     /// A port, which is there as long as anything of it has no fate.

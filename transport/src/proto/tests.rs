@@ -126,7 +126,7 @@ proptest! {
         let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(message(s)))).collect();
         let word = right.link.end().1.expect("an honest peer");
         let past = Past::new();
-        past.begin(crate::id::Incarnation(1));
+        past.begin();
         past.end(1, doubts, None);
         let mut settled = past.refused(1, &word.refusals);
         settled.extend(past.consumed(Some((1, word.count))));

@@ -40,7 +40,7 @@ impl Count {
 }
 
 /// How much may be outstanding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct WindowSize {
     pub(crate) messages: u32,
     pub(crate) bytes: u32,
@@ -57,22 +57,25 @@ impl WindowSize {
         outstanding.messages == 0
             || planted!(NoWindows)
             || (outstanding.messages < self.messages
-                && outstanding.bytes + u64::from(bytes) <= u64::from(self.bytes))
+                && outstanding.bytes.saturating_add(bytes.into()) <= self.bytes.into())
     }
 }
 
 /// The sender's side of a window.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct SendWindow {
     size: WindowSize,
+    /// What was reserved, or waited at the receiver before.
     pub(super) sent: Count,
+    /// As much of it as was written: no more can have been taken.
+    written: Count,
     taken: Count,
 }
 
 impl SendWindow {
     /// A window of which `carried` is still outstanding from earlier links.
     pub(crate) fn new(size: WindowSize, carried: Count) -> Self {
-        SendWindow { size, sent: carried, taken: Count::default() }
+        SendWindow { size, sent: carried, written: carried, taken: Count::default() }
     }
 
     /// Whether a message of `bytes` may be sent now (WI-1).
@@ -90,6 +93,11 @@ impl SendWindow {
         self.sent.add(1, bytes.into());
     }
 
+    /// Records that a message is written whose room was recorded.
+    pub(crate) fn wrote(&mut self, bytes: u32) {
+        self.written.add(1, bytes.into());
+    }
+
     /// Takes back what was recorded of a message that will not be sent after all.
     pub(crate) fn unsend(&mut self, bytes: u32) {
         self.sent = self.sent.since(Count { messages: 1, bytes: bytes.into() });
@@ -98,6 +106,10 @@ impl SendWindow {
     /// Records a report of everything taken so far; gives what is new in it.
     pub(crate) fn report(&mut self, taken: Count) -> Result<Count, Violation> {
         let news = taken.since(self.taken);
+        let there = self.written.since(self.taken);
+        if news.messages > there.messages || news.bytes > there.bytes {
+            return Err(Violation::WindowReport);
+        }
         self.release(news)?;
         Ok(news)
     }
@@ -108,7 +120,8 @@ impl SendWindow {
     /// [`Violation::WindowReport`] when it is more than there is.
     pub(crate) fn release(&mut self, news: Count) -> Result<(), Violation> {
         let outstanding = self.outstanding();
-        if news.messages > outstanding.messages || news.bytes > outstanding.bytes {
+        let more = news.messages > outstanding.messages || news.bytes > outstanding.bytes;
+        if more || (news.messages == 0 && news.bytes > 0) {
             return Err(Violation::WindowReport);
         }
         self.taken.add(news.messages, news.bytes);
@@ -182,9 +195,9 @@ impl RecvWindow {
         self.taken.add(news.messages, news.bytes);
     }
 
-    /// Records that the sender waits.
-    pub(crate) fn block(&mut self) {
-        self.blocked = true;
+    /// Records that the sender waits. Returns whether that is new since the last report.
+    pub(crate) fn block(&mut self) -> bool {
+        !std::mem::replace(&mut self.blocked, true)
     }
 
     /// Whether a report is to be made now (WI-3); `urgent`: the sender waits for the link's window.

@@ -96,21 +96,24 @@ impl Link {
                 if assembly.is_some() {
                     return Err(Violation::Fragment);
                 }
-                *assembly = Some(Assembly::begin(header, bytes, self.sizes.message_max)?);
+                let deadline = arrived.deadline(&header);
+                let limit = self.sizes.message_max;
+                *assembly = Some(Assembly::begin(header, deadline, bytes, limit)?);
             }
             RecordKind::Tell | RecordKind::Ask | RecordKind::Reply => {
                 if payload.len() > self.sizes.message_max as usize {
                     return Err(Violation::Fragment);
                 }
-                arrived.whole(place, &header, Body::Part(payload), out, events)?;
+                let deadline = arrived.deadline(&header);
+                arrived.whole(place, (&header, deadline), Body::Part(payload), out, events)?;
             }
             RecordKind::Fragment => {
                 let assembly = &mut self.assemblies[Stream::of(header.ordinal)? as usize];
                 let last = assembly.as_mut().ok_or(Violation::Fragment)?.add(bytes)?;
                 step!(any steps::part_received(last));
                 if last && let Some(assembly) = assembly.take() {
-                    let (first, body) = assembly.finish();
-                    arrived.whole(place, &first, Body::Whole(body), out, events)?;
+                    let (first, deadline, body) = assembly.finish();
+                    arrived.whole(place, (&first, deadline), Body::Whole(body), out, events)?;
                 }
             }
             RecordKind::Signal => events.push(Event::Signal {
@@ -192,7 +195,7 @@ impl Arrived {
     fn whole<W>(
         &self,
         place: u16,
-        header: &RecordHeader,
+        (header, deadline): (&RecordHeader, Option<Instant>),
         body: Body,
         out: &mut Outbound<W>,
         events: &mut Vec<Event<W>>,
@@ -208,7 +211,6 @@ impl Arrived {
         if ask == (correlation == 0) {
             return Err(Violation::Record);
         }
-        let deadline = header.deadline_us.map(|left| self.deadline(left));
         if ask {
             out.open_asks.open(correlation, deadline)?;
         }
@@ -224,11 +226,11 @@ impl Arrived {
         Ok(())
     }
 
-    /// When an asker gives up that still waited so long when the frame was written.
-    fn deadline(&self, left_us: u64) -> Instant {
+    /// When the asker of a record gives up, who still waited for so long when it was written.
+    fn deadline(&self, header: &RecordHeader) -> Option<Instant> {
+        let left = Duration::from_micros(header.deadline_us?).min(limits::DEADLINE_MAX);
         let age = if planted!(FreshDeadline) { Duration::ZERO } else { self.age };
-        let left = Duration::from_micros(left_us).min(limits::DEADLINE_MAX).saturating_sub(age);
-        self.now + left
+        Some(self.now + left.saturating_sub(age))
     }
 }
 

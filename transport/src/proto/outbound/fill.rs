@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Outbound, Turn};
+use super::{Outbound, Queues, Turn};
 use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::fate::{Sent, What};
@@ -26,6 +26,8 @@ pub(crate) enum Dropped {
     Unwanted(Entry),
 }
 
+/// Frames with nothing but small answers after which messages go first in one.
+const ANSWERED_MAX: u8 = 3;
 /// Fewest bytes of a fragment worth a record, unless fewer are left.
 const FRAGMENT_MIN: usize = 512;
 
@@ -82,12 +84,28 @@ impl<W> Outbound<W> {
         if allowed <= Class::Control {
             self.fill_control(to);
         }
-        if allowed <= Class::Reply && self.has_no_control() {
-            self.fill_replies(to);
-        }
-        if allowed > Class::Data || !self.has_no_control() {
+        if !self.has_no_control() {
             return;
         }
+        let data = allowed <= Class::Data;
+        // Small answers go first, but now and then they leave the frame to messages.
+        let yields = data && self.queues.answered >= ANSWERED_MAX;
+        if allowed <= Class::Reply && !yields {
+            self.fill_replies(to);
+        }
+        if data {
+            self.fill_data(to);
+            self.queues.answered = match to.class {
+                Some(Class::Data) | None => 0,
+                Some(_) => self.queues.answered + 1,
+            };
+        }
+        if yields {
+            self.fill_replies(to);
+        }
+    }
+
+    fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
         // Each goes first in every third frame, and takes what the others leave in the rest.
         let turn = self.queues.turn;
         let mut next = turn;
@@ -171,10 +189,11 @@ impl<W> Outbound<W> {
             if !to.writer.fits(&header, bytes.len()) {
                 return;
             }
+            let len = bytes.len() as u32;
             let place = to.writer.push(header, bytes);
             to.wrote(Class::Data);
             if let Some(entry) = self.queues.eager.pop() {
-                self.sent(&entry, place, to);
+                self.sent(&entry, len, place, to);
             }
         }
     }
@@ -208,11 +227,19 @@ impl<W> Outbound<W> {
             match write_part(bulk, at, Stream::Messages, to) {
                 Part::Last(place) => {
                     self.ports[key].bulk -= 1;
-                    if let Some(bulk) = self.queues.message.take() {
-                        self.sent(&bulk.entry, place, to);
+                    if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
+                        self.sent(&entry, body.len() as u32, place, to);
                     }
                 }
-                Part::NotLast | Part::NoRoom => return,
+                Part::NotLast => {
+                    if let Some(Bulk { entry, .. }) = &self.queues.message
+                        && entry.kind == RecordKind::Ask
+                    {
+                        self.asks.leaves(entry.correlation);
+                    }
+                    return;
+                }
+                Part::NoRoom => return,
             }
         }
     }
@@ -272,8 +299,9 @@ impl<W> Outbound<W> {
     }
 
     /// The last record of a message was written: it is in flight.
-    fn sent(&mut self, entry: &Entry, place: u16, to: &mut Filling<'_, '_>) {
+    fn sent(&mut self, entry: &Entry, bytes: u32, place: u16, to: &mut Filling<'_, '_>) {
         to.messages += 1;
+        self.ports[entry.port as usize].window.wrote(bytes);
         if entry.kind == RecordKind::Ask && self.asks.sent(entry.correlation) {
             self.queues.cancels.push_back(entry.correlation);
         }
@@ -294,6 +322,8 @@ impl<W> Outbound<W> {
         while let Some(entry) = q.eager.pop() {
             all.push(entry);
         }
+        // Who holds the link does not hold its answers.
+        *q = Queues::default();
         all
     }
 }
