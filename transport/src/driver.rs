@@ -14,6 +14,7 @@
 
 mod dispatch;
 mod drain;
+mod growth;
 mod mailboxes;
 mod pipe;
 mod reports;
@@ -39,6 +40,7 @@ use crate::proto::link::Sizes;
 use crate::proto::outbound::Outbound;
 use crate::proto::window::WindowSize;
 
+use growth::Growth;
 use mailboxes::Mailboxes;
 use pipe::Pipe;
 use slots::Slots;
@@ -79,8 +81,8 @@ impl Prepared {
     ) -> Result<Self, FabricError> {
         let ring = profile.ring_slots;
         let config = QueuePairConfig {
-            send_queue: ring,
-            recv_queue: ring,
+            send_queue: ring_max(profile, &**fabric),
+            recv_queue: ring_max(profile, &**fabric),
             inline_bytes: limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max),
             rnr_retry: 0,
             side,
@@ -151,7 +153,7 @@ impl Prepared {
         let message_bytes_max = profile.message_bytes_max.min(offer.message_bytes_max);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
-        let own = (outbound, pool.gauge(ring));
+        let own = (outbound, pool.gauge());
         let accounts = reports.past.begin();
         let news = reports.past.news().clone();
         news.set_peer_blocked(false);
@@ -163,8 +165,12 @@ impl Prepared {
         let pipe = Pipe::new(proto, queues, Slots::new(pool, send_slots, ring, inline_max));
         let pipe = Arc::new(Mutex::new(pipe));
         link.set_poster(pipe.clone());
+        let ring_max = ring_max(&profile, &*fabric);
+        let budget = reports.budget.clone();
+        let growth = Growth::new(fabric.clone(), profile.slot_bytes, ring_max, budget);
         let driver = Driver {
             pipe,
+            growth,
             mailboxes: Mailboxes::new(window, profile.link_window_bytes, accounts),
             link: link.clone(),
             reports,
@@ -200,11 +206,19 @@ enum Phase {
     Ended(LinkCause),
 }
 
+/// Slots that a ring may grow to: as the profile says, and as the fabric's queues hold.
+fn ring_max(profile: &Profile, fabric: &dyn Fabric) -> u32 {
+    let limits = fabric.limits();
+    let most = limits.send_queue_max.min(limits.recv_queue_max);
+    profile.ring_slots_max.min(most).max(profile.ring_slots)
+}
+
 /// One link's driver.
 struct Driver {
     link: Arc<Link>,
     pipe: Arc<Mutex<Pipe>>,
     mailboxes: Mailboxes,
+    growth: Growth,
     reports: Reports,
     phase: watch::Sender<Phase>,
     scratch: Scratch,

@@ -78,8 +78,12 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long each phase of a goodbye may take.
 pub const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Default ring: receive slots posted for one peer.
-pub const RING_SLOTS: u32 = 64;
+/// Default ring: receive slots posted for one peer from the start, so that an idle one is cheap.
+pub const RING_SLOTS: u32 = 16;
+/// Default of what a ring may grow to: 8 MiB are under way at once.
+pub const RING_SLOTS_GROWN: u32 = 1024;
+/// Bytes by which all rings of a node together may grow.
+pub const RING_GROWTH_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Default slot: 8 KiB of payload and 256 B for headers.
 pub const SLOT_BYTES: u32 = 8 * 1024 + 256;
 /// Slot of the profile `small`.
@@ -101,8 +105,9 @@ pub const CREDIT_RESERVE: u32 = 4;
 pub const MESSAGE_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Largest size limit of one message that a profile may set.
 pub const MESSAGE_BYTES_MOST: u32 = 1024 * 1024 * 1024;
-/// Returns the most bytes that the archive of a message may have whose size is limited to so many of
-/// the user's own: lengths, pointers and padding come on top of those, 256 and a thousandth of them.
+/// Returns the most bytes that the archive of a message may have whose size is limited to so many
+/// of the user's own: lengths, pointers and padding come on top of those, 256 and a thousandth of
+/// them.
 pub const fn archive_bytes_max(message_bytes_max: u32) -> u32 {
     message_bytes_max.saturating_add(256 + message_bytes_max / 1024)
 }
@@ -118,8 +123,8 @@ pub const LINK_WINDOW_MESSAGES: u32 = 64 * 1024;
 pub const ACCEPTED_MAX: usize = 4096;
 /// OPENs that may be unanswered on one link; more wait at their sender.
 pub const OPENS_MAX: usize = 1024;
-/// Asks that may be pending on one link, each until its answer arrives, whether its asker still waits
-/// or not.
+/// Asks that may be pending on one link, each until its answer arrives, whether its asker still
+/// waits or not.
 pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 /// Bytes of answers to one peer that may wait to be sent; with more, no further ask of that peer is
 /// begun. Those being made when the bound is reached come on top: one for each handler that runs.

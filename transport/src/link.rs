@@ -2,9 +2,9 @@
 //!
 //! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a
 //!   user's value and no log line.
-//! - **LN-2 in turn**: senders to one mailbox that find no room wait in one line, and are granted room
-//!   in its order. A sender that leaves (by commit, error or drop) gives what it was granted to the
-//!   next, unless it used it.
+//! - **LN-2 in turn**: senders to one mailbox that find no room wait in one line, and are granted
+//!   room in its order. A sender that leaves (by commit, error or drop) gives what it was granted
+//!   to the next, unless it used it.
 //! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
 //!   ask fails and every message has its fate.
 //!
@@ -12,15 +12,15 @@
 //!
 //! - `ended` is set under the state's lock and decides only there; a look without the lock saves
 //!   the way to it, and a sender that finds it not yet set looks again before it commits or waits.
-//! - What wakes the driver and tells it of mailboxes is in [`news`]. The driver registers before
-//!   it looks (DR-3), and a task that gives it something to do, under a lock, wakes it after: so it
-//!   sees one or the other. `awake`, which saves wake-ups, is set and taken back under the state's
-//!   lock.
+//! - What wakes the driver and tells it of mailboxes is in [`news`](crate::news). The driver
+//!   registers before it looks (DR-3), and a task that gives it something to do, under a lock,
+//!   wakes it after: so it sees one or the other. `awake`, which saves wake-ups, is set and taken
+//!   back under the state's lock.
 //! - The counters order nothing.
 
 mod asks;
 mod driver_side;
-mod news;
+mod outgoing;
 mod receipt;
 mod replier;
 mod sending;
@@ -29,7 +29,6 @@ mod stats;
 mod steps;
 mod view;
 mod wait_queue;
-mod waits;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -45,14 +44,15 @@ use crate::confirm::Confirms;
 use crate::id::NodeId;
 use crate::limits;
 use crate::memory::Gauge;
+use crate::news::News;
 use crate::proto::outbound::Outbound;
 
 use wait_queue::WaitQueue;
 
 pub(crate) use asks::Asker;
 pub(crate) use driver_side::{Remains, Sending};
-pub(crate) use news::{Dirty, News, Packed, Taken};
-pub(crate) use sending::{Attempt, LinkEnded, Outgoing, SendFailure, SendKind, Wait};
+pub(crate) use outgoing::{Outgoing, SendFailure, SendKind, Wait};
+pub(crate) use sending::{Attempt, LinkEnded};
 pub(crate) use stats::Counters;
 
 pub use asks::{PendingReply, ReplyLoss};
@@ -63,7 +63,7 @@ pub use stats::LinkStats;
 pub(crate) use view::Stall;
 pub use view::{LinkView, Waiting};
 pub(crate) use wait_queue::Line;
-pub use waits::WaitsFor;
+pub use wait_queue::WaitsFor;
 
 /// One link, as its senders and its session see it.
 pub(crate) struct Link {
@@ -81,8 +81,8 @@ pub(crate) struct Link {
 
 /// The driver's queue pair, as senders may use it between its turns.
 pub(crate) trait Poster: Send + Sync {
-    /// Writes what waits into frames and posts them, if that is possible at once. Returns false when
-    /// the driver has to be woken.
+    /// Writes what waits into frames and posts them, if that is possible at once. Returns false
+    /// when the driver has to be woken.
     fn try_post(&self, link: &Link) -> bool;
 }
 
@@ -169,8 +169,8 @@ impl Link {
         limits::archive_bytes_max(self.message_bytes_max) as usize
     }
 
-    /// Whether the link has ended. A task that sees this waits for another link, or for the news that
-    /// there will be none.
+    /// Whether the link has ended. A task that sees this waits for another link, or for the news
+    /// that there will be none.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

@@ -11,11 +11,13 @@
 //! - **ME-5 shared pointers**: what a deserialiser's pool is handed is a pointer it may drop with
 //!   the function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
 
+mod budget;
 mod checked;
 mod pool;
 mod region;
 mod unarchiver;
 
+pub(crate) use budget::Budget;
 pub use checked::{Checked, InvalidArchive, Payload};
 pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};

@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use crate::accounts::Accounts;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
-use crate::link::News;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
+use crate::news::News;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
 /// The past of one peer.
@@ -83,8 +83,8 @@ impl Past {
         &self.news
     }
 
-    /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here of
-    /// the peer; the driver brings it [back](Self::keep).
+    /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here
+    /// of the peer; the driver brings it [back](Self::keep).
     pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
         state.word = None;

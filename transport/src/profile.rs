@@ -8,13 +8,18 @@ use crate::limits;
 /// change what is needed; it is checked when the node starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// Receive slots posted for each peer: 8 to 4,096.
+    /// Receive slots posted for each peer from the start: 8 to 4,096.
     pub ring_slots: u32,
+    /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
+    /// and the path is idle for it: at least `ring_slots`, at most 4,096. (All rings of a node
+    /// together grow by [`limits::RING_GROWTH_BYTES_MAX`] at most.)
+    pub ring_slots_max: u32,
     /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16.
     pub slot_bytes: u32,
     /// Slots that data never takes: at least 1, at most a quarter of the ring.
     pub credit_reserve: u32,
-    /// Largest message, in bytes of archive; larger ones are refused where they are sent.
+    /// Largest message, in bytes of what the user sends, up to 1 GiB; larger ones are refused where
+    /// they are sent. (Its archive may be larger by 256 bytes and a thousandth.)
     pub message_bytes_max: u32,
     /// Messages that one peer may have waiting in one mailbox.
     pub mailbox_window_messages: u32,
@@ -30,6 +35,7 @@ impl Default for Profile {
     fn default() -> Self {
         Profile {
             ring_slots: limits::RING_SLOTS,
+            ring_slots_max: limits::RING_SLOTS_GROWN,
             slot_bytes: limits::SLOT_BYTES,
             credit_reserve: limits::CREDIT_RESERVE,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
@@ -71,6 +77,7 @@ impl Profile {
             Err(InvalidProfile { what, value: value.into(), must: format!("{low} to {high}") })
         };
         between("ring_slots", self.ring_slots, 8, limits::RING_SLOTS_MAX)?;
+        between("ring_slots_max", self.ring_slots_max, self.ring_slots, limits::RING_SLOTS_MAX)?;
         between("slot_bytes", self.slot_bytes, limits::SLOT_BYTES_MIN, limits::SLOT_BYTES_MAX)?;
         if !self.slot_bytes.is_multiple_of(limits::PAYLOAD_ALIGN as u32) {
             return Err(InvalidProfile {
@@ -80,7 +87,7 @@ impl Profile {
             });
         }
         between("credit_reserve", self.credit_reserve, 1, self.ring_slots / 4)?;
-        between("message_bytes_max", self.message_bytes_max, 1, i32::MAX as u32)?;
+        between("message_bytes_max", self.message_bytes_max, 1, limits::MESSAGE_BYTES_MOST)?;
         between("mailbox_window_messages", self.mailbox_window_messages, 1, 1 << 20)?;
         between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;

@@ -3,9 +3,9 @@
 //!
 //! In reading order: [`header`] is the bytes, [`frame`] reads and writes them, [`credit`] says when
 //! a frame may be sent, [`window`] when a message may be committed, [`outlet`] and [`inlet`] are
-//! the two ends of an opened mailbox, [`asks`] counts asks and [`age`] their deadlines, [`fragment`]
-//! is about messages larger than a slot, [`lanes`] about the order of service, [`fate`] about what
-//! became of what was sent; [`outbound`] and [`link`] put them together.
+//! the two ends of an opened mailbox, [`asks`] counts asks and [`age`] their deadlines,
+//! [`fragment`] is about messages larger than a slot, [`lanes`] about the order of service,
+//! [`fate`] about what became of what was sent; [`outbound`] and [`link`] put them together.
 
 pub(crate) mod age;
 pub(crate) mod asks;

@@ -117,6 +117,12 @@ impl Bell for AtomicWaker {
     }
 }
 
+/// A moment for those who need one and no clock: the protocol's tests and fuzz targets.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn some_moment() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 #[cfg(test)]
 pub(crate) mod loomed {
     use super::*;

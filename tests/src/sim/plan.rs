@@ -79,6 +79,7 @@ fn profile(rng: &mut Rng) -> Profile {
     let ring_slots = rng.u32(8..=24);
     Profile {
         ring_slots,
+        ring_slots_max: ring_slots * rng.u32(1..=4),
         slot_bytes: [2048, 2304, 4352][rng.usize(0..3)],
         credit_reserve: rng.u32(1..=ring_slots / 4),
         message_bytes_max: 256 * 1024,

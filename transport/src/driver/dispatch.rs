@@ -7,10 +7,11 @@ use super::pipe::Pipe;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::host::Delivery;
-use crate::link::{Asker, Counters, Dirty, Replier, ReplyLoss};
+use crate::link::{Asker, Counters, Replier, ReplyLoss};
 use crate::mailbox::OpenRequest;
 use crate::memory::Payload;
 use crate::mutants::planted;
+use crate::news::Dirty;
 use crate::proto::fate::{Sent, What};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::{Arrival, Body, Event};
@@ -70,6 +71,7 @@ impl Driver {
                 self.link.news().set_peer_blocked(true);
                 self.mailboxes.block_all();
             }
+            Event::Granted(slots) => self.growth.grow_sends(pipe, slots),
             // Done already, whatever else the frame has.
             Event::Refused(..) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),

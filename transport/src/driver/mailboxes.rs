@@ -131,8 +131,8 @@ impl Mailboxes {
         Some((index, generation))
     }
 
-    /// Looks at what was taken from the mailbox of an account; gives its place and the report of it,
-    /// if one is due.
+    /// Looks at what was taken from the mailbox of an account; gives its place and the report of
+    /// it, if one is due.
     pub(super) fn report(&mut self, key: u32, urgent: bool) -> Option<((u32, u32), Count)> {
         let account = self.accounts.get(key)?;
         let Some(index) = account.open_as else {

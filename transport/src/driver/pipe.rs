@@ -2,8 +2,8 @@
 //! driver, which locks it for a turn at a time; between turns a sender that finds nothing before it
 //! may [post](Poster) its own frame.
 //!
-//! - **PI-1 order of locks**: the pipe's comes before the link's state. A sender takes it only when it
-//!   is free, and holds no other lock then; so it never waits for a turn of the driver's.
+//! - **PI-1 order of locks**: the pipe's comes before the link's state. A sender takes it only when
+//!   it is free, and holds no other lock then; so it never waits for a turn of the driver's.
 //! - **PI-2 nobody's frame is forgotten**: a sender that cannot post wakes the driver.
 
 use parking_lot::Mutex;
@@ -24,8 +24,8 @@ pub(super) struct Pipe {
     pub(super) proto: proto::link::Link,
     pub(super) queues: Box<dyn QueuePair>,
     pub(super) slots: Slots,
-    /// Tells that were not sent, because their mailbox closed while they waited: the driver tells of
-    /// them.
+    /// Tells that were not sent, because their mailbox closed while they waited: the driver tells
+    /// of them.
     pub(super) closed: Vec<Letter>,
     sending: Sending,
     ended: bool,
@@ -112,6 +112,7 @@ impl Pipe {
 
 impl Poster for Mutex<Pipe> {
     fn try_post(&self, link: &Link) -> bool {
+        // PI-1, and PI-2: the driver's turn, or another sender's, may be past what waits now.
         let Some(mut pipe) = self.try_lock() else { return false };
         if pipe.ended {
             return true;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cause::Fate;
 use crate::host::{Host, Lost};
 use crate::id::{NodeId, NodeName};
+use crate::memory::Budget;
 use crate::past::{Letter, Past};
 
 /// Who is told what happens on a link.
@@ -13,6 +14,8 @@ pub(crate) struct Reports {
     pub(crate) peer: NodeId,
     /// The layer above.
     pub(crate) host: Arc<dyn Host>,
+    /// What the links of this node share when their rings grow.
+    pub(crate) budget: Arc<Budget>,
     /// What outlives the link.
     pub(crate) past: Arc<Past>,
     /// The link's number there: the same on both sides, and no other link's.

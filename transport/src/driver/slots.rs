@@ -36,6 +36,17 @@ impl Slots {
         }
     }
 
+    /// Send slots in all.
+    pub(super) fn sends(&self) -> usize {
+        self.send_total
+    }
+
+    /// Adds send slots.
+    pub(super) fn add_sends(&mut self, slots: Vec<Slot>) {
+        self.send_total += slots.len();
+        self.free.extend(slots);
+    }
+
     /// Adds a frame to the batch.
     pub(super) fn stage(&mut self, slot: Slot, bytes: usize) {
         self.unsignaled += 1;

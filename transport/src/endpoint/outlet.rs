@@ -103,8 +103,8 @@ pub enum Unsent {
     Leaving,
 }
 
-/// A place in the lines an outlet's senders wait in, and the archive of what is to be sent. Give the
-/// same one to every poll of the same send; dropping it gives the place up.
+/// A place in the lines an outlet's senders wait in, and the archive of what is to be sent. Give
+/// the same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
 pub struct Waiter(Option<Box<Waiting>>);
 
@@ -165,8 +165,8 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// Writes a message's archive into the empty buffer it is given; run without any lock held, once for
-/// each [`Waiter`].
+/// Writes a message's archive into the empty buffer it is given; run without any lock held, once
+/// for each [`Waiter`].
 pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>;
 
 /// An archive could not be written.

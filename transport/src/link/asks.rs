@@ -63,8 +63,8 @@ impl PendingReply {
         PendingReply { link, correlation, answer: Some(answer) }
     }
 
-    /// Gives the ask up, as dropping this does. Returns true if it was not sent, and so certainly is
-    /// never handled.
+    /// Gives the ask up, as dropping this does. Returns true if it was not sent, and so certainly
+    /// is never handled.
     pub fn give_up(&mut self) -> bool {
         if self.answer.take().is_none() {
             return false;

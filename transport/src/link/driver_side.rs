@@ -6,10 +6,10 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::asks::Asker;
-use super::news::News;
 use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
 use crate::cause::{LinkCause, Refusal, Violation};
 use crate::mutants::planted;
+use crate::news::News;
 use crate::past::Letter;
 use crate::proto;
 use crate::proto::fate::{Consumed, What};
@@ -138,8 +138,8 @@ impl Link {
         drop(Replier::new(self.clone(), correlation));
     }
 
-    /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of its
-    /// sender that waits.
+    /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of
+    /// its sender that waits.
     pub(crate) fn settle(&self, port: u32, message: u128, confirm: u64) -> Letter {
         let mut state = self.state.lock();
         let letter = state.letter(port, message, confirm);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::Link;
-use super::news::Taken;
+use crate::news::Taken;
 
 /// The room a delivered message takes in its sender's window. Dropping it gives the room back, to
 /// whatever link there is to the sender's node by then.
@@ -58,7 +58,8 @@ impl CloseNotice {
 
 impl Drop for CloseNotice {
     fn drop(&mut self) {
-        // The news is that of the peer's next link, too, and a stale notice says nothing of the mailbox.
+        // The news is that of the peer's next link, too, and a stale notice says nothing of the
+        // mailbox.
         if let Some(link) = self.link.upgrade().filter(|link| !link.has_ended()) {
             link.news.close(self.inbox);
         }

@@ -35,8 +35,8 @@ impl Replier {
         Replier { link, correlation, begun: false, used: false }
     }
 
-    /// Marks the ask as begun. Returns false when its asker has given up, as far as this node knows:
-    /// then it must not be begun, and this is to be dropped.
+    /// Marks the ask as begun. Returns false when its asker has given up, as far as this node
+    /// knows: then it must not be begun, and this is to be dropped.
     #[must_use]
     pub fn begin(&mut self) -> bool {
         self.begun = self.is_wanted();

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use rkyv::util::AlignedVec;
-
 use super::asks::{self, PendingReply};
-use super::wait_queue::{Line, Standing, Want};
-use super::waits::WaitsFor;
+use super::outgoing::{Outgoing, SendFailure, SendKind, Wait};
+use super::wait_queue::{Line, Standing, WaitsFor, Want};
 use super::{Counters, Link, State};
 use crate::confirm::Confirmation;
 use crate::mailbox::{Accepted, OpenRequest};
@@ -16,30 +14,6 @@ use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Notice, Room, Unopened};
 use crate::steps::step;
-
-/// A message as a sender gives it.
-pub(crate) struct Outgoing<'a> {
-    pub(crate) message: &'a Accepted,
-    pub(crate) kind: SendKind,
-    /// Its bytes; taken when large.
-    pub(crate) archive: &'a mut AlignedVec<16>,
-}
-
-/// What a sender wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendKind {
-    Tell,
-    /// A tell whose sender waits for its fate.
-    ConfirmedTell,
-    /// An ask; when its asker gives up.
-    Ask {
-        deadline: Option<std::time::Instant>,
-    },
-    /// A signal, in the order of messages.
-    Signal(u16),
-    /// A signal, ahead of messages.
-    UrgentSignal(u16),
-}
 
 /// How far an attempt to send came.
 pub(crate) enum Attempt {
@@ -62,24 +36,6 @@ pub enum Awaited {
     Reply(PendingReply),
     /// Its fate: it was a tell to be confirmed.
     Fate(Confirmation),
-}
-
-/// What a sender waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    Opening,
-    Room,
-}
-
-/// Why a message cannot be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendFailure {
-    Unopened(Unopened),
-    NotAccepted,
-    SchemaMismatch,
-    TooLarge { bytes: usize, limit: usize },
-    TooManyAsks,
-    Leaving,
 }
 
 /// The link ended.
@@ -393,7 +349,8 @@ impl State {
         }
     }
 
-    /// Grants room at a port to so many at most, in the order of the line. Whether it granted any.
+    /// Grants room at a port to so many at most, in the order of the line (LN-2, WQ-2, WQ-3).
+    /// Whether it granted any.
     fn grant(&mut self, port: u32, most: usize) -> bool {
         let mut granted = 0;
         // Those who wait at one that closed are told so by its own notice.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::waits::WaitsFor;
+use super::wait_queue::WaitsFor;
 
 /// What a link, or all links to a node, have carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

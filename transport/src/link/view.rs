@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Link;
-use super::wait_queue::{Line, Waited};
-use super::waits::WaitsFor;
+use super::wait_queue::{Line, Waited, WaitsFor};
+use super::{Link, State};
 use crate::mailbox::OpenRequest;
+use crate::proto::outbound::Room;
 
 /// What a link looks like at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,5 +87,25 @@ impl Link {
             Some(Stall { line: Some(line), mailbox: Some(mailbox), senders, for_what, since })
         });
         credits.into_iter().chain(lines).collect()
+    }
+}
+
+impl State {
+    /// The mailbox at which senders wait, and what for.
+    pub(super) fn waits_at(&mut self, line: Line) -> Option<(OpenRequest, WaitsFor)> {
+        match line {
+            Line::Outlet(outlet) | Line::Closing(outlet) => {
+                Some((self.outbound.request(outlet)?.clone(), WaitsFor::Opening))
+            }
+            Line::Port(port) => {
+                let first = self.waiting.first(line)?;
+                let for_what = match self.outbound.room(port, self.waiting.want(first).bytes) {
+                    Room::NotInMailbox => WaitsFor::MailboxWindow,
+                    Room::NotInLink => WaitsFor::LinkWindow,
+                    Room::Yes => WaitsFor::Turn,
+                };
+                Some(((*self.outbound.request_of(port)).clone(), for_what))
+            }
+        }
     }
 }

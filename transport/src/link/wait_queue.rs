@@ -1,8 +1,9 @@
 //! Senders that wait at a link, in lines. Created with the link; under its lock.
 //!
-//! - **WQ-1 one line each mailbox**: references that lead to one mailbox wait in one line, in the order
-//!   they came; before a mailbox is opened, one line each reference.
-//! - **WQ-2 constant work**: joining, leaving and being granted room cost the same whoever else waits.
+//! - **WQ-1 one line each mailbox**: references that lead to one mailbox wait in one line, in the
+//!   order they came; before a mailbox is opened, one line each reference.
+//! - **WQ-2 constant work**: joining, leaving and being granted room cost the same whoever else
+//!   waits.
 //! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the
 //!   task commits when it runs, or gives the room back when it is dropped.
 
@@ -11,8 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::waits::WaitsFor;
-use super::{SendFailure, SendKind};
+use super::outgoing::{SendFailure, SendKind};
 use crate::mailbox::Accepted;
 
 /// All lines of a link.
@@ -29,6 +29,23 @@ pub(super) struct WaitQueue {
     woken: Vec<Waker>,
     /// Waits that ended, until they are counted: how long each was, by what it was for.
     waited: Vec<(WaitsFor, Duration)>,
+}
+
+/// What a sender waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitsFor {
+    /// The peer has not answered yet whether there is such a mailbox.
+    Opening,
+    /// The mailbox is full, as far as this node may fill it.
+    MailboxWindow,
+    /// All mailboxes of the peer together are.
+    LinkWindow,
+    /// Its turn: there is room, and those before it take it first.
+    Turn,
+    /// Credits: the ring of the peer is full. Only of what was committed, see
+    /// [`LinkView::queued`](super::LinkView::queued).
+    Credits,
 }
 
 /// A line, by the key of what its entries wait at.
@@ -278,6 +295,7 @@ mod tests {
 
     proptest! {
         /// WQ-1. The oracle is a vector for each line.
+        // Promised in docs/SEMANTICS.md.
         #[test]
         fn lines_are_first_in_first_out_whoever_leaves(
             steps in proptest::collection::vec((0u8..5, 0u32..3, 0usize..8), 1..100),

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -14,13 +15,16 @@ use super::region::Slot;
 pub struct Pool {
     spare: Arc<Mutex<Vec<Slot>>>,
     total: usize,
+    /// How many are spare when none is leased; shared with the gauge.
+    idle: Arc<AtomicUsize>,
 }
 
 impl Pool {
     /// A pool that starts with these spare slots. `total` also counts the slots that are posted:
     /// it is what a quarter is taken of.
     pub fn new(spare: Vec<Slot>, total: usize) -> Self {
-        Pool { spare: Arc::new(Mutex::new(spare)), total }
+        let idle = Arc::new(AtomicUsize::new(spare.len()));
+        Pool { spare: Arc::new(Mutex::new(spare)), total, idle }
     }
 
     /// A spare slot, unless fewer than a quarter of all are spare: then what arrived is to be
@@ -35,9 +39,16 @@ impl Pool {
         self.spare.lock().len()
     }
 
-    /// Shows how many slots are leased, when so many are posted.
-    pub(crate) fn gauge(&self, posted: usize) -> Gauge {
-        Gauge { spare: Arc::downgrade(&self.spare), idle: self.total.saturating_sub(posted) }
+    /// Adds spare slots, for a ring that grows by half as many.
+    pub(crate) fn grow(&mut self, slots: Vec<Slot>) {
+        self.total += slots.len();
+        self.idle.fetch_add(slots.len(), Ordering::Relaxed);
+        self.spare.lock().extend(slots);
+    }
+
+    /// Shows how many slots are leased.
+    pub(crate) fn gauge(&self) -> Gauge {
+        Gauge { spare: Arc::downgrade(&self.spare), idle: self.idle.clone() }
     }
 
     /// Leases a filled slot upward: its first `bytes` bytes are readable until the last clone of
@@ -57,15 +68,16 @@ impl fmt::Debug for Pool {
 /// Shows how many slots of a pool are leased. Keeps no slot alive.
 pub(crate) struct Gauge {
     spare: Weak<Mutex<Vec<Slot>>>,
-    /// How many are spare when none is leased.
-    idle: usize,
+    /// How many are spare when none is leased. Relaxed: it is a number to look at.
+    idle: Arc<AtomicUsize>,
 }
 
 impl Gauge {
     /// How many slots are leased; 0 when the pool is gone.
     pub(crate) fn leased(&self) -> usize {
         let spare = self.spare.upgrade().map(|spare| spare.lock().len());
-        spare.map_or(0, |spare| self.idle.saturating_sub(spare))
+        let idle = self.idle.load(Ordering::Relaxed);
+        spare.map_or(0, |spare| idle.saturating_sub(spare))
     }
 }
 

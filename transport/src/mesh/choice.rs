@@ -121,6 +121,7 @@ async fn attempt(
     let reports = Reports {
         peer: met.hello.node.clone(),
         host: table.board.host().clone(),
+        budget: table.budget.clone(),
         past: table.peer(&met.hello.node.name).past.clone(),
         epoch,
     };

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::memory::Budget;
 use crate::profile::InvalidProfile;
 use crate::wire::Listener;
 
@@ -143,6 +144,7 @@ pub(super) fn table(
         network: config.network.clone(),
         secret: config.secret.is_some(),
         board,
+        budget: Arc::new(Budget::new(limits::RING_GROWTH_BYTES_MAX)),
         tasks,
         peers: Default::default(),
         unmet: Default::default(),

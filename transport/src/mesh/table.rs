@@ -14,6 +14,7 @@ use crate::cause::LinkCause;
 use crate::config::Network;
 use crate::id::NodeName;
 use crate::limits;
+use crate::memory::Budget;
 use crate::profile::Profile;
 
 use super::board::Board;
@@ -28,6 +29,8 @@ pub(super) struct Table {
     /// Whether there is a secret. Without one only loopback is dialled.
     pub(super) secret: bool,
     pub(super) board: Arc<Board>,
+    /// What its links share when their rings grow.
+    pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
     pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.

@@ -1,7 +1,7 @@
 //! How long a frame was on its way, beyond what frames usually take.
 //!
-//! Each frame carries the clock of its sender. The two clocks share no zero, but the fastest frame of
-//! the last seconds shows their difference; what a frame took longer than that one, it spent
+//! Each frame carries the clock of its sender. The two clocks share no zero, but the fastest frame
+//! of the last seconds shows their difference; what a frame took longer than that one, it spent
 //! in queues: of the sender's kernel, of the path, or of a receiver that was stopped or blocked.
 //! Deadlines age by it. Two windows are kept because clocks drift: a minimum that is never
 //! forgotten would let every deadline age for nothing after a day.
@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 /// How long a minimum is kept at least; at most twice as long. Clocks of two machines drift by less
-/// than 10 ms in that time (500 ppm, the most that NTP slews by), and after a clock stood still asks
-/// are taken for older than they are for no longer than that.
+/// than 10 ms in that time (500 ppm, the most that NTP slews by), and after a clock stood still
+/// asks are taken for older than they are for no longer than that.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The differences between the receiver's clock and the sender's, in milliseconds.
@@ -55,9 +55,10 @@ fn earlier(a: u32, b: u32) -> u32 {
 mod tests {
     use super::*;
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_frame_ages_by_what_it_took_longer_than_the_fastest() {
-        let start = Instant::now();
+        let start = crate::sync::some_moment();
         let at = |ms| start + Duration::from_millis(ms);
         let mut age = Age::new(start);
         // The sender's clock is 1,000 ms ahead, and wraps in between.
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_minimum_is_forgotten_after_two_windows_and_not_before() {
-        let start = Instant::now();
+        let start = crate::sync::some_moment();
         let mut age = Age::new(start);
         age.arrive(0, start);
         let late = |windows: u64| start + WINDOW * windows as u32 + Duration::from_millis(50);

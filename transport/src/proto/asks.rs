@@ -1,8 +1,9 @@
 //! Asks that have no answer yet: at the asker, and at the node that answers.
 //!
-//! - **AS-1 one slot**: an ask holds one slot at its asker from its commit until its answer arrives,
-//!   also when the asker has given up, and one at the other node from its arrival until its answer
-//!   is written. So an asker that counts its own slots never exceeds the other node's bound.
+//! - **AS-1 one slot**: an ask holds one slot at its asker from its commit until its answer
+//!   arrives, also when the asker has given up, and one at the other node from its arrival until
+//!   its answer is written. So an asker that counts its own slots never exceeds the other node's
+//!   bound.
 //! - **AS-2 always answered**: each ask that arrives is answered once, if only by a code; a CANCEL
 //!   changes what the answer is, not that there is one.
 //! - **AS-3 begun or not**: an ask that was cancelled before its handler began is never handled.
@@ -13,8 +14,8 @@ use crate::cause::Violation;
 use crate::limits;
 use crate::mutants::planted;
 
-/// Asks of this side, by correlation; `W` is what waits for the answer. A correlation names place and
-/// generation, so that a late answer never meets another ask.
+/// Asks of this side, by correlation; `W` is what waits for the answer. A correlation names place
+/// and generation, so that a late answer never meets another ask.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) struct PendingAsks<W> {
@@ -163,7 +164,8 @@ impl OpenAsks {
     /// Records an ask that arrived.
     ///
     /// # Errors
-    /// [`Violation::Flood`] when the peer has more open than it may, or two under one number (AS-1).
+    /// [`Violation::Flood`] when the peer has more open than it may, or two under one number
+    /// (AS-1).
     pub(crate) fn open(
         &mut self,
         correlation: u64,
@@ -227,6 +229,7 @@ mod tests {
     use super::*;
 
     /// AS-1.
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_slot_is_held_until_the_answer_whoever_gives_up() {
         let mut asks = PendingAsks::default();
@@ -251,6 +254,7 @@ mod tests {
         assert_eq!(asks.end().collect::<Vec<_>>(), [("fourth", true)]);
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn as_many_asks_are_pending_as_the_other_node_takes() {
         let (mut asks, mut open) = (PendingAsks::default(), OpenAsks::default());
@@ -267,9 +271,10 @@ mod tests {
     }
 
     /// AS-3.
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_cancelled_ask_is_not_wanted_and_still_closed_once() {
-        let (mut open, now) = (OpenAsks::default(), Instant::now());
+        let (mut open, now) = (OpenAsks::default(), crate::sync::some_moment());
         open.open(1 << 32, None).unwrap();
         assert!(open.is_wanted(1 << 32, now));
         open.cancel(2 << 32);

@@ -55,12 +55,22 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// Writes the frame's header and gives its length.
-    pub(crate) fn finish(self, consumed: u32, answer_now: bool, clock_ms: u32) -> usize {
+    pub(crate) fn finish(self, head: Head) -> usize {
+        let Head { answer_now, short, consumed, clock_ms } = head;
         let (records, bytes) = (self.records, self.used as u32);
-        let header = FrameHeader { answer_now, records, consumed, bytes, clock_ms };
+        let header = FrameHeader { answer_now, short, records, consumed, bytes, clock_ms };
         self.slot[..FRAME_HEADER].copy_from_slice(&header.encode());
         self.used
     }
+}
+
+/// What a frame says besides its records.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Head {
+    pub(crate) answer_now: bool,
+    pub(crate) short: bool,
+    pub(crate) consumed: u32,
+    pub(crate) clock_ms: u32,
 }
 
 /// Reads the records of a frame that arrived. Every length is checked against the bytes there are.
@@ -132,7 +142,7 @@ mod tests {
                     written.push((i, *bytes));
                 }
             }
-            let bytes = writer.finish(7, true, 9);
+            let bytes = writer.finish(Head { consumed: 7, ..Head::default() });
             let records = read_all(&slot[..bytes]).unwrap();
             prop_assert_eq!(records.len(), written.len());
             for (record, (i, bytes)) in records.iter().zip(written) {

@@ -18,12 +18,16 @@ pub(crate) const RECORD_HEADER_MAX: usize = 48;
 const VERSION: u8 = 2;
 /// Frame flag: answer with a frame at once, so that the sender learns what was consumed.
 const ANSWER_NOW: u8 = 1;
+/// Frame flag: the sender has messages and, after this frame, no credits for them.
+const SHORT: u8 = 2;
 
 /// What every frame begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     /// The receiver is to report its count at once.
     pub(crate) answer_now: bool,
+    /// The sender has messages and, after this frame, no credits for them.
+    pub(crate) short: bool,
     /// Records in the frame.
     pub(crate) records: u16,
     /// The sender's count of frames consumed: credit and acknowledgement.
@@ -39,7 +43,7 @@ impl FrameHeader {
     pub(crate) fn encode(&self) -> [u8; FRAME_HEADER] {
         let mut out = [0; FRAME_HEADER];
         out[0] = VERSION;
-        out[1] = if self.answer_now { ANSWER_NOW } else { 0 };
+        out[1] = if self.answer_now { ANSWER_NOW } else { 0 } | if self.short { SHORT } else { 0 };
         out[2..4].copy_from_slice(&self.records.to_le_bytes());
         out[4..8].copy_from_slice(&self.consumed.to_le_bytes());
         out[8..12].copy_from_slice(&self.bytes.to_le_bytes());
@@ -52,6 +56,7 @@ impl FrameHeader {
         let (head, _) = frame.split_first_chunk::<FRAME_HEADER>().ok_or(Violation::Frame)?;
         let header = FrameHeader {
             answer_now: head[1] & ANSWER_NOW != 0,
+            short: head[1] & SHORT != 0,
             records: u16_at(head, 2),
             consumed: u32_at(head, 4),
             bytes: u32_at(head, 8),

@@ -9,16 +9,13 @@
 //!   A side is done when its goodbye is acknowledged and the peer's is reported.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::Instant;
-
-use rkyv::util::AlignedVec;
 
 use super::age::Age;
 use super::credit::{Class, CreditSettings, FIRST_COUNT, Ledger};
 use super::fate::{Consumed, InFlight, Refused, Sent};
 use super::fragment::Assembly;
-use super::frame::FrameWriter;
+use super::frame::{FrameWriter, Head};
 use super::header::{
     ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind,
 };
@@ -26,11 +23,13 @@ use super::outbound::{Dropped, Filling, Outbound};
 use super::window::Count;
 use crate::cause::{Refusal, Violation};
 use crate::limits;
-use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 use crate::steps::step;
 
+mod event;
 mod receive;
+
+pub(crate) use event::{Arrival, Body, Event};
 
 /// The driver's part of the protocol.
 pub(crate) struct Link {
@@ -55,6 +54,8 @@ pub(crate) struct Link {
     probe: bool,
     /// Messages wait for credits.
     uncredited: bool,
+    /// The peer's last frame said that its messages do.
+    peer_short: bool,
     distrusted: bool,
 }
 
@@ -75,64 +76,6 @@ struct Handshake {
     leave: bool,
     goodbye_sent: Option<u32>,
     goodbye_received: Option<u32>,
-}
-
-/// What a frame asks the driver to do, in order. `W` is what waits for an answer.
-#[derive(Debug)]
-pub(crate) enum Event<W> {
-    /// The peer's CONFIRM came: the link may be used.
-    Confirmed,
-    /// A message for a mailbox.
-    Deliver(Arrival),
-    /// An answer to an ask whose asker still waits; `code` is 0, or stands for it.
-    Reply { waiter: W, code: u16, body: Body },
-    /// A signal to a mailbox; `windowed`: it came in the order of messages and took room as one.
-    Signal { mailbox: u32, generation: u32, signal: u16, windowed: bool },
-    /// The peer wants a mailbox.
-    Open { correlation: u64, request: OpenRequest },
-    /// The peer waits for the window of this mailbox.
-    Blocked { mailbox: u32, generation: u32 },
-    /// The peer waits for the link's window.
-    LinkBlocked,
-    /// A message of this side was refused.
-    Refused(Sent, Refusal),
-    /// A tell of this side was delivered, and its sender waits to hear so.
-    Delivered(u64),
-    /// The peer said goodbye.
-    Goodbye,
-}
-
-/// A message that arrived.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    /// The frame it ended in, and its record's place: what a refusal names.
-    pub(crate) at: (u32, u16),
-    pub(crate) mailbox: u32,
-    pub(crate) generation: u32,
-    pub(crate) ordinal: u16,
-    /// Of an ask.
-    pub(crate) correlation: Option<u64>,
-    /// When its asker gives up, by this side's clock.
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) body: Body,
-}
-
-/// Where the bytes of an arrival are.
-#[derive(Debug, Clone)]
-pub(crate) enum Body {
-    /// In the frame.
-    Part(Range<usize>),
-    /// Put together from fragments.
-    Whole(AlignedVec<16>),
-}
-
-impl Body {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Body::Part(range) => range.len(),
-            Body::Whole(bytes) => bytes.len(),
-        }
-    }
 }
 
 /// A frame to post.
@@ -167,6 +110,7 @@ impl Link {
             handshake: Handshake::default(),
             probe: false,
             uncredited: false,
+            peer_short: false,
             distrusted: false,
         }
     }
@@ -234,7 +178,9 @@ impl Link {
         step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
         let consumed = self.ledger.post(class);
         let clock_ms = self.age.clock_ms(now);
-        Some(Transmit { bytes: writer.finish(consumed, answer_now, clock_ms), class, messages })
+        let short = !out.is_empty() && !self.ledger.may_send(Class::Data);
+        let head = Head { answer_now, short, consumed, clock_ms };
+        Some(Transmit { bytes: writer.finish(head), class, messages })
     }
 
     /// The lowest class that may be sent, if any but credit.
@@ -252,7 +198,8 @@ impl Link {
         let padding = vec![0; writer.room(&header)];
         writer.push(header, &padding);
         let consumed = self.ledger.post(Class::Control);
-        let bytes = writer.finish(consumed, false, self.age.clock_ms(now));
+        let clock_ms = self.age.clock_ms(now);
+        let bytes = writer.finish(Head { consumed, clock_ms, ..Head::default() });
         Transmit { bytes, class: Class::Control, messages: 0 }
     }
 
@@ -336,6 +283,22 @@ impl Link {
     /// Whether messages wait for credits.
     pub(crate) fn waits_for_credits(&self) -> bool {
         self.uncredited
+    }
+
+    /// Slots that this side has posted, or will have when it has caught up.
+    pub(crate) fn ring(&self) -> u32 {
+        self.ledger.ring()
+    }
+
+    /// Whether the peer was short of credits when it sent its last frame; said once.
+    pub(crate) fn take_shortage(&mut self) -> bool {
+        std::mem::take(&mut self.peer_short)
+    }
+
+    /// So many more slots are posted: the peer is told (CR-6).
+    pub(crate) fn grow(&mut self, slots: u32) {
+        self.ledger.grow(slots);
+        self.control(RecordHeader { total: slots, ..RecordHeader::new(RecordKind::Grant) });
     }
 
     /// Whether a frame could be sent that carries no message: an answer, or less.

@@ -5,8 +5,8 @@
 //!
 //! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
 //!   record is written; then it is in flight.
-//! - **OB-2 room first**: room for a message is reserved in its port's window and in the link's before
-//!   it is committed, and given back when it is not committed after all.
+//! - **OB-2 room first**: room for a message is reserved in its port's window and in the link's
+//!   before it is committed, and given back when it is not committed after all.
 //! - **OB-3 bounded**: messages by the windows, answers by the asks that are open (their bytes by
 //!   those who make them, who ask [`takes_replies`](Outbound::takes_replies) first), cancellations
 //!   by the asks that are pending, signals and openings by the mailboxes.
@@ -143,8 +143,8 @@ pub(crate) enum Room {
 }
 
 impl<W> Outbound<W> {
-    /// `eager_max` is the largest payload that fits one record of one frame. `mailbox_window` is the
-    /// most that is sent ahead to one mailbox, whatever the peer allows.
+    /// `eager_max` is the largest payload that fits one record of one frame. `mailbox_window` is
+    /// the most that is sent ahead to one mailbox, whatever the peer allows.
     pub(crate) fn new(
         link_window_bytes: u32,
         mailbox_window: WindowSize,
@@ -266,7 +266,7 @@ impl<W> Outbound<W> {
         given_up
     }
 
-    /// Sends a signal ahead of messages; one that waits already is not sent twice.
+    /// Sends a signal ahead of messages; one that waits already is not sent twice (OB-3).
     pub(crate) fn signal(&mut self, port: u32, signal: u16) {
         let urgent = &mut self.ports[port as usize].urgent;
         if !urgent.contains(&signal) {

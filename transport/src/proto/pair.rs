@@ -10,7 +10,7 @@ use crate::cause::{Refusal, Violation};
 use crate::mailbox::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
 use crate::proto::fate::What;
-use crate::proto::frame::FrameWriter;
+use crate::proto::frame::{FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::inlet::Inlets;
 use crate::proto::lanes::Entry;
@@ -77,7 +77,8 @@ impl Side {
             closed: false,
         };
         let credit = CreditSettings::new(8, 8, 4).expect("they cannot stall");
-        let (sizes, now) = (Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }, Instant::now());
+        let (sizes, now) =
+            (Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }, crate::sync::some_moment());
         Side {
             link: Link::new(credit, sizes, Count::default(), now),
             now,
@@ -196,7 +197,7 @@ impl Side {
                 self.out.settle(sent.port);
             }
             Event::Delivered(confirm) => self.confirmed.push(confirm),
-            Event::Signal { .. } | Event::Confirmed | Event::Goodbye => {}
+            Event::Signal { .. } | Event::Confirmed | Event::Granted(_) | Event::Goodbye => {}
         }
         Ok(())
     }
@@ -291,7 +292,7 @@ impl Pair {
         let mut writer = FrameWriter::new(&mut slot);
         writer.push(header, &vec![0; payload]);
         let consumed = self.sides[side].link.frames_sent().wrapping_add(more_consumed);
-        let bytes = writer.finish(consumed, false, 0);
+        let bytes = writer.finish(Head { consumed, ..Head::default() });
         self.receive_bytes(side, &slot[..bytes])
     }
 

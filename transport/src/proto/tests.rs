@@ -30,6 +30,7 @@ proptest! {
 
     /// Of each mailbox in order, everything once and whole; so are answers (LA-1, FR-1, WI-1,
     /// CR-2); then both sides say goodbye (LK-3).
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn messages_and_answers_arrive_once_whole_and_in_order(
         sizes in [[sizes(), sizes()], [sizes(), sizes()]],

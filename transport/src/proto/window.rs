@@ -10,6 +10,7 @@
 //!   merged report cannot leak room.
 //! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
 //!   it is blocked. So a sender that waits is always told.
+//! - **WI-4 once**: what waits in a mailbox when a link ends is outstanding on the next one, too.
 
 #[cfg(test)]
 mod model;

@@ -119,6 +119,7 @@ impl Scene {
 }
 
 /// MB-8.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_without_room_keeps_its_order_and_others_go_on() {
     let mut scene = Scene::new();
@@ -146,6 +147,7 @@ fn a_link_without_room_keeps_its_order_and_others_go_on() {
 }
 
 /// MB-8: this node's own messages go on, too.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn messages_of_this_node_go_on_while_a_link_has_no_room() {
     let mut scene = Scene::new();
@@ -158,6 +160,7 @@ fn messages_of_this_node_go_on_while_a_link_has_no_room() {
 }
 
 /// MB-8: two links that have no room wait each for its own.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn each_link_waits_for_its_own_room() {
     let mut scene = Scene::new();
@@ -177,6 +180,7 @@ fn each_link_waits_for_its_own_room() {
 }
 
 /// MB-8: the wake-up is not lost, whether the room comes before the actor waits or after.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn room_wakes_an_actor_that_waits_for_it() {
     let mut scene = Scene::new();

@@ -30,6 +30,7 @@ impl Link {
         let number = self.ledger.received();
         let (header, mut reader) = FrameReader::new(frame)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
+        self.peer_short = header.short;
         let age = self.age.arrive(header.clock_ms, now);
         let arrived = Arrived { number, now, age };
         step!(any(header.records == 0).then_some(crate::steps::Step::CreditReceived));
@@ -83,38 +84,15 @@ impl Link {
         out: &mut Outbound<W>,
         events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
-        let Record { header, place, payload } = record;
-        let bytes = &frame[payload.clone()];
+        let header = record.header;
+        let bytes = &frame[record.payload.clone()];
         if self.handshake.goodbye_received.is_some() && header.kind != RecordKind::Refusal {
             return Err(Violation::Goodbye);
         }
         step!(any header.received());
         match header.kind {
-            RecordKind::Tell | RecordKind::Ask | RecordKind::Reply if header.total != 0 => {
-                // FR-1.
-                let assembly = &mut self.assemblies[stream_of(header.kind) as usize];
-                if assembly.is_some() {
-                    return Err(Violation::Fragment);
-                }
-                let deadline = arrived.deadline(&header);
-                let limit = self.sizes.message_max;
-                *assembly = Some(Assembly::begin(header, deadline, bytes, limit)?);
-            }
-            RecordKind::Tell | RecordKind::Ask | RecordKind::Reply => {
-                if payload.len() > self.sizes.message_max as usize {
-                    return Err(Violation::Fragment);
-                }
-                let deadline = arrived.deadline(&header);
-                arrived.whole(place, (&header, deadline), Body::Part(payload), out, events)?;
-            }
-            RecordKind::Fragment => {
-                let assembly = &mut self.assemblies[Stream::of(header.ordinal)? as usize];
-                let last = assembly.as_mut().ok_or(Violation::Fragment)?.add(bytes)?;
-                step!(any steps::part_received(last));
-                if last && let Some(assembly) = assembly.take() {
-                    let (first, deadline, body) = assembly.finish();
-                    arrived.whole(place, (&first, deadline), Body::Whole(body), out, events)?;
-                }
+            RecordKind::Tell | RecordKind::Ask | RecordKind::Reply | RecordKind::Fragment => {
+                self.handle_message(arrived, frame, &record, out, events)?;
             }
             RecordKind::Signal => events.push(Event::Signal {
                 mailbox: header.mailbox,
@@ -142,7 +120,10 @@ impl Link {
                 .push(Event::Blocked { mailbox: header.mailbox, generation: header.generation }),
             RecordKind::Refusal => self.handle_refusal(&header, events)?,
             RecordKind::Cancel => out.open_asks.cancel(header.correlation),
-            RecordKind::Grant => self.ledger.grow_peer(header.total)?,
+            RecordKind::Grant => {
+                self.ledger.grow_peer(header.total)?;
+                events.push(Event::Granted(header.total));
+            }
             RecordKind::Probe => {}
             RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Goodbye => {
@@ -154,6 +135,42 @@ impl Link {
                 events.push(Event::Goodbye);
             }
         }
+        Ok(())
+    }
+
+    /// A message or an answer, or a part of one.
+    fn handle_message<W>(
+        &mut self,
+        arrived: &Arrived,
+        frame: &[u8],
+        record: &Record,
+        out: &mut Outbound<W>,
+        events: &mut Vec<Event<W>>,
+    ) -> Result<(), Violation> {
+        let Record { header, place, ref payload } = *record;
+        let bytes = &frame[payload.clone()];
+        if header.kind == RecordKind::Fragment {
+            let assembly = &mut self.assemblies[Stream::of(header.ordinal)? as usize];
+            let last = assembly.as_mut().ok_or(Violation::Fragment)?.add(bytes)?;
+            step!(any steps::part_received(last));
+            let Some(whole) = assembly.take_if(|_| last) else { return Ok(()) };
+            let (first, deadline, body) = whole.finish();
+            return arrived.whole(place, (&first, deadline), Body::Whole(body), out, events);
+        }
+        let deadline = arrived.deadline(&header);
+        if header.total == 0 {
+            if bytes.len() > self.sizes.message_max as usize {
+                return Err(Violation::Fragment);
+            }
+            let body = Body::Part(payload.clone());
+            return arrived.whole(place, (&header, deadline), body, out, events);
+        }
+        // FR-1.
+        let assembly = &mut self.assemblies[stream_of(header.kind) as usize];
+        if assembly.is_some() {
+            return Err(Violation::Fragment);
+        }
+        *assembly = Some(Assembly::begin(header, deadline, bytes, self.sizes.message_max)?);
         Ok(())
     }
 
@@ -212,6 +229,7 @@ impl Arrived {
             return Err(Violation::Record);
         }
         if ask {
+            // From now on it is to be answered (AS-2).
             out.open_asks.open(correlation, deadline)?;
         }
         events.push(Event::Deliver(Arrival {

@@ -12,8 +12,8 @@ use crate::proto::outlet::{Description, Outlet, OutletState, Port, encode_reques
 use crate::proto::window::{SendWindow, WindowSize};
 
 impl<W> Outbound<W> {
-    /// The outlet of a request; opening begins when it is new (OU-1). `hint` is where the caller found
-    /// it the last time.
+    /// The outlet of a request; opening begins when it is new (OU-1). `hint` is where the caller
+    /// found it the last time.
     pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>, hint: &mut u32) -> u32 {
         let hinted = self.outlets.get(*hint as usize);
         if !hinted.is_some_and(|outlet| outlet.request == *request) {

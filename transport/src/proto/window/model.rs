@@ -21,7 +21,7 @@ use rkyv::util::AlignedVec;
 use super::{Count, WindowSize};
 use crate::mailbox::{OpenRequest, Target};
 use crate::proto::credit::Class;
-use crate::proto::frame::{FrameReader, FrameWriter};
+use crate::proto::frame::{FrameReader, FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
 use crate::proto::outbound::{Dropped, Filling, Notice, Outbound, Room};
@@ -72,7 +72,7 @@ const EAGER_MAX: usize = 64;
 /// No time passes in the model.
 fn now() -> Instant {
     static NOW: OnceLock<Instant> = OnceLock::new();
-    *NOW.get_or_init(Instant::now)
+    *NOW.get_or_init(crate::sync::some_moment)
 }
 
 /// The task that sends to one mailbox.
@@ -255,7 +255,7 @@ impl State {
                 messages: 0,
             },
         );
-        let bytes = writer.finish(0, false, 0);
+        let bytes = writer.finish(Head::default());
         let (head, mut reader) = FrameReader::new(&slot[..bytes]).expect("a frame");
         while let Some(record) = reader.read(head.records).expect("a record") {
             let header = record.header;

@@ -18,7 +18,7 @@ use crate::entropy::Entropy;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::proto::credit::FIRST_COUNT;
-use crate::proto::frame::FrameWriter;
+use crate::proto::frame::{FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::wire::{Preface, Stream};
 
@@ -223,7 +223,7 @@ pub(in crate::mesh::tests) fn frame_of(
         assert!(writer.fits(header, payload.len()));
         writer.push(*header, payload);
     }
-    let bytes = writer.finish(consumed, false, 0);
+    let bytes = writer.finish(Head { consumed, ..Head::default() });
     slot.truncate(bytes);
     slot
 }

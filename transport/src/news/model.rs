@@ -85,6 +85,7 @@ fn report_all(shared: &Shared, mut reported: u32, mut seen: Packed) {
     assert_eq!(reported, TAKERS);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn model_of_marks_and_wake_ups() {
     let due = model(TAKERS, |shared| report_all(shared, 0, Packed::default()));

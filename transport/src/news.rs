@@ -4,13 +4,13 @@
 //! - **LN-4 no mark is lost**: what was taken and is due is reported, in whatever order the takers'
 //!   threads and the driver's run, and the driver is awake for it. [`model`] tries all orders.
 //!
-//! Takers share a counter and three flags with the driver, without a lock. A taker adds to the counter
-//! first, and then looks whether a report is due: at half the window, or because the peer waits
-//! (`blocked`, `peer_blocked`). The driver sets such a flag first and then adds nothing to the counter.
-//! One of the two additions is the second, and its thread sees what the other did before the first:
-//! the taker the flag, or the driver the message. `marked` keeps a mailbox from being listed twice: a
-//! taker sets it after it counted, the driver takes it off before it looks at the counter, so what it
-//! does not find there is marked again.
+//! Takers share a counter and three flags with the driver, without a lock. A taker adds to the
+//! counter first, and then looks whether a report is due: at half the window, or because the peer
+//! waits (`blocked`, `peer_blocked`). The driver sets such a flag first and then adds nothing to
+//! the counter. One of the two additions is the second, and its thread sees what the other did
+//! before the first: the taker the flag, or the driver the message. `marked` keeps a mailbox from
+//! being listed twice: a taker sets it after it counted, the driver takes it off before it looks at
+//! the counter, so what it does not find there is marked again.
 
 #[cfg(test)]
 mod model;
@@ -49,12 +49,12 @@ impl<P: Primitives> News<P> {
     }
 
     /// Keeps the driver's waker; to be called before it looks for anything (DR-3).
-    pub(super) fn register(&self, waker: &Waker) {
+    pub(crate) fn register(&self, waker: &Waker) {
         self.driver.register(waker);
     }
 
     /// Wakes the driver; to be called after there is something for it.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.driver.ring();
     }
 
@@ -64,7 +64,7 @@ impl<P: Primitives> News<P> {
     }
 
     /// Records that a mailbox closed.
-    pub(super) fn close(&self, inbox: u64) {
+    pub(crate) fn close(&self, inbox: u64) {
         self.dirty.hold().closed.push(inbox);
         self.wake();
     }
@@ -99,7 +99,8 @@ pub(crate) struct Taken<P: Primitives = Native> {
 }
 
 /// Messages in the upper 24 bits, bytes in the lower 40. Sums wrap; the difference of two sums is
-/// right as long as fewer than 2^23 messages and 2^40 bytes are between them, far more than a window.
+/// right as long as fewer than 2^23 messages and 2^40 bytes are between them, far more than a
+/// window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Packed(u64);
 

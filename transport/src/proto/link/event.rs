@@ -1,0 +1,70 @@
+//! What the reading of a frame comes to.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use rkyv::util::AlignedVec;
+
+use crate::cause::Refusal;
+use crate::mailbox::OpenRequest;
+use crate::proto::fate::Sent;
+
+/// What a frame asks the driver to do, in order. `W` is what waits for an answer.
+#[derive(Debug)]
+pub(crate) enum Event<W> {
+    /// The peer's CONFIRM came: the link may be used.
+    Confirmed,
+    /// A message for a mailbox.
+    Deliver(Arrival),
+    /// An answer to an ask whose asker still waits; `code` is 0, or stands for it.
+    Reply { waiter: W, code: u16, body: Body },
+    /// A signal to a mailbox; `windowed`: it came in the order of messages and took room as one.
+    Signal { mailbox: u32, generation: u32, signal: u16, windowed: bool },
+    /// The peer wants a mailbox.
+    Open { correlation: u64, request: OpenRequest },
+    /// The peer waits for the window of this mailbox.
+    Blocked { mailbox: u32, generation: u32 },
+    /// The peer waits for the link's window.
+    LinkBlocked,
+    /// A message of this side was refused.
+    Refused(Sent, Refusal),
+    /// A tell of this side was delivered, and its sender waits to hear so.
+    Delivered(u64),
+    /// The peer added so many slots to its ring.
+    Granted(u32),
+    /// The peer said goodbye.
+    Goodbye,
+}
+
+/// A message that arrived.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// The frame it ended in, and its record's place: what a refusal names.
+    pub(crate) at: (u32, u16),
+    pub(crate) mailbox: u32,
+    pub(crate) generation: u32,
+    pub(crate) ordinal: u16,
+    /// Of an ask.
+    pub(crate) correlation: Option<u64>,
+    /// When its asker gives up, by this side's clock.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) body: Body,
+}
+
+/// Where the bytes of an arrival are.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    /// In the frame.
+    Part(Range<usize>),
+    /// Put together from fragments.
+    Whole(AlignedVec<16>),
+}
+
+impl Body {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Body::Part(range) => range.len(),
+            Body::Whole(bytes) => bytes.len(),
+        }
+    }
+}
