@@ -3,6 +3,7 @@
 #![deny(warnings)]
 
 mod actix;
+mod ractor;
 mod tarpc;
 mod tonic;
 mod xtra;
@@ -20,8 +21,16 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let program = Program {
-        pairs: vec![PairEntry::of::<tarpc::Tarpc>("tarpc"), PairEntry::of::<tonic::Tonic>("tonic")],
-        locals: vec![actix::entry(), LocalEntry::of::<xtra::Counter>("xtra")],
+        pairs: vec![
+            PairEntry::of::<ractor::Cluster>("ractor"),
+            PairEntry::of::<tarpc::Tarpc>("tarpc"),
+            PairEntry::of::<tonic::Tonic>("tonic"),
+        ],
+        locals: vec![
+            LocalEntry::of::<ractor::Counter>("ractor"),
+            actix::entry(),
+            LocalEntry::of::<xtra::Counter>("xtra"),
+        ],
         meter: |run| {
             run();
             0
