@@ -3,6 +3,7 @@
 #![deny(warnings)]
 
 mod actix;
+mod kameo;
 mod ractor;
 mod tarpc;
 mod tonic;
@@ -23,11 +24,13 @@ fn main() -> ExitCode {
     let program = Program {
         pairs: vec![
             PairEntry::of::<ractor::Cluster>("ractor"),
+            PairEntry::of::<kameo::Remote>("kameo"),
             PairEntry::of::<tarpc::Tarpc>("tarpc"),
             PairEntry::of::<tonic::Tonic>("tonic"),
         ],
         locals: vec![
             LocalEntry::of::<ractor::Counter>("ractor"),
+            LocalEntry::of::<kameo::Counter>("kameo"),
             actix::entry(),
             LocalEntry::of::<xtra::Counter>("xtra"),
         ],
