@@ -4,11 +4,12 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::clock::{Alarm, WARM_UP};
 use crate::failure::Failure;
 use crate::figure::{Measurement, Work};
-use crate::pair::sum;
+use crate::pair::{BARRIER_PATIENCE, sum};
 
 /// A contestant within one process: a reference to an actor that counts, on the same runtime.
 pub trait Local: Clone + Send + Sync + 'static {
@@ -94,9 +95,21 @@ async fn tell<L: Local>(
         set.spawn(one(actor.clone(), alarm.clone()));
     }
     let sent = sum(&mut set).await?;
-    let handled = actor.handled().await?;
-    if handled != before + sent {
-        return Err(Failure::Failed(format!("{handled} of {} tells were handled", before + sent)));
+    barrier(actor, before + sent).await?;
+    Ok((before + sent, start.elapsed().as_nanos() as f64 / sent as f64))
+}
+
+/// Returns when that many tells have been handled in all, as between two processes.
+async fn barrier<L: Local>(actor: &L, tells: u64) -> Result<(), Failure> {
+    let mut handled = 0;
+    let reached = async {
+        while handled < tells {
+            handled = actor.handled().await?;
+        }
+        Ok(())
+    };
+    match timeout(BARRIER_PATIENCE, reached).await {
+        Ok(reached) => reached,
+        Err(_) => Err(Failure::Failed(format!("{handled} of {tells} tells were handled"))),
     }
-    Ok((handled, start.elapsed().as_nanos() as f64 / sent as f64))
 }

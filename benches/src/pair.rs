@@ -58,7 +58,7 @@ pub trait Client: Clone + Send + Sync + 'static {
 }
 
 /// How long the last tells may take from sent to handled.
-const BARRIER_PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const BARRIER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// After how many bytes of tells a barrier is due at the latest, where one is.
 const BARRIER_BYTES: usize = 64 << 20;

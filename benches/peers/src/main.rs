@@ -3,6 +3,8 @@
 #![deny(warnings)]
 
 mod actix;
+mod kameo;
+mod ractor;
 mod tarpc;
 mod tonic;
 mod xtra;
@@ -20,8 +22,18 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let program = Program {
-        pairs: vec![PairEntry::of::<tarpc::Tarpc>("tarpc"), PairEntry::of::<tonic::Tonic>("tonic")],
-        locals: vec![actix::entry(), LocalEntry::of::<xtra::Counter>("xtra")],
+        pairs: vec![
+            PairEntry::of::<ractor::Cluster>("ractor"),
+            PairEntry::of::<kameo::Remote>("kameo"),
+            PairEntry::of::<tarpc::Tarpc>("tarpc"),
+            PairEntry::of::<tonic::Tonic>("tonic"),
+        ],
+        locals: vec![
+            LocalEntry::of::<ractor::Counter>("ractor"),
+            LocalEntry::of::<kameo::Counter>("kameo"),
+            actix::entry(),
+            LocalEntry::of::<xtra::Counter>("xtra"),
+        ],
         meter: |run| {
             run();
             0

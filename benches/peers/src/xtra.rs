@@ -53,8 +53,7 @@ impl Local for Counter {
     }
 
     async fn tell(&self, number: u64) -> Result<(), Failure> {
-        // Waits until there is room, not until it is handled; the receiver of its result is
-        // dropped.
+        // Waits until there is room, not until it is handled.
         self.0.send(Count(number)).detach().await.map(drop).map_err(Failure::of)
     }
 

@@ -62,11 +62,6 @@ impl Diary {
         self.run
     }
 
-    /// The number the next message of this lane has.
-    pub(super) fn next(&self, lane: Lane) -> u64 {
-        self.log.lock().next.get(&lane).copied().unwrap_or_default()
-    }
-
     /// The message with the next number was committed; gives the number.
     pub(super) fn committed(&self, lane: Lane, ask: bool) -> u64 {
         let stream = self.stream(lane);

@@ -1,0 +1,280 @@
+//! kameo within a process, and its remote actors, on libp2p, between two.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use kameo::actor::{ActorRef, RemoteActorRef, Spawn};
+use kameo::message::{Context, Message};
+use kameo::remote::{Behaviour, messaging};
+use kameo::{Actor, RemoteActor, mailbox, remote_message};
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::SwarmEvent;
+use libp2p::{Multiaddr, Swarm, SwarmBuilder, noise, tcp, yamux};
+use ringpost_benches::{Client, Failure, Local, Pair, Small};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+/// Messages that may wait in a mailbox, as many as in one of Ringpost.
+const CAPACITY: usize = 1024;
+
+/// Streams, one for each message in flight; 100 and, for yamux, 512 unless raised.
+const STREAMS: usize = 4096;
+
+/// Longest message, above the largest one that is measured; 1 MiB unless raised.
+const MESSAGE_BYTES: u64 = 1 << 30;
+
+/// Tells after which a barrier is due: tells that are not acknowledged wait nowhere, and above the
+/// number of streams they are lost.
+const AHEAD: u64 = 1024;
+
+/// How long an answer, or the search for the other node's actor, may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often the actor is looked up until it is found.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The name of the actor.
+const NAME: &str = "scale";
+
+#[derive(Actor, Default)]
+pub(crate) struct NearActor {
+    handled: u64,
+}
+
+struct Count(u64);
+struct Same(u64);
+struct Counted;
+
+impl Message<Count> for NearActor {
+    type Reply = ();
+
+    async fn handle(&mut self, message: Count, _: &mut Context<Self, ()>) {
+        self.handled += u64::from(message.0 < u64::MAX);
+    }
+}
+
+impl Message<Same> for NearActor {
+    type Reply = u64;
+
+    async fn handle(&mut self, message: Same, _: &mut Context<Self, u64>) -> u64 {
+        message.0
+    }
+}
+
+impl Message<Counted> for NearActor {
+    type Reply = u64;
+
+    async fn handle(&mut self, _: Counted, _: &mut Context<Self, u64>) -> u64 {
+        self.handled
+    }
+}
+
+/// The sending end, within a process.
+#[derive(Clone)]
+pub(crate) struct Counter(ActorRef<NearActor>);
+
+impl Local for Counter {
+    async fn start() -> Result<Self, Failure> {
+        let mailbox = mailbox::bounded(CAPACITY);
+        Ok(Counter(NearActor::spawn_with_mailbox(NearActor::default(), mailbox)))
+    }
+
+    async fn ask(&self, number: u64) -> Result<u64, Failure> {
+        self.0.ask(Same(number)).await.map_err(Failure::of)
+    }
+
+    async fn tell(&self, number: u64) -> Result<(), Failure> {
+        self.0.tell(Count(number)).await.map_err(Failure::of)
+    }
+
+    async fn handled(&self) -> Result<u64, Failure> {
+        self.0.ask(Counted).await.map_err(Failure::of)
+    }
+}
+
+#[derive(Actor, RemoteActor, Default)]
+pub(crate) struct FarActor {
+    handled: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Tell {
+    #[serde(with = "serde_bytes")]
+    payload: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Echo {
+    #[serde(with = "serde_bytes")]
+    payload: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Weigh {
+    #[serde(with = "serde_bytes")]
+    payload: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Handled;
+
+#[derive(Serialize, Deserialize, kameo::Reply)]
+pub(crate) struct Echoed {
+    #[serde(with = "serde_bytes")]
+    payload: Vec<u8>,
+}
+
+#[remote_message]
+impl Message<Tell> for FarActor {
+    type Reply = ();
+
+    async fn handle(&mut self, message: Tell, _: &mut Context<Self, ()>) {
+        self.handled += u64::from(!message.payload.is_empty());
+    }
+}
+
+#[remote_message]
+impl Message<Echo> for FarActor {
+    type Reply = Echoed;
+
+    async fn handle(&mut self, message: Echo, _: &mut Context<Self, Echoed>) -> Echoed {
+        Echoed { payload: message.payload }
+    }
+}
+
+#[remote_message]
+impl Message<Weigh> for FarActor {
+    type Reply = u64;
+
+    async fn handle(&mut self, message: Weigh, _: &mut Context<Self, u64>) -> u64 {
+        message.payload.len() as u64
+    }
+}
+
+#[remote_message]
+impl Message<Handled> for FarActor {
+    type Reply = u64;
+
+    async fn handle(&mut self, _: Handled, _: &mut Context<Self, u64>) -> u64 {
+        self.handled
+    }
+}
+
+/// The contestant between two processes.
+pub(crate) struct Remote;
+
+/// Returns a node on TCP with the encryption that it always has.
+fn swarm() -> Result<Swarm<Behaviour>, Failure> {
+    let config = messaging::Config::default()
+        .with_request_timeout(PATIENCE)
+        .with_max_concurrent_streams(STREAMS)
+        .with_request_size_maximum(MESSAGE_BYTES)
+        .with_response_size_maximum(MESSAGE_BYTES);
+    let streams = || {
+        let mut config = yamux::Config::default();
+        config.set_max_num_streams(2 * STREAMS);
+        config
+    };
+    let swarm = SwarmBuilder::with_new_identity()
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, streams)
+        .map_err(Failure::of)?
+        .with_behaviour(|key| Behaviour::new(key.public().to_peer_id(), config))
+        .map_err(Failure::of)?
+        .with_swarm_config(|config| config.with_idle_connection_timeout(PATIENCE))
+        .build();
+    swarm.behaviour().try_init_global().map_err(Failure::of)?;
+    Ok(swarm)
+}
+
+/// Runs a node, and says where it listens first.
+fn run(mut swarm: Swarm<Behaviour>) -> oneshot::Receiver<Multiaddr> {
+    let (sender, receiver) = oneshot::channel();
+    let mut sender = Some(sender);
+    tokio::spawn(async move {
+        loop {
+            if let SwarmEvent::NewListenAddr { address, .. } = swarm.select_next_some().await
+                && let Some(sender) = sender.take()
+            {
+                // A receiver that is gone has given up.
+                drop(sender.send(address));
+            }
+        }
+    });
+    receiver
+}
+
+impl Pair for Remote {
+    type Client = Caller;
+    type Server = ActorRef<FarActor>;
+
+    async fn serve() -> Result<(String, Self::Server), Failure> {
+        let mut swarm = swarm()?;
+        let loopback = "/ip4/127.0.0.1/tcp/0".parse().map_err(Failure::of)?;
+        swarm.listen_on(loopback).map_err(Failure::of)?;
+        let id = *swarm.local_peer_id();
+        let address = run(swarm).await.map_err(Failure::of)?;
+        let mailbox = mailbox::bounded(CAPACITY);
+        let actor = FarActor::spawn_with_mailbox(FarActor::default(), mailbox);
+        actor.register(NAME).await.map_err(Failure::of)?;
+        Ok((format!("{address}/p2p/{id}"), actor))
+    }
+
+    async fn connect(address: String) -> Result<Caller, Failure> {
+        let mut swarm = swarm()?;
+        let address: Multiaddr = address.parse().map_err(Failure::of)?;
+        // Known by its address and not only connected to, else no look-up asks it.
+        let Some(Protocol::P2p(id)) = address.iter().last() else {
+            return Err(Failure::Failed(format!("`{address}` names no peer")));
+        };
+        swarm.add_peer_address(id, address.clone());
+        swarm.dial(address).map_err(Failure::of)?;
+        drop(run(swarm));
+        let start = Instant::now();
+        loop {
+            // A look-up before there is a connection fails.
+            if let Ok(Some(actor)) = RemoteActorRef::<FarActor>::lookup(NAME).await {
+                return Ok(Caller(actor));
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(Failure::Failed("the other node's actor was not found".into()));
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// The calling side.
+#[derive(Clone)]
+pub(crate) struct Caller(RemoteActorRef<FarActor>);
+
+impl Client for Caller {
+    const BARRIER_EVERY: Option<u64> = Some(AHEAD);
+
+    async fn echo_small(&self, payload: Small) -> Result<Small, Failure> {
+        let answer = self.echo(payload.to_vec()).await?;
+        answer[..].try_into().map_err(Failure::of)
+    }
+
+    async fn echo(&self, payload: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        let answer = self.0.ask(&Echo { payload }).reply_timeout(PATIENCE).await;
+        Ok(answer.map_err(Failure::of)?.payload)
+    }
+
+    async fn weigh(&self, payload: Vec<u8>) -> Result<u64, Failure> {
+        self.0.ask(&Weigh { payload }).reply_timeout(PATIENCE).await.map_err(Failure::of)
+    }
+
+    async fn tell_small(&self, payload: Small) -> Result<(), Failure> {
+        self.tell(payload.to_vec()).await
+    }
+
+    async fn tell(&self, payload: Vec<u8>) -> Result<(), Failure> {
+        self.0.tell(&Tell { payload }).send().map_err(Failure::of)
+    }
+
+    async fn handled(&self) -> Result<u64, Failure> {
+        self.0.ask(&Handled).reply_timeout(PATIENCE).await.map_err(Failure::of)
+    }
+}
