@@ -121,16 +121,13 @@ impl TestInbox {
         let late = letter.deadline.is_some_and(|deadline| deadline <= Instant::now());
         let Delivery { payload, replier, receipt, .. } = letter.taken();
         drop(receipt);
-        match replier {
-            Some(mut replier) => {
-                if late || !replier.begin() {
-                    shared.reach(State::AskSkipped);
-                    return None;
-                }
-                shared.begin(ask, world.now(), false);
-                answer(replier, &payload, rng);
+        if let Some(mut replier) = replier {
+            if late || !replier.begin() {
+                shared.reach(State::AskSkipped);
+                return None;
             }
-            None => {}
+            shared.begin(ask, world.now(), false);
+            answer(replier, &payload, rng);
         }
         Some(payload)
     }
