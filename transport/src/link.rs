@@ -27,6 +27,8 @@ mod sending;
 mod stats;
 #[cfg(feature = "steps")]
 mod steps;
+#[cfg(test)]
+mod tests;
 mod view;
 mod wait_queue;
 

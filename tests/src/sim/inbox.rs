@@ -215,8 +215,13 @@ impl Inbox for TestInbox {
 
     fn on_close(&self, notice: CloseNotice) {
         let mut state = self.state.lock();
-        if !state.closed {
-            state.notices.push(notice);
+        if state.closed {
+            return;
         }
+        // As a runtime does: of links that ended, which something may still hold.
+        let stale: Vec<_> = state.notices.extract_if(.., |notice| notice.is_stale()).collect();
+        state.notices.push(notice);
+        drop(state);
+        drop(stale);
     }
 }

@@ -1,0 +1,159 @@
+//! Senders of a link without a driver: who is granted room, and who is woken for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+use rkyv::util::AlignedVec;
+
+use super::{Attempt, Link, Outgoing, SendKind, Wait};
+use crate::id::{Incarnation, NodeId, NodeName};
+use crate::mailbox::{Accepted, OpenRequest, Target};
+use crate::memory::Pool;
+use crate::news::News;
+use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::outbound::Outbound;
+use crate::proto::outlet::Description;
+use crate::proto::window::{Count, WindowSize};
+
+const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
+const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 1000 };
+const LINK_WINDOW: u32 = 1500;
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Sender {
+    request: Arc<OpenRequest>,
+    archive: AlignedVec<16>,
+    place: Option<usize>,
+    bell: Arc<Bell>,
+}
+
+impl Sender {
+    fn new(name: &str, bytes: usize) -> Self {
+        let mut archive = AlignedVec::new();
+        archive.resize(bytes, 0);
+        let request = OpenRequest { target: Target::Name(name.into()), kind: 0 };
+        Sender { request: Arc::new(request), archive, place: None, bell: Arc::default() }
+    }
+
+    fn poll(&mut self, link: &Arc<Link>) -> Attempt {
+        let waker = Waker::from(self.bell.clone());
+        let outgoing =
+            Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut self.archive };
+        link.attempt((&self.request, &mut 0), outgoing, &mut self.place, Some(&waker))
+    }
+
+    fn commits(&mut self, link: &Arc<Link>) -> bool {
+        matches!(self.poll(link), Attempt::Committed(_))
+    }
+
+    fn waits(&mut self, link: &Arc<Link>) -> bool {
+        matches!(self.poll(link), Attempt::Wait(Wait::Room))
+    }
+
+    fn drop_it(&mut self, link: &Link) {
+        link.forget(self.place.take().expect("it waits"));
+    }
+
+    fn woken(&self) -> usize {
+        self.bell.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A link on which each of these mailboxes is open, at the index that is beside its name.
+fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
+    let name = NodeName::new("beta").expect("a good name");
+    let peer = NodeId { name, incarnation: Incarnation(1) };
+    let own = (Outbound::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new(), 0).gauge());
+    let link = Link::new(peer, "none", 1 << 20, Arc::new(News::new()), own);
+    for (name, index) in mailboxes {
+        let request = Sender::new(name, 0).request;
+        let mut state = link.state.lock();
+        let correlation = state.outbound.outlet(&request, &mut 0).into();
+        let kind = RecordKind::Opened;
+        let place = RecordHeader { mailbox: *index, generation: 1, ..RecordHeader::new(kind) };
+        let header = RecordHeader { correlation, ..place };
+        let (carried, accepted) = (Count::default(), vec![MESSAGE]);
+        let description = Description { window: WINDOW, carried, accepted }.encode();
+        state.outbound.handle_opened(&header, &description).expect("honest");
+        link.finish(state);
+    }
+    link
+}
+
+/// LN-2, WQ-1: both names lead to one mailbox.
+#[test]
+fn senders_by_two_references_stand_in_one_line() {
+    let link = opened(&[("one", 0), ("other", 0)]);
+    assert!(Sender::new("one", 900).commits(&link));
+    let mut first = Sender::new("one", 200);
+    assert!(first.waits(&link));
+    let mut second = Sender::new("other", 50);
+    assert!(second.waits(&link), "there is room for it, and it is not its turn");
+    assert_eq!(link.view().waiting.iter().map(|line| line.senders).collect::<Vec<_>>(), [2]);
+}
+
+/// LN-2: the next one in line may need less room than the one that left.
+#[test]
+fn the_next_in_line_goes_on_when_the_first_one_leaves() {
+    let link = opened(&[("one", 0)]);
+    assert!(Sender::new("one", 900).commits(&link));
+    let (mut large, mut small) = (Sender::new("one", 200), Sender::new("one", 50));
+    assert!(large.waits(&link) && small.waits(&link));
+    large.drop_it(&link);
+    assert_eq!(small.woken(), 1);
+    assert!(small.commits(&link));
+}
+
+/// WQ-3: what was granted and not used goes to the next.
+#[test]
+fn room_that_was_granted_and_not_used_goes_to_the_next() {
+    let link = opened(&[("one", 0)]);
+    assert!(Sender::new("one", 900).commits(&link));
+    let mut waiting: Vec<_> = [200, 60, 40].map(|bytes| Sender::new("one", bytes)).into();
+    assert!(waiting.iter_mut().all(|sender| sender.waits(&link)));
+    waiting.remove(0).drop_it(&link);
+    let [granted, next] = &mut waiting[..] else { panic!("two are left") };
+    assert_eq!((granted.woken(), next.woken()), (1, 1), "there is room for both");
+    let mut late = Sender::new("one", 30);
+    assert!(late.waits(&link), "what was granted is reserved");
+    granted.drop_it(&link);
+    assert_eq!(late.woken(), 1);
+    assert!(next.commits(&link) && late.commits(&link));
+}
+
+/// LN-2: room in the link's window wakes those that have room, and no others.
+#[test]
+fn room_in_the_links_window_wakes_only_those_it_is_for() {
+    let link = opened(&[("one", 0), ("other", 1)]);
+    assert!(Sender::new("one", 900).commits(&link));
+    assert!(Sender::new("other", 550).commits(&link));
+    let mut first = Sender::new("other", 100);
+    let mut rest: Vec<_> = (0..20).map(|_| Sender::new("other", 100)).collect();
+    assert!(first.waits(&link) && rest.iter_mut().all(|sender| sender.waits(&link)));
+    // Written, then taken: as much as one of them needs is free again.
+    let mut state = link.state.lock();
+    state.outbound.release(0, 900);
+    state.outbound.reserve(0, 850);
+    link.finish(state);
+    assert_eq!(first.woken(), 1);
+    assert_eq!(rest.iter().map(Sender::woken).sum::<usize>(), 0);
+    assert!(first.commits(&link));
+}
+
+/// LN-3.
+#[test]
+fn nothing_is_committed_to_a_link_that_is_left() {
+    let link = opened(&[("one", 0)]);
+    link.state.lock().outbound.leave();
+    assert!(matches!(Sender::new("one", 10).poll(&link), Attempt::Failed(_)));
+}
