@@ -47,7 +47,7 @@ pub(crate) struct Toy {
 pub(crate) struct Side {
     pub(crate) link: Link,
     pub(crate) out: Outbound<()>,
-    now: Instant,
+    pub(crate) now: Instant,
     /// Frames on their way to the other side.
     pub(crate) frames: VecDeque<Vec<u8>>,
     pub(crate) boxes: [Toy; 2],

@@ -2,11 +2,15 @@
 
 mod hostile;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
+use super::asks::GivenUp;
 use super::fate::{Sent, What};
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use super::lanes::Entry;
+use super::link::Event;
 use super::outbound::{Notice, Unopened};
 use super::pair::{self, Pair, body, name};
 use crate::cause::Violation;
@@ -161,6 +165,53 @@ fn a_delivery_is_confirmed_without_further_traffic() {
     pair.exchange();
     assert_eq!(pair.sides[0].confirmed, [42]);
     assert_eq!(pair.sides[1].boxes[0].waiting[0].1, None, "it is a tell like any other");
+}
+
+/// The first part of a large ask says how long its asker still waits; the time that the others take
+/// is not given to it again.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn the_deadline_of_a_large_ask_counts_from_its_first_part() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    let (second, start) = (Duration::from_secs(1), pair.sides[0].now);
+    let out = &mut pair.sides[0].out;
+    let outlet = out.outlet(&name("0"), &mut 0);
+    let (port, _) = out.port(outlet).unwrap();
+    let (kind, correlation) = (RecordKind::Ask, out.asks.insert(()).unwrap());
+    let deadline = Some(start + 5 * second);
+    let entry = Entry { kind, port, ordinal: 0, correlation, message: 1, deadline };
+    let mut archive = rkyv::util::AlignedVec::new();
+    archive.resize(2000, 7);
+    out.reserve(port, 2000);
+    out.commit(entry, &mut archive);
+    while pair.transmit(0) {}
+    let frames = std::mem::take(&mut pair.sides[0].frames);
+    assert!(frames.len() > 1, "it is cut");
+    let (mut events, right) = (Vec::new(), &mut pair.sides[1]);
+    for (late, frame) in (0..).zip(&frames) {
+        let now = start + late * 2 * second;
+        right.link.handle_frame(frame, &mut right.out, &mut events, now).unwrap();
+    }
+    let [Event::Deliver(arrival)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(arrival.deadline, deadline);
+    assert!(!right.out.open_asks.is_wanted(correlation, start + 5 * second));
+}
+
+/// An ask that is given up while it is being written may be handled: it is written to its end, and
+/// only then is the other node told.
+#[test]
+fn an_ask_that_is_half_written_is_not_said_to_be_unsent() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    assert!(pair.sides[0].send(&name("0"), &[1; 2000], RecordKind::Ask));
+    assert!(pair.transmit(0));
+    let (given_up, _) = pair.sides[0].out.give_up(1 << 32);
+    assert_eq!(given_up, GivenUp::Leaving);
+    pair.exchange();
+    assert_eq!(pair.sides[1].boxes[0].waiting.len(), 1, "it arrived whole");
+    let now = pair.sides[1].now;
+    assert!(!pair.sides[1].out.open_asks.is_wanted(1 << 32, now), "and then its cancellation");
 }
 
 #[test]
