@@ -47,7 +47,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     let sender = tokio::spawn({
         let there = there.clone();
         async move {
-            for number in 0..1_000 {
+            for number in 0..2_000 {
                 there.tell(Note { number }).await.unwrap();
             }
         }
@@ -61,7 +61,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
         }
     };
     assert_eq!(waiting.senders, 1);
-    while beta.snapshot().actors[0].mailbox.remote < 256 {
+    while beta.snapshot().actors[0].mailbox.remote < 1_024 {
         tokio::task::yield_now().await;
     }
     let leased = || beta.snapshot().peers[0].link.as_ref().map_or(0, |link| link.leased);
@@ -72,7 +72,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
         tokio::task::yield_now().await;
     }
     let carried = &alpha.snapshot().peers[0].carried;
-    assert!(carried.messages_sent >= 1_000 && carried.window_stalls > 0, "{carried:?}");
+    assert!(carried.messages_sent >= 2_000 && carried.window_stalls > 0, "{carried:?}");
     beta.shutdown(PATIENCE).await;
     alpha.shutdown(PATIENCE).await;
 }
