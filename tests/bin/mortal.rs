@@ -1,8 +1,8 @@
 //! One node as a process of its own that dies at a step of the protocol: `mortal NAME [SEED...]`,
-//! with the step in `RINGPOST_STOP_AT`. It listens on a free port of loopback, prints `listening
-//! ADDRESS` and, at each further link, `linked COUNT`, hosts the actors of the tests, and does what
-//! the lines of its standard input say, each beside the others; when that ends it leaves. With an
-//! address in `RINGPOST_ADVERTISE` it tells its peers that one.
+//! with the step in `RINGPOST_STOP_AT`. It listens at the address in `RINGPOST_LISTEN`, prints
+//! `listening ADDRESS` and, at each further link, `linked COUNT`, hosts the actors of the tests, and
+//! does what the lines of its standard input say, each beside the others; when that ends it leaves.
+//! With an address in `RINGPOST_ADVERTISE` it tells its peers that one.
 //!
 //! - `ask PATH BYTES`: asks a counter
 //! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell
@@ -41,7 +41,8 @@ async fn main() -> ExitCode {
 
 async fn live(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
-    let mut builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
+    let listen = std::env::var("RINGPOST_LISTEN")?;
+    let mut builder = Node::builder(name).listen(listen).seeds(seeds).profile(profile);
     if let Ok(address) = std::env::var("RINGPOST_ADVERTISE") {
         builder = builder.advertise([address]);
     }

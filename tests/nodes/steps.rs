@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::process::{log, within};
 use plan::{Run, Side, runs};
-use stage::{Mortal, Stage};
+use stage::Stage;
 
 /// Runs at once. Most of a run is waiting, three seconds of it for a node to be given up.
 const AT_ONCE: usize = 24;
@@ -35,7 +35,7 @@ async fn a_process_that_is_killed_at_any_step_of_the_protocol_hurts_nobody_else(
         let turns = turns.clone();
         tasks.spawn(async move {
             let _turn = turns.acquire().await.unwrap();
-            (number, one(run).await)
+            (number, one(run, format!("127.0.1.{}", number + 1)).await)
         });
     }
     // One that fails says why, and the others are seen all the same.
@@ -52,18 +52,18 @@ async fn a_process_that_is_killed_at_any_step_of_the_protocol_hurts_nobody_else(
 }
 
 /// Has one process die, and says what came of it.
-async fn one(run: Run) -> String {
+async fn one(run: Run, host: String) -> String {
     let Run { step, nth, side, rank, work } = run;
     let role = format!("{side:?} {rank:?} {work:?}").to_lowercase();
     let what = format!("step {step:?} {role}");
-    let mut stage = Stage::open(run).await;
+    let mut stage = Stage::open(run, host).await;
     let status = tokio::time::timeout(crate::process::PATIENCE, stage.mortal.child.wait()).await;
     let status = status.unwrap_or_else(|_| panic!("{what}: it does not come there")).unwrap();
     assert_eq!(status.signal(), Some(9), "{what}: it did not come there, time {nth}: {status}");
     // Nobody has taken its place yet: all asks end with an error.
     let asks = stage.asks_end(&what).await;
     let answers = stage.go_on().await;
-    let mortal = Mortal::start(stage.name(), &[stage.near.addresses()].concat(), None).await;
+    let mortal = stage.restart().await;
     stage.works_again(&what).await;
     let fates = within(stage.fates()).await;
     mortal.end().await;

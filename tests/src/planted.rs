@@ -23,7 +23,11 @@ pub const SHOWN_BY_NODES: [(&str, &str); 7] = [
         "pressure::abandoned::\
          asks_whose_deadline_passes_while_their_node_stands_still_are_not_handled",
     ),
-    ("LinePerReference", "pressure::lines::senders_wait_in_one_line_whichever_reference_they_have"),
+    (
+        "LinePerReference",
+        "pressure::lines::\
+         a_large_message_does_not_starve_behind_small_ones_of_another_reference",
+    ),
     ("WakeAll", "pressure::waiters::a_thousand_waiting_senders_need_few_more_frames_than_one"),
 ];
 

@@ -99,9 +99,10 @@ mod switch {
         HandledAbandoned,
         /// An ask's deadline starts anew where it arrives.
         FreshDeadline,
-        /// Two references to one mailbox have a line each.
+        /// A sender that lacks room lets the next one pass, as if each reference to a mailbox had a
+        /// line of its own.
         LinePerReference,
-        /// Room in the link's window wakes every sender that waits.
+        /// Room wakes every sender that waits.
         WakeAll,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::join_all;
@@ -75,6 +75,8 @@ async fn asks_that_are_dropped_before_they_are_begun_are_not_handled_on_another_
 /// A node on a runtime of one thread, which stands still from an order to the next.
 struct Blockable {
     node: Node,
+    /// Its stack `stack`, which is free.
+    stack: Held,
     /// Each order is answered when the runtime stands still, and then waits for one on the other
     /// channel to go on.
     orders: tokio::sync::mpsc::UnboundedSender<oneshot::Sender<()>>,
@@ -83,17 +85,20 @@ struct Blockable {
 }
 
 impl Blockable {
-    /// Starts the node `beta` with a free stack.
-    async fn start() -> Self {
+    /// Starts it; it listens, and dials `seed` if there is one.
+    async fn start(name: &'static str, seed: Option<String>) -> Self {
         let (orders, mut ordered) = tokio::sync::mpsc::unbounded_channel::<oneshot::Sender<()>>();
         let (goes_on, wait) = mpsc::channel();
         let (ready, started) = oneshot::channel();
         let thread = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let node = listening("beta", Profile::default()).await;
-                let _held = Held::free(&node, "stack").await;
-                ready.send(node.clone()).unwrap();
+                let node = match seed {
+                    Some(seed) => dialling(name, &seed, Profile::default()).await,
+                    None => listening(name, Profile::default()).await,
+                };
+                let stack = Held::free(&node, "stack").await;
+                ready.send((node.clone(), stack)).ok().unwrap();
                 while let Some(blocked) = ordered.recv().await {
                     blocked.send(()).unwrap();
                     wait.recv().unwrap();
@@ -101,7 +106,8 @@ impl Blockable {
                 node.shutdown(PATIENCE).await;
             });
         });
-        Blockable { node: started.await.unwrap(), orders, goes_on, thread }
+        let (node, stack) = started.await.unwrap();
+        Blockable { node, stack, orders, goes_on, thread }
     }
 
     /// Returns when the runtime stands still.
@@ -111,31 +117,47 @@ impl Blockable {
         within(blocked).await.unwrap();
     }
 
-    fn end(self) {
+    /// Lets the runtime go on.
+    fn unblock(&self) {
+        self.goes_on.send(()).unwrap();
+    }
+
+    async fn end(self) {
         drop(self.orders);
-        self.thread.join().unwrap();
+        tokio::task::spawn_blocking(move || self.thread.join()).await.unwrap().unwrap();
     }
 }
 
-/// The deadline of an ask passes although the runtime that it was sent to stands still.
+/// The deadline of an ask passes although the runtime that it was sent to stands still; and so does
+/// the asker's, so that no cancellation comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asks_whose_deadline_passes_while_their_node_stands_still_are_not_handled() {
-    let beta = Blockable::start().await;
-    let address = beta.node.addresses().remove(0);
-    let alpha = dialling("alpha", &address, Profile::default()).await;
-    let there = within(async { alpha.actor::<Stack>("beta/stack").await }).await.unwrap();
+    let beta = Blockable::start("beta", None).await;
+    let alpha = Blockable::start("alpha", Some(beta.node.addresses().remove(0))).await;
+    let there = within(async { alpha.node.actor::<Stack>("beta/stack").await }).await.unwrap();
     within(async { there.numbers().timeout(PATIENCE).await }).await.unwrap();
-    let sent = || alpha.links()[0].1.messages_sent;
+    let sent = || alpha.node.links()[0].1.messages_sent;
     let before = sent();
     beta.block().await;
+    let begun = Instant::now();
     let asks = (0..ASKS).map(|number| there.ask(load(number, 10)).timeout(TIMEOUT));
-    let ends = within(join_all(asks)).await;
-    assert!(ends.iter().all(Result::is_err), "nothing answers: {ends:?}");
-    assert!(sent() - before >= ASKS, "the asks were sent");
-    beta.goes_on.send(()).unwrap();
-    let handled = within(async { there.numbers().timeout(PATIENCE).await }).await.unwrap();
+    let mut asks = pin!(join_all(asks));
+    assert!(asks.as_mut().now_or_never().is_none(), "nothing answers");
+    until(|| sent() - before >= ASKS).await;
+    alpha.block().await;
+    assert!(begun.elapsed() < TIMEOUT, "the machine is too slow: they may have been cancelled");
+    // The time that passes is what is tested.
+    tokio::time::sleep_until((begun + 2 * TIMEOUT).into()).await;
+    beta.unblock();
+    // It shows that beta has read them: each began, or was too late.
+    until(|| beta.node.links()[0].1.messages_received >= before + ASKS).await;
+    let handled = within(async { beta.stack.actor.numbers().await }).await.unwrap();
     println!("{} of {ASKS} asks that were too late were handled", handled.len());
     assert_eq!(handled, [0; 0]);
-    alpha.shutdown(PATIENCE).await;
-    tokio::task::spawn_blocking(move || beta.end()).await.unwrap();
+    alpha.unblock();
+    let ends = within(asks).await;
+    assert!(ends.iter().all(Result::is_err), "nothing answered: {ends:?}");
+    for node in [alpha, beta] {
+        node.end().await;
+    }
 }

@@ -77,7 +77,9 @@ async fn senders_wait_in_one_line_whichever_reference_they_have() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_message_does_not_starve_behind_small_ones_of_another_reference() {
     const ITSELF: u64 = u64::MAX;
-    let (alpha, beta) = pair(Profile::default()).await;
+    // Fewer than the tellers: without the large message it would never be empty.
+    let profile = Profile { mailbox_window_messages: WINDOW, ..Profile::default() };
+    let (alpha, beta) = pair(profile).await;
     let (held, [by_name, by_identity], _) = full(&alpha, &beta).await;
     let mut large = Box::pin(by_name.tell(load(ITSELF, LARGE)));
     assert!((&mut large).now_or_never().is_none(), "there is no room");

@@ -34,9 +34,15 @@ pub(super) struct Mortal {
 }
 
 impl Mortal {
-    /// Starts it and waits until it listens; it dies at `step`, if there is one.
-    pub(super) async fn start(name: &str, seeds: &[String], step: Option<(Step, u32)>) -> Self {
+    /// Starts it and waits until it listens at `host`; it dies at `step`, if there is one.
+    pub(super) async fn start(
+        host: &str,
+        name: &str,
+        seeds: &[String],
+        step: Option<(Step, u32)>,
+    ) -> Self {
         let mut command = Command::new(program("mortal", env!("CARGO_BIN_EXE_mortal")));
+        command.env("RINGPOST_LISTEN", format!("{host}:0"));
         command.arg(name).args(seeds).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some((step, nth)) = step {
@@ -84,6 +90,7 @@ impl Mortal {
 /// All that takes part in one run.
 pub(super) struct Stage {
     run: Run,
+    host: String,
     pub(super) near: Node,
     far: Node,
     pub(super) mortal: Mortal,
@@ -102,32 +109,36 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Opens the stage, and does the run's work as far as that needs no death.
-    pub(super) async fn open(run: Run) -> Self {
+    ///
+    /// All listen at `host`, an address of loopback that no other run has: those of another run
+    /// dial their dead on and on, and its port may be given to the process of this one.
+    pub(super) async fn open(run: Run, host: String) -> Self {
         let name = name(run);
-        let far = node("mid-b", &[]).await;
+        let far = node(&host, "mid-b", &[]).await;
         let step = Some((run.step, run.nth));
         let mut others = Vec::new();
         let (near, mortal, relay) = if run.dials() {
-            let near = node("mid-a", &far.addresses()).await;
+            let near = node(&host, "mid-a", &far.addresses()).await;
             if run.work == Work::Latecomer {
-                others.push(node(name, &near.addresses()).await);
+                others.push(node(&host, name, &near.addresses()).await);
                 within(near.ready(2)).await;
             }
             let relay = relay(run.work, &near.addresses()[0]).await;
             let seed = relay.as_ref().map_or(near.addresses()[0].clone(), |r| r.address.clone());
-            let mortal = Mortal::start(name, &[seed], step).await;
+            let mortal = Mortal::start(&host, name, &[seed], step).await;
             (near, mortal, relay)
         } else {
-            let mortal = Mortal::start(name, &[], step).await;
+            let mortal = Mortal::start(&host, name, &[], step).await;
             let relay = relay(run.work, &mortal.address).await;
             let seed = relay.as_ref().map_or(mortal.address.clone(), |r| r.address.clone());
-            (node("mid-a", &[far.addresses(), vec![seed]].concat()).await, mortal, relay)
+            (node(&host, "mid-a", &[far.addresses(), vec![seed]].concat()).await, mortal, relay)
         };
         let (count, answers) = watch::channel(0);
         let talk = tokio::spawn(talk(near.clone(), count));
         let (asks, tells, works) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
         let mut stage = Stage {
             run,
+            host,
             near,
             far,
             mortal,
@@ -146,8 +157,13 @@ impl Stage {
         stage
     }
 
+    /// Has the process live again, to no step.
+    pub(super) async fn restart(&self) -> Mortal {
+        Mortal::start(&self.host, self.name(), &self.near.addresses(), None).await
+    }
+
     /// The name of the process that dies.
-    pub(super) fn name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         name(self.run)
     }
 
@@ -236,14 +252,14 @@ impl Stage {
         match self.run.work {
             Work::Namesake => {
                 self.mortal.linked(1).await;
-                self.others.push(node(name, &near.addresses()).await);
+                self.others.push(node(&self.host, name, &near.addresses()).await);
             }
             Work::Twins => {
                 let seeds = [self.mortal.address.clone()];
-                let twin = node("twin", &seeds).await;
+                let twin = node(&self.host, "twin", &seeds).await;
                 within(twin.ready(1)).await;
                 self.mortal.linked(2).await;
-                self.others = vec![twin, node("twin", &seeds).await];
+                self.others = vec![twin, node(&self.host, "twin", &seeds).await];
             }
             Work::Relink | Work::HalfLost => {
                 self.mortal.linked(1).await;
@@ -263,16 +279,21 @@ impl Stage {
                 self.mortal.line("block").await;
             }
             Work::PeerBlocks => {
-                let mut peer =
-                    Mortal::start("blocker", std::slice::from_ref(&self.mortal.address), None)
-                        .await;
+                let mut peer = Mortal::start(
+                    &self.host,
+                    "blocker",
+                    std::slice::from_ref(&self.mortal.address),
+                    None,
+                )
+                .await;
                 peer.linked(1).await;
                 self.mortal.linked(2).await;
                 peer.line("block").await;
                 self.blocked = Some(peer);
             }
             Work::PeerLeaves => {
-                let peer = node("leaver", std::slice::from_ref(&self.mortal.address)).await;
+                let peer =
+                    node(&self.host, "leaver", std::slice::from_ref(&self.mortal.address)).await;
                 within(peer.ready(1)).await;
                 self.mortal.linked(2).await;
                 self.others.push(peer.clone());
@@ -357,10 +378,10 @@ fn name(run: Run) -> &'static str {
     }
 }
 
-/// A node of this test with the actors of the process.
-async fn node(name: &str, seeds: &[String]) -> Node {
+/// A node of this test, at this address, with the actors of the process.
+async fn node(at: &str, name: &str, seeds: &[String]) -> Node {
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
-    let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds.to_vec());
+    let builder = Node::builder(name).listen(format!("{at}:0")).seeds(seeds.to_vec());
     let node = builder.profile(profile).start().await.unwrap();
     host(&node).await.unwrap();
     node

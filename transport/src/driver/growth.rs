@@ -33,8 +33,8 @@ impl Growth {
     pub(super) fn grow(&mut self, pipe: &mut Pipe) -> bool {
         let ring = pipe.proto.ring();
         let more = ring.min(self.ring_max.saturating_sub(ring));
-        // One that cannot be told of it would wait for credits that come at a quarter of a ring it does
-        // not know.
+        // One that cannot be told of it would wait for credits that come at a quarter of a ring it
+        // does not know.
         if more == 0 || !pipe.proto.takes_control() || !pipe.proto.take_shortage() {
             return false;
         }

@@ -131,7 +131,7 @@ impl Link {
             return Attempt::Committed(Awaited::Nothing);
         }
         let line = Line::Port(port);
-        if state.waiting.first(line).is_some() && !planted!(LinePerReference) {
+        if state.waiting.first(line).is_some() {
             return wait(state, line, WaitsFor::Turn, Wait::Room);
         }
         match state.outbound.room(port, want.bytes) {
@@ -353,6 +353,10 @@ impl State {
     /// Whether it granted any.
     fn grant(&mut self, port: u32, most: usize) -> bool {
         let mut granted = 0;
+        let mut passes = planted!(LinePerReference);
+        if planted!(WakeAll) {
+            self.waiting.wake_all();
+        }
         // Those who wait at one that closed are told so by its own notice.
         let open = self.outbound.is_open(port);
         while open
@@ -373,6 +377,7 @@ impl State {
                     self.waiting.resolve(key, Standing::Granted { port, ordinal });
                     granted += 1;
                 }
+                _ if std::mem::take(&mut passes) => self.waiting.move_to(key, Line::Port(port)),
                 lacking => {
                     self.lacks(port, lacking);
                     break;
@@ -384,9 +389,6 @@ impl State {
 
     /// Grants room that came free in the link's window: one message to each port in turn.
     fn grant_by_link(&mut self) {
-        if planted!(WakeAll) {
-            self.waiting.wake_all();
-        }
         while let Some(port) = self.for_link.pop_front() {
             self.is_for_link[port as usize] = false;
             let granted = self.grant(port, 1);
