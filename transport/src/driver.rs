@@ -22,7 +22,7 @@ mod slots;
 mod turn;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -164,7 +164,8 @@ impl Prepared {
         let proto = proto::link::Link::new(credit, sizes, accounts.waiting(), start);
         let pipe = Pipe::new(proto, queues, Slots::new(pool, send_slots, ring, inline_max));
         let pipe = Arc::new(Mutex::new(pipe));
-        link.set_poster(pipe.clone());
+        let poster: Weak<Mutex<Pipe>> = Arc::downgrade(&pipe);
+        link.set_poster(poster);
         let ring_max = ring_max(&profile, &*fabric);
         let budget = reports.budget.clone();
         let growth = Growth::new(fabric.clone(), profile.slot_bytes, ring_max, budget);

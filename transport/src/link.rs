@@ -35,7 +35,7 @@ mod wait_queue;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -75,8 +75,9 @@ pub(crate) struct Link {
     message_bytes_max: u32,
     state: Mutex<State>,
     news: Arc<News>,
-    /// Posts for a sender; set before the first one comes.
-    poster: OnceLock<Arc<dyn Poster>>,
+    /// Posts for a sender; set before the first one comes. The driver owns it: what was asked, and
+    /// keeps an ended link, keeps none of its memory.
+    poster: OnceLock<Weak<dyn Poster>>,
     ended: AtomicBool,
     counters: Counters,
 }
@@ -157,7 +158,7 @@ impl Link {
     }
 
     /// Has senders post by `poster`. Called once.
-    pub(crate) fn set_poster(&self, poster: Arc<dyn Poster>) {
+    pub(crate) fn set_poster(&self, poster: Weak<dyn Poster>) {
         self.poster.get_or_init(|| poster);
     }
 
@@ -232,9 +233,21 @@ impl Link {
         } else {
             drop(state);
         }
-        if wake && !(post && self.poster.get().is_some_and(|poster| poster.try_post(self))) {
+        if wake && !(post && self.try_post()) {
             self.news.wake();
         }
+    }
+
+    /// Whether its queue pair and slots are still there.
+    #[cfg(test)]
+    pub(crate) fn has_memory(&self) -> bool {
+        self.poster.get().is_some_and(|poster| poster.strong_count() > 0)
+    }
+
+    /// Posts what waits in the driver's place. Returns false when the driver has to be woken.
+    fn try_post(&self) -> bool {
+        let poster = self.poster.get().and_then(Weak::upgrade);
+        poster.is_some_and(|poster| poster.try_post(self))
     }
 
     /// Frees the lock, and then wakes those whose wait has come to an end.

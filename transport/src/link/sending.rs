@@ -79,13 +79,16 @@ impl Link {
                 let outlet = state.outbound.outlet(request, hint);
                 match state.outbound.port(outlet).map(|(key, _)| key) {
                     None => Attempt::Wait(Wait::Opening),
-                    Some(port) if state.outbound.room(port, 0) != Room::Yes => {
-                        Attempt::Wait(Wait::Room)
-                    }
                     Some(port) if state.waiting.first(Line::Port(port)).is_some() => {
                         Attempt::Wait(Wait::Room)
                     }
-                    Some(_) => Attempt::Committed(Awaited::Nothing),
+                    Some(port) => match state.room(port, 0) {
+                        Room::Yes => Attempt::Committed(Awaited::Nothing),
+                        lacking => {
+                            state.outbound.say_blocked(port, lacking);
+                            Attempt::Wait(Wait::Room)
+                        }
+                    },
                 }
             }
         };
@@ -134,7 +137,7 @@ impl Link {
         if state.waiting.first(line).is_some() {
             return wait(state, line, WaitsFor::Turn, Wait::Room);
         }
-        match state.outbound.room(port, want.bytes) {
+        match state.room(port, want.bytes) {
             Room::Yes => {
                 state.outbound.reserve(port, want.bytes);
                 self.commit(state, (port, ordinal), outgoing)
@@ -147,7 +150,12 @@ impl Link {
                 };
                 wait(state, line, for_what, Wait::Room)
             }
-            _ => Attempt::Wait(Wait::Room),
+            lacking => {
+                // It comes again, and there would be no room for ever if the peer had no reason to
+                // report what little was taken.
+                state.outbound.say_blocked(port, lacking);
+                Attempt::Wait(Wait::Room)
+            }
         }
     }
 
@@ -299,6 +307,19 @@ impl State {
         }
     }
 
+    /// Whether a message may be committed to a port now. While others wait for the link's window, a
+    /// port at which something is outstanding takes its turn among them (LN-2).
+    pub(super) fn room(&self, port: u32, bytes: u32) -> Room {
+        match self.outbound.room(port, bytes) {
+            Room::Yes if self.waits_its_turn(port) => Room::NotInLink,
+            room => room,
+        }
+    }
+
+    fn waits_its_turn(&self, port: u32) -> bool {
+        !self.for_link.is_empty() && !self.outbound.is_idle(port)
+    }
+
     /// Tells the peer what the first sender at a port waits for, and has it served when there is
     /// room in the link's window.
     fn lacks(&mut self, port: u32, lacking: Room) {
@@ -321,6 +342,7 @@ impl State {
                     }
                     self.grant(port, usize::MAX);
                 }
+                Notice::Room(port) if self.waits_its_turn(port) => self.wait_for_link(port),
                 Notice::Room(port) => {
                     self.grant(port, usize::MAX);
                 }

@@ -150,6 +150,53 @@ fn room_in_the_links_window_wakes_only_those_it_is_for() {
     assert!(first.commits(&link));
 }
 
+/// LN-2: the link's window goes round, whichever mailbox is taken from.
+#[test]
+fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
+    let link = opened(&[("one", 0), ("other", 1)]);
+    let mut sent = [300; 3].map(|bytes| Sender::new("one", bytes));
+    assert!(sent.iter_mut().all(|sender| sender.commits(&link)));
+    assert!(Sender::new("other", 600).commits(&link));
+    let mut of_one: Vec<_> = (0..4).map(|_| Sender::new("one", 300)).collect();
+    let mut of_other = Sender::new("other", 300);
+    assert!(of_one[0].waits(&link), "its mailbox is full");
+    assert!(of_other.waits(&link), "the link is");
+    assert!(of_one[1..].iter_mut().all(|sender| sender.waits(&link)));
+    // One message of the first mailbox is off: the room goes to the one that waited for the link.
+    let release = || {
+        let mut state = link.state.lock();
+        state.outbound.release(0, 300);
+        link.finish(state);
+    };
+    release();
+    assert_eq!((of_other.woken(), of_one[0].woken()), (1, 0));
+    assert!(of_other.commits(&link));
+    let mut newcomer = Sender::new("other", 10);
+    assert!(newcomer.waits(&link), "others wait for the link, too");
+    release();
+    assert_eq!((of_one[0].woken(), of_one[1].woken()), (1, 0));
+}
+
+/// A sender that does not wait has the peer told all the same: it would find no room for ever.
+#[test]
+fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
+    let link = opened(&[("one", 0)]);
+    assert!(Sender::new("one", 900).commits(&link));
+    let mut sender = Sender::new("one", 200);
+    let outgoing =
+        Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut sender.archive };
+    let attempt = link.attempt((&sender.request, &mut 0), outgoing, &mut None, None);
+    assert!(matches!(attempt, Attempt::Wait(Wait::Room)));
+    assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
+    let link = opened(&[("one", 0)]);
+    for _ in 0..WINDOW.messages {
+        assert!(Sender::new("one", 10).commits(&link));
+    }
+    let request = &sender.request;
+    assert!(matches!(link.has_room((request, &mut 0)), Attempt::Wait(Wait::Room)));
+    assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
+}
+
 /// LN-3.
 #[test]
 fn nothing_is_committed_to_a_link_that_is_left() {

@@ -99,7 +99,7 @@ impl State {
             }
             Line::Port(port) => {
                 let first = self.waiting.first(line)?;
-                let for_what = match self.outbound.room(port, self.waiting.want(first).bytes) {
+                let for_what = match self.room(port, self.waiting.want(first).bytes) {
                     Room::NotInMailbox => WaitsFor::MailboxWindow,
                     Room::NotInLink => WaitsFor::LinkWindow,
                     Room::Yes => WaitsFor::Turn,

@@ -183,6 +183,11 @@ impl<W> Outbound<W> {
         }
     }
 
+    /// Whether nothing is outstanding at a port that is open.
+    pub(crate) fn is_idle(&self, port: u32) -> bool {
+        self.ports.get(port as usize).is_some_and(|port| port.window.is_idle())
+    }
+
     /// Has the peer told, once, that a sender waits for this room.
     pub(crate) fn say_blocked(&mut self, port: u32, lacking: Room) {
         let port = &mut self.ports[port as usize];

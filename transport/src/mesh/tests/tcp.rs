@@ -53,6 +53,23 @@ async fn what_cannot_work_is_refused_by_name() {
     assert_eq!(error, "the profile cannot work: ring_slots is 7, but must be 8 to 4096");
 }
 
+/// What was asked keeps the link that it came by, for as long as it is not answered.
+#[tokio::test]
+async fn a_link_that_ended_keeps_no_slots_whoever_keeps_it() {
+    let beta = node("beta", &[]).await;
+    let alpha = node("alpha", &[beta.address()]).await;
+    let kept = alpha.link("beta").await.unwrap();
+    assert!(kept.has_memory());
+    beta.shutdown().await;
+    let freed = async {
+        while kept.has_memory() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), freed).await.expect("its slots are given back");
+    alpha.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_wildcard_listener_tells_what_it_was_told_to() {
     let mut config = config("alpha", Network::tcp(), &[]);
