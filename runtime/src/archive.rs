@@ -1,6 +1,6 @@
 //! How archives are written, checked and read back: the rkyv strategies behind every message.
 
-use ringpost_transport::memory::{Checked, InvalidArchive, Payload, Unarchiver};
+use ringpost_transport::memory::{Checked, InvalidArchive, Payload, Unarchiver, buffer};
 use rkyv::rancor::{Error, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::ser::sharing::Share;
@@ -24,6 +24,7 @@ impl Positional for Sink<'_> {
 
 impl Writer<Error> for Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        buffer::reserve(self.buffer, bytes.len());
         self.buffer.extend_from_slice(bytes);
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Memory that a fabric may read and write: regions, the slots they are cut into, a link's pool
-//! of receive slots, and the archives found in them.
+//! of receive slots, the archives found in them, and the buffers of large messages.
 //!
 //! - **ME-1 ownership**: a byte of a region belongs to exactly one [`Slot`]; who holds the slot may
 //!   read and write it, nobody else touches it.
@@ -12,12 +12,14 @@
 //!   the function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
 
 mod budget;
+pub mod buffer;
 mod checked;
 mod pool;
 mod region;
 mod unarchiver;
 
 pub(crate) use budget::Budget;
+pub use buffer::Buffer;
 pub use checked::{Checked, InvalidArchive, Payload};
 pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};

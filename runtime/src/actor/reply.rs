@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
 
 use crate::limits;
@@ -86,7 +87,7 @@ fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
         }
     }
     if archive.capacity() > limits::SCRATCH_BYTES_MAX {
-        archive = AlignedVec::new();
+        buffer::give(std::mem::take(&mut archive));
     }
     SCRATCH.set(archive);
 }

@@ -1,7 +1,5 @@
 //! Doing what a frame asks for.
 
-use rkyv::util::AlignedVec;
-
 use super::Driver;
 use super::pipe::Pipe;
 use super::turn::Frame;
@@ -9,7 +7,7 @@ use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::host::Delivery;
 use crate::link::{Asker, Counters, Replier, ReplyLoss};
 use crate::mailbox::OpenRequest;
-use crate::memory::Payload;
+use crate::memory::{Payload, buffer};
 use crate::mutants::planted;
 use crate::news::Dirty;
 use crate::proto::fate::{Sent, What};
@@ -129,7 +127,7 @@ impl Driver {
             (Body::Part(range), Frame::Leased(lease)) => Payload::leased((*lease).clone(), range),
             (Body::Part(range), Frame::Lent(frame)) => {
                 Counters::add(&self.link.counters().copied_out, 1);
-                let mut copy = AlignedVec::with_capacity(range.len());
+                let mut copy = buffer::take(range.len());
                 copy.extend_from_slice(&frame[range]);
                 Payload::owned(copy)
             }

@@ -13,6 +13,7 @@ use crate::cause::{NodeDownCause, OpenRefusal};
 use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, SendKind, Wait};
 use crate::mailbox::{Accepted, OpenRequest};
+use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
 use crate::proto::outbound::Unopened;
@@ -381,7 +382,7 @@ fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> T {
         bytes.clear();
         let result = use_it(bytes);
         if bytes.capacity() > SCRATCH_BYTES_MAX {
-            *bytes = AlignedVec::new();
+            buffer::give(std::mem::take(bytes));
         }
         result
     })
@@ -392,7 +393,7 @@ fn keep(scratch: &mut AlignedVec<16>) -> AlignedVec<16> {
     if scratch.len() > SCRATCH_BYTES_MAX / 16 {
         return std::mem::take(scratch);
     }
-    let mut copy = AlignedVec::with_capacity(scratch.len());
+    let mut copy = buffer::take(scratch.len());
     copy.extend_from_slice(scratch);
     copy
 }

@@ -15,6 +15,7 @@ use rkyv::validation::Validator;
 use rkyv::validation::archive::ArchiveValidator;
 use rkyv::validation::shared::SharedValidator;
 
+use super::buffer::{self, Buffer};
 use super::pool::Lease;
 use crate::limits;
 
@@ -26,7 +27,7 @@ pub struct Payload(Place);
 #[derive(Debug)]
 enum Place {
     Leased { lease: Lease, range: Range<u32> },
-    Owned(AlignedVec<16>),
+    Owned(Buffer),
 }
 
 impl Payload {
@@ -38,7 +39,7 @@ impl Payload {
 
     /// Bytes of its own.
     pub fn owned(bytes: AlignedVec<16>) -> Self {
-        Payload(Place::Owned(bytes))
+        Payload(Place::Owned(bytes.into()))
     }
 
     /// Copies the bytes out of the receive slot, so that the slot returns to its link.
@@ -46,9 +47,9 @@ impl Payload {
         match self.0 {
             Place::Owned(_) => self,
             Place::Leased { .. } => {
-                let mut copy = AlignedVec::with_capacity(self.len());
+                let mut copy = buffer::take(self.len());
                 copy.extend_from_slice(&self);
-                Payload(Place::Owned(copy))
+                Payload(Place::Owned(copy.into()))
             }
         }
     }

@@ -11,6 +11,7 @@ use rkyv::util::AlignedVec;
 
 use super::header::RecordHeader;
 use crate::cause::Violation;
+use crate::memory::buffer;
 use crate::mutants::planted;
 
 /// A fragmented message of which parts have come.
@@ -23,7 +24,7 @@ pub(crate) struct Assembly {
 }
 
 /// Memory that is set aside at once for an announced message.
-const EXPECT: usize = 1024 * 1024;
+const EXPECT: usize = 2 * 1024 * 1024;
 
 impl Assembly {
     /// Begins with the first record and its part of the bytes.
@@ -37,7 +38,7 @@ impl Assembly {
         if first.total > bytes_max || part.len() >= first.total as usize {
             return Err(Violation::Fragment);
         }
-        let mut body = AlignedVec::with_capacity((first.total as usize).min(EXPECT));
+        let mut body = buffer::take((first.total as usize).min(EXPECT));
         body.extend_from_slice(part);
         Ok(Assembly { first, deadline, body })
     }
@@ -48,6 +49,7 @@ impl Assembly {
         if part.is_empty() || self.body.len() + part.len() > total {
             return Err(Violation::Fragment);
         }
+        buffer::reserve(&mut self.body, part.len());
         self.body.extend_from_slice(part);
         if planted!(ReorderedFragments) {
             self.body.rotate_right(part.len());

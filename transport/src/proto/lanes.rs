@@ -9,9 +9,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use rkyv::util::AlignedVec;
-
 use super::header::{RecordHeader, RecordKind};
+use crate::memory::Buffer;
 
 /// One committed message or answer, without its bytes.
 #[derive(Debug, Clone)]
@@ -126,7 +125,7 @@ impl Lane {
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Bulk {
     pub(crate) entry: Entry,
-    pub(crate) body: AlignedVec<16>,
+    pub(crate) body: Buffer,
     /// Of the eager lane: what must leave first (LA-1).
     pub(crate) mark: u64,
     /// Bytes that have left.
