@@ -290,6 +290,12 @@ impl Link {
         self.ledger.ring()
     }
 
+    /// Slots that the peer has said it posted.
+    #[cfg(test)]
+    pub(crate) fn peer_ring(&self) -> u32 {
+        self.ledger.peer_ring()
+    }
+
     /// Whether the peer was short of credits when it sent its last frame; said once.
     pub(crate) fn take_shortage(&mut self) -> bool {
         std::mem::take(&mut self.peer_short)
