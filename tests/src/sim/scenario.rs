@@ -88,7 +88,7 @@ fn note_link(reached: &mut Reached, stats: &LinkStats) {
     reached.note("fragment cut by link loss", stats.fragments_cut);
     reached.note("credit-only frame", stats.credit_frames_sent);
     reached.note("sender blocked on window", stats.window_stalls);
-    reached.note("sender blocked on the link's window", u64::from(stats.link_wait_us > 0));
+    reached.note("sender blocked on the link's window", u64::from(stats.waits.link_us > 0));
     reached.note("sender blocked on credits", stats.credit_stalls);
     reached.note("refusal", stats.refusals);
     reached.note("counter wrap", stats.count_wraps);

@@ -41,7 +41,7 @@ impl Driver {
         for _ in 0..STEPS_MAX {
             match self.step(pipe) {
                 Err(cause) => return Poll::Ready(cause),
-                Ok(0) if self.growth.grow(pipe) => armed = false,
+                Ok(0) if self.growth.grow(pipe, self.link.counters()) => armed = false,
                 Ok(0) if !armed => {
                     // PV-8: armed, the queue is polled once more before the driver sleeps.
                     pipe.queues.arm(pipe.notify());
