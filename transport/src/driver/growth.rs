@@ -9,6 +9,7 @@ use crate::fabric::Fabric;
 use crate::limits;
 use crate::link::Counters;
 use crate::memory::{Budget, Slot};
+use crate::mutants::planted;
 
 #[cfg(test)]
 mod tests;
@@ -39,13 +40,16 @@ impl Growth {
         let more = ring.min(self.ring_max.saturating_sub(ring));
         // One that cannot be told of it would wait for credits that come at a quarter of a ring it
         // does not know.
-        let tells = pipe.proto.takes_control();
+        let tells = pipe.proto.takes_control() || planted!(GrowsAfterGoodbye);
         if more == 0 || !tells || !pipe.proto.take_shortage() {
             return false;
         }
         let spare = (more * limits::POOL_PER_RING) as usize;
         let Some(mut slots) = self.slots(more as usize + spare, counters) else { return false };
         pipe.slots.pool.grow(slots.split_off(more as usize));
+        if planted!(UnpostedGrant) {
+            slots.truncate(slots.len() / 2);
+        }
         // CR-6: posted before it is told.
         pipe.slots.posted += slots.len();
         let posted = pipe.queues.post_recv(&mut slots);

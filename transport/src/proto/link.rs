@@ -304,6 +304,9 @@ impl Link {
     /// So many more slots are posted: the peer is told (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.ledger.grow(slots);
+        if planted!(LostGrant) {
+            return;
+        }
         self.control(RecordHeader { total: slots, ..RecordHeader::new(RecordKind::Grant) });
     }
 
