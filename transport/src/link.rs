@@ -221,22 +221,31 @@ impl Link {
 
     fn finish_as(&self, mut state: MutexGuard<'_, State>, rouse: bool) {
         state.act_on_notices();
-        for (for_what, waited) in state.waiting.drain_waited() {
-            self.counters.waited(for_what, waited);
-        }
         let idle = !state.awake && !state.outbound.is_empty();
         let wake = rouse && (idle || (state.starved && state.outbound.has_urgent()));
         state.awake |= wake;
         state.starved &= !wake;
         // Later senders find the driver awake, and what they commit goes with the next frames.
         let post = wake && std::mem::take(&mut state.quiet);
+        if state.waiting.has_news() {
+            self.tell_waiting(state);
+        } else {
+            drop(state);
+        }
+        if wake && !(post && self.poster.get().is_some_and(|poster| poster.try_post(self))) {
+            self.news.wake();
+        }
+    }
+
+    /// Frees the lock, and then wakes those whose wait has come to an end.
+    fn tell_waiting(&self, mut state: MutexGuard<'_, State>) {
+        for (for_what, waited) in state.waiting.drain_waited() {
+            self.counters.waited(for_what, waited);
+        }
         let (woken, retired) = state.waiting.take_wakers();
         drop(state);
         drop(retired);
         woken.into_iter().for_each(Waker::wake);
-        if wake && !(post && self.poster.get().is_some_and(|poster| poster.try_post(self))) {
-            self.news.wake();
-        }
     }
 }
 

@@ -7,7 +7,6 @@
 //! - **PI-2 nobody's frame is forgotten**: a sender that cannot post wakes the driver.
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::slots::Slots;
 use crate::cause::LinkCause;
@@ -18,6 +17,10 @@ use crate::past::Letter;
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
+
+/// Batches that one call posts: the first, and those that were committed meanwhile. A sender leaves
+/// what comes after to the driver.
+pub(super) const BATCHES_MAX: u32 = 4;
 
 /// The sending side of a link.
 pub(super) struct Pipe {
@@ -50,50 +53,43 @@ impl Pipe {
         if waits { Notify::Any } else { Notify::Solicited }
     }
 
-    /// Posts what there is to send and credit for; says how many frames that were.
-    pub(super) fn transmit(&mut self, link: &Link) -> Result<usize, LinkCause> {
-        let mut sent = 0;
-        loop {
-            let more = self.stage_batch(link);
-            let count = self.slots.batch.len();
-            if count == 0 {
-                return Ok(sent);
+    /// Posts what there is to send and credit for, in so many batches at most. Returns false when
+    /// there may be more to post now: what was committed during the last post woke nobody.
+    pub(super) fn transmit(&mut self, link: &Link, batches_max: u32) -> Result<bool, LinkCause> {
+        for _ in 0..batches_max {
+            self.stage_batch(link);
+            if self.slots.batch.is_empty() {
+                return Ok(true);
             }
-            sent += count;
             let posted = self.queues.post_send(&mut self.slots.batch);
             posted.map_err(|_| LinkCause::Fabric(Status::Fatal))?;
             step!(posted);
-            if !more {
-                return Ok(sent);
-            }
         }
+        Ok(false)
     }
 
-    /// Fills a batch; says whether there may be more to send.
-    fn stage_batch(&mut self, link: &Link) -> bool {
-        let now = Instant::now().into_std();
+    /// Fills a batch.
+    fn stage_batch(&mut self, link: &Link) {
         let mut more = true;
         while more && self.slots.batch.len() < limits::POST_LIST_MAX {
             let Some(mut slot) = self.slots.free.pop() else {
                 more = false;
                 break;
             };
-            match link.poll_transmit(&mut self.proto, &mut slot, &mut self.sending, now) {
+            let transmit;
+            (transmit, more) = link.poll_transmit(&mut self.proto, &mut slot, &mut self.sending);
+            match transmit {
                 Some(transmit) => {
                     self.count_sent(link, &transmit);
                     self.slots.stage(slot, transmit.bytes);
                 }
-                None => {
-                    self.slots.free.push(slot);
-                    more = false;
-                }
+                None => self.slots.free.push(slot),
             }
         }
         if !more {
             self.slots.stage_last();
         }
         self.closed.append(&mut self.sending.closed);
-        more
     }
 
     fn count_sent(&self, link: &Link, transmit: &proto::link::Transmit) {
@@ -117,9 +113,9 @@ impl Poster for Mutex<Pipe> {
         if pipe.ended {
             return true;
         }
-        match pipe.transmit(link) {
+        match pipe.transmit(link, BATCHES_MAX) {
             // A driver that waits for completions has to say so to the queue pair.
-            Ok(_) => !pipe.slots.free.is_empty() && pipe.closed.is_empty(),
+            Ok(all) => all && !pipe.slots.free.is_empty() && pipe.closed.is_empty(),
             Err(cause) => {
                 link.close(cause);
                 true

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
-use super::pipe::Pipe;
+use super::pipe::{BATCHES_MAX, Pipe};
 use super::{Driver, Phase};
 use crate::cause::{Fate, LinkCause, Refusal};
 use crate::fabric::{Completion, Status, Work};
@@ -37,40 +37,46 @@ impl Driver {
         self.link.register(cx.waker());
         let pipe = self.pipe.clone();
         let pipe = &mut *pipe.lock();
-        let mut armed = false;
         for _ in 0..STEPS_MAX {
-            match self.step(pipe) {
+            match self.step(pipe, cx) {
+                Ok(Poll::Ready(())) => {}
+                Ok(Poll::Pending) => return Poll::Pending,
                 Err(cause) => return Poll::Ready(cause),
-                Ok(0) if self.growth.grow(pipe, self.link.counters()) => armed = false,
-                Ok(0) if !armed => {
-                    // PV-8: armed, the queue is polled once more before the driver sleeps.
-                    pipe.queues.arm(pipe.notify());
-                    armed = true;
-                }
-                Ok(0) => match pipe.queues.poll_ready(cx) {
-                    Poll::Ready(()) => armed = false,
-                    Poll::Pending => return Poll::Pending,
-                },
-                Ok(_) => armed = false,
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Everything there is to do now, once; says how much it was.
-    fn step(&mut self, pipe: &mut Pipe) -> Result<usize, LinkCause> {
+    /// Does everything there is to do now, once; pending when there will be more only once the task
+    /// is woken.
+    fn step(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Result<Poll<()>, LinkCause> {
+        if self.work(pipe)? {
+            return Ok(Poll::Ready(()));
+        }
+        // PV-8: armed, the queue is polled once more before the driver sleeps. What senders commit
+        // meanwhile wakes it (DR-3).
+        pipe.queues.arm(pipe.notify());
+        if self.receive(pipe)? > 0 || self.growth.grow(pipe, self.link.counters()) {
+            return Ok(Poll::Ready(()));
+        }
+        Ok(pipe.queues.poll_ready(cx))
+    }
+
+    /// Does what the session wants, reads what arrived and sends what waits; returns true if it was
+    /// too much for once.
+    fn work(&mut self, pipe: &mut Pipe) -> Result<bool, LinkCause> {
         self.heed_wishes(pipe)?;
         let received = self.receive(pipe)?;
         self.report_windows(pipe);
-        let sent = pipe.transmit(&self.link)?;
+        let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;
         for letter in pipe.closed.drain(..) {
             self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed)));
         }
         if pipe.proto.is_done() && pipe.slots.sends_done() {
             return Err(LinkCause::Left);
         }
-        Ok(received + sent)
+        Ok(received >= limits::POLL_BATCH || !sent_all)
     }
 
     fn heed_wishes(&mut self, pipe: &mut Pipe) -> Result<(), LinkCause> {

@@ -67,16 +67,22 @@ impl Link {
         result
     }
 
-    /// Writes the next frame into `slot`.
+    /// Writes the next frame into `slot`, if there is something to send; says whether there may be
+    /// more now. Once a frame was written, what is committed wakes nobody until this was called
+    /// again and found nothing.
     pub(crate) fn poll_transmit(
         &self,
         proto: &mut proto::link::Link,
         slot: &mut [u8],
         sending: &mut Sending,
-        now: Instant,
-    ) -> Option<Transmit> {
+    ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
-        let transmit = proto.poll_transmit(&mut state.outbound, slot, &mut sending.dropped, now);
+        let mut transmit = None;
+        if !proto.is_idle(&state.outbound) {
+            let now = tokio::time::Instant::now().into_std();
+            let dropped = &mut sending.dropped;
+            transmit = proto.poll_transmit(&mut state.outbound, slot, dropped, now);
+        }
         if state.uncredited.is_some() != proto.waits_for_credits() {
             self.turn_uncredited(&mut state);
         }
@@ -88,20 +94,19 @@ impl Link {
         if !state.for_replies.is_empty() && state.outbound.takes_replies() {
             for_replies = std::mem::take(&mut state.for_replies);
         }
+        // What the notices queue is sent now, not at the next occasion.
+        state.act_on_notices();
+        let more = (transmit.is_some() || dropped) && !proto.is_idle(&state.outbound);
         // While credits are gone, what brings them back wakes the driver: no further message need,
         // only what could go without them.
-        state.awake = transmit.is_some() || proto.waits_for_credits();
+        state.awake = more || transmit.is_some() || proto.waits_for_credits();
         state.starved = transmit.is_none() && proto.waits_for_credits() && proto.may_send_urgent();
         self.finish_as_driver(state);
-        if transmit.is_none() && dropped {
-            // What its notices queued is sent now, not at the next occasion.
-            self.finish(self.state.lock());
-        }
         for_replies.into_iter().for_each(Waker::wake);
         for (asker, loss) in sending.unsent.drain(..) {
             drop(asker.send(Err(loss)));
         }
-        transmit
+        (transmit, more)
     }
 
     /// What was committed begins to wait for credits, or has waited.

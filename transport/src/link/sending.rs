@@ -310,6 +310,9 @@ impl State {
 
     /// Grants room to those who wait, as far as there is some now.
     pub(super) fn act_on_notices(&mut self) {
+        if !self.outbound.has_news() {
+            return;
+        }
         for notice in self.outbound.take_notices() {
             match notice {
                 Notice::Opened(outlet, port) => {

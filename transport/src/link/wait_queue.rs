@@ -245,6 +245,11 @@ impl WaitQueue {
         all.drain().map(|entry| entry.waker).collect()
     }
 
+    /// Whether there is anything to do for those that waited.
+    pub(super) fn has_news(&self) -> bool {
+        !(self.woken.is_empty() && self.retired.is_empty() && self.waited.is_empty())
+    }
+
     /// Wakers to be woken, and wakers to be dropped, once the lock is free.
     pub(super) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
         (std::mem::take(&mut self.woken), std::mem::take(&mut self.retired))

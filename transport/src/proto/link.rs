@@ -129,7 +129,7 @@ impl Link {
         dropped: &mut Vec<Dropped>,
         now: Instant,
     ) -> Option<Transmit> {
-        if self.ledger.credits() == 0 {
+        if self.ledger.credits() == 0 || self.is_idle(out) {
             self.note_stall(out);
             return None;
         }
@@ -183,6 +183,21 @@ impl Link {
         Some(Transmit { bytes: writer.finish(head), class, messages })
     }
 
+    /// Whether nothing at all waits to be sent, not even credits that are due.
+    pub(crate) fn is_idle<W>(&mut self, out: &Outbound<W>) -> bool {
+        let Handshake { confirm_sent, leave, goodbye_sent, .. } = self.handshake;
+        let idle = confirm_sent
+            && out.is_empty()
+            && self.control.is_empty()
+            && self.refusals.is_empty()
+            && !self.probe
+            && (!leave || goodbye_sent.is_some());
+        if idle {
+            self.count_consumed();
+        }
+        idle && !self.ledger.credit_due()
+    }
+
     /// The lowest class that may be sent, if any but credit.
     fn allowed(&self) -> Option<Class> {
         [Class::Data, Class::Reply, Class::Control].into_iter().find(|c| self.ledger.may_send(*c))
@@ -203,7 +218,7 @@ impl Link {
         Transmit { bytes, class: Class::Control, messages: 0 }
     }
 
-    /// Writes refusals, and counts the frames that now have all of theirs written (LK-2).
+    /// Writes refusals; the frames that now have all of theirs written count as consumed (LK-2).
     fn write_refusals(&mut self, writer: &mut FrameWriter<'_>) {
         let carrier = self.ledger.sent();
         while let Some(refused) = self.refusals.front() {
@@ -222,6 +237,12 @@ impl Link {
                 break;
             }
         }
+        self.count_consumed();
+    }
+
+    /// Counts the frames that have all their refusals written (LK-2): to be acknowledged with the
+    /// next frame.
+    fn count_consumed(&mut self) {
         let written = self.refusals.is_empty() || planted!(EarlyAcknowledgement);
         let first = self.refusals.front().filter(|_| !written);
         let mut count = first.map_or(self.dispatched, |refused| refused.frame);

@@ -385,6 +385,11 @@ impl<W> Outbound<W> {
         &self.ports[port as usize]
     }
 
+    /// Whether there is anything to act on: notices, or ports to let go of.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.notices.is_empty() || !self.freed.is_empty()
+    }
+
     /// What senders are to be told since the last call.
     pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
         mem::take(&mut self.notices)

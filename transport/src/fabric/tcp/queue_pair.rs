@@ -54,15 +54,17 @@ impl TcpQueuePair {
 
 impl QueuePair for TcpQueuePair {
     fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
+        let rang = self.queues.rang();
         let result = self.queues.post_send(batch);
         self.write();
-        self.wake_poller();
+        self.wake_poller(rang);
         result
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        let rang = self.queues.rang();
         let result = self.queues.post_recv(slots);
-        self.wake_poller();
+        self.wake_poller(rang);
         result
     }
 
@@ -115,11 +117,15 @@ impl QueuePair for TcpQueuePair {
 }
 
 impl TcpQueuePair {
-    /// Wakes the task that polls after a post, which may be another one's: it was notified, or has
-    /// to wait for the stream to take more (PV-8).
-    fn wake_poller(&mut self) {
+    /// Wakes the task that polls after a post, which may be another one's: the post has notified
+    /// it, or it has to wait for the stream to take more (PV-8). A task that was notified
+    /// `already` is awake: mostly it is the one that posts.
+    fn wake_poller(&mut self, already: bool) {
         let blocked = self.stream.is_some() && self.output.pending(&self.queues);
-        if let Some(waker) = self.queues.waiter(blocked) {
+        let rang = self.queues.rang() && !already;
+        if (rang || blocked)
+            && let Some(waker) = self.queues.waiter()
+        {
             waker.wake();
         }
     }

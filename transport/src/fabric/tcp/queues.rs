@@ -272,6 +272,8 @@ impl Queues {
     }
 
     pub(super) fn arm(&mut self, on: Notify) {
+        // What rang before was polled: it must not end the next wait.
+        self.alarm.rang &= !self.done.is_empty();
         if self.alarm.armed != Some(Notify::Any) {
             self.alarm.armed = Some(on);
         }
@@ -287,9 +289,14 @@ impl Queues {
         self.alarm.waker.get_or_insert_with(|| waker.clone()).clone_from(waker);
     }
 
-    /// The task to wake, if one waits for the notification and it came (or `anyway`).
-    pub(super) fn waiter(&mut self, anyway: bool) -> Option<Waker> {
-        if self.alarm.rang || anyway { self.alarm.waker.take() } else { None }
+    /// Whether the notification came and was not used up.
+    pub(super) fn rang(&self) -> bool {
+        self.alarm.rang
+    }
+
+    /// Takes the waker of the task that waits for the notification, if one does.
+    pub(super) fn waiter(&mut self) -> Option<Waker> {
+        self.alarm.waker.take()
     }
 
     fn return_accepted(&mut self) {

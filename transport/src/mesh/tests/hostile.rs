@@ -98,6 +98,8 @@ impl Scene {
         let (sender, events) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::default());
         let mut victim = config("victim", Network::tcp(), &[]);
+        // The longest breach is of 47 frames, which wait for no credit.
+        victim.profile.ring_slots = 64;
         victim.profile.mailbox_window_messages = 32;
         victim.profile.mailbox_window_bytes = 8 * 1024;
         victim.profile.link_window_bytes = 16 * 1024;
