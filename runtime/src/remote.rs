@@ -18,8 +18,8 @@ use crate::address::Address;
 use crate::busy::Watch;
 
 pub use ringpost_transport::endpoint::{
-    InvalidProfile, InvalidSecret, LinkStats, LinkView, Network, PeerView, Profile, StartError,
-    Unlinked, Waiting, WaitsFor,
+    InvalidProfile, InvalidSecret, LinkStats, LinkView, Network, PeerView, Profile, RingStats,
+    StartError, Unlinked, WaitStats, Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]

@@ -17,6 +17,8 @@
 //!   node gave up a second of virtual time before.
 //! - **SC-8 bounded**: of what one run of a node sent, over all its links, no more waits in a
 //!   mailbox than its window and one message, nor in all than the link's window and one each.
+//! - **SC-9 goodbye**: in a run without faults, nodes that leave say goodbye in bounded virtual
+//!   time and lose nothing that was committed, however much of it waits then.
 //!
 //! Dialogues (`dialogue.rs`) are about asks between actors, and of these demand SC-3 and SC-7 only:
 //! there "begun" is when the handler runs.

@@ -15,8 +15,8 @@ pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};
 pub use crate::confirm::Confirmation;
 pub use crate::link::{
-    Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss, Waiting,
-    WaitsFor,
+    Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss,
+    RingStats, WaitStats, Waiting, WaitsFor,
 };
 pub use crate::mesh::{PeerView, StartError, Unlinked};
 pub use crate::profile::{InvalidProfile, Profile};

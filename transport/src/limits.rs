@@ -82,8 +82,8 @@ pub const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 pub const RING_SLOTS: u32 = 16;
 /// Default of what a ring may grow to: 8 MiB are under way at once.
 pub const RING_SLOTS_GROWN: u32 = 1024;
-/// Bytes by which all rings of a node together may grow.
-pub const RING_GROWTH_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Default of the bytes by which all rings of a node together may grow.
+pub const RING_GROWTH_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Default slot: 8 KiB of payload and 256 B for headers.
 pub const SLOT_BYTES: u32 = 8 * 1024 + 256;
 /// Slot of the profile `small`.

@@ -61,7 +61,7 @@ pub use asks::{PendingReply, ReplyLoss};
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use sending::Awaited;
-pub use stats::LinkStats;
+pub use stats::{LinkStats, RingStats, WaitStats};
 pub(crate) use view::Stall;
 pub use view::{LinkView, Waiting};
 pub(crate) use wait_queue::Line;

@@ -104,13 +104,19 @@ mod switch {
         LinePerReference,
         /// Room wakes every sender that waits.
         WakeAll,
+        /// A ring grows although its side has said goodbye and cannot tell the peer.
+        GrowsAfterGoodbye,
+        /// A ring grows and the peer is not told.
+        LostGrant,
+        /// The peer is granted slots of which only half are posted.
+        UnpostedGrant,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 35] = [
+    pub const ALL: [Mutant; 38] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -146,6 +152,9 @@ mod switch {
         Mutant::FreshDeadline,
         Mutant::LinePerReference,
         Mutant::WakeAll,
+        Mutant::GrowsAfterGoodbye,
+        Mutant::LostGrant,
+        Mutant::UnpostedGrant,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

@@ -11,9 +11,10 @@ pub struct Profile {
     /// Receive slots posted for each peer from the start: 8 to 4,096.
     pub ring_slots: u32,
     /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
-    /// and the path is idle for it: at least `ring_slots`, at most 4,096. (All rings of a node
-    /// together grow by [`limits::RING_GROWTH_BYTES_MAX`] at most.)
+    /// and the path is idle for it: at least `ring_slots`, at most 4,096.
     pub ring_slots_max: u32,
+    /// Bytes by which all rings of a node together may grow; with 0 none does.
+    pub ring_growth_bytes_max: u64,
     /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16.
     pub slot_bytes: u32,
     /// Slots that data never takes: at least 1, at most a quarter of the ring.
@@ -36,6 +37,7 @@ impl Default for Profile {
         Profile {
             ring_slots: limits::RING_SLOTS,
             ring_slots_max: limits::RING_SLOTS_GROWN,
+            ring_growth_bytes_max: limits::RING_GROWTH_BYTES_MAX,
             slot_bytes: limits::SLOT_BYTES,
             credit_reserve: limits::CREDIT_RESERVE,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,

@@ -1,5 +1,5 @@
 //! The layer above the transport, as the scenarios need it: mailboxes that are found by name and by
-//! identity, and what the links report (SC-5, SC-6).
+//! identity, and what the links report (SC-5, SC-6, SC-9).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
-    Host, Inbox, LinkCause, Lost, OpenRefusal, OpenRequest, PeerEvent, Target,
+    Fate, Host, Inbox, LinkCause, Lost, OpenRefusal, OpenRequest, PeerEvent, Target,
 };
 use ringpost_transport::id::{Incarnation, NodeId};
 use tokio::sync::Notify;
@@ -139,6 +139,10 @@ impl Host for TestHost {
             self.diary.told(lane, None, told(lost.fate));
         }
         self.world().log(&format!("{} lost {lane:?} {:?}", self.me(), lost.fate));
+        if self.setting.shared.is_parting() && !matches!(lost.fate, Fate::Refused(_)) {
+            let fate = lost.fate;
+            self.setting.shared.fault(format!("SC-9: a message to {lane:?} was lost: {fate:?}"));
+        }
     }
 
     fn event(&self, event: PeerEvent) {

@@ -15,6 +15,10 @@ use super::message::Run;
 use super::shared::Setting;
 use super::traffic::{Lines, Sender};
 
+/// Virtual time that a node may take to leave: many times what the slowest path needs for all
+/// windows.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A run of a node.
 pub(super) struct Life {
     pub(super) diary: Diary,
@@ -44,19 +48,28 @@ impl Life {
 
     /// Starts its senders.
     pub(super) fn send(&mut self, setting: &Setting) {
+        let senders = self.senders(setting, 0xabc);
+        self.senders.extend(senders.map(|sender| tokio::spawn(sender.send())));
+    }
+
+    /// Has it send its last tells.
+    pub(super) fn part(&mut self, setting: &Setting) {
+        let senders = self.senders(setting, 0xdef);
+        self.senders.extend(senders.map(|sender| tokio::spawn(sender.part())));
+    }
+
+    fn senders(&self, setting: &Setting, salt: u64) -> impl Iterator<Item = Sender> + use<> {
         let Run { node, number: run } = self.diary.run();
-        let seed = setting.seed ^ u64::from(run - 1) << 48 ^ 0xabc ^ (node as u64) << 8;
-        let lines = Lines::default();
-        for number in 0..setting.plan.senders {
-            let sender = Sender {
-                setting: setting.clone(),
-                endpoint: self.endpoint.clone(),
-                diary: self.diary.clone(),
-                lines: lines.clone(),
-                rng: Rng::with_seed(seed ^ (number as u64) << 16),
-            };
-            self.senders.push(tokio::spawn(sender.send()));
-        }
+        let seed = setting.seed ^ u64::from(run - 1) << 48 ^ salt ^ (node as u64) << 8;
+        let (setting, lines) = (setting.clone(), Lines::default());
+        let (endpoint, diary) = (self.endpoint.clone(), self.diary.clone());
+        (0..setting.plan.senders).map(move |number| Sender {
+            setting: setting.clone(),
+            endpoint: endpoint.clone(),
+            diary: diary.clone(),
+            lines: lines.clone(),
+            rng: Rng::with_seed(seed ^ (number as u64) << 16),
+        })
     }
 
     /// Waits for the last of its senders.
@@ -66,9 +79,15 @@ impl Life {
         }
     }
 
-    /// Ends it in order.
-    pub(super) async fn end(&self) {
-        self.endpoint.shutdown(Duration::from_secs(5)).await;
+    /// Ends it in order (SC-9).
+    pub(super) async fn end(&self, setting: &Setting) {
+        let Setting { world, shared, .. } = setting;
+        let began = world.now();
+        self.endpoint.shutdown(PATIENCE).await;
+        let took = Duration::from_nanos(world.now() - began);
+        if shared.is_parting() && took >= PATIENCE {
+            shared.fault(format!("SC-9: node {} had to give up its links", self.diary.run().node));
+        }
     }
 
     /// Ends it now. What is left of it finds its network gone, and writes no more.
@@ -76,6 +95,13 @@ impl Life {
         setting.world.kill_node(&setting.plan.nodes[self.diary.run().node]);
         self.diary.kill();
         self.mailboxes.iter().chain(&self.senders).for_each(JoinHandle::abort);
+    }
+
+    /// Returns true if it has messages for another node that wait for credits.
+    pub(super) fn waits_for_credits(&self, other: &Life) -> bool {
+        let name = &other.endpoint.id().name;
+        let view = self.endpoint.view().into_iter().find(|peer| peer.name == *name);
+        view.and_then(|peer| peer.link).is_some_and(|link| link.uncredited.is_some())
     }
 
     /// What its links carried, and how often one replaced another.

@@ -21,6 +21,11 @@ pub struct Plan {
     pub senders: usize,
     /// Messages of each sender.
     pub messages: u64,
+    /// Rings start as small as they may, and windows are wide: what waits waits for credits, and
+    /// rings grow.
+    pub narrow: bool,
+    /// How the nodes leave.
+    pub farewell: Farewell,
     /// Most senders send to the first mailbox of a node.
     pub crowd: bool,
     /// Some senders know the identities of mailboxes, and send there.
@@ -37,6 +42,16 @@ pub struct Plan {
     pub close_one_in: u32,
     /// Faults, in the order they come.
     pub faults: u32,
+}
+
+/// How the nodes of a scenario leave.
+#[derive(Debug, Clone, Default)]
+pub struct Farewell {
+    /// Unconfirmed tells of each sender in the end, of all nodes but the first, which leaves at
+    /// once: it says goodbye while others have more to say than it has slots.
+    pub tells: u64,
+    /// The nodes leave all at once, not one after the other.
+    pub together: bool,
 }
 
 impl Plan {
@@ -56,13 +71,15 @@ impl Plan {
         let large = rng.u32(0..3) == 0;
         let crowd = rng.u32(0..8) == 0;
         let messages = rng.u64(20..if large { 60 } else { 200 });
-        Plan {
+        let plan = Plan {
             nodes,
             profiles,
             link,
             mailboxes: rng.usize(1..=5),
             senders: if crowd { rng.usize(20..=40) } else { rng.usize(1..=3) },
             messages: if crowd { messages / 12 } else { messages },
+            narrow: false,
+            farewell: Farewell::default(),
             crowd,
             identities: rng.bool(),
             bytes_max: if large { 60_000 } else { rng.usize(64..6_000) },
@@ -71,7 +88,43 @@ impl Plan {
             still_max: Duration::from_millis([0, 0, 200, 5_000][rng.usize(0..4)]),
             close_one_in: [0, 0, 150, 60][rng.usize(0..4)],
             faults: [0, 0, 1, 2, 4][rng.usize(0..5)],
+        };
+        plan.growing(&mut Rng::with_seed(seed ^ 0x6704))
+    }
+
+    /// Draws how rings grow. From numbers of its own, so that the rest of a seed's plan stays.
+    fn growing(mut self, rng: &mut Rng) -> Self {
+        self.narrow = rng.u32(0..4) == 0;
+        for profile in &mut self.profiles {
+            if self.narrow {
+                *profile = narrow(profile, rng);
+            }
+            // A ring is doubled for so many slots.
+            let doubled = u64::from(3 * profile.ring_slots * profile.slot_bytes);
+            let ample = profile.ring_growth_bytes_max;
+            profile.ring_growth_bytes_max =
+                [ample, ample, doubled * rng.u64(0..=16) / 2][rng.usize(0..3)];
         }
+        let tells = if rng.bool() { 0 } else { rng.u64(1..=100) };
+        // Rings that are as small as ever when the first goodbye comes.
+        if self.narrow && rng.bool() {
+            self.messages = rng.u64(1..=4);
+        }
+        self.farewell = Farewell { tells, together: rng.u32(0..4) == 0 };
+        self
+    }
+}
+
+/// Little room for frames and much for messages.
+fn narrow(profile: &Profile, rng: &mut Rng) -> Profile {
+    Profile {
+        ring_slots: 8,
+        ring_slots_max: 8 << rng.u32(1..=6),
+        credit_reserve: rng.u32(1..=2),
+        mailbox_window_messages: rng.u32(64..=256),
+        mailbox_window_bytes: rng.u32(60_000..=400_000),
+        link_window_bytes: rng.u32(100_000..=1_000_000),
+        ..profile.clone()
     }
 }
 

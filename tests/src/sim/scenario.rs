@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures::future::join_all;
 use ringpost_transport::endpoint::LinkStats;
 use ringpost_transport::fabric::sim::{self, World};
 
@@ -56,9 +57,20 @@ async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     for life in &mut lives {
         life.fall_quiet().await;
     }
+    for life in lives.iter_mut().skip(1) {
+        life.part(&setting);
+    }
+    for life in &mut lives {
+        life.fall_quiet().await;
+    }
+    note_goodbyes(&lives, &mut reached);
     setting.shared.end();
-    for life in &lives {
-        life.end().await;
+    if setting.plan.farewell.together {
+        join_all(lives.iter().map(|life| life.end(&setting))).await;
+    } else {
+        for life in &lives {
+            life.end(&setting).await;
+        }
     }
     lives.extend(killed);
     conclude(&setting, &lives, reached)
@@ -84,13 +96,23 @@ fn conclude(setting: &Setting, lives: &[Life], mut reached: Reached) -> Outcome 
     Outcome { faults, reached, log: world.log_text(), history }
 }
 
+/// Notes the nodes that have more to say to the first one, which is about to say goodbye, than it
+/// has slots.
+fn note_goodbyes(lives: &[Life], reached: &mut Reached) {
+    let waits = lives[1..].iter().filter(|life| life.waits_for_credits(&lives[0]));
+    reached.note("goodbye to a peer that waits for credits", waits.count() as u64);
+}
+
 fn note_link(reached: &mut Reached, stats: &LinkStats) {
     reached.note("fragment cut by link loss", stats.fragments_cut);
     reached.note("credit-only frame", stats.credit_frames_sent);
     reached.note("sender blocked on window", stats.window_stalls);
-    reached.note("sender blocked on the link's window", u64::from(stats.link_wait_us > 0));
+    reached.note("sender blocked on the link's window", u64::from(stats.waits.link_us > 0));
     reached.note("sender blocked on credits", stats.credit_stalls);
     reached.note("refusal", stats.refusals);
     reached.note("counter wrap", stats.count_wraps);
     reached.note("pool under a quarter", stats.copied_out);
+    reached.note("ring grew", stats.rings.growths);
+    reached.note("ring grew to its bound", stats.rings.at_bound);
+    reached.note("ring or send slots could not grow", stats.rings.growths_refused);
 }

@@ -70,6 +70,11 @@ impl Shared {
         self.calm && !self.ending.load(Ordering::Relaxed)
     }
 
+    /// Returns true if a link may end now only because one of its nodes leaves (SC-9).
+    pub(super) fn is_parting(&self) -> bool {
+        self.calm && self.ending.load(Ordering::Relaxed)
+    }
+
     /// From now on links end.
     pub(super) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);

@@ -98,6 +98,20 @@ impl Sender {
         }
     }
 
+    /// Sends the plan's last tells, and does not wait until they are there.
+    pub(super) async fn part(mut self) {
+        for _ in 0..self.setting.plan.farewell.tells {
+            let parcel = Parcel { patience: None, ..self.draw() };
+            let lane = parcel.lane;
+            if is_confirmed(lane.1) {
+                continue;
+            }
+            if let Err(unsent) = self.commit(parcel).await {
+                self.note_unsent(lane, unsent).await;
+            }
+        }
+    }
+
     /// Draws the next message.
     fn draw(&mut self) -> Parcel {
         let Setting { plan, shared, .. } = &self.setting;

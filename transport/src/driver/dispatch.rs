@@ -69,7 +69,9 @@ impl Driver {
                 self.link.news().set_peer_blocked(true);
                 self.mailboxes.block_all();
             }
-            Event::Granted(slots) => self.growth.grow_sends(pipe, slots),
+            Event::Granted(slots) => {
+                self.growth.grow_sends(pipe, self.link.counters(), slots);
+            }
             // Done already, whatever else the frame has.
             Event::Refused(..) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),

@@ -57,7 +57,7 @@ impl Driver {
         // PV-8: armed, the queue is polled once more before the driver sleeps. What senders commit
         // meanwhile wakes it (DR-3).
         pipe.queues.arm(pipe.notify());
-        if self.receive(pipe)? > 0 || self.growth.grow(pipe) {
+        if self.receive(pipe)? > 0 || self.growth.grow(pipe, self.link.counters()) {
             return Ok(Poll::Ready(()));
         }
         Ok(pipe.queues.poll_ready(cx))

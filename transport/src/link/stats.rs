@@ -26,68 +26,93 @@ pub struct LinkStats {
     pub window_stalls: u64,
     /// Times messages had to wait for credits.
     pub credit_stalls: u64,
-    /// Microseconds that senders waited in line for a mailbox, to be opened or to have room in its
-    /// window; here and below summed over senders, each when its wait ends.
-    pub mailbox_wait_us: u64,
-    /// Microseconds that senders waited in line for the link's window.
-    pub link_wait_us: u64,
-    /// Microseconds that what was committed waited for credits.
-    pub credit_wait_us: u64,
+    /// How long senders waited, and what was committed.
+    pub waits: WaitStats,
     /// Messages that the peer refused.
     pub refusals: u64,
     /// Payloads that were copied out because few receive slots were spare.
     pub copied_out: u64,
+    /// How the receive ring grew.
+    pub rings: RingStats,
     /// Fragmented messages of which parts had come when the link ended.
     pub fragments_cut: u64,
     /// Times the count of sent frames wrapped around (it starts close before it).
     pub count_wraps: u64,
 }
 
+/// How long senders of a link waited, and what they committed; part of [`LinkStats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitStats {
+    /// Microseconds that senders waited in line for a mailbox, to be opened or to have room in its
+    /// window; here and below summed over senders, each when its wait ends.
+    pub mailbox_us: u64,
+    /// Microseconds that senders waited in line for the link's window.
+    pub link_us: u64,
+    /// Microseconds that what was committed waited for credits.
+    pub credit_us: u64,
+}
+
+/// How the receive rings of a link, or of all links to a node, grew; part of [`LinkStats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RingStats {
+    /// Times a ring grew.
+    pub growths: u64,
+    /// Times a ring or its send slots could not grow for want of memory.
+    pub growths_refused: u64,
+    /// Rings that grew to the most slots that their profile allows.
+    pub at_bound: u64,
+}
+
 macro_rules! counters {
-    ($($name:ident),*) => {
+    ($($name:ident => $($at:ident).+),* $(,)?) => {
         /// The counters behind [`LinkStats`].
         #[derive(Default)]
         pub(crate) struct Counters { $(pub(crate) $name: AtomicU64),* }
 
         impl Counters {
             pub(super) fn read(&self) -> LinkStats {
-                LinkStats { $($name: self.$name.load(Ordering::Relaxed)),* }
+                let mut stats = LinkStats::default();
+                $(stats.$($at).+ = self.$name.load(Ordering::Relaxed);)*
+                stats
             }
         }
 
         impl LinkStats {
             /// Each counter with the name of its metric.
             pub(crate) fn metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((concat!("ringpost_link_", stringify!($name), "_total"), self.$name)),*]
+                [$((concat!("ringpost_link_", stringify!($name), "_total"), self.$($at).+)),*]
                     .into_iter()
             }
         }
 
         impl std::ops::AddAssign for LinkStats {
             fn add_assign(&mut self, other: LinkStats) {
-                $(self.$name += other.$name;)*
+                $(self.$($at).+ += other.$($at).+;)*
             }
         }
     };
 }
 
 counters!(
-    frames_sent,
-    frames_received,
-    messages_sent,
-    messages_received,
-    bytes_sent,
-    bytes_received,
-    credit_frames_sent,
-    window_stalls,
-    credit_stalls,
-    mailbox_wait_us,
-    link_wait_us,
-    credit_wait_us,
-    refusals,
-    copied_out,
-    fragments_cut,
-    count_wraps
+    frames_sent => frames_sent,
+    frames_received => frames_received,
+    messages_sent => messages_sent,
+    messages_received => messages_received,
+    bytes_sent => bytes_sent,
+    bytes_received => bytes_received,
+    credit_frames_sent => credit_frames_sent,
+    window_stalls => window_stalls,
+    credit_stalls => credit_stalls,
+    mailbox_wait_us => waits.mailbox_us,
+    link_wait_us => waits.link_us,
+    credit_wait_us => waits.credit_us,
+    refusals => refusals,
+    copied_out => copied_out,
+    ring_growths => rings.growths,
+    ring_growths_refused => rings.growths_refused,
+    rings_at_bound => rings.at_bound,
+    fragments_cut => fragments_cut,
+    count_wraps => count_wraps,
 );
 
 impl Counters {

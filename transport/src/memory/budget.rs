@@ -1,27 +1,27 @@
 //! How much memory a node's links may take beyond what each starts with.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that all links of a node share. Created with the node; links take of it when their rings
 /// grow and give it back when they end.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    left: AtomicUsize,
+    left: AtomicU64,
 }
 
 impl Budget {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Budget { left: AtomicUsize::new(bytes) }
+    pub(crate) fn new(bytes: u64) -> Self {
+        Budget { left: AtomicU64::new(bytes) }
     }
 
     /// Takes so many bytes, if they are left. Relaxed: the number stands for nothing but itself.
-    pub(crate) fn take(&self, bytes: usize) -> bool {
-        let less = |left: usize| left.checked_sub(bytes);
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Gives back what was taken.
-    pub(crate) fn give(&self, bytes: usize) {
+    pub(crate) fn give(&self, bytes: u64) {
         self.left.fetch_add(bytes, Ordering::Relaxed);
     }
 }

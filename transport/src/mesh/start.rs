@@ -144,7 +144,7 @@ pub(super) fn table(
         network: config.network.clone(),
         secret: config.secret.is_some(),
         board,
-        budget: Arc::new(Budget::new(limits::RING_GROWTH_BYTES_MAX)),
+        budget: Arc::new(Budget::new(config.profile.ring_growth_bytes_max)),
         tasks,
         peers: Default::default(),
         unmet: Default::default(),

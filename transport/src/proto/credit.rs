@@ -188,6 +188,12 @@ impl Ledger {
         self.settings.ring
     }
 
+    /// Slots of the peer that it has told of.
+    #[cfg(test)]
+    pub(crate) fn peer_ring(&self) -> u32 {
+        self.settings.peer_ring
+    }
+
     /// Frames sent so far.
     pub(crate) fn sent(&self) -> u32 {
         self.sent

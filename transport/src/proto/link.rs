@@ -311,6 +311,12 @@ impl Link {
         self.ledger.ring()
     }
 
+    /// Slots that the peer has said it posted.
+    #[cfg(test)]
+    pub(crate) fn peer_ring(&self) -> u32 {
+        self.ledger.peer_ring()
+    }
+
     /// Whether the peer was short of credits when it sent its last frame; said once.
     pub(crate) fn take_shortage(&mut self) -> bool {
         std::mem::take(&mut self.peer_short)
@@ -319,6 +325,9 @@ impl Link {
     /// So many more slots are posted: the peer is told (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.ledger.grow(slots);
+        if planted!(LostGrant) {
+            return;
+        }
         self.control(RecordHeader { total: slots, ..RecordHeader::new(RecordKind::Grant) });
     }
 

@@ -307,6 +307,16 @@ impl Pair {
         }
     }
 
+    /// Doubles the receive ring of a side whose peer is short of credits, as its driver does.
+    pub(crate) fn grow(&mut self, side: usize) -> bool {
+        let link = &mut self.sides[side].link;
+        let grows = link.takes_control() && link.take_shortage();
+        if grows {
+            link.grow(link.ring());
+        }
+        grows
+    }
+
     /// Frames go both ways until there are none.
     pub(crate) fn exchange(&mut self) {
         while (0..2).fold(false, |any, side| {

@@ -70,6 +70,43 @@ proptest! {
         prop_assert!(acknowledged);
     }
 
+    /// CR-6, LK-3: rings that grow wherever a driver lets them, also while both sides leave, carry
+    /// everything, and each side knows in the end how large the other's ring is.
+    #[test]
+    fn rings_that_grow_carry_everything_to_the_last_goodbye(
+        sizes in [[sizes(), sizes()], [sizes(), sizes()]],
+        before in proptest::collection::vec(0u8..20, 0..200),
+        after in proptest::collection::vec(0u8..6, 0..60),
+    ) {
+        let mut pair = Pair::confirmed();
+        pair.plan(&sizes);
+        for step in before {
+            match step {
+                0..16 => pair.step(step),
+                _ => pair.grow(usize::from(step & 1)),
+            };
+        }
+        pair.sides.iter_mut().for_each(|side| side.link.leave());
+        for step in after {
+            let side = usize::from(step & 1);
+            match step >> 1 {
+                0 => pair.transmit(side),
+                1 => pair.receive(side).expect("an honest peer"),
+                _ => pair.grow(side),
+            };
+        }
+        pair.exchange();
+        for (i, side) in pair.sides.iter().enumerate() {
+            let sender = &pair.sides[1 - i];
+            for (mailbox, toy) in side.boxes.iter().enumerate() {
+                let arrived = toy.taken.len() + toy.waiting.len();
+                prop_assert_eq!(arrived, sender.committed(mailbox), "mailbox {} of {}", mailbox, i);
+            }
+            prop_assert!(side.link.is_done());
+            prop_assert_eq!(side.link.ring(), sender.link.peer_ring());
+        }
+    }
+
     /// FA-1: what was sent to a mailbox that closes is taken or refused, never both and never lost.
     #[test]
     fn a_closed_mailbox_refuses_exactly_what_it_did_not_take(

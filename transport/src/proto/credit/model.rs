@@ -1,147 +1,108 @@
 //! All interleavings of two ledgers and the frames between them.
 //!
-//! Both sides are the production [`Ledger`]; only the choice of what to send next is the model's:
-//! any class that waits and may be sent, one record to a frame, or a credit-only frame by the rule
-//! of [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). States are compared by
-//! differences of counts, so that a cycle across the wrap-around is found as one.
+//! Both sides are the production [`Ledger`](super::Ledger); only the choice of what to send next is
+//! the model's: any class that waits and may be sent, one record to a frame, or a credit-only frame
+//! by the rule of [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). A ring may grow
+//! and a side may leave in any state where a link could; nothing that waits may depend on either.
+//! States are compared by differences of counts, so that a cycle across the wrap-around is found as
+//! one.
+
+mod growth;
+mod side;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Class, CreditSettings, Ledger};
-
-/// Where all counts start: every run passes the wrap-around.
-const START: u32 = 0u32.wrapping_sub(3);
-
-/// What waits, by lane; a probe is control that asks for an answer.
-const LANES: [(Class, bool); 4] =
-    [(Class::Data, false), (Class::Reply, false), (Class::Control, false), (Class::Control, true)];
-
-#[derive(Debug, Clone, Copy)]
-struct Flying {
-    class: Class,
-    count: u32,
-    answer_now: bool,
-}
-
-#[derive(Debug, Clone)]
-struct Side {
-    ledger: Ledger,
-    backlog: [u8; LANES.len()],
-    /// Refusals to be written.
-    refusing: bool,
-    /// Frames are dispatched at any time after they arrived, not at once.
-    slow: bool,
-    /// Frames on their way to the peer.
-    flying: VecDeque<Flying>,
-}
-
-impl Side {
-    fn new(settings: CreditSettings, backlog: [u8; LANES.len()]) -> Self {
-        let (sent, received) = (START, START);
-        let (acknowledged, consumed, reported) = (START, START, START);
-        let answer_now = false;
-        let ledger =
-            Ledger { settings, sent, acknowledged, received, consumed, reported, answer_now };
-        Side { ledger, backlog, refusing: false, slow: false, flying: VecDeque::new() }
-    }
-
-    fn sendable(&self) -> impl Iterator<Item = usize> {
-        let waits = |lane: &usize| self.backlog[*lane] > 0 && self.ledger.may_send(LANES[*lane].0);
-        (0..LANES.len()).filter(waits).collect::<Vec<_>>().into_iter()
-    }
-
-    fn send(&mut self, class: Class, answer_now: bool) {
-        let count = self.ledger.post(class);
-        self.refusing = false;
-        self.flying.push_back(Flying { class, count, answer_now });
-    }
-
-    fn owes_credit(&self) -> bool {
-        (self.refusing || self.ledger.credit_due()) && self.ledger.may_send(Class::Credit)
-    }
-}
+use super::CreditSettings;
+use side::Side;
 
 type State = [Side; 2];
 
-/// Everything that tells two states apart, without the absolute counts.
-fn key(state: &State) -> Vec<u8> {
-    let mut key = Vec::with_capacity(48);
-    for (side, peer) in [(&state[0], &state[1]), (&state[1], &state[0])] {
-        let Side { ledger, backlog, refusing, flying, slow: _ } = side;
-        key.extend(backlog);
-        key.extend([ledger.in_flight() as u8, ledger.unreported() as u8]);
-        key.push(ledger.received.wrapping_sub(ledger.consumed) as u8);
-        key.extend([u8::from(ledger.answer_now), u8::from(*refusing), flying.len() as u8]);
-        for frame in flying {
-            let news = frame.count.wrapping_sub(peer.ledger.acknowledged) as u8;
-            key.extend([u8::from(frame.class == Class::Data), news, u8::from(frame.answer_now)]);
-        }
-    }
-    key
+/// What leads from one state to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// What happens by itself.
+    Forced,
+    /// A credit-only frame, which is forced as well.
+    CreditOnly,
+    /// A ring grows, or a side begins to leave: this may never happen.
+    Free,
 }
 
-/// CR-1: each count is where the other side's counts and the frames between say it is.
-fn check_conservation(state: &State) {
-    for (side, peer) in [(&state[0], &state[1]), (&state[1], &state[0])] {
-        let (ours, theirs) = (&side.ledger, &peer.ledger);
-        let flying = side.flying.len() as u32;
-        assert_eq!(ours.sent.wrapping_sub(theirs.received), flying, "CR-1 {state:?}");
-        let told = peer.flying.back().map_or(ours.acknowledged, |frame| frame.count);
-        assert_eq!(told, theirs.reported, "CR-1 {state:?}");
-        assert_eq!(ours.credits() + ours.in_flight(), theirs.settings.ring, "CR-1 {state:?}");
-        let posted = theirs.settings.ring - theirs.received.wrapping_sub(theirs.consumed);
-        assert!(flying <= posted, "a frame without a slot: {state:?}");
-    }
+/// Everything that tells two states apart.
+fn key(state: &State) -> Box<[u8]> {
+    let mut key = Vec::with_capacity(64);
+    state[0].key(&state[1], &mut key);
+    state[1].key(&state[0], &mut key);
+    key.into()
 }
 
-/// All next states; with each, whether the step was to send a credit-only frame.
-fn successors(state: &State) -> Vec<(State, bool)> {
+/// What breaks a rule, wherever it happens.
+fn amiss(state: &State) -> Option<&'static str> {
+    state[0].amiss(&state[1]).or_else(|| state[1].amiss(&state[0]))
+}
+
+/// Whether everything was sent that waited, in a state from which no step is forced.
+fn is_finished(state: &State) -> bool {
+    let left = state.iter().any(|side| side.goodbye.leave);
+    state.iter().all(|side| !side.has_backlog() && side.grant == 0 && (side.is_done() || !left))
+}
+
+/// All next states.
+fn successors(state: &State) -> Vec<(State, Step)> {
     let mut next = Vec::new();
     for i in 0..2 {
+        let mut add = |step, change: &dyn Fn(&mut Side)| {
+            let mut after = state.clone();
+            change(&mut after[i]);
+            next.push((after, step));
+        };
+        let side = &state[i];
         let mut quiet = true;
-        for lane in state[i].sendable() {
+        for lane in side.sendable() {
             quiet = false;
-            let mut after = state.clone();
-            after[i].backlog[lane] -= 1;
-            after[i].send(LANES[lane].0, LANES[lane].1);
-            next.push((after, false));
+            add(Step::Forced, &|side| side.send_lane(lane));
         }
-        if quiet && state[i].owes_credit() {
-            let mut after = state.clone();
-            after[i].send(Class::Credit, false);
-            next.push((after, true));
+        if quiet && side.may_send_last() {
+            quiet = false;
+            add(Step::Forced, &Side::send_last);
         }
-        let Ledger { received, consumed, .. } = state[i].ledger;
-        if received != consumed {
-            let mut after = state.clone();
-            after[i].ledger.consume_to(consumed.wrapping_add(1));
-            next.push((after, false));
+        if quiet && side.owes_credit() {
+            add(Step::CreditOnly, &Side::send_credit);
         }
-        let Some(frame) = state[i].flying.front().copied() else { continue };
+        if side.may_dispatch() {
+            add(Step::Forced, &Side::dispatch);
+        }
+        if side.may_post() {
+            add(Step::Forced, &Side::post);
+        }
+        if side.may_grow() {
+            add(Step::Free, &Side::grow);
+        }
+        if side.may_leave() {
+            add(Step::Free, &Side::leave);
+        }
+        let Some(frame) = side.flying.front().copied() else { continue };
         for refused in [false, true] {
             // One side's refusals are enough: the two sides are alike.
-            if refused && (i == 1 || frame.class != Class::Data) {
+            if refused && (i == 1 || !Side::is_refusable(&frame)) {
                 continue;
             }
             let mut after = state.clone();
             after[i].flying.pop_front();
-            let peer = &mut after[1 - i];
-            peer.ledger.arrive(frame.count, frame.answer_now).expect("an honest peer");
-            if !peer.slow {
-                peer.ledger.consume_to(peer.ledger.received());
-            }
-            peer.refusing |= refused;
-            next.push((after, false));
+            after[1 - i].arrive(&frame, refused);
+            next.push((after, Step::Forced));
         }
     }
     next
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Explored {
     states: usize,
     dead: usize,
     endless: bool,
+    /// The first rule that was broken; the search ends there.
+    wrong: Option<&'static str>,
     /// Most credit-only frames on any path, where there is no endless exchange.
     credit_only_max: u32,
 }
@@ -150,31 +111,34 @@ fn explore(start: State) -> Explored {
     let mut known = HashMap::from([(key(&start), 0u32)]);
     let mut waiting = VecDeque::from([start]);
     let mut edges: Vec<Vec<(u32, bool)>> = Vec::new();
-    let mut dead = 0;
+    let (mut dead, mut wrong) = (0, None);
     while let Some(state) = waiting.pop_front() {
-        check_conservation(&state);
+        wrong = amiss(&state);
+        if wrong.is_some() {
+            break;
+        }
         let next = successors(&state);
-        if next.is_empty() {
-            if state.iter().any(|side| side.backlog.iter().any(|left| *left > 0)) {
-                dead += 1;
-            } else {
-                let done = |l: &Ledger| l.received == l.consumed;
-                assert!(state.iter().all(|side| done(&side.ledger) && !side.refusing));
-            }
+        if next.iter().all(|(_, step)| *step == Step::Free) {
+            dead += usize::from(!is_finished(&state));
+            assert!(!is_finished(&state) || state.iter().all(|side| !side.refusing));
         }
         let mut out = Vec::with_capacity(next.len());
-        for (after, credit_only) in next {
+        for (after, step) in next {
             let new = known.len() as u32;
             let id = *known.entry(key(&after)).or_insert(new);
             if id == new {
                 waiting.push_back(after);
             }
-            out.push((id, credit_only));
+            out.push((id, step == Step::CreditOnly));
         }
         edges.push(out);
     }
+    if wrong.is_some() {
+        return Explored { states: edges.len(), dead, wrong, ..Explored::default() };
+    }
     let (ordered, credit_only_max) = order(&edges);
-    Explored { states: edges.len(), dead, endless: ordered < edges.len(), credit_only_max }
+    let endless = ordered < edges.len();
+    Explored { states: edges.len(), dead, endless, wrong, credit_only_max }
 }
 
 /// States that a topological order reaches (all, unless there is a cycle), and the most credit-only
@@ -222,12 +186,13 @@ fn pair(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> State {
 }
 
 fn accept(rings: [u32; 2], reserve: u32, thresholds: [u32; 2], slow: bool) -> Explored {
-    let start = pair(rings, reserve, thresholds).map(|side| Side { slow, ..side });
+    let start = pair(rings, reserve, thresholds).map(|side| side.dispatching(slow));
     for side in &start {
         side.ledger.settings.check().expect("accepted settings");
     }
     let found = explore(start);
-    assert_eq!((found.dead, found.endless), (0, false), "{rings:?} {reserve} {thresholds:?}");
+    let Explored { dead, endless, wrong, .. } = found;
+    assert_eq!((dead, endless, wrong), (0, false, None), "{rings:?} {reserve} {thresholds:?}");
     println!(
         "model credit ring {rings:?} reserve {reserve} threshold {thresholds:?}{}: {} states, no \
          dead state, no endless exchange, at most {} credit-only frames",

@@ -1,0 +1,286 @@
+//! A pipe on a toy queue pair, whose peer is played frame by frame.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::driver::slots::Slots;
+use crate::fabric::{
+    Completion, FabricError, Limits, Notify, Opening, PostError, QueuePair, QueuePairConfig,
+    SendRequest,
+};
+use crate::memory::{Pool, Region};
+use crate::proto::credit::CreditSettings;
+use crate::proto::frame::{FrameReader, FrameWriter, Head};
+use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::link::{Link, Sizes};
+use crate::proto::outbound::Outbound;
+use crate::proto::window::{Count, WindowSize};
+
+const SLOT: usize = 2048;
+/// Slots of every ring at the start.
+const RING: u32 = 8;
+/// Bytes by which a ring of so many slots grows when it is doubled.
+const DOUBLED: u64 = (RING * (limits::POOL_PER_RING + 1)) as u64 * SLOT as u64;
+
+/// Has so many bytes.
+#[derive(Debug)]
+struct Memory(AtomicUsize);
+
+impl Fabric for Memory {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn limits(&self) -> Limits {
+        unreachable!("the bound is given")
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        let less = |left: usize| left.checked_sub(bytes);
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let (what, asked) = ("memory", bytes as u64);
+        let refused = |left| FabricError::Limit { what, asked, limit: left as u64 };
+        left.map(|_| Region::heap(bytes)).map_err(refused)
+    }
+
+    fn open(&self, _: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        unreachable!("the queue pair is given")
+    }
+}
+
+/// Keeps what is posted.
+struct Queue {
+    receives: Vec<Slot>,
+    posted: Arc<AtomicUsize>,
+}
+
+impl QueuePair for Queue {
+    fn post_send(&mut self, _: &mut Vec<SendRequest>) -> Result<(), PostError> {
+        unreachable!("the test writes the frames")
+    }
+
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        self.receives.append(slots);
+        self.posted.store(self.receives.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn poll(&mut self, _: &mut Vec<Completion>, _: usize) -> usize {
+        0
+    }
+
+    fn arm(&mut self, _: Notify) {}
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn close(&mut self) {}
+}
+
+struct Rig {
+    pipe: Pipe,
+    growth: Growth,
+    counters: Counters,
+    out: Outbound<()>,
+    /// Receives with the queue pair beyond the ring that the link began with.
+    posted: Arc<AtomicUsize>,
+    now: Instant,
+    /// Slots that the peer was granted.
+    granted: u32,
+}
+
+impl Rig {
+    /// A link that is confirmed, with a bound, what its node has, and what its fabric has.
+    fn new(ring_max: u32, budget: &Arc<Budget>, memory: usize) -> Self {
+        let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
+        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20 };
+        let now = crate::sync::some_moment();
+        let proto = Link::new(credit, sizes, Count::default(), now);
+        let posted = Arc::default();
+        let queue = Queue { receives: Vec::new(), posted: Arc::clone(&posted) };
+        let slots = |count: u32| Region::heap(count as usize * SLOT).into_slots(SLOT);
+        let pool = Pool::new(slots(RING), (RING * limits::POOL_PER_RING) as usize);
+        let slots = Slots::new(pool, slots(RING), RING as usize, 0);
+        let memory = Arc::new(Memory(AtomicUsize::new(memory)));
+        let window = WindowSize { messages: 4, bytes: 5000 };
+        let mut rig = Rig {
+            pipe: Pipe::new(proto, Box::new(queue), slots),
+            growth: Growth::new(memory, SLOT as u32, ring_max, budget.clone()),
+            counters: Counters::default(),
+            out: Outbound::new(6000, window, Link::eager_max(SLOT)),
+            posted,
+            now,
+            granted: 0,
+        };
+        rig.transmit();
+        let confirm = RecordHeader::new(RecordKind::Confirm);
+        rig.receive(confirm, SLOT - 64, false);
+        rig
+    }
+
+    /// The peer sends a frame with one record.
+    fn receive(&mut self, header: RecordHeader, payload: usize, short: bool) {
+        let mut slot = [0; SLOT];
+        let mut writer = FrameWriter::new(&mut slot);
+        let payload = if payload > 0 { writer.room(&header) } else { 0 };
+        writer.push(header, &vec![0; payload]);
+        let consumed = self.pipe.proto.frames_sent();
+        let bytes = writer.finish(Head { short, consumed, ..Head::default() });
+        let proto = &mut self.pipe.proto;
+        let read = proto.handle_frame(&slot[..bytes], &mut self.out, &mut Vec::new(), self.now);
+        read.expect("an honest peer");
+        proto.handle_dispatched();
+    }
+
+    /// The peer sends a frame that says whether it is short of credits, and asks for an answer, so
+    /// that its credits come back.
+    fn hear(&mut self, short: bool) {
+        self.receive(RecordHeader::new(RecordKind::Probe), 0, short);
+        self.transmit();
+    }
+
+    /// This side sends what it has to say. CR-6: what it grants is posted.
+    fn transmit(&mut self) {
+        let mut slot = [0; SLOT];
+        let proto = &mut self.pipe.proto;
+        while let Some(transmit) =
+            proto.poll_transmit(&mut self.out, &mut slot, &mut Vec::new(), self.now)
+        {
+            let frame = &slot[..transmit.bytes];
+            let (head, mut reader) = FrameReader::new(frame).expect("a frame");
+            while let Some(record) = reader.read(head.records).expect("a record") {
+                if record.header.kind == RecordKind::Grant {
+                    self.granted += record.header.total;
+                }
+            }
+        }
+        assert!(self.posted.load(Ordering::Relaxed) >= self.granted as usize);
+    }
+
+    fn grow(&mut self) -> bool {
+        let grew = self.growth.grow(&mut self.pipe, &self.counters);
+        self.transmit();
+        grew
+    }
+
+    fn ring(&self) -> u32 {
+        self.pipe.proto.ring()
+    }
+
+    /// Times that it grew, could not grow, and came to its bound.
+    fn counted(&self) -> [u64; 3] {
+        let Counters { ring_growths, ring_growths_refused, rings_at_bound, .. } = &self.counters;
+        [ring_growths, ring_growths_refused, rings_at_bound].map(|c| c.load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn a_ring_doubles_once_for_each_shortage_up_to_its_bound() {
+    let budget = Arc::new(Budget::new(u64::MAX));
+    let mut rig = Rig::new(40, &budget, usize::MAX);
+    assert!(!rig.grow(), "the peer has enough");
+    for (grown, ring) in [(true, 16), (true, 32), (true, 40), (false, 40)] {
+        rig.hear(true);
+        assert_eq!((rig.grow(), rig.ring()), (grown, ring));
+        assert!(!rig.grow(), "a shortage counts once");
+        assert_eq!(
+            (rig.granted, rig.posted.load(Ordering::Relaxed)),
+            (ring - RING, (ring - RING) as usize)
+        );
+        assert_eq!(rig.pipe.slots.posted, ring as usize);
+    }
+    rig.hear(true);
+    rig.hear(false);
+    assert!(!rig.grow(), "the peer's last word counts");
+    assert_eq!(rig.counted(), [3, 0, 1]);
+}
+
+/// A side that has said goodbye cannot say that its ring grew; with a threshold of the larger ring
+/// the peer, which still has messages, would wait for credits for ever.
+#[test]
+fn a_ring_does_not_grow_after_its_sides_goodbye() {
+    let budget = Arc::new(Budget::new(u64::MAX));
+    let mut rig = Rig::new(64, &budget, usize::MAX);
+    rig.hear(true);
+    rig.pipe.proto.leave();
+    rig.transmit();
+    assert!(!rig.grow());
+    rig.hear(true);
+    assert!(!rig.grow());
+    assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0; 3]));
+}
+
+/// Two links of a node share its budget; what a link took comes back when it ends.
+#[test]
+fn what_the_budget_refuses_stays_as_it_is() {
+    let budget = Arc::new(Budget::new(DOUBLED));
+    let [mut first, mut second] = [0, 1].map(|_| Rig::new(64, &budget, usize::MAX));
+    for (rig, grown) in [(&mut first, true), (&mut second, false)] {
+        rig.hear(true);
+        assert_eq!(rig.grow(), grown);
+    }
+    assert_eq!((second.ring(), second.granted, second.counted()), (RING, 0, [0, 1, 0]));
+    assert!(!budget.take(1));
+    drop((first, second));
+    assert!(budget.take(DOUBLED) && !budget.take(1));
+}
+
+/// What a fabric refuses, others of the node may take.
+#[test]
+fn what_the_fabric_refuses_is_not_taken_from_the_budget() {
+    let budget = Arc::new(Budget::new(DOUBLED));
+    let mut rig = Rig::new(64, &budget, 0);
+    rig.hear(true);
+    assert!(!rig.grow());
+    assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0, 1, 0]));
+    assert!(budget.take(DOUBLED));
+}
+
+#[test]
+fn send_slots_follow_the_grants_of_the_peer_up_to_the_bound() {
+    let budget = Arc::new(Budget::new(u64::MAX));
+    let mut rig = Rig::new(20, &budget, usize::MAX);
+    for (granted, sends) in [(4, 12), (100, 20), (100, 20)] {
+        rig.growth.grow_sends(&mut rig.pipe, &rig.counters, granted);
+        assert_eq!((rig.pipe.slots.sends(), rig.pipe.slots.free.len()), (sends, sends));
+    }
+}
+
+proptest! {
+    /// In any order of shortages, growth, frames and a goodbye: the peer is granted what was posted
+    /// beyond the first ring, all of it and no more, within the bound, the budget and the memory.
+    #[test]
+    fn the_peer_is_granted_exactly_what_was_posted(
+        steps in proptest::collection::vec(0u8..6, 0..60),
+        ring_max in RING..100,
+        budget in 0..16 * DOUBLED,
+        memory in 0..16 * DOUBLED as usize,
+    ) {
+        let left = Arc::new(Budget::new(budget));
+        let mut rig = Rig::new(ring_max, &left, memory);
+        for step in steps {
+            match step {
+                0 | 1 => rig.hear(step == 0),
+                2 | 3 => {
+                    rig.growth.grow(&mut rig.pipe, &rig.counters);
+                }
+                4 => rig.growth.grow_sends(&mut rig.pipe, &rig.counters, 5),
+                _ => rig.pipe.proto.leave(),
+            }
+        }
+        rig.hear(false);
+        let (ring, posted) = (rig.ring(), rig.posted.load(Ordering::Relaxed));
+        prop_assert_eq!(rig.granted, ring - RING);
+        prop_assert_eq!(posted as u32, ring - RING);
+        prop_assert!(ring <= ring_max && rig.pipe.slots.sends() <= ring_max as usize);
+        let most = rig.growth.taken;
+        prop_assert!(most <= budget.min(memory as u64));
+        drop(rig);
+        prop_assert!(left.take(budget) && !left.take(1));
+    }
+}
