@@ -56,7 +56,7 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 let limit = Arc::new(Mutex::new(Some(65_536)));
                 alpha.network.fabrics = vec![Arc::new(Locked { fabric, limit: limit.clone() })];
                 let alpha = Node::start(alpha).await.unwrap();
-                let _beta = Node::start(sim_config(&world, "beta", seeds[1])).await.unwrap();
+                let beta = Node::start(sim_config(&world, "beta", seeds[1])).await.unwrap();
                 let a_while = || tokio::time::sleep(Duration::from_secs(60));
                 let of = |limit: &str, warnings: Vec<String>| {
                     // One of each node.
@@ -70,6 +70,7 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 of("70000 bytes", warnings.take());
                 *limit.lock() = None;
                 alpha.mesh.ready(1).await;
+                beta.mesh.ready(1).await;
                 assert_eq!(warnings.take(), Vec::<String>::new());
                 // What was well in between is news again.
                 *limit.lock() = Some(70_000);
