@@ -24,6 +24,8 @@ pub const SECRETS_ACCEPTED_MAX: usize = 4;
 pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 /// Connections that are still proving themselves; the oldest gives way to a newcomer.
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
+/// How often strangers that were refused for one cause are in the log as a warning.
+pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// How long a connection may take to prove itself.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one
