@@ -25,7 +25,7 @@ use crate::wire::{Preface, Stream};
 /// Longest frame there can be between it and a node of the profile `small`.
 pub(in crate::mesh::tests) const FRAME_MAX: usize = limits::SLOT_BYTES_SMALL as usize;
 /// Its ring: as it never reports anything consumed, what a node may send it in all.
-const RING: u32 = limits::RING_SLOTS_MIN;
+pub(in crate::mesh::tests) const RING: u32 = limits::RING_SLOTS_MIN;
 
 /// Who a hostile peer of this name is: the same run each time.
 pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
