@@ -146,9 +146,7 @@ impl Scene {
         assert_eq!(unsent, Unsent::Opening);
         match &breach.act {
             Act::Frames(frames) => {
-                for frame in frames() {
-                    wicked.frame(&frame).await;
-                }
+                wicked.frames(frames()).await;
             }
             Act::Data(bytes) => wicked.bytes(bytes).await,
             Act::Says(message) => drop(wicked.channel.send(&message()).await),
