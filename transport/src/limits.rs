@@ -121,7 +121,7 @@ pub const MAILBOX_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Messages of one peer that may wait in all mailboxes together.
 pub const LINK_WINDOW_MESSAGES: u32 = 64 * 1024;
-/// Messages that one mailbox may accept. The runtime checks it where an actor is compiled.
+/// Messages that one mailbox may accept. The layer above keeps to it.
 pub const ACCEPTED_MAX: usize = 4096;
 /// OPENs that may be unanswered on one link; more wait at their sender.
 pub const OPENS_MAX: usize = 1024;

@@ -277,8 +277,8 @@ impl Peer {
         self.state.lock().alive.is_some()
     }
 
-    /// Whether nothing is known of it that could be missed, nothing is done to reach it, and nothing
-    /// of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
+    /// Whether nothing is known of it that could be missed, nothing is done to reach it, and
+    /// nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
     pub(super) fn is_idle(&self) -> bool {
         let State { bond, alive, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();

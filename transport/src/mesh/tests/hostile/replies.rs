@@ -22,8 +22,8 @@ const GROWTH_KIB_MAX: u64 = 256 * 1024;
 /// Asks in one frame.
 const TOGETHER: usize = 64;
 
-/// A layer above whose mailboxes answer with as many bytes as they are asked for, as actors do: one
-/// ask after the other, those of each peer apart (MB-8).
+/// A layer above whose mailboxes answer with as many bytes as they are asked for: one ask after the
+/// other, those of each peer apart, and none before there is room (MB-8).
 struct Answering {
     events: UnboundedSender<PeerEvent>,
     /// Bytes of large answers that were made.
@@ -200,7 +200,6 @@ fn peak() -> u64 {
 }
 
 /// AS-1, MB-8: with a credit the node can only give credits back, with two it can report windows.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn answers_that_a_peer_does_not_take_are_bounded_and_others_go_on() {
     let name = "replies::answers_that_a_peer_does_not_take_are_bounded_and_others_go_on";

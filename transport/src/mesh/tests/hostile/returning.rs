@@ -42,14 +42,13 @@ impl Scene {
         self.shared.stuck.lock().len()
     }
 
-    /// The actor takes so many messages.
+    /// The mailbox's owner takes so many messages.
     fn take(&self, messages: usize) {
         self.shared.stuck.lock().truncate(WINDOW - messages);
     }
 }
 
 /// AC-1: over all links of a peer, and all its runs, a window of messages waits.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_that_comes_back_has_no_more_waiting_than_its_window() {
     let overrun = LinkCause::Violation(Violation::WindowOverrun);
@@ -73,7 +72,6 @@ async fn a_peer_that_comes_back_has_no_more_waiting_than_its_window() {
 }
 
 /// AC-1, MS-9: nor when it leaves and the node hears more names than it remembers.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_of_which_messages_wait_is_not_forgotten() {
     let mut scene = Scene::new().await;
