@@ -5,7 +5,7 @@
 //! links.
 //!
 //! - **AC-1 once**: a message counts from its arrival until it is taken, also when its link has
-//!   ended; a new link begins with what is left.
+//!   ended; a new link begins with what is left, and the peer is not forgotten before (MS-9).
 //! - **AC-2 nothing kept in vain**: between links there are accounts only of mailboxes in which
 //!   something waits.
 
@@ -89,6 +89,11 @@ impl Accounts {
         }
     }
 
+    /// Whether there is no account.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// The keys of all accounts.
     pub(crate) fn keys(&self) -> Vec<u32> {
         self.all.iter().map(|(key, _)| key as u32).collect()
@@ -156,6 +161,6 @@ mod tests {
         assert_eq!(accounts.get(key).unwrap().harvest(), count(1, 30));
         accounts.close(key, Count::default());
         accounts.sweep();
-        assert!(accounts.keys().is_empty(), "nothing waits");
+        assert!(accounts.is_empty(), "nothing waits");
     }
 }

@@ -24,6 +24,8 @@ pub const SECRETS_ACCEPTED_MAX: usize = 4;
 pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 /// Connections that are still proving themselves; the oldest gives way to a newcomer.
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
+/// How often strangers that were refused for one cause are in the log as a warning.
+pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// How long a connection may take to prove itself.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one
@@ -119,7 +121,7 @@ pub const MAILBOX_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Messages of one peer that may wait in all mailboxes together.
 pub const LINK_WINDOW_MESSAGES: u32 = 64 * 1024;
-/// Messages that one mailbox may accept.
+/// Messages that one mailbox may accept. The layer above keeps to it.
 pub const ACCEPTED_MAX: usize = 4096;
 /// OPENs that may be unanswered on one link; more wait at their sender.
 pub const OPENS_MAX: usize = 1024;

@@ -4,7 +4,7 @@
 //! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
 //! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
 //! its [`Peer`], and all peers are in the [`table`]; their news go over the [`board`]. The
-//! invariants `MS-1` to `MS-12` stand at the modules that keep them:
+//! invariants `MS-1` to `MS-13` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -15,6 +15,7 @@
 //! - MS-10 own thread: [`tasks`]
 //! - MS-11 stalled is not silent: [`quiet`]
 //! - MS-12 seeds are kept: [`seed`]
+//! - MS-13 a stranger cannot fill the log: [`refusals`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -33,6 +34,7 @@ mod meter;
 mod peer;
 mod pulse;
 mod quiet;
+mod refusals;
 mod resync;
 mod seed;
 mod session;

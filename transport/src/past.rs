@@ -98,6 +98,13 @@ impl Past {
         accounts
     }
 
+    /// Whether nothing of the peer's waits in mailboxes, while no driver runs.
+    pub(crate) fn nothing_waits(&self) -> bool {
+        let accounts = &mut self.state.lock().accounts;
+        accounts.sweep();
+        accounts.is_empty()
+    }
+
     /// Keeps what waits here of the peer for its next link.
     pub(crate) fn keep(&self, accounts: Accounts) {
         self.state.lock().accounts = accounts;

@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 
+use ringpost_transport::limits::ACCEPTED_MAX;
 use ringpost_transport::memory::{InvalidArchive, Payload};
 
 use super::{Accepts, Handlers, Reply, ReplyTo};
@@ -22,6 +23,9 @@ pub struct Route<A: Handlers> {
     pub(super) ask: Put<A>,
     pub(super) reply: fn() -> TypeId,
 }
+
+// What the compiler says of more names the number.
+const _: () = assert!(ACCEPTED_MAX == 4096);
 
 /// Which message, for people.
 pub(crate) struct Label {
@@ -77,8 +81,14 @@ pub(super) const fn reply_layout<R: Reply>() -> u128 {
     }
 }
 
-/// Compile-time check that no two messages of one actor share an id.
+/// Compile-time check that the messages of one actor are few enough for a link to describe, and
+/// that no two of them share an id.
 pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
+    // Another node ends its link when it is told of more.
+    assert!(
+        routes.len() <= ACCEPTED_MAX,
+        "an actor accepts 4096 messages at most: make one enum of several, or several actors"
+    );
     let mut i = 0;
     while i < routes.len() {
         let mut j = i + 1;

@@ -66,6 +66,8 @@ impl Replier {
 
     /// Sends the answer; a large archive's memory is taken. One that is larger than the asker takes
     /// is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded by the asks.
+    /// A layer that begins asks and answers them later may so have an answer of any size wait for
+    /// each that it began before [there was no room](Self::poll_room).
     pub fn send(mut self, archive: &mut AlignedVec<16>) {
         if archive.len() > self.link.archive_max() {
             self.finish(Self::TOO_LARGE, &mut AlignedVec::new());

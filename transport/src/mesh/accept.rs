@@ -11,18 +11,18 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::bootstrap::Failure;
 use crate::limits;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
 use super::connection;
-use super::meter;
+use super::refusals::RefusalLog;
 use super::table::Table;
 
 /// Accepts until the node closes.
 pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
     let unproven = Arc::new(Unproven::default());
+    let refusals = Arc::new(RefusalLog::default());
     loop {
         let accepted = tokio::select! {
             biased;
@@ -32,7 +32,8 @@ pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
         match accepted {
             Ok(stream) => {
                 let (place, give_way) = unproven.clone().admit();
-                table.tasks.spawn(serve(table.clone(), stream, place, give_way));
+                let refusals = refusals.clone();
+                table.tasks.spawn(serve(table.clone(), stream, place, give_way, refusals));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -47,6 +48,7 @@ async fn serve(
     mut stream: Box<dyn Stream>,
     place: Place,
     mut give_way: oneshot::Receiver<()>,
+    refusals: Arc<RefusalLog>,
 ) {
     step!(Accepted);
     let from = stream.peer_address();
@@ -78,19 +80,9 @@ async fn serve(
             let carried =
                 connection::accepted(table, stream, &bytes, deadline, give_way, place).await;
             if let Err(failure) = carried {
-                report(&from, &failure);
+                refusals.report(&from, &failure);
             }
         }
-    }
-}
-
-fn report(from: &str, failure: &Failure) {
-    meter::count_refusal(failure.label());
-    match failure {
-        Failure::Rejected(_) | Failure::VersionMismatch { .. } if !failure.is_dial_race() => {
-            tracing::warn!(from, %failure, "a node was refused");
-        }
-        _ => tracing::debug!(from, %failure, "a connection ended"),
     }
 }
 

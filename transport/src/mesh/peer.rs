@@ -277,11 +277,13 @@ impl Peer {
         self.state.lock().alive.is_some()
     }
 
-    /// Whether nothing is known of it that could be missed, and nothing done to reach it (MS-9).
+    /// Whether nothing is known of it that could be missed, nothing is done to reach it, and
+    /// nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
     pub(super) fn is_idle(&self) -> bool {
         let State { bond, alive, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
-        matches!(bond, Bond::None) && alive.is_none() && !reached_for
+        let unknown = matches!(bond, Bond::None) && alive.is_none() && !reached_for;
+        unknown && self.past.nothing_waits()
     }
 
     /// What to do to reach it now. Reports it down when it is time to (MS-4).

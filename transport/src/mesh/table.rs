@@ -2,7 +2,8 @@
 //!
 //! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond them, each new one has it
 //!   forget the one that was used longest ago of those that have no link, are not missed, not
-//!   wanted, no seed, and that nobody holds: who holds a peer never finds another of its name.
+//!   wanted, no seed, of which nothing waits in mailboxes, and that nobody holds: who holds a peer
+//!   never finds another of its name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,7 +4,10 @@
 mod breaches;
 mod joining;
 pub(super) mod peer;
+mod replies;
+mod returning;
 mod stale;
+mod stingy;
 
 use std::collections::HashMap;
 
@@ -145,9 +148,7 @@ impl Scene {
         assert_eq!(unsent, Unsent::Opening);
         match &breach.act {
             Act::Frames(frames) => {
-                for frame in frames() {
-                    wicked.frame(&frame).await;
-                }
+                wicked.frames(frames()).await;
             }
             Act::Data(bytes) => wicked.bytes(bytes).await,
             Act::Says(message) => drop(wicked.channel.send(&message()).await),
@@ -256,21 +257,26 @@ const ROUNDS: usize = 1000;
 /// What a thousand breaches may leave behind: far less than a link's memory, which is 800 KiB.
 const GROWTH_KIB_MAX: u64 = 4 * 1024;
 
-/// In a process of its own, where nothing else takes memory or files.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_thousand_breaches_leave_nothing_behind() {
+    alone("a_thousand_breaches_leave_nothing_behind", "breaches beside", thousand());
+}
+
+/// Runs a test in a process of its own, where nothing else takes memory or files. `name` is its
+/// name below this module, `says` a part of what it prints at its end.
+fn alone(name: &str, says: &str, test: impl Future<Output = ()>) {
     const ALONE: &str = "RINGPOST_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        return runtime.unwrap().block_on(thousand());
+        return runtime.unwrap().block_on(test);
     }
-    let name = "mesh::tests::hostile::a_thousand_breaches_leave_nothing_behind";
+    let name = format!("mesh::tests::hostile::{name}");
     let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let output = alone.args(["--exact", &name, "--nocapture"]).env(ALONE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    // Without the line no round was run: the name is wrong.
-    assert!(output.status.success() && said.contains("breaches beside"), "{output:?}");
+    // Without the line nothing was run: the name is wrong.
+    assert!(output.status.success() && said.contains(says), "{output:?}");
     print!("{said}");
 }
 

@@ -1,13 +1,19 @@
-//! What the log says of a peer that cannot be linked: each cause once, however often it is dialled.
+//! What the log says of a peer that cannot be linked, or is refused: each cause once, however often
+//! it is dialled or dials.
 
+use tokio::time::Instant;
 use tracing::Level;
 
+use super::hostile::peer::identity;
 use super::simulated::sim_config;
 use super::*;
-use crate::fabric::sim;
+use crate::bootstrap::{self, Failure, Handshake, Identity, Rejection};
+use crate::fabric::sim::{self, World};
 use crate::fabric::{Fabric, FabricError, Limits, Opening, QueuePairConfig};
+use crate::limits;
 use crate::memory::Region;
 use crate::recorder::Recorder;
+use crate::wire::Wire;
 
 /// A fabric that cannot lock memory, until it is told how much it may.
 #[derive(Debug)]
@@ -56,7 +62,7 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 let limit = Arc::new(Mutex::new(Some(65_536)));
                 alpha.network.fabrics = vec![Arc::new(Locked { fabric, limit: limit.clone() })];
                 let alpha = Node::start(alpha).await.unwrap();
-                let _beta = Node::start(sim_config(&world, "beta", seeds[1])).await.unwrap();
+                let beta = Node::start(sim_config(&world, "beta", seeds[1])).await.unwrap();
                 let a_while = || tokio::time::sleep(Duration::from_secs(60));
                 let of = |limit: &str, warnings: Vec<String>| {
                     // One of each node.
@@ -70,6 +76,7 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 of("70000 bytes", warnings.take());
                 *limit.lock() = None;
                 alpha.mesh.ready(1).await;
+                beta.mesh.ready(1).await;
                 assert_eq!(warnings.take(), Vec::<String>::new());
                 // What was well in between is news again.
                 *limit.lock() = Some(70_000);
@@ -79,4 +86,46 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
             }
         });
     }
+}
+
+/// Strangers that come in one virtual second.
+const STRANGERS: u64 = 2_000;
+
+/// MS-13
+#[test]
+fn thousands_of_strangers_are_one_line_of_the_log_and_one_more_after_a_while() {
+    let warnings = Recorder::new(Level::WARN);
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    sim::run(3, |world| {
+        let warnings = warnings.clone();
+        async move {
+            let _alpha = Node::start(sim_config(&world, "alpha", &[])).await.unwrap();
+            let mut stranger = identity("stranger");
+            stranger.key = Secret::key(Some(&Secret::new(&[4; 32]).unwrap()));
+            let knock = || knock(&world, &stranger);
+            for _ in 0..STRANGERS {
+                knock().await;
+            }
+            let told = warnings.take();
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].contains("a node was refused"), "{told:?}");
+            tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
+            knock().await;
+            let told = warnings.take();
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].contains(&format!("suppressed: {}", STRANGERS - 1)), "{told:?}");
+        }
+    });
+}
+
+/// A stranger that does not know the secret dials alpha and is refused.
+async fn knock(world: &World, stranger: &Identity) {
+    let wire = world.network("stranger").0;
+    let stream = wire.dial("alpha:7700".into()).await.unwrap();
+    let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
+    let handshake = Handshake::dial(stranger);
+    let met = bootstrap::meet(stream, handshake, &[], deadline, std::future::pending()).await;
+    let Err(Failure::RejectedByPeer(Rejection::WrongSecret)) = met else {
+        panic!("{:?}", met.map(|_| "met").unwrap_err());
+    };
 }

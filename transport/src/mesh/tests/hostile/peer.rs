@@ -25,7 +25,7 @@ use crate::wire::{Preface, Stream};
 /// Longest frame there can be between it and a node of the profile `small`.
 pub(in crate::mesh::tests) const FRAME_MAX: usize = limits::SLOT_BYTES_SMALL as usize;
 /// Its ring: as it never reports anything consumed, what a node may send it in all.
-const RING: u32 = limits::RING_SLOTS_MIN;
+pub(in crate::mesh::tests) const RING: u32 = limits::RING_SLOTS_MIN;
 
 /// Who a hostile peer of this name is: the same run each time.
 pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
@@ -145,6 +145,19 @@ impl Linked {
     /// Writes a frame, whatever it is.
     pub(in crate::mesh::tests) async fn frame(&mut self, frame: &[u8]) {
         self.bytes(&framed(frame)).await;
+    }
+
+    /// Writes frames, no more at once than the node has slots for: it would refuse the others.
+    pub(in crate::mesh::tests) async fn frames(&mut self, frames: Vec<Vec<u8>>) {
+        let mut unaccepted = 0;
+        for frame in frames {
+            while unaccepted >= limits::TCP_ACKNOWLEDGE_EVERY {
+                let Ok(record) = next_record(&mut self.data).await else { return };
+                unaccepted -= record.err().unwrap_or(0).min(unaccepted);
+            }
+            self.frame(&frame).await;
+            unaccepted += 1;
+        }
     }
 
     /// Writes bytes to the data connection.
