@@ -148,7 +148,9 @@ impl Scene {
         assert_eq!(unsent, Unsent::Opening);
         match &breach.act {
             Act::Frames(frames) => {
-                wicked.frames(frames()).await;
+                for frame in frames() {
+                    wicked.frame(&frame).await;
+                }
             }
             Act::Data(bytes) => wicked.bytes(bytes).await,
             Act::Says(message) => drop(wicked.channel.send(&message()).await),

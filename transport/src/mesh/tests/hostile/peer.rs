@@ -147,19 +147,6 @@ impl Linked {
         self.bytes(&framed(frame)).await;
     }
 
-    /// Writes frames, no more at once than the node has slots for: it would refuse the others.
-    pub(in crate::mesh::tests) async fn frames(&mut self, frames: Vec<Vec<u8>>) {
-        let mut unaccepted = 0;
-        for frame in frames {
-            while unaccepted >= limits::TCP_ACKNOWLEDGE_EVERY {
-                let Ok(record) = next_record(&mut self.data).await else { return };
-                unaccepted -= record.err().unwrap_or(0).min(unaccepted);
-            }
-            self.frame(&frame).await;
-            unaccepted += 1;
-        }
-    }
-
     /// Writes bytes to the data connection.
     pub(in crate::mesh::tests) async fn bytes(&mut self, bytes: &[u8]) {
         // The node may have had enough already.
