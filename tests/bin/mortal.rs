@@ -1,8 +1,8 @@
 //! One node as a process of its own that dies at a step of the protocol: `mortal NAME [SEED...]`,
 //! with the step in `RINGPOST_STOP_AT`. It listens at the address in `RINGPOST_LISTEN`, prints
-//! `listening ADDRESS` and, at each further link, `linked COUNT`, hosts the actors of the tests, and
-//! does what the lines of its standard input say, each beside the others; when that ends it leaves.
-//! With an address in `RINGPOST_ADVERTISE` it tells its peers that one.
+//! `listening ADDRESS` and, at each further link, `linked COUNT`, hosts the actors of the tests,
+//! and does what the lines of its standard input say, each beside the others; when that ends it
+//! leaves. With an address in `RINGPOST_ADVERTISE` it tells its peers that one.
 //!
 //! - `ask PATH BYTES`: asks a counter
 //! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell

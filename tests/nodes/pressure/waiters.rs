@@ -69,8 +69,8 @@ async fn a_thousand_waiting_senders_need_few_more_frames_than_one() {
     let (one, _) = cost_of([&alpha, &beta], &there, 1).await;
     let (many, wakes) = cost_of([&alpha, &beta], &there, SENDERS).await;
     println!(
-        "{MESSAGES} messages took {one} frames of one sender, {many} of {SENDERS}, whose tasks were \
-         woken {wakes} times"
+        "{MESSAGES} messages took {one} frames of one sender, {many} of {SENDERS}, whose tasks \
+         were woken {wakes} times"
     );
     assert!(many <= TIMES * one, "{many} frames, more than {TIMES} times {one}");
     assert!(wakes <= WAKES * MESSAGES, "tasks were woken {wakes} times for {MESSAGES} messages");

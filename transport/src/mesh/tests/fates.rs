@@ -85,6 +85,17 @@ async fn tell(outlet: &Outlet, number: u32) -> Confirmation {
     }
 }
 
+/// Sends one confirmed tell that is delivered, then forty more. Returns the numbers and
+/// confirmations of the forty.
+async fn forty_tells(outlet: &Outlet) -> Vec<(u32, Confirmation)> {
+    assert_eq!(tell(outlet, 0).await.await, Ok(()));
+    let mut fates = Vec::new();
+    for number in 1..=40 {
+        fates.push((number, tell(outlet, number).await));
+    }
+    fates
+}
+
 fn outlet(mesh: &Mesh) -> Outlet {
     let target = Target::Name("m".into());
     let peer = mesh.peer(&NodeName::new("beta").unwrap());
@@ -109,11 +120,7 @@ fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
             let (alpha, sender) = start(&world, "alpha", &[]).await;
             let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
             let outlet = outlet(&alpha);
-            assert_eq!(tell(&outlet, 0).await.await, Ok(()));
-            let mut fates = Vec::new();
-            for number in 1..=40 {
-                fates.push((number, tell(&outlet, number).await));
-            }
+            let fates = forty_tells(&outlet).await;
             world.sleep(Duration::from_nanos(seed * 400)).await;
             fault(&world);
             let mut told = vec![0];
@@ -150,11 +157,7 @@ fn what_is_in_doubt_when_a_node_is_down_stays_unknown() {
             let (alpha, sender) = start(&world, "alpha", &[]).await;
             let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
             let outlet = outlet(&alpha);
-            assert_eq!(tell(&outlet, 0).await.await, Ok(()));
-            let mut fates = Vec::new();
-            for number in 1..=40 {
-                fates.push((number, tell(&outlet, number).await));
-            }
+            let fates = forty_tells(&outlet).await;
             world.sleep(Duration::from_nanos(seed * 1_000)).await;
             world.kill_node("beta");
             let mut unknown = 0;
