@@ -25,8 +25,6 @@ mod receipt;
 mod replier;
 mod sending;
 mod stats;
-#[cfg(feature = "steps")]
-mod steps;
 #[cfg(test)]
 mod tests;
 mod view;

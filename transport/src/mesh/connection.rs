@@ -13,8 +13,8 @@ use crate::limits;
 use crate::steps::step;
 use crate::wire::Stream;
 
+use super::choice::Met;
 use super::join::join;
-use super::met::Met;
 use super::meter;
 use super::peer::Peer;
 use super::table::Table;

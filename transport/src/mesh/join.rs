@@ -20,10 +20,8 @@ use crate::limits;
 use crate::mutants::planted;
 
 use super::bond::Bond;
-use super::carrier::Carrier;
-use super::choice::choose;
+use super::choice::{Carrier, Met, choose};
 use super::claim::{Claim, Unclaimed};
-use super::met::Met;
 use super::peer::Peer;
 use super::resync::resync;
 use super::session::Session;

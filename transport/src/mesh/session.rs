@@ -14,7 +14,7 @@ use crate::limits;
 use crate::steps::step;
 
 use super::bond::Order;
-use super::carrier::Carrier;
+use super::choice::Carrier;
 use super::claim::Claim;
 use super::meter::Meter;
 use super::quiet::Quiet;
