@@ -21,10 +21,10 @@
 mod accept;
 mod backoff;
 mod board;
-mod bond;
 mod choice;
-mod claim;
 mod connection;
+mod connection_guard;
+mod connection_state;
 mod dial;
 mod join;
 mod meter;

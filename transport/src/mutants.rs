@@ -67,8 +67,8 @@ mod switch {
         LostDoubts,
         /// A tell that was refused is told delivered.
         RefusedIsDelivered,
-        /// A peer that has a connection is claimed for a second one.
-        SharedClaim,
+        /// A peer that has a connection is given a second one.
+        SharedConnection,
         /// Of two connections that were dialled at once neither is refused.
         AnyRaceWins,
         /// A second node of a name replaces the first, which answers.
@@ -128,7 +128,7 @@ mod switch {
         Mutant::WordWithoutRefusals,
         Mutant::LostDoubts,
         Mutant::RefusedIsDelivered,
-        Mutant::SharedClaim,
+        Mutant::SharedConnection,
         Mutant::AnyRaceWins,
         Mutant::SilencedDuplicate,
         Mutant::OpenAsks,

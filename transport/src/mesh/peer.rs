@@ -16,7 +16,7 @@ use crate::link::{Link, LinkStats};
 use crate::past::Past;
 
 use super::board::Board;
-use super::bond::{Bond, Order};
+use super::connection_state::{Command, ConnectionState};
 use super::view::{PeerView, Unlinked};
 use super::waiters::Waiters;
 
@@ -33,7 +33,7 @@ pub(crate) struct Peer {
 
 /// What is known of a peer.
 pub(super) struct State {
-    pub(super) bond: Bond,
+    pub(super) connection: ConnectionState,
     /// The run that was linked and is not reported down.
     pub(super) alive: Option<NodeId>,
     /// When it last gave a sign of life on a link: a node that answers and cannot be linked is of
@@ -81,7 +81,7 @@ impl Peer {
             last: "not dialled yet".into(),
         };
         let state = State {
-            bond: Bond::None,
+            connection: ConnectionState::None,
             alive: None,
             heard: None,
             carried: None,
@@ -99,7 +99,7 @@ impl Peer {
 
     /// The link there is now, if it is up.
     pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        self.state.lock().bond.link().cloned()
+        self.state.lock().connection.link().cloned()
     }
 
     /// Waits for a link, having one made when there is none; fails when the node is down (MS-4).
@@ -111,7 +111,7 @@ impl Peer {
     ) -> Poll<Result<Arc<Link>, NodeDownCause>> {
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
-        let outcome = if let Some(link) = state.bond.link() {
+        let outcome = if let Some(link) = state.connection.link() {
             Ok(link.clone())
         } else if let Some(cause) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
             Err(cause)
@@ -141,7 +141,7 @@ impl Peer {
     pub(crate) fn want_link(&self) {
         let start = {
             let mut state = self.state.lock();
-            if state.bond.link().is_some() || self.board.is_closing() {
+            if state.connection.link().is_some() || self.board.is_closing() {
                 return;
             }
             state.reach.want(Instant::now())
@@ -151,9 +151,9 @@ impl Peer {
 
     /// The node and the link to it, if it is up.
     pub(super) fn linked(&self) -> Option<(NodeId, Arc<Link>)> {
-        match &self.state.lock().bond {
-            Bond::Linked(occupant, link) => {
-                let node = NodeId { name: self.name.clone(), incarnation: occupant.incarnation };
+        match &self.state.lock().connection {
+            ConnectionState::Linked(owner, link) => {
+                let node = NodeId { name: self.name.clone(), incarnation: owner.incarnation };
                 Some((node, link.clone()))
             }
             _ => None,
@@ -163,8 +163,8 @@ impl Peer {
     /// What all links to it have carried; `None` when there was none.
     pub(super) fn stats(&self) -> Option<LinkStats> {
         let state = self.state.lock();
-        match &state.bond {
-            Bond::Linked(_, link) => Some(total(state.carried, link.stats())),
+        match &state.connection {
+            ConnectionState::Linked(_, link) => Some(total(state.carried, link.stats())),
             _ => state.carried,
         }
     }
@@ -173,7 +173,7 @@ impl Peer {
     pub(super) fn view(&self) -> Option<PeerView> {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
-            let link = state.bond.link().cloned();
+            let link = state.connection.link().cloned();
             (link, state.alive.clone(), state.waiters.count(), state.reach.last.clone())
         };
         (link.is_some() || run.is_some() || waiting > 0).then(|| PeerView {
@@ -187,9 +187,9 @@ impl Peer {
 
     /// Sends `message` to it, if there is a link.
     pub(super) fn send(&self, message: Message) {
-        let bond = self.state.lock().bond.clone();
-        if let Bond::Linked(occupant, _) = bond {
-            let _ = occupant.orders.send(Order::Send(message));
+        let connection = self.state.lock().connection.clone();
+        if let ConnectionState::Linked(owner, _) = connection {
+            let _ = owner.commands.send(Command::Send(message));
         }
     }
 
@@ -230,10 +230,10 @@ impl Peer {
     /// nothing is done to get one.
     pub(super) fn is_missing(&self, run: Incarnation) -> bool {
         let state = self.state.lock();
-        match &state.bond {
-            Bond::None => !state.reach.running,
-            Bond::Joining(_) => false,
-            Bond::Linked(occupant, _) => occupant.incarnation != run,
+        match &state.connection {
+            ConnectionState::None => !state.reach.running,
+            ConnectionState::Joining(_) => false,
+            ConnectionState::Linked(owner, _) => owner.incarnation != run,
         }
     }
 
@@ -279,9 +279,9 @@ impl Peer {
 
     /// Whether nothing is known of it that could be missed, and nothing done to reach it (MS-9).
     pub(super) fn is_idle(&self) -> bool {
-        let State { bond, alive, reach, .. } = &*self.state.lock();
+        let State { connection, alive, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
-        matches!(bond, Bond::None) && alive.is_none() && !reached_for
+        matches!(connection, ConnectionState::None) && alive.is_none() && !reached_for
     }
 
     /// What to do to reach it now. Reports it down when it is time to (MS-4).
@@ -291,11 +291,11 @@ impl Peer {
             let wakers = self.expire(&mut state, now);
             let until = state.deadline(self.board.down_after());
             let wanted = state.reach.wanted.is_some() || state.alive.is_some();
-            let plan = match &state.bond {
-                Bond::None if wanted && !self.board.is_closing() => {
+            let plan = match &state.connection {
+                ConnectionState::None if wanted && !self.board.is_closing() => {
                     Plan::Dial(state.reach.targets(), until)
                 }
-                Bond::Joining(_) if !self.board.is_closing() => Plan::Wait(until),
+                ConnectionState::Joining(_) if !self.board.is_closing() => Plan::Wait(until),
                 _ => {
                     state.reach.running = false;
                     Plan::Stop
@@ -333,7 +333,7 @@ impl Peer {
     }
 
     fn expire(&self, state: &mut State, now: Instant) -> Vec<Waker> {
-        if matches!(state.bond, Bond::Linked(..)) {
+        if matches!(state.connection, ConnectionState::Linked(..)) {
             return Vec::new();
         }
         let last = state.reach.last.clone();
@@ -377,7 +377,9 @@ impl State {
     /// The link to `of` ended: what is known of the node afterwards, and whether it is to be
     /// reached for.
     pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, of: &Peer) -> bool {
-        if let Bond::Linked(_, link) = std::mem::replace(&mut self.bond, Bond::None) {
+        if let ConnectionState::Linked(_, link) =
+            std::mem::replace(&mut self.connection, ConnectionState::None)
+        {
             self.carried = Some(total(self.carried, link.stats()));
         }
         of.board.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });

@@ -13,9 +13,9 @@ use crate::cause::{LinkCause, Violation};
 use crate::limits;
 use crate::steps::step;
 
-use super::bond::Order;
 use super::choice::Carrier;
-use super::claim::Claim;
+use super::connection_guard::ConnectionGuard;
+use super::connection_state::Command;
 use super::meter::Meter;
 use super::quiet::Quiet;
 use super::stalls::Stalls;
@@ -26,7 +26,7 @@ pub(super) struct Session {
     table: Arc<Table>,
     carrier: Carrier,
     channel: Channel,
-    claim: Claim,
+    guard: ConnectionGuard,
     meter: Meter,
     stalls: Stalls,
     /// When the peer was last heard on the bootstrap connection.
@@ -40,11 +40,16 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
-        let meter = Meter::new(claim.peer().name(), carrier.running.link.clone());
-        let stalls = Stalls::new(claim.peer().name(), carrier.running.link.clone());
+    pub(super) fn new(
+        table: Arc<Table>,
+        guard: ConnectionGuard,
+        channel: Channel,
+        carrier: Carrier,
+    ) -> Self {
+        let meter = Meter::new(guard.peer().name(), carrier.running.link.clone());
+        let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
         let (heard, quiet, probes) = (Instant::now(), Quiet::default(), Vec::new());
-        Session { table, carrier, channel, claim, meter, stalls, heard, quiet, probes, over: None }
+        Session { table, carrier, channel, guard, meter, stalls, heard, quiet, probes, over: None }
     }
 
     /// Runs until the link has ended.
@@ -56,7 +61,7 @@ impl Session {
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
         let closing = self.table.board.is_closing();
         let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
-        self.claim.link_down(&cause);
+        self.guard.link_down(&cause);
     }
 
     async fn watch(&mut self) -> LinkCause {
@@ -67,7 +72,7 @@ impl Session {
             let step = tokio::select! {
                 biased;
                 cause = self.carrier.running.ended() => return cause,
-                order = self.claim.order() => self.handle_order(order).await,
+                command = self.guard.command() => self.handle_command(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
                 _ = beat.tick(), if open => self.handle_beat().await,
                 () = sleep_until(patience), if !open => {
@@ -81,22 +86,22 @@ impl Session {
         }
     }
 
-    async fn handle_order(&mut self, order: Order) -> Result<(), Failure> {
-        match order {
-            Order::Probe(answer) if self.over.is_none() => {
+    async fn handle_command(&mut self, command: Command) -> Result<(), Failure> {
+        match command {
+            Command::Probe(answer) if self.over.is_none() => {
                 self.probes.push(answer);
                 self.channel.send(&Message::Heartbeat(Beat::Question)).await
             }
-            Order::Send(message) if self.over.is_none() => self.channel.send(&message).await,
+            Command::Send(message) if self.over.is_none() => self.channel.send(&message).await,
             // A link is there already, or it is ending: there is nothing to be done.
-            Order::Probe(_) | Order::Send(_) | Order::Abandon => Ok(()),
+            Command::Probe(_) | Command::Send(_) | Command::Abandon => Ok(()),
         }
     }
 
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
         let message = message?;
         self.heard = Instant::now();
-        self.claim.peer().heard();
+        self.guard.peer().heard();
         match message {
             Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
                 self.quiet.hear(beat == Beat::Stalled);
@@ -147,7 +152,7 @@ impl Session {
     }
 
     fn handle_failure(&mut self, failure: &Failure) {
-        tracing::debug!(peer = %self.claim.peer().name(), %failure, "bootstrap connection ended");
+        tracing::debug!(peer = %self.guard.peer().name(), %failure, "bootstrap connection ended");
         let cause = match failure {
             Failure::Malformed(_) => LinkCause::Violation(Violation::Bootstrap),
             Failure::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => LinkCause::Silent,
