@@ -3,8 +3,8 @@
 //! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
 //! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
 //! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
-//! its [`Peer`], and all peers are in the [`table`]; their news go over the [`board`]. The
-//! invariants `MS-1` to `MS-12` stand at the modules that keep them:
+//! its [`Peer`], and all peers are in the [`table`]; their events go through the [`event_queue`].
+//! The invariants `MS-1` to `MS-12` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -20,12 +20,12 @@
 
 mod accept;
 mod backoff;
-mod board;
 mod choice;
 mod connection;
 mod connection_guard;
 mod connection_state;
 mod dial;
+mod event_queue;
 mod join;
 mod meter;
 mod peer;
@@ -114,7 +114,7 @@ impl Mesh {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn ready(&self, count: usize) {
-        let mut linked = self.table.board.linked().subscribe();
+        let mut linked = self.table.events.linked().subscribe();
         let _ = linked.wait_for(|linked| *linked >= count).await;
     }
 
@@ -149,7 +149,7 @@ impl Mesh {
             link.goodbye();
         }
         // The count only says when to look: a link that is just coming up is not counted yet.
-        let mut linked = self.table.board.linked().subscribe();
+        let mut linked = self.table.events.linked().subscribe();
         let none = |_: &usize| self.table.each(|peer| peer.linked()).is_empty();
         let _ = timeout(deadline, linked.wait_for(none)).await;
         self.abort(LinkCause::Shutdown);

@@ -141,7 +141,7 @@ async fn attempt(
     let again = way + 1 < prepared.ways(&theirs).min(limits::WAYS_MAX);
     let reports = Reports {
         peer: met.hello.node.clone(),
-        host: table.board.host().clone(),
+        host: table.events.host().clone(),
         budget: table.budget.clone(),
         past: table.peer(&met.hello.node.name).past.clone(),
         epoch,

@@ -39,7 +39,7 @@ impl ConnectionGuard {
     /// the node was linked, it is reported down now.
     pub(super) fn new(peer: &Arc<Peer>, hello: &Hello) -> Result<Self, Unavailable> {
         let mut state = peer.state.lock();
-        if peer.board.is_closing() {
+        if peer.events.is_closing() {
             return Err(Unavailable::Closing);
         }
         if !matches!(state.connection, ConnectionState::None) && !planted!(SharedConnection) {
@@ -56,7 +56,7 @@ impl ConnectionGuard {
             peer.report_down(earlier, NodeDownCause::Restarted);
         }
         drop(state);
-        peer.board.tell();
+        peer.events.tell();
         Ok(ConnectionGuard {
             peer: peer.clone(),
             node: hello.node.clone(),
@@ -93,18 +93,18 @@ impl ConnectionGuard {
         let wakers = {
             let mut state = self.peer.state.lock();
             let ConnectionState::Joining(owner) = &state.connection else { return false };
-            if self.peer.board.is_closing() {
+            if self.peer.events.is_closing() {
                 return false;
             }
             state.connection = ConnectionState::Linked(owner.clone(), link);
             state.heard = Some(Instant::now());
             state.alive = Some(self.node.clone());
             state.reach.wanted = None;
-            self.peer.board.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
+            self.peer.events.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
             state.waiters.take()
         };
-        self.peer.board.tell();
-        self.peer.board.linked().send_modify(|linked| *linked += 1);
+        self.peer.events.tell();
+        self.peer.events.linked().send_modify(|linked| *linked += 1);
         wakers.into_iter().for_each(Waker::wake);
         self.peer.reach(false);
         step!(LinkUp);
@@ -127,8 +127,8 @@ impl ConnectionGuard {
                 (0, false)
             }
         };
-        self.peer.board.tell();
-        self.peer.board.linked().send_modify(|count| *count -= linked);
+        self.peer.events.tell();
+        self.peer.events.linked().send_modify(|count| *count -= linked);
         self.peer.reach(start);
     }
 }

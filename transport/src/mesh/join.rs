@@ -34,7 +34,7 @@ use super::table::Table;
 pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Failure> {
     let outcome = tokio::select! {
         biased;
-        () = table.board.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
+        () = table.events.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
         outcome = commit_and_choose(table, &mut met) => outcome,
     };
     match outcome {

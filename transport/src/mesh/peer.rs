@@ -15,15 +15,15 @@ use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{Link, LinkStats};
 use crate::past::Past;
 
-use super::board::Board;
 use super::connection_state::{Command, ConnectionState};
+use super::event_queue::EventQueue;
 use super::view::{PeerView, Unlinked};
 use super::waiters::Waiters;
 
 /// One peer: its link, or the search for one.
 pub(crate) struct Peer {
     name: NodeName,
-    pub(super) board: Arc<Board>,
+    pub(super) events: Arc<EventQueue>,
     /// What is left of the last link to it.
     pub(super) past: Arc<Past>,
     /// Something that the task which reaches for this peer waits for.
@@ -72,7 +72,7 @@ pub(super) enum Plan {
 }
 
 impl Peer {
-    pub(super) fn new(name: NodeName, board: Arc<Board>) -> Self {
+    pub(super) fn new(name: NodeName, events: Arc<EventQueue>) -> Self {
         let reach = Reach {
             wanted: None,
             seeds: Vec::new(),
@@ -90,7 +90,7 @@ impl Peer {
             complaint: None,
         };
         let (past, changed) = (Past::new(), Notify::new());
-        Peer { name, board, past, changed, state: Mutex::new(state) }
+        Peer { name, events, past, changed, state: Mutex::new(state) }
     }
 
     pub(crate) fn name(&self) -> &NodeName {
@@ -115,7 +115,7 @@ impl Peer {
             Ok(link.clone())
         } else if let Some(cause) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
             Err(cause)
-        } else if self.board.is_closing() {
+        } else if self.events.is_closing() {
             Err(NodeDownCause::Shutdown)
         } else {
             let old = state.waiters.wait(ticket, waker);
@@ -141,7 +141,7 @@ impl Peer {
     pub(crate) fn want_link(&self) {
         let start = {
             let mut state = self.state.lock();
-            if state.connection.link().is_some() || self.board.is_closing() {
+            if state.connection.link().is_some() || self.events.is_closing() {
                 return;
             }
             state.reach.want(Instant::now())
@@ -289,13 +289,13 @@ impl Peer {
         let (plan, wakers) = {
             let mut state = self.state.lock();
             let wakers = self.expire(&mut state, now);
-            let until = state.deadline(self.board.down_after());
+            let until = state.deadline(self.events.down_after());
             let wanted = state.reach.wanted.is_some() || state.alive.is_some();
             let plan = match &state.connection {
-                ConnectionState::None if wanted && !self.board.is_closing() => {
+                ConnectionState::None if wanted && !self.events.is_closing() => {
                     Plan::Dial(state.reach.targets(), until)
                 }
-                ConnectionState::Joining(_) if !self.board.is_closing() => Plan::Wait(until),
+                ConnectionState::Joining(_) if !self.events.is_closing() => Plan::Wait(until),
                 _ => {
                     state.reach.running = false;
                     Plan::Stop
@@ -304,7 +304,7 @@ impl Peer {
             (plan, wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
-        self.board.tell();
+        self.events.tell();
         plan
     }
 
@@ -312,21 +312,21 @@ impl Peer {
     pub(super) fn close(&self) {
         let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
         wakers.into_iter().for_each(Waker::wake);
-        self.board.settle(&self.name, self.past.close());
-        self.board.tell();
+        self.events.settle(&self.name, self.past.close());
+        self.events.tell();
     }
 
     /// Queues the report that it is down. What was in doubt stays unknown. To be called under the
-    /// lock; [`Board::tell`] has to follow without it.
+    /// lock; [`EventQueue::tell`] has to follow without it.
     pub(super) fn report_down(&self, peer: NodeId, cause: NodeDownCause) {
-        self.board.settle(&self.name, self.past.give_up());
-        self.board.push(PeerEvent::NodeDown { peer, cause });
+        self.events.settle(&self.name, self.past.give_up());
+        self.events.push(PeerEvent::NodeDown { peer, cause });
     }
 
     /// Has a task reach for it if `start` says that there is none; otherwise that task looks again.
     pub(super) fn reach(&self, start: bool) {
         if start {
-            self.board.want(&self.name);
+            self.events.want(&self.name);
         } else {
             self.changed.notify_one();
         }
@@ -340,7 +340,7 @@ impl Peer {
         let silent = |since: Option<Instant>| {
             let silence = now.saturating_duration_since(since?);
             let silent_ms = silence.as_millis() as u64;
-            let down = silence >= self.board.down_after();
+            let down = silence >= self.events.down_after();
             down.then(|| NodeDownCause::Silent { silent_ms, last: last.clone() })
         };
         if let Some(cause) = silent(state.missed_since())
@@ -382,8 +382,8 @@ impl State {
         {
             self.carried = Some(total(self.carried, link.stats()));
         }
-        of.board.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
-        if of.board.is_closing() {
+        of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
+        if of.events.is_closing() {
             return false;
         }
         if *cause == LinkCause::Left

@@ -14,12 +14,12 @@ use super::table::Table;
 /// Watches until the node closes. When the runtime of the links is gone, the node closes: it could
 /// have no link any more, and its heartbeats would say that it lives.
 pub(super) async fn watch(table: Arc<Table>) {
-    let mut closing = pin!(table.board.closing());
+    let mut closing = pin!(table.events.closing());
     while let Some(mut sign) = table.tasks.sign() {
         // Counted, not taken from a clock: a process that stood still is not late.
         let mut late = Duration::ZERO;
         let ran = loop {
-            table.board.host().pulse(late);
+            table.events.host().pulse(late);
             tokio::select! {
                 biased;
                 () = &mut closing => return,

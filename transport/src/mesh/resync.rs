@@ -58,11 +58,11 @@ async fn hear(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
             Message::Resync(part) => part,
             other => return Err(Failure::unexpected(&other)),
         };
-        peer.board.settle(peer.name(), peer.past.refused(part.epoch, &part.refusals));
+        peer.events.settle(peer.name(), peer.past.refused(part.epoch, &part.refusals));
         if !part.more {
             let word = (part.epoch != 0).then_some((part.epoch, part.consumed));
-            peer.board.settle(peer.name(), peer.past.consumed(word));
-            peer.board.tell();
+            peer.events.settle(peer.name(), peer.past.consumed(word));
+            peer.events.tell();
             return Ok(());
         }
     }

@@ -59,7 +59,7 @@ impl Session {
         // Whoever learns of the end finds all that was carried.
         self.meter.publish();
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
-        let closing = self.table.board.is_closing();
+        let closing = self.table.events.is_closing();
         let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
         self.guard.link_down(&cause);
     }
