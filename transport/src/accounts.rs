@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::news::{News, Packed, Taken};
+use crate::driver_signals::{DriverSignals, Packed, Taken};
 use crate::proto::window::{Count, WindowSize};
 
 /// The accounts of one peer.
@@ -50,12 +50,12 @@ impl Accounts {
         inbox: u64,
         open_as: u32,
         size: WindowSize,
-        news: &Arc<News>,
+        signals: &Arc<DriverSignals>,
     ) -> (u32, Count) {
         let key = *self.by_inbox.entry(inbox).or_insert_with(|| {
             let entry = self.all.vacant_entry();
             let key = entry.key() as u32;
-            let (taken, seen) = (Taken::new(news, key, size), Packed::default());
+            let (taken, seen) = (Taken::new(signals, key, size), Packed::default());
             entry.insert(Account { inbox, taken, seen, waiting: Count::default(), open_as: None });
             key
         });
@@ -137,9 +137,9 @@ mod tests {
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn what_waits_is_counted_once_across_links() {
-        let news = Arc::new(News::new());
+        let signals = Arc::new(DriverSignals::new());
         let mut accounts = Accounts::default();
-        let (key, carried) = accounts.open(1, 0, SIZE, &news);
+        let (key, carried) = accounts.open(1, 0, SIZE, &signals);
         assert_eq!(carried, Count::default());
         let account = accounts.get(key).unwrap();
         let taken = account.taken.clone();
@@ -150,7 +150,7 @@ mod tests {
 
         accounts.sweep();
         assert_eq!(accounts.waiting(), count(1, 30), "taken between the links");
-        let (key, carried) = accounts.open(1, 5, SIZE, &news);
+        let (key, carried) = accounts.open(1, 5, SIZE, &signals);
         assert_eq!((carried, accounts.waiting()), (count(1, 30), Count::default()));
         taken.take(30);
         assert_eq!(accounts.get(key).unwrap().harvest(), count(1, 30));

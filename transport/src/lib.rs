@@ -8,7 +8,8 @@
 //! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
-//! - `link`: what senders and the driver of a link share; `news`, `accounts` and `past`: what
+//! - `link`: what senders and the driver of a link share; `driver_signals`, `accounts` and `past`:
+//! what
 //!   outlives it.
 //! - `proto`: the link protocol, sans I/O.
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
@@ -25,6 +26,7 @@ pub mod cause;
 mod config;
 mod confirm;
 mod driver;
+mod driver_signals;
 pub mod endpoint;
 pub mod entropy;
 pub mod fabric;
@@ -42,7 +44,6 @@ mod mesh;
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
-mod news;
 mod past;
 mod profile;
 mod proto;

@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use crate::accounts::Accounts;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
+use crate::driver_signals::DriverSignals;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
-use crate::news::News;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
 /// The past of one peer.
@@ -30,7 +30,7 @@ pub(crate) struct Past {
     /// Drivers that run.
     running: watch::Sender<usize>,
     /// For the driver of whatever link there is.
-    news: Arc<News>,
+    signals: Arc<DriverSignals>,
 }
 
 #[derive(Default)]
@@ -74,13 +74,13 @@ pub(crate) type Settled = Vec<(Letter, Result<(), Fate>)>;
 
 impl Past {
     pub(crate) fn new() -> Arc<Self> {
-        let (running, news) = (watch::Sender::new(0), Arc::new(News::new()));
-        Arc::new(Past { state: Mutex::default(), running, news })
+        let (running, signals) = (watch::Sender::new(0), Arc::new(DriverSignals::new()));
+        Arc::new(Past { state: Mutex::default(), running, signals })
     }
 
     /// What the driver of a link to this peer is told.
-    pub(crate) fn news(&self) -> &Arc<News> {
-        &self.news
+    pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
+        &self.signals
     }
 
     /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here

@@ -8,8 +8,8 @@ use std::time::Instant;
 use super::asks::Asker;
 use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
 use crate::cause::{LinkCause, Refusal, Violation};
+use crate::driver_signals::DriverSignals;
 use crate::mutants::planted;
-use crate::news::News;
 use crate::past::Letter;
 use crate::proto;
 use crate::proto::fate::{Consumed, What};
@@ -43,13 +43,13 @@ impl Link {
     }
 
     /// What its driver is told besides.
-    pub(crate) fn news(&self) -> &Arc<News> {
-        &self.news
+    pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
+        &self.signals
     }
 
     /// Keeps the driver's waker; called before each turn looks for work.
     pub(crate) fn register(&self, waker: &Waker) {
-        self.news.register(waker);
+        self.signals.register(waker);
     }
 
     /// Reads one frame; grants the room that it reports to those who wait.
