@@ -1,8 +1,8 @@
 //! What a peer has waiting in the mailboxes of this node: accounted for once, whatever links, and
 //! whatever runs of the peer, it came by.
 //!
-//! Owned by the driver of the peer's link, and kept in its [`Past`](crate::past::Past) between
-//! links.
+//! Owned by the driver of the peer's link, and kept in its
+//! [`Unresolved`](crate::unresolved::Unresolved) between links.
 //!
 //! - **AC-1 once**: a message counts from its arrival until it is taken, also when its link has
 //!   ended; a new link begins with what is left.

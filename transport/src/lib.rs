@@ -8,8 +8,8 @@
 //! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
-//! - `link`: what senders and the driver of a link share; `driver_signals`, `accounts` and `past`:
-//! what
+//! - `link`: what senders and the driver of a link share; `driver_signals`, `accounts` and
+//! `unresolved`: what
 //!   outlives it.
 //! - `proto`: the link protocol, sans I/O.
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
@@ -44,7 +44,6 @@ mod mesh;
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
-mod past;
 mod profile;
 mod proto;
 #[cfg(all(test, any(feature = "sim", feature = "verbs")))]
@@ -54,6 +53,7 @@ pub mod steps;
 #[cfg(not(feature = "steps"))]
 mod steps;
 mod sync;
+mod unresolved;
 pub mod wire;
 
 pub use endpoint::{Config, Endpoint, Outlet};

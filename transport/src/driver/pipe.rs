@@ -14,10 +14,10 @@ use crate::cause::LinkCause;
 use crate::fabric::{Notify, QueuePair, Status};
 use crate::limits;
 use crate::link::{Counters, Link, Poster, Sending};
-use crate::past::Letter;
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
+use crate::unresolved::Letter;
 
 /// The sending side of a link.
 pub(super) struct Pipe {

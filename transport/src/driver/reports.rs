@@ -6,7 +6,7 @@ use crate::cause::Fate;
 use crate::host::{Host, Lost};
 use crate::id::{NodeId, NodeName};
 use crate::memory::Budget;
-use crate::past::{Letter, Past};
+use crate::unresolved::{Letter, Unresolved};
 
 /// Who is told what happens on a link.
 pub(crate) struct Reports {
@@ -17,7 +17,7 @@ pub(crate) struct Reports {
     /// What the links of this node share when their rings grow.
     pub(crate) budget: Arc<Budget>,
     /// What outlives the link.
-    pub(crate) past: Arc<Past>,
+    pub(crate) unresolved: Arc<Unresolved>,
     /// The link's number there: the same on both sides, and no other link's.
     pub(crate) epoch: u64,
 }

@@ -10,12 +10,12 @@ use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
 use crate::cause::{LinkCause, Refusal, Violation};
 use crate::driver_signals::DriverSignals;
 use crate::mutants::planted;
-use crate::past::Letter;
 use crate::proto;
 use crate::proto::fate::{Consumed, What};
 use crate::proto::header::RecordKind;
 use crate::proto::link::{Event, Transmit};
 use crate::proto::outbound::Dropped;
+use crate::unresolved::Letter;
 
 /// What was left when a link ended.
 pub(crate) struct Remains {

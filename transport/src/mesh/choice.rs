@@ -143,7 +143,7 @@ async fn attempt(
         peer: met.hello.node.clone(),
         host: table.events.host().clone(),
         budget: table.budget.clone(),
-        past: table.peer(&met.hello.node.name).past.clone(),
+        unresolved: table.peer(&met.hello.node.name).unresolved.clone(),
         epoch,
     };
     let connected = match connect(table, prepared, theirs, way, reports).await {

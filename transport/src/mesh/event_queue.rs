@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
-use crate::past::Settled;
+use crate::unresolved::Settled;
 
 use super::meter;
 

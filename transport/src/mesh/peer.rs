@@ -13,7 +13,7 @@ use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{Link, LinkStats};
-use crate::past::Past;
+use crate::unresolved::Unresolved;
 
 use super::connection_state::{Command, ConnectionState};
 use super::event_queue::EventQueue;
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     name: NodeName,
     pub(super) events: Arc<EventQueue>,
     /// What is left of the last link to it.
-    pub(super) past: Arc<Past>,
+    pub(super) unresolved: Arc<Unresolved>,
     /// Something that the task which reaches for this peer waits for.
     changed: Notify,
     pub(super) state: Mutex<State>,
@@ -89,8 +89,8 @@ impl Peer {
             reach,
             complaint: None,
         };
-        let (past, changed) = (Past::new(), Notify::new());
-        Peer { name, events, past, changed, state: Mutex::new(state) }
+        let (unresolved, changed) = (Unresolved::new(), Notify::new());
+        Peer { name, events, unresolved, changed, state: Mutex::new(state) }
     }
 
     pub(crate) fn name(&self) -> &NodeName {
@@ -312,14 +312,14 @@ impl Peer {
     pub(super) fn close(&self) {
         let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
         wakers.into_iter().for_each(Waker::wake);
-        self.events.settle(&self.name, self.past.close());
+        self.events.settle(&self.name, self.unresolved.close());
         self.events.tell();
     }
 
     /// Queues the report that it is down. What was in doubt stays unknown. To be called under the
     /// lock; [`EventQueue::tell`] has to follow without it.
     pub(super) fn report_down(&self, peer: NodeId, cause: NodeDownCause) {
-        self.events.settle(&self.name, self.past.give_up());
+        self.events.settle(&self.name, self.unresolved.give_up());
         self.events.push(PeerEvent::NodeDown { peer, cause });
     }
 

@@ -14,7 +14,7 @@ use super::link::Event;
 use super::outbound::{Notice, Unopened};
 use super::pair::{self, Pair, body, name};
 use crate::cause::Violation;
-use crate::past::{Letter, Past};
+use crate::unresolved::{Letter, Unresolved};
 
 /// What two sides are told to do, in any order.
 fn steps() -> impl Strategy<Value = Vec<u8>> {
@@ -130,11 +130,11 @@ proptest! {
         };
         let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(message(s)))).collect();
         let word = right.link.end().1.expect("an honest peer");
-        let past = Past::new();
-        past.begin();
-        past.end(1, doubts, None);
-        let mut settled = past.refused(1, &word.refusals);
-        settled.extend(past.consumed(Some((1, word.count))));
+        let unresolved = Unresolved::new();
+        unresolved.begin();
+        unresolved.end(1, doubts, None);
+        let mut settled = unresolved.refused(1, &word.refusals);
+        settled.extend(unresolved.consumed(Some((1, word.count))));
 
         let arrived = (right.boxes[0].taken.len() + right.boxes[0].waiting.len()) as u128;
         let mut lost = left.refused.clone();

@@ -24,8 +24,8 @@ use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
-/// The past of one peer.
-pub(crate) struct Past {
+/// What is not settled between this node and one peer.
+pub(crate) struct Unresolved {
     state: Mutex<State>,
     /// Drivers that run.
     running: watch::Sender<usize>,
@@ -72,10 +72,10 @@ pub(crate) struct Letter {
 /// Letters that have their fates; `Ok` is delivered.
 pub(crate) type Settled = Vec<(Letter, Result<(), Fate>)>;
 
-impl Past {
+impl Unresolved {
     pub(crate) fn new() -> Arc<Self> {
         let (running, signals) = (watch::Sender::new(0), Arc::new(DriverSignals::new()));
-        Arc::new(Past { state: Mutex::default(), running, signals })
+        Arc::new(Unresolved { state: Mutex::default(), running, signals })
     }
 
     /// What the driver of a link to this peer is told.
@@ -209,14 +209,14 @@ mod tests {
     }
 
     /// Four messages in doubt, in three frames across the wrap of the count.
-    fn past() -> Arc<Past> {
-        let past = Past::new();
-        past.begin();
+    fn unresolved() -> Arc<Unresolved> {
+        let unresolved = Unresolved::new();
+        unresolved.begin();
         let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
         let doubts = (1..).zip(doubts).map(|(n, at)| (at, letter(n))).collect();
         let word = Consumed { count: 7, refusals: Vec::new() };
-        assert!(past.end(5, doubts, Some(word)).is_empty());
-        past
+        assert!(unresolved.end(5, doubts, Some(word)).is_empty());
+        unresolved
     }
 
     fn fates(settled: Settled) -> Vec<(u128, Result<(), Fate>)> {
@@ -226,25 +226,28 @@ mod tests {
     /// PA-1: at or below the count delivered, above it not sent, and what was refused is.
     #[test]
     fn the_word_of_the_peer_decides() {
-        let past = past();
+        let unresolved = unresolved();
         let refused = |place| Refused { frame: u32::MAX, place, refusal: Refusal::Closed };
         // Of another link, twice the same, and one that is not in doubt.
-        assert!(past.refused(4, &[refused(3)]).is_empty());
+        assert!(unresolved.refused(4, &[refused(3)]).is_empty());
         let closed = Err(Fate::Refused(Refusal::Closed));
-        assert_eq!(fates(past.refused(5, &[refused(3), refused(3), refused(9)])), [(3, closed)]);
-        let rest = fates(past.consumed(Some((5, 0))));
+        assert_eq!(
+            fates(unresolved.refused(5, &[refused(3), refused(3), refused(9)])),
+            [(3, closed)]
+        );
+        let rest = fates(unresolved.consumed(Some((5, 0))));
         assert_eq!(rest, [(1, Ok(())), (2, Ok(())), (4, Err(Fate::NotSent))]);
-        assert!(past.consumed(Some((5, 0))).is_empty() && past.give_up().is_empty());
+        assert!(unresolved.consumed(Some((5, 0))).is_empty() && unresolved.give_up().is_empty());
     }
 
     #[test]
     fn without_a_word_on_the_same_link_it_stays_unknown() {
         for word in [None, Some((4, 0))] {
-            let fates = fates(past().consumed(word));
+            let fates = fates(unresolved().consumed(word));
             assert_eq!(fates, [1, 2, 3, 4].map(|n| (n, Err(Fate::Unknown))));
         }
-        assert_eq!(past().give_up().len(), 4);
-        let closed = Past::new();
+        assert_eq!(unresolved().give_up().len(), 4);
+        let closed = Unresolved::new();
         assert!(closed.close().is_empty());
         closed.begin();
         assert_eq!(
@@ -256,14 +259,14 @@ mod tests {
     /// PA-2, PA-3.
     #[tokio::test]
     async fn the_word_is_kept_until_the_next_driver_starts() {
-        let past = past();
-        past.idle().await;
-        assert_eq!(past.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
-        past.begin();
-        assert_eq!(past.word(), None);
-        let mut idle = Box::pin(past.idle());
+        let unresolved = unresolved();
+        unresolved.idle().await;
+        assert_eq!(unresolved.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
+        unresolved.begin();
+        assert_eq!(unresolved.word(), None);
+        let mut idle = Box::pin(unresolved.idle());
         assert!(futures::poll!(&mut idle).is_pending());
-        past.end(6, Vec::new(), None);
+        unresolved.end(6, Vec::new(), None);
         idle.await;
     }
 }
