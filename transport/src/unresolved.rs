@@ -48,7 +48,7 @@ struct Doubts {
     epoch: u64,
     /// The frame of the first one: the others are counted from it.
     base: u32,
-    letters: BTreeMap<(u32, u16), Letter>,
+    tells: BTreeMap<(u32, u16), UnackedTell>,
 }
 
 /// What this node consumed of the link `epoch`.
@@ -60,7 +60,7 @@ pub(crate) struct Word {
 
 /// A tell that was committed to a link that ended.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct UnackedTell {
     /// The mailbox it was sent to.
     pub(crate) request: Arc<OpenRequest>,
     /// Which message; 0 is a signal, of which nobody is told.
@@ -69,8 +69,8 @@ pub(crate) struct Letter {
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Letters that have their fates; `Ok` is delivered.
-pub(crate) type Settled = Vec<(Letter, Result<(), Fate>)>;
+/// Tells that have their fates; `Ok` is delivered.
+pub(crate) type Settled = Vec<(UnackedTell, Result<(), Fate>)>;
 
 impl Unresolved {
     pub(crate) fn new() -> Arc<Self> {
@@ -108,19 +108,18 @@ impl Unresolved {
     pub(crate) fn end(
         &self,
         epoch: u64,
-        doubts: Vec<((u32, u16), Letter)>,
+        doubts: Vec<((u32, u16), UnackedTell)>,
         word: Option<Consumed>,
     ) -> Settled {
         let settled = {
             let mut state = self.state.lock();
             state.word = word.map(|consumed| Word { epoch, consumed });
             let base = doubts.first().map_or(0, |((frame, _), _)| *frame);
-            let from_base = |((frame, place), letter): (_, _)| {
-                ((u32::wrapping_sub(frame, base), place), letter)
-            };
-            let letters = doubts.into_iter().map(from_base).collect();
+            let from_base =
+                |((frame, place), tell): (_, _)| ((u32::wrapping_sub(frame, base), place), tell);
+            let tells = doubts.into_iter().map(from_base).collect();
             // There are none of an earlier link (PA-2).
-            state.doubts = Doubts { epoch, base, letters };
+            state.doubts = Doubts { epoch, base, tells };
             if state.closed { state.doubts.give_up() } else { Vec::new() }
         };
         self.running.send_modify(|running| *running -= 1);
@@ -149,9 +148,9 @@ impl Unresolved {
             let key = (frame.wrapping_sub(doubts.base), *place);
             // One that was refused on the link itself is not in doubt.
             if doubts.epoch == epoch
-                && let Some(letter) = doubts.letters.remove(&key)
+                && let Some(tell) = doubts.tells.remove(&key)
             {
-                settled.push((letter, Err(Fate::Refused(*refusal))));
+                settled.push((tell, Err(Fate::Refused(*refusal))));
             }
         }
         settled
@@ -168,14 +167,14 @@ impl Unresolved {
         let fate = |frame: u32| {
             if is_before(base.wrapping_add(frame), count) { Ok(()) } else { Err(Fate::NotSent) }
         };
-        let letters = mem::take(&mut doubts.letters);
-        letters.into_iter().map(|((frame, _), letter)| (letter, fate(frame))).collect()
+        let tells = mem::take(&mut doubts.tells);
+        tells.into_iter().map(|((frame, _), tell)| (tell, fate(frame))).collect()
     }
 
     /// The node is down: no word of it will come.
     pub(crate) fn give_up(&self) -> Settled {
         if planted!(LostDoubts) {
-            self.state.lock().doubts.letters.clear();
+            self.state.lock().doubts.tells.clear();
         }
         self.state.lock().doubts.give_up()
     }
@@ -190,8 +189,8 @@ impl Unresolved {
 
 impl Doubts {
     fn give_up(&mut self) -> Settled {
-        let letters = mem::take(&mut self.letters).into_values();
-        letters.map(|letter| (letter, Err(Fate::Unknown))).collect()
+        let tells = mem::take(&mut self.tells).into_values();
+        tells.map(|tell| (tell, Err(Fate::Unknown))).collect()
     }
 }
 
@@ -203,9 +202,9 @@ mod tests {
 
     const FIRST: u32 = u32::MAX - 1;
 
-    fn letter(message: u128) -> Letter {
+    fn tell(message: u128) -> UnackedTell {
         let request = OpenRequest { target: Target::Name("m".into()), kind: 0 };
-        Letter { request: Arc::new(request), message, confirm: None }
+        UnackedTell { request: Arc::new(request), message, confirm: None }
     }
 
     /// Four messages in doubt, in three frames across the wrap of the count.
@@ -213,14 +212,14 @@ mod tests {
         let unresolved = Unresolved::new();
         unresolved.begin();
         let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
-        let doubts = (1..).zip(doubts).map(|(n, at)| (at, letter(n))).collect();
+        let doubts = (1..).zip(doubts).map(|(n, at)| (at, tell(n))).collect();
         let word = Consumed { count: 7, refusals: Vec::new() };
         assert!(unresolved.end(5, doubts, Some(word)).is_empty());
         unresolved
     }
 
     fn fates(settled: Settled) -> Vec<(u128, Result<(), Fate>)> {
-        settled.into_iter().map(|(letter, fate)| (letter.message, fate)).collect()
+        settled.into_iter().map(|(tell, fate)| (tell.message, fate)).collect()
     }
 
     /// PA-1: at or below the count delivered, above it not sent, and what was refused is.
@@ -250,10 +249,7 @@ mod tests {
         let closed = Unresolved::new();
         assert!(closed.close().is_empty());
         closed.begin();
-        assert_eq!(
-            fates(closed.end(1, vec![((0, 0), letter(8))], None)),
-            [(8, Err(Fate::Unknown))]
-        );
+        assert_eq!(fates(closed.end(1, vec![((0, 0), tell(8))], None)), [(8, Err(Fate::Unknown))]);
     }
 
     /// PA-2, PA-3.

@@ -17,7 +17,7 @@ use crate::link::{Counters, Link, Poster, Sending};
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
-use crate::unresolved::Letter;
+use crate::unresolved::UnackedTell;
 
 /// The sending side of a link.
 pub(super) struct Pipe {
@@ -26,7 +26,7 @@ pub(super) struct Pipe {
     pub(super) slots: Slots,
     /// Tells that were not sent, because their mailbox closed while they waited: the driver tells
     /// of them.
-    pub(super) closed: Vec<Letter>,
+    pub(super) closed: Vec<UnackedTell>,
     sending: Sending,
     ended: bool,
 }

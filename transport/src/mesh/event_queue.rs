@@ -110,8 +110,8 @@ impl EventQueue {
                 self.host.event(event);
             }
             Event::Settled(peer, settled) => {
-                for (letter, fate) in settled {
-                    settle(&*self.host, &peer, letter, fate);
+                for (tell, fate) in settled {
+                    settle(&*self.host, &peer, tell, fate);
                 }
             }
         }

@@ -14,7 +14,7 @@ use super::link::Event;
 use super::outbound::{Notice, Unopened};
 use super::pair::{self, Pair, body, name};
 use crate::cause::Violation;
-use crate::unresolved::{Letter, Unresolved};
+use crate::unresolved::{UnackedTell, Unresolved};
 
 /// What two sides are told to do, in any order.
 fn steps() -> impl Strategy<Value = Vec<u8>> {
@@ -122,7 +122,7 @@ proptest! {
         }
 
         let [left, right] = &mut pair.sides;
-        let letter = |message| Letter { request: name("0"), message, confirm: None };
+        let letter = |message| UnackedTell { request: name("0"), message, confirm: None };
         let (in_flight, _) = left.link.end();
         let message = |sent: &Sent| match sent.what {
             What::Tell { message, .. } => message,
