@@ -6,7 +6,7 @@
 //! its [`Peer`], and all peers are in the [`table`]; their events go through the [`event_queue`].
 //! The invariants `MS-1` to `MS-12` stand at the modules that keep them:
 //!
-//! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
+//! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
 //! - MS-4 down: [`dial`]
 //! - MS-5 one owner: [`session`]

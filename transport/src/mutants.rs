@@ -57,11 +57,11 @@ mod switch {
         SilentBlock,
         /// Some consumed frames are counted although no slot was posted in their place.
         UnpostedSlot,
-        /// The word on the last link counts a frame too many.
+        /// The report on the last link counts a frame too many.
         OverstatedWord,
-        /// The word on the last link counts a frame too few.
+        /// The report on the last link counts a frame too few.
         UnderstatedWord,
-        /// The word on the last link leaves out refusals.
+        /// The report on the last link leaves out refusals.
         WordWithoutRefusals,
         /// A node that is down takes the messages in doubt with it.
         LostDoubts,

@@ -1,13 +1,13 @@
 //! What is left of the last link to a peer: what this node sent on it and does not know the fate
-//! of, its word on what it consumed of the peer's, and what of the peer's waits in mailboxes.
+//! of, its report of what it consumed of the peer's, and what of the peer's waits in mailboxes.
 //!
 //! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
-//!   peer's word on the same link; or unknown, when the node is down or this one is closing before
-//!   the word comes.
+//!   peer's report on the same link; or unknown, when the node is down or this one is closing
+//!   before the report comes.
 //! - **PA-2 one after the other**: a link's driver starts when the one before has ended and both
-//!   sides have heard each other's word on it. So nothing is dispatched on a link before the fates
-//!   of the last one are known.
-//! - **PA-3 the word is kept** until the peer has heard it: until the next driver starts.
+//!   sides have heard each other's report on it. So nothing is dispatched on a link before the
+//!   fates of the last one are known.
+//! - **PA-3 the report is kept** until the peer has heard it: until the next driver starts.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -36,9 +36,9 @@ pub(crate) struct Unresolved {
 #[derive(Default)]
 struct State {
     doubts: Doubts,
-    word: Option<Word>,
+    report: Option<ConsumedReport>,
     accounts: Accounts,
-    /// This node is closing: nobody's word will be heard any more.
+    /// This node is closing: no report of a peer will be heard any more.
     closed: bool,
 }
 
@@ -53,7 +53,7 @@ struct Doubts {
 
 /// What this node consumed of the link `epoch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct ConsumedReport {
     pub(crate) epoch: u64,
     pub(crate) consumed: Consumed,
 }
@@ -83,11 +83,11 @@ impl Unresolved {
         &self.signals
     }
 
-    /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here
-    /// of the peer; the driver brings it [back](Self::keep).
+    /// A driver starts: the peer has heard the report on the last link (PA-3). Gives what waits
+    /// here of the peer; the driver brings it [back](Self::keep).
     pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
-        state.word = None;
+        state.report = None;
         let mut accounts = mem::take(&mut state.accounts);
         drop(state);
         self.running.send_modify(|running| *running += 1);
@@ -104,16 +104,16 @@ impl Unresolved {
     }
 
     /// A driver has ended: these are its messages in doubt, each with its frame and place, and its
-    /// word. Gives those whose fate is known already.
+    /// report. Gives those whose fate is known already.
     pub(crate) fn end(
         &self,
         epoch: u64,
         doubts: Vec<((u32, u16), UnackedTell)>,
-        word: Option<Consumed>,
+        report: Option<Consumed>,
     ) -> Settled {
         let settled = {
             let mut state = self.state.lock();
-            state.word = word.map(|consumed| Word { epoch, consumed });
+            state.report = report.map(|consumed| ConsumedReport { epoch, consumed });
             let base = doubts.first().map_or(0, |((frame, _), _)| *frame);
             let from_base =
                 |((frame, place), tell): (_, _)| ((u32::wrapping_sub(frame, base), place), tell);
@@ -135,9 +135,9 @@ impl Unresolved {
         let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
     }
 
-    /// The word on the last link, for the peer.
-    pub(crate) fn word(&self) -> Option<Word> {
-        self.state.lock().word.clone()
+    /// The report on the last link, for the peer.
+    pub(crate) fn report(&self) -> Option<ConsumedReport> {
+        self.state.lock().report.clone()
     }
 
     /// The peer refused these messages of the link `epoch`.
@@ -157,11 +157,11 @@ impl Unresolved {
     }
 
     /// The peer has said all: it consumed `count` frames of the link `epoch`; `None`: it has no
-    /// word on any.
-    pub(crate) fn consumed(&self, word: Option<(u64, u32)>) -> Settled {
+    /// report on any.
+    pub(crate) fn consumed(&self, report: Option<(u64, u32)>) -> Settled {
         let doubts = &mut self.state.lock().doubts;
         let base = doubts.base;
-        let Some((_, count)) = word.filter(|(epoch, _)| *epoch == doubts.epoch) else {
+        let Some((_, count)) = report.filter(|(epoch, _)| *epoch == doubts.epoch) else {
             return doubts.give_up();
         };
         let fate = |frame: u32| {
@@ -171,7 +171,7 @@ impl Unresolved {
         tells.into_iter().map(|((frame, _), tell)| (tell, fate(frame))).collect()
     }
 
-    /// The node is down: no word of it will come.
+    /// The node is down: no report of it will come.
     pub(crate) fn give_up(&self) -> Settled {
         if planted!(LostDoubts) {
             self.state.lock().doubts.tells.clear();
@@ -213,8 +213,8 @@ mod tests {
         unresolved.begin();
         let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
         let doubts = (1..).zip(doubts).map(|(n, at)| (at, tell(n))).collect();
-        let word = Consumed { count: 7, refusals: Vec::new() };
-        assert!(unresolved.end(5, doubts, Some(word)).is_empty());
+        let report = Consumed { count: 7, refusals: Vec::new() };
+        assert!(unresolved.end(5, doubts, Some(report)).is_empty());
         unresolved
     }
 
@@ -224,7 +224,7 @@ mod tests {
 
     /// PA-1: at or below the count delivered, above it not sent, and what was refused is.
     #[test]
-    fn the_word_of_the_peer_decides() {
+    fn the_report_of_the_peer_decides() {
         let unresolved = unresolved();
         let refused = |place| Refused { frame: u32::MAX, place, refusal: Refusal::Closed };
         // Of another link, twice the same, and one that is not in doubt.
@@ -240,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_on_the_same_link_it_stays_unknown() {
-        for word in [None, Some((4, 0))] {
-            let fates = fates(unresolved().consumed(word));
+    fn without_a_report_on_the_same_link_it_stays_unknown() {
+        for report in [None, Some((4, 0))] {
+            let fates = fates(unresolved().consumed(report));
             assert_eq!(fates, [1, 2, 3, 4].map(|n| (n, Err(Fate::Unknown))));
         }
         assert_eq!(unresolved().give_up().len(), 4);
@@ -254,12 +254,15 @@ mod tests {
 
     /// PA-2, PA-3.
     #[tokio::test]
-    async fn the_word_is_kept_until_the_next_driver_starts() {
+    async fn the_report_is_kept_until_the_next_driver_starts() {
         let unresolved = unresolved();
         unresolved.idle().await;
-        assert_eq!(unresolved.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
+        assert_eq!(
+            unresolved.report().map(|report| (report.epoch, report.consumed.count)),
+            Some((5, 7))
+        );
         unresolved.begin();
-        assert_eq!(unresolved.word(), None);
+        assert_eq!(unresolved.report(), None);
         let mut idle = Box::pin(unresolved.idle());
         assert!(futures::poll!(&mut idle).is_pending());
         unresolved.end(6, Vec::new(), None);

@@ -6,7 +6,8 @@
 //! - **MS-2 newcomers**: who claims to be a node that is linked makes this node ask the old
 //!   connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is
 //!   refused, otherwise the old link is closed and makes way.
-//! - **MS-7 word first**: after COMMIT each side says what it consumed of the last link (PA-2), and
+//! - **MS-7 report first**: after COMMIT each side says what it consumed of the last link (PA-2),
+//! and
 //!   offers nothing before it has heard the other's: an OFFER says that it was heard.
 
 use std::sync::Arc;

@@ -35,8 +35,8 @@ pub(super) async fn resync(
 }
 
 async fn say(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
-    let (epoch, consumed) = match peer.unresolved.word() {
-        Some(word) => (word.epoch, word.consumed),
+    let (epoch, consumed) = match peer.unresolved.report() {
+        Some(report) => (report.epoch, report.consumed),
         None => (0, Consumed::default()),
     };
     let mut rest = &consumed.refusals[..];
@@ -60,8 +60,8 @@ async fn hear(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
         };
         peer.events.settle(peer.name(), peer.unresolved.refused(part.epoch, &part.refusals));
         if !part.more {
-            let word = (part.epoch != 0).then_some((part.epoch, part.consumed));
-            peer.events.settle(peer.name(), peer.unresolved.consumed(word));
+            let report = (part.epoch != 0).then_some((part.epoch, part.consumed));
+            peer.events.settle(peer.name(), peer.unresolved.consumed(report));
             peer.events.tell();
             return Ok(());
         }
