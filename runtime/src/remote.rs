@@ -79,7 +79,7 @@ impl Remote {
     pub(crate) fn outbound(&self, address: &Address, kind: u128) -> Option<Outbound> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;
-        Some(Outbound::new(self.endpoint.outlet(&peer, OpenRequest { target, kind })))
+        Some(Outbound::new(self.endpoint.remote_sender(&peer, OpenRequest { target, kind })))
     }
 
     pub(crate) async fn shutdown(&self, deadline: Duration) {

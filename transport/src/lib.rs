@@ -2,7 +2,7 @@
 //!
 //! Knows nodes, links, mailbox numbers and bytes, and nothing of what is sent. In reading order:
 //!
-//! - [`endpoint`]: the public face. Start a node's endpoint, get an [`Outlet`] to a mailbox of
+//! - [`endpoint`]: the public face. Start a node's endpoint, get a [`RemoteSender`] to a mailbox of
 //!   another node, commit messages to it.
 //! - [`host`]: what the layer above provides ([`Host`], [`Inbox`]) and is told.
 //! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
@@ -56,5 +56,5 @@ mod sync;
 mod unresolved;
 pub mod wire;
 
-pub use endpoint::{Config, Endpoint, Outlet};
+pub use endpoint::{Config, Endpoint, RemoteSender};
 pub use host::{Host, Inbox};

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ringpost_transport::Outlet;
+use ringpost_transport::RemoteSender;
 use ringpost_transport::cause::{self, NodeDownCause};
 use ringpost_transport::endpoint::{
     self, ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
@@ -20,7 +20,7 @@ use crate::fate::Fate;
 /// The way to one actor of another node. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Outbound {
-    outlet: Outlet,
+    outlet: RemoteSender,
 }
 
 /// A place in the line for a link, the opened actor and room there; given up when dropped.
@@ -42,7 +42,7 @@ pub(crate) struct Parcel<'a> {
 }
 
 impl Outbound {
-    pub(super) fn new(outlet: Outlet) -> Self {
+    pub(super) fn new(outlet: RemoteSender) -> Self {
         Outbound { outlet }
     }
 

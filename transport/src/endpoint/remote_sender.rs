@@ -1,4 +1,4 @@
-//! An outlet: a way to one mailbox of another node, over whatever link there is.
+//! A sender to one mailbox of another node, over whatever link there is.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::mesh::Peer;
 use crate::mutants::planted;
 use crate::proto::outbound::Unopened;
 
-/// A way to one mailbox of another node. Survives the loss of links: each new link opens the
+/// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
 #[derive(Clone)]
-pub struct Outlet(Arc<Way>);
+pub struct RemoteSender(Arc<Way>);
 
 struct Way {
     peer: Arc<Peer>,
@@ -60,10 +60,10 @@ pub enum Unsent {
     /// The node cannot be reached.
     #[error("the node is unreachable: {0}")]
     NodeDown(NodeDownCause),
-    /// There is no link right now. Only from [`Outlet::try_send`].
+    /// There is no link right now. Only from [`RemoteSender::try_send`].
     #[error("there is no link to the node right now")]
     LinkDown,
-    /// The mailbox is not opened yet. Only from [`Outlet::try_send`].
+    /// The mailbox is not opened yet. Only from [`RemoteSender::try_send`].
     #[error("the mailbox is being opened")]
     Opening,
     /// There is no such mailbox.
@@ -92,7 +92,7 @@ pub enum Unsent {
     /// As many asks are pending on the link as it keeps.
     #[error("too many asks are pending on the link")]
     TooManyAsks,
-    /// The window is full. Only from [`Outlet::try_send`].
+    /// The window is full. Only from [`RemoteSender::try_send`].
     #[error("the mailbox is full")]
     Full,
     /// The archive could not be written.
@@ -103,7 +103,7 @@ pub enum Unsent {
     Leaving,
 }
 
-/// A place in the lines an outlet's senders wait in, and the archive of what is to be sent. Give
+/// A place in the lines the tasks of a sender wait in, and the archive of what is to be sent. Give
 /// the same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
 pub struct Waiter(Option<Box<Waiting>>);
@@ -181,9 +181,9 @@ thread_local! {
 /// Memory that a thread's scratch keeps between sends.
 const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 
-impl Outlet {
+impl RemoteSender {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
-        Outlet(Arc::new(Way { peer, request: Arc::new(request), hint: AtomicU32::new(0) }))
+        RemoteSender(Arc::new(Way { peer, request: Arc::new(request), hint: AtomicU32::new(0) }))
     }
 
     /// The node it leads to.
@@ -420,8 +420,8 @@ fn unsent(failure: SendFailure) -> Unsent {
     }
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for RemoteSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({}/{:?})", self.0.peer.name(), self.0.request.target)
+        write!(f, "RemoteSender({}/{:?})", self.0.peer.name(), self.0.request.target)
     }
 }
