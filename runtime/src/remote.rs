@@ -28,7 +28,7 @@ pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsF
 pub(crate) use host::{Directory, Observers, code, signal};
 pub(crate) use outbound::{Answer, Awaited, Confirmation, Outbound, Parcel, Place};
 pub(crate) use ringpost_transport::cause::LinkCause;
-pub(crate) use ringpost_transport::endpoint::{CloseNotice, Kind, Lane, Replier};
+pub(crate) use ringpost_transport::endpoint::{CloseNotice, Lane, Replier, SendKind};
 pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{
     Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target,

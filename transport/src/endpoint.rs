@@ -20,7 +20,7 @@ pub use crate::link::{
 };
 pub use crate::mesh::{PeerView, StartError, Unlinked};
 pub use crate::profile::{InvalidProfile, Profile};
-pub use remote_sender::{Archive, ArchiveFailed, Kind, Lane, RemoteSender, Unsent, Waiter};
+pub use remote_sender::{Archive, ArchiveFailed, Lane, RemoteSender, SendKind, Unsent, Waiter};
 
 /// A node's place in the network. Clones are the same endpoint.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use ringpost_transport::RemoteSender;
 use ringpost_transport::cause::{self, NodeDownCause};
 use ringpost_transport::endpoint::{
-    self, ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
+    self, ArchiveFailed, Lane, PendingReply, ReplyLoss, SendKind, Unsent, Waiter,
 };
 use ringpost_transport::memory::Payload;
 use rkyv::util::AlignedVec;
@@ -36,7 +36,7 @@ pub(crate) enum Awaited {
 /// A message on its way out.
 pub(crate) struct Parcel<'a> {
     pub(crate) accepted: &'a Accepted,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SendKind,
     /// Writes the archive into an empty buffer; may be called more than once.
     pub(crate) archive: &'a dyn Fn(&mut AlignedVec<16>) -> Result<(), rkyv::rancor::Error>,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use ringpost_transport::endpoint::{
-    Awaited, CloseNotice, Config, Endpoint, Kind, Network, Profile, Secret, Waiter,
+    Awaited, CloseNotice, Config, Endpoint, Network, Profile, Secret, SendKind, Waiter,
 };
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
@@ -73,7 +73,7 @@ impl Node {
         let target = Target::Name(mailbox.to_owned());
         let name = NodeName::new(name).expect("a good name");
         let remote = self.endpoint.remote_sender(&name, OpenRequest { target, kind: 0 });
-        let kind = if confirmed { Kind::ConfirmedTell } else { Kind::Tell };
+        let kind = if confirmed { SendKind::ConfirmedTell } else { SendKind::Tell };
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use ringpost_history::Fate;
 use ringpost_transport::endpoint::{
-    Awaited, Confirmation, Endpoint, Kind, RemoteSender, Unsent, Waiter,
+    Awaited, Confirmation, Endpoint, RemoteSender, SendKind, Unsent, Waiter,
 };
 use ringpost_transport::host::{OpenRequest, Target};
 use ringpost_transport::id::NodeName;
@@ -137,10 +137,10 @@ impl Sender {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let sent = poll_fn(|cx| {
             let kind = match patience {
-                Some(Patience::Deadline(_)) => Kind::Ask { deadline },
-                Some(_) => Kind::Ask { deadline: None },
-                None if is_confirmed(lane.1) => Kind::ConfirmedTell,
-                None => Kind::Tell,
+                Some(Patience::Deadline(_)) => SendKind::Ask { deadline },
+                Some(_) => SendKind::Ask { deadline: None },
+                None if is_confirmed(lane.1) => SendKind::ConfirmedTell,
+                None => SendKind::Tell,
             };
             let mut archive = |out: &mut AlignedVec<16>| {
                 let mut message = Vec::with_capacity(bytes);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::cause::{NodeDownCause, OpenRefusal};
 use crate::id::NodeName;
-use crate::link::{Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, SendKind, Wait};
+use crate::link::{self, Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, Wait};
 use crate::mailbox::{Accepted, OpenRequest};
 use crate::mesh::Peer;
 use crate::mutants::planted;
@@ -32,7 +32,7 @@ struct Way {
 
 /// Whether an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SendKind {
     /// No answer.
     Tell,
     /// No answer, but its fate.
@@ -201,7 +201,7 @@ impl RemoteSender {
     pub fn poll_send(
         &self,
         message: &Accepted,
-        kind: Kind,
+        kind: SendKind,
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
@@ -217,7 +217,7 @@ impl RemoteSender {
     pub fn try_send(
         &self,
         message: &Accepted,
-        kind: Kind,
+        kind: SendKind,
         archive: Archive<'_>,
     ) -> Result<Awaited, Unsent> {
         let Some(link) = self.0.peer.link().filter(|link| !link.has_ended()) else {
@@ -252,8 +252,8 @@ impl RemoteSender {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unsent>> {
         let kind = match lane {
-            Lane::Control => SendKind::UrgentSignal(signal),
-            Lane::Data => SendKind::Signal(signal),
+            Lane::Control => link::SendKind::UrgentSignal(signal),
+            Lane::Data => link::SendKind::Signal(signal),
         };
         let nothing = Accepted { id: 0, layout: 0, reply: 0 };
         self.poll_any(&nothing, kind, &mut |_| Ok(()), waiter, cx).map_ok(|_| ())
@@ -288,7 +288,7 @@ impl RemoteSender {
     fn poll_any(
         &self,
         message: &Accepted,
-        kind: SendKind,
+        kind: link::SendKind,
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
@@ -326,7 +326,7 @@ impl RemoteSender {
     fn attempt(
         &self,
         link: &Arc<Link>,
-        (message, kind, archive): (&Accepted, SendKind, &mut AlignedVec<16>),
+        (message, kind, archive): (&Accepted, link::SendKind, &mut AlignedVec<16>),
         place: &mut Option<usize>,
         waker: &Waker,
     ) -> Attempt {
@@ -397,11 +397,13 @@ fn keep(scratch: &mut AlignedVec<16>) -> AlignedVec<16> {
     copy
 }
 
-fn send_kind(kind: Kind) -> SendKind {
+fn send_kind(kind: SendKind) -> link::SendKind {
     match kind {
-        Kind::Tell => SendKind::Tell,
-        Kind::ConfirmedTell => SendKind::ConfirmedTell,
-        Kind::Ask { deadline } => SendKind::Ask { deadline: deadline.map(Instant::into_std) },
+        SendKind::Tell => link::SendKind::Tell,
+        SendKind::ConfirmedTell => link::SendKind::ConfirmedTell,
+        SendKind::Ask { deadline } => {
+            link::SendKind::Ask { deadline: deadline.map(Instant::into_std) }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use rkyv::util::AlignedVec;
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::{Fate, Refusal};
-use crate::endpoint::{Awaited, CloseNotice, Confirmation, Kind, RemoteSender, Waiter};
+use crate::endpoint::{Awaited, CloseNotice, Confirmation, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
 use crate::host::Delivery;
 use crate::mailbox::{Accepted, Target};
@@ -77,7 +77,7 @@ async fn tell(remote: &RemoteSender, number: u32) -> Confirmation {
         out.extend_from_slice(&[7; 500]);
         Ok(())
     };
-    let kind = Kind::ConfirmedTell;
+    let kind = SendKind::ConfirmedTell;
     let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
     match sent.await.unwrap() {
         Awaited::Fate(confirmation) => confirmation,

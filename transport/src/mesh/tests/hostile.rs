@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::bootstrap::{Beat, Message};
 use crate::cause::{Fate, LinkCause, Refusal, Violation};
-use crate::endpoint::{Awaited, CloseNotice, Kind, RemoteSender, Unsent, Waiter};
+use crate::endpoint::{Awaited, CloseNotice, RemoteSender, SendKind, Unsent, Waiter};
 use crate::host::Delivery;
 use crate::limits;
 use crate::mailbox::{Accepted, Target};
@@ -139,7 +139,7 @@ impl Scene {
         let up = self.event().await;
         assert!(matches!(up, PeerEvent::LinkUp { .. }), "{}: {up:?}", breach.what);
         let opening = remote(&self.victim, "wicked", "any");
-        let unsent = opening.try_send(&MESSAGE, Kind::Tell, &mut |_| Ok(())).unwrap_err();
+        let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(())).unwrap_err();
         assert_eq!(unsent, Unsent::Opening);
         match &breach.act {
             Act::Frames(frames) => {
@@ -187,7 +187,7 @@ async fn tell(remote: &RemoteSender) -> Result<(), Fate> {
         out.extend_from_slice(&[7; 100]);
         Ok(())
     };
-    let kind = Kind::ConfirmedTell;
+    let kind = SendKind::ConfirmedTell;
     let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
     match sent.await.unwrap() {
         Awaited::Fate(fate) => fate.await,

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::Refusal;
-use crate::endpoint::{CloseNotice, Kind, RemoteSender, Waiter};
+use crate::endpoint::{CloseNotice, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
 use crate::host::Delivery;
 use crate::limits;
@@ -82,7 +82,7 @@ async fn tell(mesh: Arc<Mesh>, number: usize, count: usize, bytes: usize) {
             Ok(())
         };
         let sent =
-            poll_fn(|cx| remote.poll_send(&MESSAGE, Kind::Tell, &mut archive, &mut waiter, cx));
+            poll_fn(|cx| remote.poll_send(&MESSAGE, SendKind::Tell, &mut archive, &mut waiter, cx));
         sent.await.unwrap();
     }
 }
