@@ -10,8 +10,8 @@ use std::time::Instant;
 use rkyv::util::AlignedVec;
 
 use super::header::RecordHeader;
-use crate::cause::Violation;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 
 /// A fragmented message of which parts have come.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::lanes::Entry;
 use super::link::Event;
 use super::outbound::{Notice, Unopened};
 use super::pair::{self, Pair, body, name};
-use crate::cause::Violation;
+use crate::proto::error::Violation;
 use crate::unresolved::{UnackedTell, Unresolved};
 
 /// What two sides are told to do, in any order.
@@ -276,7 +276,7 @@ fn a_mailbox_that_is_not_there_is_refused() {
     let mut pair = Pair::confirmed();
     let outlet = pair.sides[0].out.outlet(&name("nobody"), &mut 0);
     pair.settle();
-    let why = Unopened::Refused(crate::cause::OpenRefusal::NoSuchMailbox);
+    let why = Unopened::Refused(crate::proto::error::OpenRefusal::NoSuchMailbox);
     assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, why }]);
 }
 
