@@ -13,7 +13,7 @@
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
-//! - MS-11 stalled is not silent: [`quiet`]
+//! - MS-11 stalled is not silent: [`liveness`]
 //! - MS-12 seeds are kept: [`seed`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
@@ -27,10 +27,9 @@ mod connection_state;
 mod dial;
 mod event_queue;
 mod join;
+mod liveness;
 mod meter;
 mod peer;
-mod pulse;
-mod quiet;
 mod resync;
 mod seed;
 mod session;
@@ -88,7 +87,7 @@ impl Mesh {
             }
         };
         let (table, wants) = start::table(&config, addresses, host, tasks);
-        table.tasks.spawn(pulse::watch(table.clone()));
+        table.tasks.spawn(liveness::watch(table.clone()));
         table.tasks.spawn(dial::serve_wants(table.clone(), wants));
         if let Some(listener) = listener {
             table.tasks.spawn(accept::accept(table.clone(), listener));

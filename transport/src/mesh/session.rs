@@ -16,8 +16,8 @@ use crate::steps::step;
 use super::choice::Carrier;
 use super::connection_guard::ConnectionGuard;
 use super::connection_state::Command;
+use super::liveness::LinkLiveness;
 use super::meter::Meter;
-use super::quiet::Quiet;
 use super::stalls::Stalls;
 use super::table::Table;
 
@@ -31,7 +31,7 @@ pub(super) struct Session {
     stalls: Stalls,
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
-    quiet: Quiet,
+    liveness: LinkLiveness,
     /// Those that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// The bootstrap connection is of no use any more: when the link has to have ended, and why
@@ -48,8 +48,19 @@ impl Session {
     ) -> Self {
         let meter = Meter::new(guard.peer().name(), carrier.running.link.clone());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
-        let (heard, quiet, probes) = (Instant::now(), Quiet::default(), Vec::new());
-        Session { table, carrier, channel, guard, meter, stalls, heard, quiet, probes, over: None }
+        let (heard, liveness, probes) = (Instant::now(), LinkLiveness::default(), Vec::new());
+        Session {
+            table,
+            carrier,
+            channel,
+            guard,
+            meter,
+            stalls,
+            heard,
+            liveness,
+            probes,
+            over: None,
+        }
     }
 
     /// Runs until the link has ended.
@@ -104,7 +115,7 @@ impl Session {
         self.guard.peer().heard();
         match message {
             Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
-                self.quiet.hear(beat == Beat::Stalled);
+                self.liveness.hear(beat == Beat::Stalled);
                 Ok(())
             }
             Message::Heartbeat(Beat::Question) => {
@@ -140,8 +151,8 @@ impl Session {
         let link = &self.carrier.running.link;
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = link.probe();
-        let quiet = self.quiet.beat(link.stats().frames_received, stalled);
-        if quiet
+        let silent = self.liveness.beat(link.stats().frames_received, stalled);
+        if silent
             || self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX
         {
             self.over = Some((Instant::now(), LinkCause::Silent));
