@@ -9,8 +9,7 @@
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
 //! - `link`: what senders and the driver of a link share; `driver_signals`, `accounts` and
-//! `unresolved`: what
-//!   outlives it.
+//!   `unresolved`: what outlives it.
 //! - `proto`: the link protocol, sans I/O.
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.

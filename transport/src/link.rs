@@ -13,10 +13,9 @@
 //! - `ended` is set under the state's lock and decides only there; a look without the lock saves
 //!   the way to it, and a sender that finds it not yet set looks again before it commits or waits.
 //! - What wakes the driver and tells it of mailboxes is in
-//! [`driver_signals`](crate::driver_signals). The driver
-//!   registers before it looks (DR-3), and a task that gives it something to do, under a lock,
-//!   wakes it after: so it sees one or the other. `awake`, which saves wake-ups, is set and taken
-//!   back under the state's lock.
+//!   [`driver_signals`](crate::driver_signals). The driver registers before it looks (DR-3), and a
+//!   task that gives it something to do, under a lock, wakes it after: so it sees one or the other.
+//!   `awake`, which saves wake-ups, is set and taken back under the state's lock.
 //! - The counters order nothing.
 
 mod asks;

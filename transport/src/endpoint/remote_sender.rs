@@ -103,8 +103,8 @@ pub enum Unsent {
     Leaving,
 }
 
-/// A place in the lines the tasks of a sender wait in, and the archive of what is to be sent. Give
-/// the same one to every poll of the same send; dropping it gives the place up.
+/// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
+/// Give the same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
 pub struct Waiter(Option<Box<Waiting>>);
 

@@ -7,8 +7,7 @@
 //!   connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is
 //!   refused, otherwise the old link is closed and makes way.
 //! - **MS-7 report first**: after COMMIT each side says what it consumed of the last link (PA-2),
-//! and
-//!   offers nothing before it has heard the other's: an OFFER says that it was heard.
+//!   and offers nothing before it has heard the other's: an OFFER says that it was heard.
 
 use std::sync::Arc;
 
