@@ -1,8 +1,8 @@
 //! `bench`: measures Ringpost beside floors and peers. `benches/run` builds and starts it.
 //!
-//! In reading order: `floors` and `ringpost` (the contestants, listed in `contestants`), `select`
-//! (what is measured), `results`, `process`, `cost` and `rounds` (measuring), `report`, `svg` and
-//! `picture`.
+//! The modules in reading order: `floors` and `ringpost` (the contestants, listed in
+//! `contestants`), `select` (the selection of `--only`), `results`, `process`, `cost` and `rounds`
+//! (measuring), `report`, `svg` and `picture`.
 #![deny(warnings)]
 
 mod contestants;
@@ -28,10 +28,10 @@ use ringpost_benches::program::Task;
 use crate::results::Results;
 use crate::rounds::Plan;
 
-/// Exit status: something that should have worked did not.
+/// Exit status when something that should have worked did not.
 const FAILED: u8 = 1;
 
-/// Exit status: the command line is wrong. Also what clap uses.
+/// Exit status when the command line is wrong; clap uses the same.
 const USAGE: u8 = 2;
 
 #[derive(Debug, Parser)]
@@ -42,10 +42,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Measures, prints, and keeps what was asked for
+    /// Measures, prints the results, and writes the files that were asked for
     Run(Run),
-    /// Prints what has to be built for what `--only` selects: roles of contestants and, for what
-    /// is counted and not timed, `cost`, one a line
+    /// Prints the programs that the selection of `--only` needs: roles of contestants and, for
+    /// figures that are counted and not timed, `cost`, one a line
     Needs {
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
@@ -62,16 +62,16 @@ struct Run {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// How often each is measured
+    /// Number of times that each is measured
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Writes what was measured to this file
+    /// Writes the results to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Draws it to this file
+    /// Draws the results to this file
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Measures nothing: takes what an earlier run wrote to this file
+    /// Measures nothing: takes the results that an earlier run wrote to this file
     #[arg(long)]
     from: Option<PathBuf>,
     /// The program that holds the peers
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Prints what has to be built.
+/// Prints the programs that have to be built.
 fn needs(only: &[String]) -> Result<ExitCode, Failure> {
     match select::select(only) {
         Ok(selection) => {

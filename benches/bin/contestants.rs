@@ -8,7 +8,7 @@ use crate::floors::channel::Channel;
 use crate::floors::tokio_tcp::TokioTcp;
 use crate::ringpost::{Near, Nodes};
 
-/// Returns them all, with allocations counted in this way.
+/// Returns the program of all these contestants, whose allocations `meter` counts.
 pub(crate) fn program(meter: Meter) -> Program {
     Program {
         pairs: vec![

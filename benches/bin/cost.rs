@@ -1,4 +1,4 @@
-//! What one message costs, counted: instructions of a process under callgrind, allocations of its
+//! The counted cost of one message: instructions of a process under callgrind, allocations of its
 //! one thread.
 //!
 //! Two runs that differ only in how many messages they send are subtracted, so that start,
@@ -16,10 +16,10 @@ use ringpost_benches::figure::{Cost, CostOf, Measurement, Work};
 use crate::process::finish;
 use crate::results::Missing;
 
-/// How many messages the two runs send.
+/// The numbers of messages that the two runs send.
 const MESSAGES: [u64; 2] = [2_000, 22_000];
 
-/// Counts what `measurement` says of a contestant.
+/// Counts the cost that `measurement` names, for a contestant.
 pub(crate) fn measure(
     contestant: &str,
     measurement: &Measurement,
@@ -75,7 +75,7 @@ fn instructions(
     Ok(collected.ok_or_else(|| Missing::Failed("callgrind said no number".into())))
 }
 
-/// Where valgrind writes; removed when dropped.
+/// The file that valgrind writes to, which is removed when this is dropped.
 struct Log(PathBuf);
 
 impl Log {
@@ -92,7 +92,7 @@ impl Log {
         valgrind
     }
 
-    /// Returns how many instructions callgrind has counted.
+    /// Returns the number of instructions that callgrind has counted.
     fn collected(&self) -> Option<u64> {
         let text = fs::read_to_string(&self.0).ok()?;
         let line = text.lines().find(|line| line.contains("Collected"))?;

@@ -1,4 +1,5 @@
-//! The least that messages could cost: bare channels within a process, bare sockets between two.
+//! The floors, the least that messages could cost: bare channels within a process, bare sockets
+//! between two.
 
 pub(crate) mod blocking;
 pub(crate) mod channel;

@@ -1,4 +1,4 @@
-//! The picture: bars of how fast each contestant is, in multiples of the floor.
+//! The picture: the speed of each contestant as a bar, in multiples of the floor.
 
 use std::fs;
 use std::path::Path;
@@ -29,8 +29,8 @@ const DRAWN: [&str; 15] = [
     "local_ask",
 ];
 
-/// Contestants, how the legend calls them, and their colours, which people who see colours
-/// differently can tell apart.
+/// The contestants, their names in the legend, and their colours, which colour-blind readers can
+/// tell apart.
 const COLOURS: [(&str, &str, &str); 7] = [
     ("ringpost", "Ringpost", "#d55e00"),
     ("ractor", "ractor, ractor_cluster", "#0072b2"),
@@ -41,7 +41,7 @@ const COLOURS: [(&str, &str, &str); 7] = [
     ("tonic", "tonic", "#e6b800"),
 ];
 
-/// Pixels: the whole width, where bars begin and end, and how high things are.
+/// Lengths in pixels: the whole width, the start and end of bars, and heights.
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 215.0;
 const RIGHT: f64 = 830.0;
@@ -50,7 +50,7 @@ const GAP: f64 = 10.0;
 const TOP: f64 = 84.0;
 const BELOW: f64 = 44.0;
 
-/// What the axis reaches from and to: multiples of the floor, drawn by their logarithm.
+/// The ends of the axis: multiples of the floor, drawn by their logarithm.
 const AXIS: (f64, f64) = (0.005, 4.0);
 const TICKS: [f64; 8] = [0.01, 0.03, 0.1, 0.3, 0.5, 1.0, 2.0, 4.0];
 
@@ -66,14 +66,14 @@ pub(crate) fn draw(results: &Results, path: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("{} cannot be written: {error}", path.display())))
 }
 
-/// One bar: a contestant's colour, how fast it is, and what stands at its end.
+/// A bar: a contestant's colour, its speed in multiples of the floor, and the label at its end.
 struct Bar {
     colour: &'static str,
     speed: f64,
     label: String,
 }
 
-/// Returns the picture; `None` when there is nothing to draw.
+/// Returns the picture, or `None` when there is nothing to draw.
 fn picture(results: &Results) -> Option<String> {
     let figures = DRAWN.iter().filter_map(|name| results.figures.iter().find(|f| f.name == *name));
     let rows: Vec<(&FigureResults, Vec<Bar>)> =
@@ -118,14 +118,14 @@ fn bars(figure: &FigureResults) -> Vec<Bar> {
     bars.collect()
 }
 
-/// Returns where a multiple of the floor stands.
+/// Returns the horizontal position of a multiple of the floor.
 fn position(speed: f64) -> f64 {
     let (low, high) = (AXIS.0.ln(), AXIS.1.ln());
     let share = (speed.clamp(AXIS.0, AXIS.1).ln() - low) / (high - low);
     LEFT + share * (RIGHT - LEFT)
 }
 
-/// Adds title and legend.
+/// Adds the title and the legend.
 fn head(svg: &mut Svg, results: &Results) {
     svg.words((20.0, 26.0), Anchor::Start, 16, "Speed beside the floor: a longer bar is faster");
     let about = format!(
@@ -145,7 +145,7 @@ fn head(svg: &mut Svg, results: &Results) {
     }
 }
 
-/// Adds a line for each multiple of the floor that is named.
+/// Adds the axis: a line for each multiple of the floor in `TICKS`.
 fn axis(svg: &mut Svg, bottom: f64) {
     for tick in TICKS {
         let x = position(tick);

@@ -10,8 +10,8 @@ use ringpost_benches::Failure;
 
 use crate::results::Missing;
 
-/// Runs a child to its end and returns its output, or why there is none. One that takes too long
-/// is killed; its own children end with it.
+/// Runs a child to its end and returns its output, or the reason why there is none. A child that
+/// takes too long is killed; its own children end with it.
 pub(crate) fn finish(
     mut command: Command,
     patience: Duration,
@@ -42,10 +42,10 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before an error is still worth reading.
+            // The bytes before an error are still worth reading.
             drop(pipe.read_to_end(&mut bytes));
         }
-        // A receiver that is gone has given up.
+        // If the receiver is gone, `finish` has given up.
         drop(sender.send(String::from_utf8_lossy(&bytes).into_owned()));
     });
     receiver

@@ -1,4 +1,4 @@
-//! What is printed at the end: a table, and one line for each figure that other programs can read.
+//! The report at the end: a table, and for each figure one line that other programs can read.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use ringpost_benches::contestant::Role;
 
 use crate::results::{Entry, FigureResults, Missing, Results, Spread};
 
-/// Returns the table and the lines.
+/// Returns the whole report.
 pub(crate) fn text(results: &Results) -> String {
     let mut text = format!(
         "\ncommit {}; {}; load before {}; {} rounds of {} s; median (least to greatest), x floor\n",
@@ -53,7 +53,7 @@ fn sentence(missing: &Missing) -> String {
     }
 }
 
-/// Returns `figure NAME OURS FLOOR BEST_PEER RATIO_TO_FLOOR RATIO_TO_PEER`.
+/// Returns the line `figure NAME OURS FLOOR BEST_PEER RATIO_TO_FLOOR RATIO_TO_PEER`.
 fn line(figure: &FigureResults) -> String {
     let ours = figure.entries.iter().find(|entry| entry.role == Role::Ours);
     let spread = ours.and_then(Entry::spread);
@@ -78,7 +78,7 @@ fn known(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), number)
 }
 
-/// Returns what is measured divided by what it is compared with.
+/// Returns the median divided by the value that it is compared with.
 fn ratio(spread: Option<Spread>, to: Option<f64>) -> String {
     match (spread, to) {
         (Some(spread), Some(to)) if to != 0.0 => format!("{:.2}", spread.median / to),
@@ -86,7 +86,7 @@ fn ratio(spread: Option<Spread>, to: Option<f64>) -> String {
     }
 }
 
-/// Returns a number with about three digits that count.
+/// Formats a number with about three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! What a run has measured, as it is kept in JSON.
+//! The results of a run, as `--json` keeps them.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use ringpost_benches::contestant::Role;
 use ringpost_benches::figure::{Better, Figure};
 use serde::{Deserialize, Serialize};
 
-/// A whole run.
+/// The results of a whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
     /// The commit that was measured, with `-dirty` when the tree had changes.
@@ -19,15 +19,15 @@ pub(crate) struct Results {
     pub(crate) machine: String,
     /// Seconds of each measurement.
     pub(crate) seconds: f64,
-    /// How many rounds were wanted.
+    /// Number of rounds that were wanted.
     pub(crate) rounds: usize,
-    /// Processes that ran or wanted to, on average over a minute, before the run.
+    /// The load before the run: processes that ran or wanted to, on average over a minute.
     pub(crate) load: String,
     /// The figures, in the order in which they were measured.
     pub(crate) figures: Vec<FigureResults>,
 }
 
-/// All that was measured for one figure.
+/// The results of one figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FigureResults {
     pub(crate) name: String,
@@ -38,26 +38,26 @@ pub(crate) struct FigureResults {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What one contestant reached for one figure.
+/// The results of one contestant for one figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) contestant: String,
     pub(crate) role: Role,
-    /// Whether ratios are to this one.
+    /// True if the ratios of the figure are taken to this contestant.
     pub(crate) reference: bool,
-    /// One value for each round that gave one.
+    /// The values, one for each round that gave one.
     pub(crate) values: Vec<f64>,
-    /// Why a round gave none.
+    /// The reason why a round gave no value.
     pub(crate) missing: Option<Missing>,
 }
 
-/// Why there is no value.
+/// The reason why there is no value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Missing {
     /// The contestant does not send such a message.
     Refused(String),
-    /// It should have worked, and did not.
+    /// The measurement should have worked, and did not.
     Failed(String),
     /// A tool is not installed.
     Tool(String),
@@ -84,7 +84,7 @@ impl Results {
         }
     }
 
-    /// Reads what [`write`](Self::write) has written.
+    /// Reads the file that [`write`](Self::write) has written.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let place = path.display();
         let text = fs::read_to_string(path)
@@ -101,7 +101,7 @@ impl Results {
         })
     }
 
-    /// Returns the figure, which is added when it is new.
+    /// Returns the results of a figure, which are added when they are new.
     pub(crate) fn figure(&mut self, figure: &Figure) -> &mut FigureResults {
         let at = self.figures.iter().position(|known| known.name == figure.name);
         let at = at.unwrap_or_else(|| {
@@ -117,7 +117,7 @@ impl Results {
         &mut self.figures[at]
     }
 
-    /// Returns what failed, one line for each figure and contestant.
+    /// Returns the failures, one line for each figure and contestant.
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for figure in &self.figures {
@@ -151,8 +151,8 @@ impl FigureResults {
 }
 
 impl Entry {
-    /// Returns median, least and greatest value; `None` where there is no value, or where a round
-    /// gave none: what is left would say too little.
+    /// Returns median, least and greatest value. Returns `None` where there is no value, and where
+    /// a round gave none: the other rounds alone would say too little.
     pub(crate) fn spread(&self) -> Option<Spread> {
         if self.missing.is_some() {
             return None;

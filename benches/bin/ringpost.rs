@@ -1,4 +1,4 @@
-//! Ringpost: an actor that counts and echoes.
+//! The contestant Ringpost: an actor that counts and echoes.
 
 use std::error::Error;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost_benches::{Client, Failure, Local, Pair, Small};
 
-/// How long an answer may take; only a large message on a busy machine takes seconds.
+/// Longest time that an answer may take; only a large message on a busy machine takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A small message.
@@ -33,7 +33,7 @@ pub(crate) struct Load {
     payload: Vec<u8>,
 }
 
-/// Counts what it is told and answers what it is asked.
+/// An actor that counts tells and answers asks.
 #[actor]
 #[derive(Default)]
 pub(crate) struct Scale {
@@ -80,7 +80,7 @@ pub(crate) struct Nodes;
 #[derive(Clone)]
 pub(crate) struct Remote {
     scale: ActorRef<Scale>,
-    /// Ends its links when the last reference is gone.
+    /// The node of this process. Its links end when the last reference is gone.
     _node: Node,
 }
 
@@ -134,7 +134,7 @@ impl Client for Remote {
     }
 }
 
-/// Counts what it is told within the process.
+/// An actor that counts the tells of its own process.
 #[actor]
 #[derive(Default)]
 pub(crate) struct Counter {
@@ -187,7 +187,8 @@ impl Local for Near {
     }
 }
 
-/// Tells a message that is too large for Ringpost from other errors.
+/// Makes a failure of an error: a message that is too large for Ringpost is refused, any other
+/// error is a failure.
 fn of(error: impl Error) -> Failure {
     let cause = error.source().and_then(|source| source.downcast_ref::<Cause>());
     match cause {

@@ -1,4 +1,4 @@
-//! A run: in each round every contestant is measured once in turn, each in fresh processes.
+//! A run: each round measures every contestant once, in turn, each in fresh processes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::process::finish;
 use crate::results::{Entry, Missing, Results};
 use crate::select::Selection;
 
-/// How a run is made.
+/// The contestants, measurements and options of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) selection: Selection,
@@ -24,10 +24,10 @@ pub(crate) struct Plan {
     pub(crate) peers: Option<PathBuf>,
 }
 
-/// What one measurement gave.
+/// The outcome of one measurement: its values, or the reason why there are none.
 type Outcome = Result<Vec<f64>, Missing>;
 
-/// Measures all rounds and tells each value on standard error as it comes.
+/// Measures all rounds. Prints each value on standard error as it comes.
 pub(crate) fn run(plan: &Plan) -> Result<Results, Failure> {
     let mut results = Results::begin(plan.seconds, plan.rounds);
     for round in 1..=plan.rounds {
@@ -117,7 +117,7 @@ fn measure(
     Ok(finish(command, measurement.patience(time))?.and_then(|output| values(&output)))
 }
 
-/// Reads what the child has printed.
+/// Reads the values that a child has printed.
 fn values(output: &str) -> Outcome {
     let mut values = Vec::new();
     for line in output.lines() {

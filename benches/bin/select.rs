@@ -1,4 +1,4 @@
-//! What `--only` selects.
+//! The selection that `--only` makes.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ pub(crate) struct Selection {
     pub(crate) measurements: Vec<Measurement>,
 }
 
-/// Returns what the words select: names of contestants or groups of them narrow the contestants,
-/// names of figures or groups of them narrow the figures. No words select everything.
+/// Selects by words: names of contestants or groups of them narrow the contestants, names of
+/// figures or groups of them narrow the figures. No words select everything.
 pub(crate) fn select(words: &[String]) -> Result<Selection, Failure> {
     let (mut who, mut what) = (BTreeSet::new(), BTreeSet::new());
     for word in words {
@@ -54,7 +54,7 @@ fn gives(measurement: &Measurement, word: &str) -> bool {
     measurement.group == word || measurement.figures().iter().any(|figure| figure.name == word)
 }
 
-/// Returns an error that says where the words stand.
+/// Returns the error of an unknown word; it names the list of words.
 fn unknown(word: &str) -> Failure {
     Failure::Failed(format!("--only: there is no `{word}`; benches/run --help lists what there is"))
 }

@@ -1,9 +1,9 @@
-//! Rectangles, lines and words as SVG.
+//! A drawing of rectangles, lines and words, as SVG.
 
 /// A drawing that grows.
 pub(crate) struct Svg(String);
 
-/// Where words stand in respect of their point.
+/// The side of its point on which a text stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Anchor {
     Start,

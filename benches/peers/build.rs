@@ -1,4 +1,5 @@
-//! Writes the service of tonic; by hand, as protoc would be one more thing to install.
+//! The build script: generates the service of tonic from Rust, so that protoc need not be
+//! installed.
 
 use tonic_build::manual::{Builder, Method, Service};
 

@@ -1,4 +1,5 @@
-//! Keeps the cores awake, so that what a message costs is not hidden behind their waking.
+//! Busy loops that keep the cores awake, so that the cost of waking a core does not hide the cost
+//! of a message.
 
 use std::hint::spin_loop;
 use std::io::{self, Read};
@@ -8,8 +9,8 @@ use std::thread;
 use crate::failure::Failure;
 
 /// A child of this program with one busy loop for each core, in the scheduling class `SCHED_IDLE`:
-/// it runs only where nothing else wants to. Ends when dropped; when the parent dies without
-/// dropping it, it finds its standard input closed and ends too.
+/// it runs only where nothing else wants to. It is killed when this is dropped; when the parent
+/// dies without dropping it, the child finds its standard input closed and ends too.
 #[derive(Debug)]
 pub struct Burner {
     child: Child,

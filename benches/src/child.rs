@@ -1,4 +1,4 @@
-//! The serving process, as the measuring one sees it.
+//! The serving process, as the measuring process sees it.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// A child that serves a contestant. Killed when dropped; when the parent dies without dropping
-/// it, it finds its standard input closed and ends too.
+/// A child that serves a contestant. It is killed when this is dropped; when the parent dies
+/// without dropping it, the child finds its standard input closed and ends too.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -18,7 +18,7 @@ pub struct Server {
     address: String,
 }
 
-/// What a serving process has used since it started to serve.
+/// The resources that a serving process has used since it started to serve.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     /// Processor time of all its threads.
@@ -59,7 +59,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the address it listens on.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -82,7 +82,7 @@ impl Server {
         Ok(Usage { cpu: Duration::from_nanos(cpu), allocations })
     }
 
-    /// Ends the server and waits for it; for one that has something to say at its end.
+    /// Ends the server and waits for it. Callgrind writes its count only at the end of its process.
     ///
     /// # Errors
     /// When it cannot be waited for.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How much of its time a measurement sends before it counts.
+/// The share of its time that a measurement sends before it counts.
 pub const WARM_UP: f64 = 0.25;
 
 /// Returns the processor time, user and system, that all threads of this process have used.
@@ -21,7 +21,7 @@ pub fn process_cpu() -> Duration {
 pub struct Alarm(Arc<AtomicBool>);
 
 impl Alarm {
-    /// Starts the time.
+    /// Starts the clock: the flag is set after `time`.
     pub fn after(time: Duration) -> Self {
         let alarm = Alarm(Arc::new(AtomicBool::new(false)));
         let set = alarm.clone();
@@ -38,14 +38,14 @@ impl Alarm {
     }
 }
 
-/// What a loop does with what it completes now.
+/// The phase of a measurement: it says what a loop does with the messages that it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing: caches fill, connections grow their windows.
+    /// The loop ignores them: caches fill, connections grow their windows.
     WarmUp,
-    /// Counts it.
+    /// The loop counts them.
     Count,
-    /// Ends.
+    /// The loop ends.
     Over,
 }
 
@@ -56,7 +56,7 @@ pub struct Phases {
     timer: JoinHandle<Duration>,
 }
 
-/// A task's look at the phases.
+/// A handle by which a task reads the phase.
 #[derive(Debug, Clone)]
 pub struct PhaseReader(Arc<AtomicU8>);
 
@@ -81,7 +81,7 @@ impl Phases {
         PhaseReader(self.now.clone())
     }
 
-    /// Waits for the end and returns how long was counted.
+    /// Waits for the end and returns the time of the count.
     pub fn counted(self) -> Duration {
         // The thread only sleeps: it does not panic.
         self.timer.join().unwrap_or_default()
@@ -89,7 +89,7 @@ impl Phases {
 }
 
 impl PhaseReader {
-    /// Returns the phase.
+    /// Returns the phase of this moment.
     pub fn now(&self) -> Phase {
         match self.0.load(Ordering::Relaxed) {
             0 => Phase::WarmUp,

@@ -1,46 +1,46 @@
-//! The contestants and what each of them can do.
+//! The contestants and the messages that each of them can send.
 
 use crate::figure::{Measurement, Work};
 
-/// What a contestant is there for.
+/// The part that a contestant has in the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Shows the least that messages could cost.
+    /// The contestant shows the least that messages could cost.
     Floor,
-    /// Is what is measured.
+    /// The contestant is Ringpost.
     Ours,
-    /// Is another crate that does the same.
+    /// The contestant is another crate that does the same work.
     Peer,
 }
 
 /// A way to send messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contestant {
-    /// Its name.
+    /// The name in `--only` and in the results.
     pub name: &'static str,
-    /// What it is there for.
+    /// Its part in the comparison.
     pub role: Role,
-    /// What of messages between two processes it can do.
+    /// The messages that it can send between two processes.
     pub pair: Between,
-    /// Whether it can send messages within a process.
+    /// True if it can send messages within a process.
     pub local: bool,
 }
 
-/// What of messages between two processes a contestant can do.
+/// The messages that a contestant can send between two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Between {
-    /// Nothing.
+    /// No messages.
     None,
-    /// Asks; it has no message without an answer.
+    /// Asks only: it has no message without an answer.
     Asks,
     /// Asks and tells.
     All,
-    /// As `All`, on one blocking thread: there are no tasks that could wait.
+    /// Asks and tells, on one blocking thread: there are no tasks that could wait.
     Blocking,
 }
 
-/// The floor that ratios are to, between two processes and within one.
+/// The floors that ratios are taken to: the one between two processes, the one within a process.
 pub const FLOORS: [&str; 2] = ["tokio-tcp", "tokio-mpsc"];
 
 /// Ringpost's name.
@@ -66,7 +66,7 @@ pub fn contestants() -> Vec<Contestant> {
 }
 
 impl Contestant {
-    /// Returns whether it takes part in a measurement.
+    /// Returns true if it takes part in a measurement.
     pub fn takes_part(&self, measurement: &Measurement) -> bool {
         if measurement.is_local() {
             return self.local;
@@ -74,17 +74,17 @@ impl Contestant {
         let peer = self.role == Role::Peer;
         match (self.pair, measurement.work) {
             (Between::None, _) => false,
-            // The peers' own limits would be measured, not their waiting.
+            // With peers this would measure their own limits, not their waiting.
             (_, Work::Waiting(_)) => self.pair == Between::All && !peer,
             (_, Work::Instructions(_) | Work::Allocations(_)) => self.pair == Between::All && !peer,
             (Between::Asks, Work::Tells(_) | Work::LargeTell(_)) => false,
-            // One thread each, however many workers there are.
+            // A blocking floor has one thread on each side, for any number of workers.
             (Between::Blocking, _) => measurement.workers == 1,
             _ => true,
         }
     }
 
-    /// Returns whether ratios of this measurement are to it.
+    /// Returns true if the ratios of this measurement are taken to it.
     pub fn is_floor_of(&self, measurement: &Measurement) -> bool {
         self.name == FLOORS[usize::from(measurement.is_local())]
     }

@@ -1,4 +1,4 @@
-//! Why there is no figure.
+//! The error of a measurement that gives no figure.
 
 use std::fmt::Display;
 use std::io;

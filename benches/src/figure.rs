@@ -5,17 +5,17 @@ use std::time::Duration;
 /// A number that is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// Its name in the table, with `_1` at its end for one worker on each side.
+    /// The name in the table, with `_1` at its end for one worker on each side.
     pub name: String,
-    /// Its unit.
+    /// The unit of its value.
     pub unit: &'static str,
-    /// Which way it is better.
+    /// The direction in which it is better.
     pub better: Better,
-    /// What it is, in a few words.
+    /// A description of a few words.
     pub what: String,
 }
 
-/// Which way a figure is better.
+/// The direction in which a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -25,10 +25,10 @@ pub enum Better {
     More,
 }
 
-/// What is sent in a measurement.
+/// The messages that a measurement sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// One ask after the other, answered with the same bytes; median time and processor time.
+    /// Asks, one after the other, answered with the same bytes; median time and processor time.
     Ask(Size),
     /// Asks of 32 bytes by so many tasks, each with one on its way.
     Asks(usize),
@@ -38,11 +38,11 @@ pub enum Work {
     Waiting(usize),
     /// Tells of a large message, by one task.
     LargeTell(Size),
-    /// One ask after the other with a large message, answered with a number.
+    /// Asks with a large message, one after the other, answered with a number.
     LargeAsk(Size),
     /// Tells within a process, by so many tasks.
     LocalTell(usize),
-    /// One ask after the other within a process.
+    /// Asks within a process, one after the other.
     LocalAsk,
     /// Instructions of one message, under valgrind.
     Instructions(Cost),
@@ -50,12 +50,12 @@ pub enum Work {
     Allocations(Cost),
 }
 
-/// Of what the cost is counted.
+/// The message and the side whose cost is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// The message.
     pub message: CostOf,
-    /// Whether the serving process is looked at, and not the sending one.
+    /// True where the serving process is counted, and not the sending one.
     pub serving: bool,
 }
 
@@ -68,7 +68,7 @@ pub enum CostOf {
     Ask,
 }
 
-/// How many bytes a message carries.
+/// The number of bytes that a message carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// 32 bytes, in the message itself.
@@ -96,18 +96,18 @@ impl Size {
     }
 }
 
-/// One thing that is run and timed: it gives one figure, or two.
+/// A thing that is run and timed: it gives one figure, or two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {
-    /// Its name, which is also that of its first figure.
+    /// The name, which is also that of its first figure.
     pub name: String,
     /// The group by which `--only` finds it.
     pub group: &'static str,
-    /// What is sent.
+    /// The messages that it sends.
     pub work: Work,
-    /// Worker threads of each process.
+    /// Number of worker threads of each process.
     pub workers: usize,
-    /// Whether loops of the idle class keep the cores awake.
+    /// True where loops of the idle class keep the cores awake.
     pub awake: bool,
 }
 
@@ -204,7 +204,7 @@ impl Measurement {
         }
     }
 
-    /// Returns what is measured, in a few words.
+    /// Describes what is measured, in a few words.
     fn what(&self) -> String {
         let size = |size: Size| match size {
             Size::B32 => "32 B",
@@ -240,12 +240,13 @@ impl Measurement {
         what
     }
 
-    /// Returns whether it is timed, and so repeated in every round; else its outcome hardly varies.
+    /// Returns true if it is timed, and so repeated in every round. The outcome of the others
+    /// hardly varies.
     pub fn is_timed(&self) -> bool {
         !matches!(self.work, Work::Instructions(_) | Work::Allocations(_))
     }
 
-    /// Returns whether it is of messages within one process.
+    /// Returns true if its messages stay within one process.
     pub fn is_local(&self) -> bool {
         matches!(self.work, Work::LocalTell(_) | Work::LocalAsk)
     }

@@ -1,4 +1,4 @@
-//! Measures messages: what is sent, how it is timed, and the two processes between which it goes.
+//! Measurements of messages: their contents, their times, and the processes between which they go.
 //!
 //! A *contestant* is a way to send messages: Ringpost, a floor (the least that any such way could
 //! cost, made of tokio or of blocking sockets), or a peer (another crate). Each implements
@@ -6,10 +6,10 @@
 //! same code drives them all. `benches/README.md` says what each figure is.
 //!
 //! - [`figure`]: the figures, and the measurements that give them.
-//! - [`contestant`]: the contestants and what each of them can do.
+//! - [`contestant`]: the contestants and the messages that each of them can send.
 //! - [`failure`], [`clock`], [`child`], [`awake`]: values, times, child processes.
-//! - [`pair`], [`local`]: what a contestant implements, and how it is measured.
-//! - [`serve`]: the serving process, and what it answers to the measuring one.
+//! - [`pair`], [`local`]: the traits of a contestant, and its measurement.
+//! - [`serve`]: the serving process, and its answers to the measuring one.
 //! - [`program`]: the command line of a program that holds contestants.
 
 pub mod awake;

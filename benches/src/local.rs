@@ -1,19 +1,18 @@
-//! Messages within a process: what a contestant implements, and how it is measured.
+//! Messages within a process: the trait of a contestant, and its measurement.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use crate::clock::{Alarm, WARM_UP};
 use crate::failure::Failure;
 use crate::figure::{Measurement, Work};
-use crate::pair::{BARRIER_PATIENCE, sum};
+use crate::pair::{barrier, sum};
 
 /// A contestant within one process: a reference to an actor that counts, on the same runtime.
 pub trait Local: Clone + Send + Sync + 'static {
-    /// As [`Client::BARRIER_EVERY`](crate::Client::BARRIER_EVERY).
+    /// The same as [`Client::BARRIER_EVERY`](crate::Client::BARRIER_EVERY).
     const BARRIER_EVERY: Option<u64> = None;
 
     /// Starts an actor.
@@ -25,7 +24,7 @@ pub trait Local: Clone + Send + Sync + 'static {
     /// Tells a number.
     fn tell(&self, number: u64) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Returns how many tells have been handled since the start.
+    /// Returns the number of tells that have been handled since the start.
     fn handled(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
 }
 
@@ -33,7 +32,7 @@ pub trait Local: Clone + Send + Sync + 'static {
 /// runtime, as actors do.
 ///
 /// # Errors
-/// What the contestant says.
+/// When the contestant fails or refuses.
 pub async fn measure<L: Local>(
     measurement: &Measurement,
     time: Duration,
@@ -57,7 +56,7 @@ pub async fn measure<L: Local>(
     Ok(vec![nanoseconds])
 }
 
-/// One ask after the other: nanoseconds of each.
+/// Asks, one ask after the other, and returns the nanoseconds of each.
 async fn ask<L: Local>(actor: &L, time: Duration) -> Result<f64, Failure> {
     let (alarm, start) = (Alarm::after(time), Instant::now());
     let mut asked = 0;
@@ -70,8 +69,8 @@ async fn ask<L: Local>(actor: &L, time: Duration) -> Result<f64, Failure> {
     Ok(start.elapsed().as_nanos() as f64 / asked as f64)
 }
 
-/// Tells by so many tasks, after `before` ones: how many in all, and nanoseconds of each, from the
-/// first one sent to the last one handled.
+/// Tells by so many tasks, after `before` earlier tells. Returns the number of tells in all, and
+/// the nanoseconds of each, from the first one sent to the last one handled.
 async fn tell<L: Local>(
     actor: &L,
     producers: usize,
@@ -95,21 +94,6 @@ async fn tell<L: Local>(
         set.spawn(one(actor.clone(), alarm.clone()));
     }
     let sent = sum(&mut set).await?;
-    barrier(actor, before + sent).await?;
+    barrier(before + sent, || actor.handled()).await?;
     Ok((before + sent, start.elapsed().as_nanos() as f64 / sent as f64))
-}
-
-/// Returns when that many tells have been handled in all, as between two processes.
-async fn barrier<L: Local>(actor: &L, tells: u64) -> Result<(), Failure> {
-    let mut handled = 0;
-    let reached = async {
-        while handled < tells {
-            handled = actor.handled().await?;
-        }
-        Ok(())
-    };
-    match timeout(BARRIER_PATIENCE, reached).await {
-        Ok(reached) => reached,
-        Err(_) => Err(Failure::Failed(format!("{handled} of {tells} tells were handled"))),
-    }
 }

@@ -1,4 +1,4 @@
-//! Messages between two processes: what a contestant implements, and how it is measured.
+//! Messages between two processes: the traits of a contestant, and its measurement.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::figure::{CostOf, Measurement, Size, Work};
 /// The bytes of a small message.
 pub type Small = [u8; 32];
 
-/// What every small message carries.
+/// The content of every small message.
 pub const SMALL: Small = [7; 32];
 
 /// A contestant between two processes.
 pub trait Pair: 'static {
-    /// What the measuring process sends with.
+    /// The side that the measuring process sends with.
     type Client: Client;
-    /// What keeps the serving side alive.
+    /// A value that keeps the serving side alive.
     type Server;
 
     /// Listens on a free port of loopback; returns the address, which has no line break.
@@ -34,12 +34,18 @@ pub trait Pair: 'static {
 /// The sending side of a contestant. Each tell and ask reaches one handler on the other side, or
 /// for a floor its read loop.
 pub trait Client: Clone + Send + Sync + 'static {
-    /// After how many tells of a task a barrier is due, where a contestant would otherwise take
-    /// messages without a bound and grow.
+    /// The number of tells of a task after which a barrier is due. Only a contestant that would
+    /// otherwise take messages without a bound, and grow, has one.
     const BARRIER_EVERY: Option<u64> = None;
 
-    /// Asks with 32 bytes and returns the same bytes as they came back.
-    fn echo_small(&self, payload: Small) -> impl Future<Output = Result<Small, Failure>> + Send;
+    /// Asks with 32 bytes and returns the same bytes as they came back. A contestant that has no
+    /// better way for few bytes sends them as a vector.
+    fn echo_small(&self, payload: Small) -> impl Future<Output = Result<Small, Failure>> + Send {
+        async move {
+            let answer = self.echo(payload.to_vec()).await?;
+            answer[..].try_into().map_err(Failure::of)
+        }
+    }
 
     /// Asks with any number of bytes and returns the same bytes as they came back.
     fn echo(&self, payload: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
@@ -47,26 +53,28 @@ pub trait Client: Clone + Send + Sync + 'static {
     /// Asks with any number of bytes and returns how many have arrived.
     fn weigh(&self, payload: Vec<u8>) -> impl Future<Output = Result<u64, Failure>> + Send;
 
-    /// Tells 32 bytes.
-    fn tell_small(&self, payload: Small) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Tells 32 bytes, as a vector where a contestant has no better way for few bytes.
+    fn tell_small(&self, payload: Small) -> impl Future<Output = Result<(), Failure>> + Send {
+        self.tell(payload.to_vec())
+    }
 
     /// Tells any number of bytes.
     fn tell(&self, payload: Vec<u8>) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Returns how many tells have been handled since the server started.
+    /// Returns the number of tells that have been handled since the server started.
     fn handled(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
 }
 
-/// How long the last tells may take from sent to handled.
-pub(crate) const BARRIER_PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time from the last tell sent to the last tell handled.
+const BARRIER_PATIENCE: Duration = Duration::from_secs(30);
 
-/// After how many bytes of tells a barrier is due at the latest, where one is.
+/// The bytes of tells after which a barrier is due at the latest, where a contestant has barriers.
 const BARRIER_BYTES: usize = 64 << 20;
 
 /// Measures a contestant and returns the values of the measurement's figures.
 ///
 /// # Errors
-/// What the contestant says.
+/// When the contestant fails or refuses.
 pub async fn measure<P: Pair>(
     mut server: Server,
     measurement: &Measurement,
@@ -90,7 +98,7 @@ pub async fn measure<P: Pair>(
 /// Connects to a server and sends the first message, which may cost more than the others.
 ///
 /// # Errors
-/// What the contestant says.
+/// When the contestant fails or refuses.
 pub async fn connect_to_drive<P: Pair>(address: String) -> Result<P::Client, Failure> {
     let client = P::connect(address).await?;
     client.tell_small(SMALL).await?;
@@ -102,7 +110,7 @@ pub async fn connect_to_drive<P: Pair>(address: String) -> Result<P::Client, Fai
 /// returns when the last one has been handled.
 ///
 /// # Errors
-/// What the contestant says.
+/// When the contestant fails or refuses.
 pub async fn drive<C: Client>(client: &C, message: CostOf, count: u64) -> Result<(), Failure> {
     for _ in 0..count {
         match message {
@@ -110,7 +118,10 @@ pub async fn drive<C: Client>(client: &C, message: CostOf, count: u64) -> Result
             CostOf::Ask => drop(client.echo_small(SMALL).await?),
         }
     }
-    if message == CostOf::Tell { barrier(client, count + 1).await } else { Ok(()) }
+    match message {
+        CostOf::Tell => barrier(count + 1, || client.handled()).await,
+        CostOf::Ask => Ok(()),
+    }
 }
 
 fn payload(size: Size) -> Vec<u8> {
@@ -121,7 +132,7 @@ fn megabytes(per_second: f64, size: Size) -> f64 {
     per_second * size.bytes() as f64 / 1e6
 }
 
-/// What is asked, one ask after the other.
+/// The ask that a measurement repeats.
 enum Question {
     Small,
     Echo(Vec<u8>),
@@ -155,7 +166,8 @@ impl Question {
     }
 }
 
-/// One ask after the other: the median time, and the processor time of both processes for each.
+/// Asks, one ask after the other. Returns the median time, and the processor time of both processes
+/// for each.
 async fn ask<C: Client>(
     client: &C,
     question: &Question,
@@ -163,22 +175,60 @@ async fn ask<C: Client>(
     time: Duration,
 ) -> Result<Vec<f64>, Failure> {
     question.warm_up(client, time).await?;
-    let before = server.usage()?.cpu + process_cpu();
-    let mut times = Vec::new();
-    let start = Instant::now();
-    let mut last = start;
-    while last - start < time {
+    let mut laps = Laps::start(server)?;
+    while laps.elapsed() < time {
         question.ask(client).await?;
-        let now = Instant::now();
-        times.push(now - last);
-        last = now;
+        laps.lap();
     }
-    let used = (server.usage()?.cpu + process_cpu()).saturating_sub(before);
-    let each = used.as_secs_f64() * 1e6 / times.len() as f64;
-    Ok(vec![median_us(&mut times), each])
+    laps.values(server)
 }
 
-/// Many tasks, each with one ask on its way: answers per second.
+/// The times of asks that follow each other without a pause, and the processor time that both
+/// processes use meanwhile.
+#[derive(Debug)]
+pub struct Laps {
+    cpu: Duration,
+    start: Instant,
+    last: Instant,
+    times: Vec<Duration>,
+}
+
+impl Laps {
+    /// Starts the first lap.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn start(server: &mut Server) -> Result<Self, Failure> {
+        let cpu = server.usage()?.cpu + process_cpu();
+        let start = Instant::now();
+        Ok(Laps { cpu, start, last: start, times: Vec::new() })
+    }
+
+    /// Returns the time from the start to the end of the last lap.
+    pub fn elapsed(&self) -> Duration {
+        self.last - self.start
+    }
+
+    /// Ends a lap, which starts the next one.
+    pub fn lap(&mut self) {
+        let now = Instant::now();
+        self.times.push(now - self.last);
+        self.last = now;
+    }
+
+    /// Returns the median time of a lap, and the mean processor time of both processes for each
+    /// lap, in microseconds.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn values(mut self, server: &mut Server) -> Result<Vec<f64>, Failure> {
+        let used = (server.usage()?.cpu + process_cpu()).saturating_sub(self.cpu);
+        let each = used.as_secs_f64() * 1e6 / self.times.len() as f64;
+        Ok(vec![median_us(&mut self.times), each])
+    }
+}
+
+/// Asks by many tasks, each with one ask on its way. Returns the answers per second.
 async fn asks<C: Client>(client: &C, tasks: usize, time: Duration) -> Result<Vec<f64>, Failure> {
     async fn one<C: Client>(client: C, phases: PhaseReader) -> Result<u64, Failure> {
         let mut answers = 0;
@@ -200,8 +250,8 @@ async fn asks<C: Client>(client: &C, tasks: usize, time: Duration) -> Result<Vec
     Ok(vec![answers as f64 / phases.counted().as_secs_f64()])
 }
 
-/// Tells by so many tasks, of this size or else small: handled ones per second, from the first one
-/// sent to the last one handled.
+/// Tells by so many tasks, with messages of this size or else small ones. Returns the handled tells
+/// per second, from the first one sent to the last one handled.
 async fn tells<C: Client>(
     client: &C,
     size: Option<Size>,
@@ -210,14 +260,14 @@ async fn tells<C: Client>(
 ) -> Result<f64, Failure> {
     let payload = size.filter(|size| *size != Size::B32).map(payload);
     let warm = tell_for(client, payload.clone(), tasks, time.mul_f64(WARM_UP)).await?;
-    barrier(client, warm).await?;
+    barrier(warm, || client.handled()).await?;
     let start = Instant::now();
     let sent = tell_for(client, payload, tasks, time).await?;
-    barrier(client, warm + sent).await?;
+    barrier(warm + sent, || client.handled()).await?;
     Ok(sent as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Has so many tasks tell for some time. Returns how many they sent.
+/// Has so many tasks tell for some time. Returns the number of tells that they sent.
 async fn tell_for<C: Client>(
     client: &C,
     payload: Option<Vec<u8>>,
@@ -252,23 +302,26 @@ async fn tell_for<C: Client>(
     sum(&mut set).await
 }
 
-/// Returns when that many tells have been handled in all. Asks again, as some contestants let an
-/// ask overtake tells.
-async fn barrier<C: Client>(client: &C, tells: u64) -> Result<(), Failure> {
-    let mut handled = 0;
+/// Returns when `handled` says that so many tells have been handled in all. Calls it again and
+/// again, as some contestants let an ask overtake tells.
+pub(crate) async fn barrier<F>(tells: u64, handled: impl Fn() -> F) -> Result<(), Failure>
+where
+    F: Future<Output = Result<u64, Failure>>,
+{
+    let mut done = 0;
     let reached = async {
-        while handled < tells {
-            handled = client.handled().await?;
+        while done < tells {
+            done = handled().await?;
         }
         Ok(())
     };
     match timeout(BARRIER_PATIENCE, reached).await {
         Ok(reached) => reached,
-        Err(_) => Err(Failure::Failed(format!("{handled} of {tells} tells were handled"))),
+        Err(_) => Err(Failure::Failed(format!("{done} of {tells} tells were handled"))),
     }
 }
 
-/// One ask after the other with a large message: megabytes per second.
+/// Asks with a large message, one ask after the other. Returns the megabytes per second.
 async fn large_asks<C: Client>(
     client: &C,
     size: Size,

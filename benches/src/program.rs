@@ -1,8 +1,9 @@
 //! The command line of a program that holds contestants.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::awake::{Burner, burn};
 use crate::child::{Server, serve_command};
@@ -12,7 +13,7 @@ use crate::local::{self, Local};
 use crate::pair::{self, Pair};
 use crate::serve::{Meter, runtime, serve};
 
-/// What such a program does; `benches/run` and its children say these, not users.
+/// A subcommand of such a program; `benches/run` and its children pass these, not users.
 #[derive(Debug, Subcommand)]
 pub enum Task {
     /// Measures one contestant once, and prints `value NAME NUMBER` for each figure
@@ -21,7 +22,7 @@ pub enum Task {
         contestant: String,
         /// The measurement
         measurement: String,
-        /// For how long
+        /// Seconds for which it sends
         #[arg(long)]
         seconds: f64,
     },
@@ -29,7 +30,7 @@ pub enum Task {
     Serve {
         /// The contestant
         contestant: String,
-        /// Worker threads
+        /// Number of worker threads
         #[arg(long)]
         workers: usize,
     },
@@ -38,21 +39,28 @@ pub enum Task {
     Drive {
         /// The contestant
         contestant: String,
-        /// What is sent
+        /// The message that is sent
         message: CostOf,
-        /// How many
+        /// Number of messages
         count: u64,
-        /// Where to
+        /// The address of the server
         address: String,
     },
     /// Keeps the cores busy until standard input ends
     Burn,
 }
 
-/// How one contestant is run between two processes.
+/// The command line of a program that does nothing else.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+/// The functions that run one contestant between two processes.
 #[derive(Debug, Clone, Copy)]
 pub struct PairEntry {
-    /// Its name.
+    /// The name of the contestant.
     pub name: &'static str,
     /// Measures it, beside a server that listens.
     pub measure: fn(Server, &Measurement, Duration) -> Result<Vec<f64>, Failure>,
@@ -62,10 +70,10 @@ pub struct PairEntry {
     pub drive: fn(String, CostOf, u64, Meter) -> Result<(), Failure>,
 }
 
-/// How one contestant is run within a process.
+/// The function that runs one contestant within a process.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalEntry {
-    /// Its name.
+    /// The name of the contestant.
     pub name: &'static str,
     /// Measures it.
     pub measure: fn(&Measurement, Duration) -> Result<Vec<f64>, Failure>,
@@ -74,11 +82,11 @@ pub struct LocalEntry {
 /// The contestants that a program holds.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Those between two processes.
+    /// The contestants between two processes.
     pub pairs: Vec<PairEntry>,
-    /// Those within one.
+    /// The contestants within a process.
     pub locals: Vec<LocalEntry>,
-    /// How allocations are counted.
+    /// The function that counts allocations.
     pub meter: Meter,
 }
 
@@ -97,10 +105,23 @@ impl LocalEntry {
 }
 
 impl Program {
-    /// Does what the command line says.
+    /// Runs what the command line of this process says. Prints an error as one of the program
+    /// `name`.
+    pub fn main(&self, name: &str) -> ExitCode {
+        match self.run(Arguments::parse().task) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("{name}: {failure}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// Runs what the command line says.
     ///
     /// # Errors
-    /// When it names what is not there, and whatever the contestant says.
+    /// When it names a contestant or measurement that this program does not have, and when the
+    /// contestant fails.
     pub fn run(&self, task: Task) -> Result<(), Failure> {
         match task {
             Task::Measure { contestant, measurement, seconds } => {
@@ -162,20 +183,23 @@ fn measure_pair<P: Pair>(
     measurement: &Measurement,
     time: Duration,
 ) -> Result<Vec<f64>, Failure> {
-    let measurement = measurement.clone();
-    let runtime = runtime(measurement.workers)?;
-    // In a task of the runtime, as actors are, and not in the one that blocks the main thread.
-    let task = runtime.spawn(async move { pair::measure::<P>(server, &measurement, time).await });
-    let values = runtime.block_on(task).map_err(Failure::of)?;
-    runtime.shutdown_background();
-    values
+    let (measurement, workers) = (measurement.clone(), measurement.workers);
+    in_a_task(workers, async move { pair::measure::<P>(server, &measurement, time).await })
 }
 
 fn measure_local<L: Local>(measurement: &Measurement, time: Duration) -> Result<Vec<f64>, Failure> {
-    let measurement = measurement.clone();
-    let runtime = runtime(measurement.workers)?;
-    let task = runtime.spawn(async move { local::measure::<L>(&measurement, time).await });
-    let values = runtime.block_on(task).map_err(Failure::of)?;
+    let (measurement, workers) = (measurement.clone(), measurement.workers);
+    in_a_task(workers, async move { local::measure::<L>(&measurement, time).await })
+}
+
+/// Runs a measurement in a task of a runtime, as actors run, and not in the future that blocks the
+/// main thread.
+fn in_a_task<F>(workers: usize, measuring: F) -> Result<Vec<f64>, Failure>
+where
+    F: Future<Output = Result<Vec<f64>, Failure>> + Send + 'static,
+{
+    let runtime = runtime(workers)?;
+    let values = runtime.block_on(runtime.spawn(measuring)).map_err(Failure::of)?;
     runtime.shutdown_background();
     values
 }

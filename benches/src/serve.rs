@@ -1,4 +1,4 @@
-//! The serving process: it listens until standard input ends, and answers what it has used.
+//! The serving process: it listens until standard input ends, and reports its usage when asked.
 
 use std::io::{self, BufRead, Write};
 use std::thread;
@@ -14,7 +14,8 @@ use crate::pair::Pair;
 /// on an ordinary allocator returns 0.
 pub type Meter = fn(&mut dyn FnMut()) -> u64;
 
-/// Returns a runtime with so many workers; with one, everything is on the thread that blocks on it.
+/// Returns a runtime with so many workers; with one, everything runs on the thread that blocks on
+/// it.
 ///
 /// # Errors
 /// When its threads cannot be started.
@@ -48,7 +49,7 @@ pub fn serve<P: Pair>(workers: usize, meter: Meter) -> Result<(), Failure> {
     }
 }
 
-/// Answers what is read from standard input until it ends, where a contestant serves on threads of
+/// Answers the lines of standard input until it ends. For a contestant that serves on threads of
 /// its own.
 ///
 /// # Errors
@@ -61,15 +62,16 @@ pub fn answer_commands() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints what this process has used. (Under valgrind rustix cannot read the clock and ends the
-/// process: there no usage is asked for.)
+/// Prints the usage of this process. Never called under valgrind, where rustix cannot read the
+/// clock and ends the process.
 fn answer(allocations: u64) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     writeln!(output, "used {} {allocations}", process_cpu().as_nanos())?;
     Ok(output.flush()?)
 }
 
-/// Reads standard input on a thread of its own. The receiver ends with it.
+/// Reads standard input on a thread of its own, one item for each line. The receiver ends with the
+/// input.
 fn commands() -> mpsc::UnboundedReceiver<()> {
     let (sender, receiver) = mpsc::unbounded_channel();
     thread::spawn(move || {

@@ -28,7 +28,7 @@ pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsF
 pub(crate) use host::{Directory, Observers, code, signal};
 pub(crate) use outbound::{Answer, Awaited, Confirmation, Outbound, Parcel, Place};
 pub(crate) use ringpost_transport::cause::LinkCause;
-pub(crate) use ringpost_transport::endpoint::{CloseNotice, Kind, Lane, Replier};
+pub(crate) use ringpost_transport::endpoint::{CloseNotice, Lane, Replier, SendKind};
 pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{
     Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target,
@@ -79,7 +79,7 @@ impl Remote {
     pub(crate) fn outbound(&self, address: &Address, kind: u128) -> Option<Outbound> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;
-        Some(Outbound::new(self.endpoint.outlet(&peer, OpenRequest { target, kind })))
+        Some(Outbound::new(self.endpoint.remote_sender(&peer, OpenRequest { target, kind })))
     }
 
     pub(crate) async fn shutdown(&self, deadline: Duration) {

@@ -13,7 +13,7 @@ use ringpost_history::{Books, Verdict};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::process::{program, within};
+use crate::process::{program, send_signal, within};
 
 /// Between two looks at a log that another process writes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -200,9 +200,7 @@ impl Correspondent {
 
     /// Sends a signal by name, `STOP` or `CONT`.
     pub(crate) async fn signal(&self, signal: &str) {
-        let pid = self.child.id().unwrap().to_string();
-        let status = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
-        assert!(status.unwrap().success());
+        send_signal(&self.child, signal).await;
     }
 
     /// Closes its standard input and waits for its end, in order.

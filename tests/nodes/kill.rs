@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use ringpost::NodeEvent;
 use ringpost::prelude::*;
-use ringpost_tests::actors::{Counter, MUTES, Mute};
-use tokio::task::JoinSet;
+use ringpost_tests::actors::Counter;
 
-use crate::process::{PATIENCE, Process, event, linked, within};
+use crate::process::{PATIENCE, Process, event, linked, unanswered_asks, within};
 
 const ASKS: u64 = 1000;
 
@@ -19,16 +18,7 @@ async fn a_thousand_pending_asks_end_with_a_cause_when_their_peer_is_killed() {
     let alpha = linked("alpha", &[&beta], Duration::from_secs(3)).await;
     let mut events = alpha.events();
     let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
-    let mut asks = JoinSet::new();
-    for number in 0..ASKS {
-        let path = format!("beta/mute{}", number % MUTES);
-        let mute = alpha.actor::<Mute>(&path).await.unwrap();
-        asks.spawn(async move { mute.wait(number).timeout(PATIENCE).await });
-    }
-    // All are on their way once the link has carried as many.
-    while alpha.links()[0].1.messages_sent < ASKS {
-        within(async { counter.echo("on".into()).await }).await.unwrap();
-    }
+    let mut asks = unanswered_asks(&alpha, ASKS, PATIENCE).await;
     let started = Instant::now();
     beta.kill().await;
     let mut causes = BTreeMap::new();

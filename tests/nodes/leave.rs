@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost::{NodeDownCause, NodeEvent};
-use ringpost_tests::actors::{Counter, MUTES, Mute, Notary, Note, digest};
-use tokio::task::JoinSet;
+use ringpost_tests::actors::{Notary, Note, digest};
 
-use crate::process::{PATIENCE, Process, event, linked, within};
+use crate::process::{PATIENCE, Process, event, linked, unanswered_asks, within};
 
 const ASKS: u64 = 80;
 /// Messages of 8 bytes before each large one.
@@ -19,16 +18,7 @@ async fn a_peer_that_leaves_is_reported_as_left_and_no_ask_waits_for_it() {
     let beta = Process::start("beta", &[]).await;
     let alpha = linked("alpha", &[&beta], Duration::from_secs(8)).await;
     let mut events = alpha.events();
-    let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
-    let mut asks = JoinSet::new();
-    for number in 0..ASKS {
-        let path = format!("beta/mute{}", number % MUTES);
-        let mute = alpha.actor::<Mute>(&path).await.unwrap();
-        asks.spawn(async move { mute.wait(number).timeout(PATIENCE * 2).await });
-    }
-    while alpha.links()[0].1.messages_sent < ASKS {
-        within(async { counter.echo("on".into()).await }).await.unwrap();
-    }
+    let mut asks = unanswered_asks(&alpha, ASKS, PATIENCE * 2).await;
     beta.end().await;
     let mut ends = BTreeMap::new();
     while let Some(ended) = within(asks.join_next()).await {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost::{NodeEvent, Profile};
-use ringpost_tests::actors::Counter;
+use ringpost_tests::actors::{Counter, MUTES, Mute};
 use ringpost_tests::planted::plant_named;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::broadcast::Receiver;
+use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 /// No wait of these tests takes this long unless something is broken.
@@ -21,6 +22,33 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn program(name: &str, built: &str) -> PathBuf {
     let folder = std::env::var_os("RINGPOST_TEST_PROGRAMS");
     folder.map_or_else(|| built.into(), |folder| Path::new(&folder).join(name))
+}
+
+/// Sends a signal by name, `STOP` or `CONT`, to a child.
+pub(crate) async fn send_signal(child: &Child, signal: &str) {
+    let pid = child.id().unwrap().to_string();
+    let status = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
+    assert!(status.unwrap().success());
+}
+
+/// Asks the mutes of `beta`, which never answer, and returns once all asks are on their way.
+pub(crate) async fn unanswered_asks(
+    alpha: &Node,
+    asks: u64,
+    patience: Duration,
+) -> JoinSet<Result<u64, AskError>> {
+    let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
+    let mut waiting = JoinSet::new();
+    for number in 0..asks {
+        let path = format!("beta/mute{}", number % MUTES);
+        let mute = alpha.actor::<Mute>(&path).await.unwrap();
+        waiting.spawn(async move { mute.wait(number).timeout(patience).await });
+    }
+    // All are on their way once the link has carried as many.
+    while alpha.links()[0].1.messages_sent < asks {
+        within(async { counter.echo("on".into()).await }).await.unwrap();
+    }
+    waiting
 }
 
 /// A node process; killed when dropped.
@@ -72,9 +100,7 @@ impl Process {
 
     /// Sends a signal by name, `STOP` or `CONT`.
     pub(crate) async fn signal(&self, signal: &str) {
-        let pid = self.child.id().unwrap().to_string();
-        let status = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
-        assert!(status.unwrap().success());
+        send_signal(&self.child, signal).await;
     }
 
     /// Closes its standard input and waits for its end.

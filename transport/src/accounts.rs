@@ -1,8 +1,8 @@
 //! What a peer has waiting in the mailboxes of this node: accounted for once, whatever links, and
 //! whatever runs of the peer, it came by.
 //!
-//! Owned by the driver of the peer's link, and kept in its [`Past`](crate::past::Past) between
-//! links.
+//! Owned by the driver of the peer's link, and kept in its
+//! [`Unresolved`](crate::unresolved::Unresolved) between links.
 //!
 //! - **AC-1 once**: a message counts from its arrival until it is taken, also when its link has
 //!   ended; a new link begins with what is left, and the peer is not forgotten before (MS-9).
@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::news::{News, Packed, Taken};
+use crate::driver_signals::{DriverSignals, Packed, Taken};
 use crate::proto::window::{Count, WindowSize};
 
 /// The accounts of one peer.
@@ -50,12 +50,12 @@ impl Accounts {
         inbox: u64,
         open_as: u32,
         size: WindowSize,
-        news: &Arc<News>,
+        signals: &Arc<DriverSignals>,
     ) -> (u32, Count) {
         let key = *self.by_inbox.entry(inbox).or_insert_with(|| {
             let entry = self.all.vacant_entry();
             let key = entry.key() as u32;
-            let (taken, seen) = (Taken::new(news, key, size), Packed::default());
+            let (taken, seen) = (Taken::new(signals, key, size), Packed::default());
             entry.insert(Account { inbox, taken, seen, waiting: Count::default(), open_as: None });
             key
         });
@@ -142,9 +142,9 @@ mod tests {
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn what_waits_is_counted_once_across_links() {
-        let news = Arc::new(News::new());
+        let signals = Arc::new(DriverSignals::new());
         let mut accounts = Accounts::default();
-        let (key, carried) = accounts.open(1, 0, SIZE, &news);
+        let (key, carried) = accounts.open(1, 0, SIZE, &signals);
         assert_eq!(carried, Count::default());
         let account = accounts.get(key).unwrap();
         let taken = account.taken.clone();
@@ -155,7 +155,7 @@ mod tests {
 
         accounts.sweep();
         assert_eq!(accounts.waiting(), count(1, 30), "taken between the links");
-        let (key, carried) = accounts.open(1, 5, SIZE, &news);
+        let (key, carried) = accounts.open(1, 5, SIZE, &signals);
         assert_eq!((carried, accounts.waiting()), (count(1, 30), Count::default()));
         taken.take(30);
         assert_eq!(accounts.get(key).unwrap().harvest(), count(1, 30));

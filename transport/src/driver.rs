@@ -154,10 +154,10 @@ impl Prepared {
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
         let own = (outbound, pool.gauge());
-        let accounts = reports.past.begin();
-        let news = reports.past.news().clone();
-        news.set_peer_blocked(false);
-        let link = Link::new(reports.peer.clone(), fabric.name(), message_bytes_max, news, own);
+        let accounts = reports.unresolved.begin();
+        let signals = reports.unresolved.signals().clone();
+        signals.set_peer_blocked(false);
+        let link = Link::new(reports.peer.clone(), fabric.name(), message_bytes_max, signals, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let start = tokio::time::Instant::now().into_std();

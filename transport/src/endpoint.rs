@@ -1,6 +1,6 @@
-//! The public face: a node's endpoint, and outlets to the mailboxes of other nodes.
+//! The public face: a node's endpoint, and senders to the mailboxes of other nodes.
 
-mod outlet;
+mod remote_sender;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub use crate::link::{
 };
 pub use crate::mesh::{PeerView, StartError, Unlinked};
 pub use crate::profile::{InvalidProfile, Profile};
-pub use outlet::{Archive, ArchiveFailed, Kind, Lane, Outlet, Unsent, Waiter};
+pub use remote_sender::{Archive, ArchiveFailed, Lane, RemoteSender, SendKind, Unsent, Waiter};
 
 /// A node's place in the network. Clones are the same endpoint.
 #[derive(Clone)]
@@ -72,8 +72,8 @@ impl Endpoint {
     }
 
     /// A way to a mailbox of the node `peer`. Costs nothing until something is sent.
-    pub fn outlet(&self, peer: &NodeName, request: OpenRequest) -> Outlet {
-        Outlet::new(self.mesh.peer(peer), request)
+    pub fn remote_sender(&self, peer: &NodeName, request: OpenRequest) -> RemoteSender {
+        RemoteSender::new(self.mesh.peer(peer), request)
     }
 
     /// Says goodbye on every link, waits for the answers until `deadline`, and closes.

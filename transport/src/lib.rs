@@ -2,14 +2,14 @@
 //!
 //! Knows nodes, links, mailbox numbers and bytes, and nothing of what is sent. In reading order:
 //!
-//! - [`endpoint`]: the public face. Start a node's endpoint, get an [`Outlet`] to a mailbox of
+//! - [`endpoint`]: the public face. Start a node's endpoint, get a [`RemoteSender`] to a mailbox of
 //!   another node, commit messages to it.
 //! - [`host`]: what the layer above provides ([`Host`], [`Inbox`]) and is told.
 //! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
-//! - `link`: what senders and the driver of a link share; `news`, `accounts` and `past`: what
-//!   outlives it.
+//! - `link`: what senders and the driver of a link share; `driver_signals`, `accounts` and
+//!   `unresolved`: what outlives it.
 //! - `proto`: the link protocol, sans I/O.
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
@@ -25,6 +25,7 @@ pub mod cause;
 mod config;
 mod confirm;
 mod driver;
+mod driver_signals;
 pub mod endpoint;
 pub mod entropy;
 pub mod fabric;
@@ -42,8 +43,6 @@ mod mesh;
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
-mod news;
-mod past;
 mod profile;
 mod proto;
 #[cfg(all(test, any(feature = "sim", feature = "verbs")))]
@@ -53,7 +52,8 @@ pub mod steps;
 #[cfg(not(feature = "steps"))]
 mod steps;
 mod sync;
+mod unresolved;
 pub mod wire;
 
-pub use endpoint::{Config, Endpoint, Outlet};
+pub use endpoint::{Config, Endpoint, RemoteSender};
 pub use host::{Host, Inbox};

@@ -12,10 +12,10 @@
 //!
 //! - `ended` is set under the state's lock and decides only there; a look without the lock saves
 //!   the way to it, and a sender that finds it not yet set looks again before it commits or waits.
-//! - What wakes the driver and tells it of mailboxes is in [`news`](crate::news). The driver
-//!   registers before it looks (DR-3), and a task that gives it something to do, under a lock,
-//!   wakes it after: so it sees one or the other. `awake`, which saves wake-ups, is set and taken
-//!   back under the state's lock.
+//! - What wakes the driver and tells it of mailboxes is in
+//!   [`driver_signals`](crate::driver_signals). The driver registers before it looks (DR-3), and a
+//!   task that gives it something to do, under a lock, wakes it after: so it sees one or the other.
+//!   `awake`, which saves wake-ups, is set and taken back under the state's lock.
 //! - The counters order nothing.
 
 mod asks;
@@ -25,8 +25,6 @@ mod receipt;
 mod replier;
 mod sending;
 mod stats;
-#[cfg(feature = "steps")]
-mod steps;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -43,10 +41,10 @@ use tokio::time::Instant;
 
 use crate::cause::LinkCause;
 use crate::confirm::Confirms;
+use crate::driver_signals::DriverSignals;
 use crate::id::NodeId;
 use crate::limits;
 use crate::memory::Gauge;
-use crate::news::News;
 use crate::proto::outbound::Outbound;
 
 use wait_queue::WaitQueue;
@@ -74,7 +72,7 @@ pub(crate) struct Link {
     /// Largest message the peer takes, in bytes of what the user sends.
     message_bytes_max: u32,
     state: Mutex<State>,
-    news: Arc<News>,
+    signals: Arc<DriverSignals>,
     /// Posts for a sender; set before the first one comes. The driver owns it: what was asked, and
     /// keeps an ended link, keeps none of its memory.
     poster: OnceLock<Weak<dyn Poster>>,
@@ -128,7 +126,7 @@ impl Link {
         peer: NodeId,
         fabric: &'static str,
         message_bytes_max: u32,
-        news: Arc<News>,
+        signals: Arc<DriverSignals>,
         (outbound, gauge): (Outbound<Asker>, Gauge),
     ) -> Arc<Self> {
         let state = State {
@@ -150,7 +148,7 @@ impl Link {
             fabric,
             message_bytes_max,
             state: Mutex::new(state),
-            news,
+            signals,
             poster: OnceLock::new(),
             ended: AtomicBool::new(false),
             counters: Counters::default(),
@@ -200,7 +198,7 @@ impl Link {
         let answer = wish(&mut state.wishes);
         state.awake = true;
         drop(state);
-        self.news.wake();
+        self.signals.wake();
         answer
     }
 
@@ -234,7 +232,7 @@ impl Link {
             drop(state);
         }
         if wake && !(post && self.try_post()) {
-            self.news.wake();
+            self.signals.wake();
         }
     }
 

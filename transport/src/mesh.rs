@@ -3,17 +3,17 @@
 //! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
 //! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
 //! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
-//! its [`Peer`], and all peers are in the [`table`]; their news go over the [`board`]. The
-//! invariants `MS-1` to `MS-13` stand at the modules that keep them:
+//! its [`Peer`], and all peers are in the [`table`]; their events go through the [`event_queue`].
+//! The invariants `MS-1` to `MS-13` stand at the modules that keep them:
 //!
-//! - MS-1 one link per pair, MS-2 newcomers, MS-7 word first: [`join`]
+//! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
 //! - MS-4 down: [`dial`]
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
-//! - MS-11 stalled is not silent: [`quiet`]
+//! - MS-11 stalled is not silent: [`liveness`]
 //! - MS-12 seeds are kept: [`seed`]
 //! - MS-13 a stranger cannot fill the log: [`refusals`]
 //!
@@ -21,19 +21,16 @@
 
 mod accept;
 mod backoff;
-mod board;
-mod bond;
-mod carrier;
 mod choice;
-mod claim;
 mod connection;
+mod connection_guard;
+mod connection_state;
 mod dial;
+mod event_queue;
 mod join;
-mod met;
+mod liveness;
 mod meter;
 mod peer;
-mod pulse;
-mod quiet;
 mod refusals;
 mod resync;
 mod seed;
@@ -92,7 +89,7 @@ impl Mesh {
             }
         };
         let (table, wants) = start::table(&config, addresses, host, tasks);
-        table.tasks.spawn(pulse::watch(table.clone()));
+        table.tasks.spawn(liveness::watch(table.clone()));
         table.tasks.spawn(dial::serve_wants(table.clone(), wants));
         if let Some(listener) = listener {
             table.tasks.spawn(accept::accept(table.clone(), listener));
@@ -118,7 +115,7 @@ impl Mesh {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn ready(&self, count: usize) {
-        let mut linked = self.table.board.linked().subscribe();
+        let mut linked = self.table.events.linked().subscribe();
         let _ = linked.wait_for(|linked| *linked >= count).await;
     }
 
@@ -153,7 +150,7 @@ impl Mesh {
             link.goodbye();
         }
         // The count only says when to look: a link that is just coming up is not counted yet.
-        let mut linked = self.table.board.linked().subscribe();
+        let mut linked = self.table.events.linked().subscribe();
         let none = |_: &usize| self.table.each(|peer| peer.linked()).is_empty();
         let _ = timeout(deadline, linked.wait_for(none)).await;
         self.abort(LinkCause::Shutdown);

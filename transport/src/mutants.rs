@@ -57,18 +57,18 @@ mod switch {
         SilentBlock,
         /// Some consumed frames are counted although no slot was posted in their place.
         UnpostedSlot,
-        /// The word on the last link counts a frame too many.
+        /// The report on the last link counts a frame too many.
         OverstatedWord,
-        /// The word on the last link counts a frame too few.
+        /// The report on the last link counts a frame too few.
         UnderstatedWord,
-        /// The word on the last link leaves out refusals.
+        /// The report on the last link leaves out refusals.
         WordWithoutRefusals,
         /// A node that is down takes the messages in doubt with it.
         LostDoubts,
         /// A tell that was refused is told delivered.
         RefusedIsDelivered,
-        /// A peer that has a connection is claimed for a second one.
-        SharedClaim,
+        /// A peer that has a connection is given a second one.
+        SharedConnection,
         /// Of two connections that were dialled at once neither is refused.
         AnyRaceWins,
         /// A second node of a name replaces the first, which answers.
@@ -134,7 +134,7 @@ mod switch {
         Mutant::WordWithoutRefusals,
         Mutant::LostDoubts,
         Mutant::RefusedIsDelivered,
-        Mutant::SharedClaim,
+        Mutant::SharedConnection,
         Mutant::AnyRaceWins,
         Mutant::SilencedDuplicate,
         Mutant::OpenAsks,

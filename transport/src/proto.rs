@@ -5,11 +5,13 @@
 //! a frame may be sent, [`window`] when a message may be committed, [`outlet`] and [`inlet`] are
 //! the two ends of an opened mailbox, [`asks`] counts asks and [`age`] their deadlines,
 //! [`fragment`] is about messages larger than a slot, [`lanes`] about the order of service,
-//! [`fate`] about what became of what was sent; [`outbound`] and [`link`] put them together.
+//! [`fate`] about what became of what was sent; [`error`] is what can go wrong; [`outbound`] and
+//! [`link`] put them together.
 
 pub(crate) mod age;
 pub(crate) mod asks;
 pub(crate) mod credit;
+pub(crate) mod error;
 pub(crate) mod fate;
 pub(crate) mod fragment;
 pub(crate) mod frame;

@@ -81,7 +81,7 @@ mod stop {
         CommitSent,
         /// COMMIT is read.
         CommitReceived,
-        /// The word on the last link is about to be sent.
+        /// The report on the last link is about to be sent.
         ResyncDue,
         /// RESYNC is sent.
         ResyncSent,

@@ -1,5 +1,5 @@
-//! What shared state is made of: of the machine's own primitives, or in a model of loom's, which
-//! tries every order of events. So a model runs the very code that runs in a node.
+//! The primitives of shared state: those of the machine, or in a model those of loom, which tries
+//! every order of events. So a model runs the very code that runs in a node.
 
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub(crate) trait Flag: Send + Sync {
     fn new(value: bool) -> Self;
     fn get(&self) -> bool;
     fn set(&self, value: bool);
-    /// Sets it; returns what it was.
+    /// Sets it; returns the value before.
     fn swap(&self, value: bool) -> bool;
 }
 
@@ -47,7 +47,7 @@ pub(crate) trait Bell: Send + Sync {
     fn ring(&self);
 }
 
-/// The machine's own.
+/// The primitives of the machine.
 pub(crate) struct Native;
 
 impl Primitives for Native {
@@ -57,41 +57,49 @@ impl Primitives for Native {
     type Bell = AtomicWaker;
 }
 
-impl Flag for AtomicBool {
-    fn new(value: bool) -> Self {
-        AtomicBool::new(value)
-    }
+/// Implements [`Flag`] and [`Counter`] for the atomic types of a family. Those of loom have the
+/// methods of the machine's, and no trait in common with them.
+macro_rules! atomics {
+    ($flag:ty, $counter:ty) => {
+        impl Flag for $flag {
+            fn new(value: bool) -> Self {
+                Self::new(value)
+            }
 
-    fn get(&self) -> bool {
-        self.load(Ordering::SeqCst)
-    }
+            fn get(&self) -> bool {
+                self.load(Ordering::SeqCst)
+            }
 
-    fn set(&self, value: bool) {
-        self.store(value, Ordering::SeqCst);
-    }
+            fn set(&self, value: bool) {
+                self.store(value, Ordering::SeqCst);
+            }
 
-    fn swap(&self, value: bool) -> bool {
-        AtomicBool::swap(self, value, Ordering::SeqCst)
-    }
+            fn swap(&self, value: bool) -> bool {
+                Self::swap(self, value, Ordering::SeqCst)
+            }
+        }
+
+        impl Counter for $counter {
+            fn new(value: u64) -> Self {
+                Self::new(value)
+            }
+
+            fn get(&self) -> u64 {
+                self.load(Ordering::SeqCst)
+            }
+
+            fn set(&self, value: u64) {
+                self.store(value, Ordering::SeqCst);
+            }
+
+            fn add(&self, value: u64) -> u64 {
+                self.fetch_add(value, Ordering::SeqCst).wrapping_add(value)
+            }
+        }
+    };
 }
 
-impl Counter for AtomicU64 {
-    fn new(value: u64) -> Self {
-        AtomicU64::new(value)
-    }
-
-    fn get(&self) -> u64 {
-        self.load(Ordering::SeqCst)
-    }
-
-    fn set(&self, value: u64) {
-        self.store(value, Ordering::SeqCst);
-    }
-
-    fn add(&self, value: u64) -> u64 {
-        self.fetch_add(value, Ordering::SeqCst).wrapping_add(value)
-    }
-}
+atomics!(AtomicBool, AtomicU64);
 
 impl<T: Send> Lock<T> for Mutex<T> {
     fn new(value: T) -> Self {
@@ -117,7 +125,7 @@ impl Bell for AtomicWaker {
     }
 }
 
-/// A moment for those who need one and no clock: the protocol's tests and fuzz targets.
+/// Returns a moment. For callers that need one and no clock: the protocol's tests and fuzz targets.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn some_moment() -> std::time::Instant {
     std::time::Instant::now()
@@ -127,7 +135,7 @@ pub(crate) fn some_moment() -> std::time::Instant {
 pub(crate) mod loomed {
     use super::*;
 
-    /// Those of loom.
+    /// The primitives of loom.
     pub(crate) struct Loomed;
 
     impl Primitives for Loomed {
@@ -137,41 +145,7 @@ pub(crate) mod loomed {
         type Bell = loom::future::AtomicWaker;
     }
 
-    impl Flag for loom::sync::atomic::AtomicBool {
-        fn new(value: bool) -> Self {
-            Self::new(value)
-        }
-
-        fn get(&self) -> bool {
-            self.load(Ordering::SeqCst)
-        }
-
-        fn set(&self, value: bool) {
-            self.store(value, Ordering::SeqCst);
-        }
-
-        fn swap(&self, value: bool) -> bool {
-            Self::swap(self, value, Ordering::SeqCst)
-        }
-    }
-
-    impl Counter for loom::sync::atomic::AtomicU64 {
-        fn new(value: u64) -> Self {
-            Self::new(value)
-        }
-
-        fn get(&self) -> u64 {
-            self.load(Ordering::SeqCst)
-        }
-
-        fn set(&self, value: u64) {
-            self.store(value, Ordering::SeqCst);
-        }
-
-        fn add(&self, value: u64) -> u64 {
-            self.fetch_add(value, Ordering::SeqCst).wrapping_add(value)
-        }
-    }
+    atomics!(loom::sync::atomic::AtomicBool, loom::sync::atomic::AtomicU64);
 
     impl<T: Send + 'static> Lock<T> for loom::sync::Mutex<T> {
         fn new(value: T) -> Self {

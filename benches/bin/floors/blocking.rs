@@ -1,4 +1,4 @@
-//! Blocking sockets, one thread on each side: TCP and Unix.
+//! The floors on blocking sockets, TCP and Unix, with one thread on each side.
 //!
 //! Asks in flight are a window: when half of it is answered, as many are written in one go. Tells
 //! are collected in a buffer and written when it is full.
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use ringpost_benches::Failure;
 use ringpost_benches::child::Server;
-use ringpost_benches::clock::{Alarm, WARM_UP, median_us, process_cpu};
+use ringpost_benches::clock::{Alarm, WARM_UP};
 use ringpost_benches::figure::{CostOf, Measurement, Size, Work};
-use ringpost_benches::pair::SMALL;
+use ringpost_benches::pair::{Laps, SMALL};
 use ringpost_benches::program::PairEntry;
 use ringpost_benches::serve::{Meter, answer_commands};
 
 use super::frame::{HEADER, Header, Kind};
 
-/// What is read, and of tells written, at once.
+/// Bytes that are read at once, and bytes of tells that are written at once.
 const BUFFER: usize = 64 << 10;
 
-/// Blocking TCP.
+/// Returns the contestant on blocking TCP.
 pub(crate) fn tcp() -> PairEntry {
     PairEntry {
         name: "tcp",
@@ -47,7 +47,7 @@ pub(crate) fn tcp() -> PairEntry {
     }
 }
 
-/// A Unix socket.
+/// Returns the contestant on a Unix socket.
 pub(crate) fn unix() -> PairEntry {
     PairEntry {
         name: "unix",
@@ -70,7 +70,7 @@ pub(crate) fn unix() -> PairEntry {
     }
 }
 
-/// A file that is removed when dropped.
+/// The path of a socket, which is removed when this is dropped.
 struct SocketPath(PathBuf);
 
 impl SocketPath {
@@ -97,17 +97,12 @@ fn report(served: io::Result<()>) {
     }
 }
 
-/// Answers each frame as it is read; writes when nothing more is here.
+/// Answers each frame as it is read. Writes the answers when no further bytes are here.
 fn serve(reading: impl Read, mut writing: impl Write) -> io::Result<()> {
     let mut reading = BufReader::with_capacity(BUFFER, reading);
     let (mut payload, mut answers, mut handled) = (Vec::new(), Vec::new(), 0_u64);
     while let Some(header) = read(&mut reading, &mut payload)? {
-        let number = match header.kind {
-            Kind::Weigh => Some(payload.len() as u64),
-            Kind::Handled => Some(handled),
-            _ => None,
-        };
-        let number = number.map(u64::to_le_bytes);
+        let number = header.number(handled);
         let answer = number.as_ref().map_or(payload.as_slice(), |number| number);
         if header.kind == Kind::Tell {
             handled += 1;
@@ -124,7 +119,7 @@ fn serve(reading: impl Read, mut writing: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a frame, its payload into `payload`; `None` when the socket is closed.
+/// Reads a frame, its payload into `payload`. Returns `None` when the socket is closed.
 fn read(reading: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Option<Header>> {
     let mut header = [0; HEADER];
     match reading.read_exact(&mut header) {
@@ -151,7 +146,7 @@ impl<R: Read, W: Write> Caller<R, W> {
         Caller { reading, writing, waiting: Vec::new(), answer: Vec::new() }
     }
 
-    /// Adds a frame to those that wait to be written.
+    /// Adds a frame to those that wait for [`write`](Self::write).
     fn push(&mut self, kind: Kind, payload: &[u8]) {
         let header = Header { kind, id: 0, payload: payload.len() };
         self.waiting.extend_from_slice(&header.to_bytes());
@@ -183,7 +178,7 @@ impl<R: Read, W: Write> Caller<R, W> {
         if self.waiting.len() < BUFFER { Ok(()) } else { self.write() }
     }
 
-    /// Tells for some time; returns how many, all handled.
+    /// Tells for some time. Returns the number of tells, all of them handled.
     fn tell_for(&mut self, payload: &[u8], time: Duration) -> Result<u64, Failure> {
         let (alarm, mut sent) = (Alarm::after(time), 0);
         while !alarm.is_over() {
@@ -194,7 +189,7 @@ impl<R: Read, W: Write> Caller<R, W> {
         Ok(sent)
     }
 
-    /// Keeps so many asks in flight for some time; returns how many were answered.
+    /// Keeps so many asks in flight for some time. Returns the number of answers.
     fn ask_for(&mut self, in_flight: usize, time: Duration) -> Result<usize, Failure> {
         let (alarm, mut answered, mut open) = (Alarm::after(time), 0, 0);
         while !alarm.is_over() {
@@ -251,7 +246,8 @@ fn measure<R: Read, W: Write>(
     }
 }
 
-/// One ask after the other: the median time, and the processor time of both processes for each.
+/// Asks, one ask after the other. Returns the median time, and the processor time of both processes
+/// for each.
 fn ask<R: Read, W: Write>(
     caller: &mut Caller<R, W>,
     payload: &[u8],
@@ -262,16 +258,10 @@ fn ask<R: Read, W: Write>(
     while warm.elapsed() < time.mul_f64(WARM_UP) {
         caller.call(Kind::Echo, payload)?;
     }
-    let before = server.usage()?.cpu + process_cpu();
-    let (mut times, start) = (Vec::new(), Instant::now());
-    let mut last = start;
-    while last - start < time {
+    let mut laps = Laps::start(server)?;
+    while laps.elapsed() < time {
         caller.call(Kind::Echo, payload)?;
-        let now = Instant::now();
-        times.push(now - last);
-        last = now;
+        laps.lap();
     }
-    let used = (server.usage()?.cpu + process_cpu()).saturating_sub(before);
-    let each = used.as_secs_f64() * 1e6 / times.len() as f64;
-    Ok(vec![median_us(&mut times), each])
+    laps.values(server)
 }

@@ -1,29 +1,29 @@
-//! What the floors send over a socket: a header of 16 bytes and a payload.
+//! The frame that the floors send over a socket: a header of 16 bytes and a payload.
 
 use std::io;
 
 /// Bytes of a header.
 pub(crate) const HEADER: usize = 16;
 
-/// Payloads from this size on are not copied together with others.
+/// Bytes from which on a payload is not copied together with others.
 pub(crate) const LARGE: usize = 64 << 10;
 
 /// Longest payload that is taken.
 const PAYLOAD_MAX: usize = 1 << 30;
 
-/// What a frame wants.
+/// The request that a frame makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// To be counted.
+    /// Counts it; no answer.
     Tell,
-    /// The same payload back.
+    /// Asks for the same payload.
     Echo,
-    /// The length of the payload.
+    /// Asks for the length of the payload.
     Weigh,
-    /// How many tells there were.
+    /// Asks for the number of tells so far.
     Handled,
-    /// Nothing: it is an answer.
+    /// Answers another frame.
     Answer,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
-    /// Chosen by the asker; its answer has the same.
+    /// A number that the asker chooses; the answer has the same.
     pub(crate) id: u32,
     pub(crate) payload: usize,
 }
@@ -45,7 +45,17 @@ impl Header {
         bytes
     }
 
-    /// Reads a header from the start of `bytes`; `None` when there is not enough of it yet.
+    /// Returns the number that answers the frame, where it asks for one, after so many tells.
+    pub(crate) fn number(&self, handled: u64) -> Option<[u8; 8]> {
+        let number = match self.kind {
+            Kind::Weigh => self.payload as u64,
+            Kind::Handled => handled,
+            Kind::Tell | Kind::Echo | Kind::Answer => return None,
+        };
+        Some(number.to_le_bytes())
+    }
+
+    /// Reads a header from the start of `bytes`. Returns `None` when not all of it is there yet.
     pub(crate) fn read(bytes: &[u8]) -> io::Result<Option<Self>> {
         let Some((bytes, _)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };
         let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());

@@ -1,6 +1,6 @@
-//! TCP under tokio: each call is a task that waits on a oneshot channel; one task writes what waits
-//! in one go, one reads; the server answers in its read loop. What a runtime for actors adds to it
-//! (mailboxes, windows, archives, heartbeats) is not there.
+//! TCP under tokio: each call is a task that waits on a oneshot channel; one task writes all
+//! waiting frames in one go, another reads; the server answers in its read loop. It has nothing of
+//! what a runtime for actors adds: no mailboxes, windows, archives or heartbeats.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,13 +17,13 @@ use tokio::task::JoinHandle;
 
 use super::frame::{HEADER, Header, Kind, LARGE};
 
-/// Frames that may wait to be written, as many as messages in a mailbox of Ringpost.
+/// Most frames that may wait to be written, as many as messages in a mailbox of Ringpost.
 const CAPACITY: usize = 1024;
 
 /// Most frames that are written in one go.
 const BATCH: usize = 256;
 
-/// What is read at once, if it is there.
+/// Bytes that are read at once, if they are there.
 const READ: usize = 64 << 10;
 
 enum Payload {
@@ -40,7 +40,7 @@ impl Payload {
     }
 }
 
-/// The frames that a socket brings.
+/// The frames that arrive on a socket.
 struct Frames {
     socket: OwnedReadHalf,
     buffer: BytesMut,
@@ -51,7 +51,7 @@ impl Frames {
         Frames { socket, buffer: BytesMut::new() }
     }
 
-    /// Waits for a frame; `None` when the socket is closed.
+    /// Waits for a frame. Returns `None` when the socket is closed.
     async fn next(&mut self) -> io::Result<Option<(Header, Payload)>> {
         loop {
             if let Some(header) = Header::read(&self.buffer)? {
@@ -77,7 +77,7 @@ impl Frames {
         }
     }
 
-    /// Reads a large payload to where it stays.
+    /// Reads a large payload into the vector that keeps it.
     async fn large(&mut self, length: usize) -> io::Result<Vec<u8>> {
         let mut payload = Vec::with_capacity(length);
         let here = self.buffer.len().min(length);
@@ -92,7 +92,7 @@ impl Frames {
         Ok(payload)
     }
 
-    /// Whether a whole frame is here already.
+    /// Returns true if a whole frame is here already.
     fn is_ready(&self) -> bool {
         let header = Header::read(&self.buffer).ok().flatten();
         header.is_some_and(|header| self.buffer.len() >= HEADER + header.payload)
@@ -121,7 +121,7 @@ impl Batch {
         self.socket.write_all(payload).await
     }
 
-    /// Writes what there is.
+    /// Writes the collected frames.
     async fn write(&mut self) -> io::Result<()> {
         self.socket.write_all(&self.buffer).await?;
         self.buffer.clear();
@@ -170,12 +170,7 @@ async fn answer(socket: TcpStream) -> io::Result<()> {
     let (mut frames, mut batch) = (Frames::new(reading), Batch::new(writing));
     let mut handled = 0_u64;
     while let Some((header, payload)) = frames.next().await? {
-        let number = match header.kind {
-            Kind::Weigh => Some(payload.bytes().len() as u64),
-            Kind::Handled => Some(handled),
-            _ => None,
-        };
-        let number = number.map(u64::to_le_bytes);
+        let number = header.number(handled);
         let payload = number.as_ref().map_or(payload.bytes(), |number| number);
         if header.kind == Kind::Tell {
             handled += 1;
@@ -203,7 +198,7 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 
-    /// Fails all that wait.
+    /// Fails all calls that wait.
     fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -217,7 +212,7 @@ async fn write(mut batch: Batch, mut frames: mpsc::Receiver<(Header, Payload)>) 
                 return;
             }
         }
-        // The reader sees what is wrong with the socket, and fails the calls.
+        // The reader meets the same error of the socket, and fails the calls.
         if batch.write().await.is_err() {
             return;
         }
@@ -227,7 +222,7 @@ async fn write(mut batch: Batch, mut frames: mpsc::Receiver<(Header, Payload)>) 
 async fn read(mut frames: Frames, pending: Arc<Pending>) {
     while let Ok(Some((header, payload))) = frames.next().await {
         if let Some(caller) = pending.remove(header.id) {
-            // A caller that is gone wants no answer.
+            // A caller that is gone needs no answer.
             drop(caller.send(payload));
         }
     }

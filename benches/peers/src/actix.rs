@@ -85,7 +85,7 @@ impl Local for Counter {
         let (sender, receiver) = oneshot::channel();
         thread::spawn(move || {
             System::new().block_on(async move {
-                // A receiver that is gone measures nothing.
+                // If the receiver is gone, the measurement has been given up.
                 drop(sender.send(CountingActor::default().start()));
                 std::future::pending::<()>().await;
             });

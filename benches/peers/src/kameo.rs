@@ -1,6 +1,4 @@
-//! kameo within a process, and its remote actors, on libp2p, between two.
-
-use std::time::Duration;
+//! kameo: its actors within a process, and its remote actors, on libp2p, between two.
 
 use futures::StreamExt;
 use kameo::actor::{ActorRef, RemoteActorRef, Spawn};
@@ -10,15 +8,16 @@ use kameo::{Actor, RemoteActor, mailbox, remote_message};
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, Swarm, SwarmBuilder, noise, tcp, yamux};
-use ringpost_benches::{Client, Failure, Local, Pair, Small};
+use ringpost_benches::{Client, Failure, Local, Pair};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
 
-/// Messages that may wait in a mailbox, as many as in one of Ringpost.
+use crate::find::{PATIENCE, find};
+
+/// Most messages that may wait in a mailbox, as many as in one of Ringpost.
 const CAPACITY: usize = 1024;
 
-/// Streams, one for each message in flight; 100 and, for yamux, 512 unless raised.
+/// Most streams, one for each message in flight; 100 and, for yamux, 512 unless raised.
 const STREAMS: usize = 4096;
 
 /// Longest message, above the largest one that is measured; 1 MiB unless raised.
@@ -27,12 +26,6 @@ const MESSAGE_BYTES: u64 = 1 << 30;
 /// Tells after which a barrier is due: tells that are not acknowledged wait nowhere, and above the
 /// number of streams they are lost.
 const AHEAD: u64 = 1024;
-
-/// How long an answer, or the search for the other node's actor, may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often the actor is looked up until it is found.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// The name of the actor.
 const NAME: &str = "scale";
@@ -188,7 +181,7 @@ fn swarm() -> Result<Swarm<Behaviour>, Failure> {
     Ok(swarm)
 }
 
-/// Runs a node, and says where it listens first.
+/// Runs a node in a task. Returns the receiver of the first address that it listens on.
 fn run(mut swarm: Swarm<Behaviour>) -> oneshot::Receiver<Multiaddr> {
     let (sender, receiver) = oneshot::channel();
     let mut sender = Some(sender);
@@ -197,7 +190,7 @@ fn run(mut swarm: Swarm<Behaviour>) -> oneshot::Receiver<Multiaddr> {
             if let SwarmEvent::NewListenAddr { address, .. } = swarm.select_next_some().await
                 && let Some(sender) = sender.take()
             {
-                // A receiver that is gone has given up.
+                // If the receiver is gone, the measurement has been given up.
                 drop(sender.send(address));
             }
         }
@@ -224,24 +217,16 @@ impl Pair for Remote {
     async fn connect(address: String) -> Result<Caller, Failure> {
         let mut swarm = swarm()?;
         let address: Multiaddr = address.parse().map_err(Failure::of)?;
-        // Known by its address and not only connected to, else no look-up asks it.
+        // The peer is added by its address and not only dialled, else no look-up asks it.
         let Some(Protocol::P2p(id)) = address.iter().last() else {
             return Err(Failure::Failed(format!("`{address}` names no peer")));
         };
         swarm.add_peer_address(id, address.clone());
         swarm.dial(address).map_err(Failure::of)?;
         drop(run(swarm));
-        let start = Instant::now();
-        loop {
-            // A look-up before there is a connection fails.
-            if let Ok(Some(actor)) = RemoteActorRef::<FarActor>::lookup(NAME).await {
-                return Ok(Caller(actor));
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(Failure::Failed("the other node's actor was not found".into()));
-            }
-            sleep(LOOK).await;
-        }
+        // A look-up before there is a connection fails.
+        let look = async || RemoteActorRef::<FarActor>::lookup(NAME).await.ok().flatten();
+        find(look).await.map(Caller)
     }
 }
 
@@ -252,11 +237,6 @@ pub(crate) struct Caller(RemoteActorRef<FarActor>);
 impl Client for Caller {
     const BARRIER_EVERY: Option<u64> = Some(AHEAD);
 
-    async fn echo_small(&self, payload: Small) -> Result<Small, Failure> {
-        let answer = self.echo(payload.to_vec()).await?;
-        answer[..].try_into().map_err(Failure::of)
-    }
-
     async fn echo(&self, payload: Vec<u8>) -> Result<Vec<u8>, Failure> {
         let answer = self.0.ask(&Echo { payload }).reply_timeout(PATIENCE).await;
         Ok(answer.map_err(Failure::of)?.payload)
@@ -264,10 +244,6 @@ impl Client for Caller {
 
     async fn weigh(&self, payload: Vec<u8>) -> Result<u64, Failure> {
         self.0.ask(&Weigh { payload }).reply_timeout(PATIENCE).await.map_err(Failure::of)
-    }
-
-    async fn tell_small(&self, payload: Small) -> Result<(), Failure> {
-        self.tell(payload.to_vec()).await
     }
 
     async fn tell(&self, payload: Vec<u8>) -> Result<(), Failure> {

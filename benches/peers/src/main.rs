@@ -1,8 +1,9 @@
-//! `peers`: other crates that send messages, measured as Ringpost is. `benches/run` builds it and
-//! starts it.
+//! `peers`: other crates that send messages, measured by the same code as Ringpost. `benches/run`
+//! builds and starts it.
 #![deny(warnings)]
 
 mod actix;
+mod find;
 mod kameo;
 mod ractor;
 mod tarpc;
@@ -11,14 +12,7 @@ mod xtra;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use ringpost_benches::program::{LocalEntry, PairEntry, Program, Task};
-
-#[derive(Debug, Parser)]
-struct Arguments {
-    #[command(subcommand)]
-    task: Task,
-}
+use ringpost_benches::program::{LocalEntry, PairEntry, Program};
 
 fn main() -> ExitCode {
     let program = Program {
@@ -39,11 +33,5 @@ fn main() -> ExitCode {
             0
         },
     };
-    match program.run(Arguments::parse().task) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("peers: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    program.main("peers")
 }

@@ -1,21 +1,15 @@
-//! ractor within a process, ractor_cluster between two.
+//! ractor: ractor itself within a process, ractor_cluster between two.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::time::Duration;
 
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, pg};
 use ractor_cluster::{
     NodeServer, NodeServerMessage, RactorClusterMessage, RactorMessage, client_connect,
 };
-use ringpost_benches::{Client, Failure, Local, Pair, Small};
-use tokio::time::{Instant, sleep};
+use ringpost_benches::{Client, Failure, Local, Pair};
 
-/// How long an answer, or the first look at the other node, may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often the group is looked at until the other node's actor is in it.
-const LOOK: Duration = Duration::from_millis(5);
+use crate::find::{PATIENCE, find};
 
 /// Longest frame, above the largest message that is measured; 16 MiB unless raised.
 const FRAME_BYTES: u64 = 1 << 30;
@@ -26,7 +20,7 @@ const AHEAD: u64 = 1024;
 /// The group in which the actor is found.
 const GROUP: &str = "scales";
 
-/// What both nodes know.
+/// The secret that both nodes know.
 const COOKIE: &str = "bench";
 
 #[derive(RactorMessage)]
@@ -53,7 +47,7 @@ impl Actor for NearActor {
         message: Near,
         handled: &mut u64,
     ) -> Result<(), ActorProcessingErr> {
-        // An asker that is gone wants no answer.
+        // An asker that is gone needs no answer.
         match message {
             Near::Count(number) => *handled += u64::from(number < u64::MAX),
             Near::Same(number, asker) => drop(asker.send(number)),
@@ -125,7 +119,7 @@ impl Actor for FarActor {
         message: Far,
         handled: &mut u64,
     ) -> Result<(), ActorProcessingErr> {
-        // An asker that is gone wants no answer.
+        // An asker that is gone needs no answer.
         match message {
             Far::Tell(payload) => *handled += u64::from(!payload.is_empty()),
             Far::Echo(payload, asker) => drop(asker.send(payload)),
@@ -141,7 +135,7 @@ pub(crate) struct Cluster;
 
 /// Starts a node on a free port.
 async fn node(name: &str) -> Result<(u16, ActorRef<NodeServerMessage>), Failure> {
-    // A node does not tell which port it has taken, so it gets one that is free.
+    // A node does not tell the port that it has taken, so it is given a free one.
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let host = Ipv4Addr::LOCALHOST.to_string();
     let server = NodeServer::new(free, COOKIE.into(), name.into(), host, None, None)
@@ -165,16 +159,8 @@ impl Pair for Cluster {
     async fn connect(address: String) -> Result<Caller, Failure> {
         let (_, node) = node("client").await?;
         client_connect(&node, address).await.map_err(Failure::of)?;
-        let start = Instant::now();
-        loop {
-            if let Some(actor) = pg::get_members(&GROUP.into()).pop() {
-                return Ok(Caller(actor.into()));
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(Failure::Failed("the other node's actor was not found".into()));
-            }
-            sleep(LOOK).await;
-        }
+        let actor = find(async || pg::get_members(&GROUP.into()).pop()).await?;
+        Ok(Caller(actor.into()))
     }
 }
 
@@ -185,21 +171,12 @@ pub(crate) struct Caller(ActorRef<Far>);
 impl Client for Caller {
     const BARRIER_EVERY: Option<u64> = Some(AHEAD);
 
-    async fn echo_small(&self, payload: Small) -> Result<Small, Failure> {
-        let answer = self.echo(payload.to_vec()).await?;
-        answer[..].try_into().map_err(Failure::of)
-    }
-
     async fn echo(&self, payload: Vec<u8>) -> Result<Vec<u8>, Failure> {
         answer(self.0.call(|asker| Far::Echo(payload, asker), Some(PATIENCE)).await)
     }
 
     async fn weigh(&self, payload: Vec<u8>) -> Result<u64, Failure> {
         answer(self.0.call(|asker| Far::Weigh(payload, asker), Some(PATIENCE)).await)
-    }
-
-    async fn tell_small(&self, payload: Small) -> Result<(), Failure> {
-        self.tell(payload.to_vec()).await
     }
 
     async fn tell(&self, payload: Vec<u8>) -> Result<(), Failure> {

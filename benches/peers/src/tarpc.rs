@@ -1,6 +1,6 @@
 //! tarpc, between two processes: bincode on TCP. It has no message without an answer.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::StreamExt;
 use ringpost_benches::{Client, Failure, Pair, Small};
@@ -12,14 +12,13 @@ use tarpc::{client, context, serde_transport, server};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use crate::find::PATIENCE;
+
 /// Asks that may be in flight, more than are ever measured; 1,000 unless raised.
 const IN_FLIGHT: usize = 4096;
 
 /// Longest frame, above the largest message that is measured; 8 MiB unless raised.
 const FRAME_BYTES: usize = 1 << 30;
-
-/// How long an answer may take; 10 s unless raised.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tarpc::service]
 trait Scale {
@@ -95,6 +94,7 @@ pub(crate) struct Caller(ScaleClient);
 
 fn deadline() -> context::Context {
     let mut context = context::current();
+    // tarpc's own is 10 s.
     context.deadline = Instant::now() + PATIENCE;
     context
 }

@@ -16,11 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 use generated::scale_client::ScaleClient;
 use generated::scale_server::{Scale, ScaleServer};
 
-#[allow(
-    unreachable_pub,
-    clippy::allow_attributes_without_reason,
-    reason = "it is written by tonic"
-)]
+#[allow(unreachable_pub, clippy::allow_attributes_without_reason, reason = "tonic generates it")]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/bench.Scale.rs"));
 }
@@ -119,7 +115,7 @@ impl Pair for Tonic {
         let (sender, receiver) = mpsc::channel(CAPACITY);
         let mut telling = client.clone();
         tokio::spawn(async move {
-            // When it fails its receiver is dropped, and with it every further tell fails.
+            // When the call fails its receiver is dropped, and every further tell fails with it.
             drop(telling.tell(ReceiverStream::new(receiver)).await);
         });
         Ok(Caller { client, tells: sender })

@@ -3,7 +3,7 @@
 use ringpost_benches::{Failure, Local};
 use xtra::{Address, Context, Handler, Mailbox};
 
-/// Messages that may wait, as many as in a mailbox of Ringpost.
+/// Most messages that may wait, as many as in a mailbox of Ringpost.
 const CAPACITY: usize = 1024;
 
 #[derive(Default, xtra::Actor)]
@@ -53,7 +53,7 @@ impl Local for Counter {
     }
 
     async fn tell(&self, number: u64) -> Result<(), Failure> {
-        // Waits until there is room, not until it is handled.
+        // This waits until there is room, not until the message is handled.
         self.0.send(Count(number)).detach().await.map(drop).map_err(Failure::of)
     }
 

@@ -14,7 +14,7 @@ use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{
-    Accepted, Answer, Awaited, Confirmation, Kind, LinkCause, Outbound, Parcel, Place,
+    Accepted, Answer, Awaited, Confirmation, LinkCause, Outbound, Parcel, Place, SendKind,
 };
 use crate::slot::Asker;
 
@@ -189,9 +189,9 @@ fn with_parcel<M: Message, T>(
         return send(Err(Cause::LocalOnly));
     }
     let kind = match wanted.deadline {
-        None if wanted.fate => Kind::ConfirmedTell,
-        None => Kind::Tell,
-        deadline @ Some(_) => Kind::Ask { deadline },
+        None if wanted.fate => SendKind::ConfirmedTell,
+        None => SendKind::Tell,
+        deadline @ Some(_) => SendKind::Ask { deadline },
     };
     send(Ok(&Parcel {
         accepted: &Accepted { id: M::ID, layout: codec.layout, reply: wanted.reply },

@@ -4,10 +4,10 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ringpost_transport::Outlet;
+use ringpost_transport::RemoteSender;
 use ringpost_transport::cause::{self, NodeDownCause};
 use ringpost_transport::endpoint::{
-    self, ArchiveFailed, Kind, Lane, PendingReply, ReplyLoss, Unsent, Waiter,
+    self, ArchiveFailed, Lane, PendingReply, ReplyLoss, SendKind, Unsent, Waiter,
 };
 use ringpost_transport::memory::Payload;
 use rkyv::util::AlignedVec;
@@ -20,7 +20,7 @@ use crate::fate::Fate;
 /// The way to one actor of another node. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Outbound {
-    outlet: Outlet,
+    outlet: RemoteSender,
 }
 
 /// A place in the line for a link, the opened actor and room there; given up when dropped.
@@ -36,13 +36,13 @@ pub(crate) enum Awaited {
 /// A message on its way out.
 pub(crate) struct Parcel<'a> {
     pub(crate) accepted: &'a Accepted,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SendKind,
     /// Writes the archive into an empty buffer; may be called more than once.
     pub(crate) archive: &'a dyn Fn(&mut AlignedVec<16>) -> Result<(), rkyv::rancor::Error>,
 }
 
 impl Outbound {
-    pub(super) fn new(outlet: Outlet) -> Self {
+    pub(super) fn new(outlet: RemoteSender) -> Self {
         Outbound { outlet }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use ringpost_transport::endpoint::{
-    Awaited, CloseNotice, Config, Endpoint, Kind, Network, Profile, Secret, Waiter,
+    Awaited, CloseNotice, Config, Endpoint, Network, Profile, Secret, SendKind, Waiter,
 };
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
@@ -72,14 +72,14 @@ impl Node {
     ) -> Result<(), String> {
         let target = Target::Name(mailbox.to_owned());
         let name = NodeName::new(name).expect("a good name");
-        let outlet = self.endpoint.outlet(&name, OpenRequest { target, kind: 0 });
-        let kind = if confirmed { Kind::ConfirmedTell } else { Kind::Tell };
+        let remote = self.endpoint.remote_sender(&name, OpenRequest { target, kind: 0 });
+        let kind = if confirmed { SendKind::ConfirmedTell } else { SendKind::Tell };
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);
             Ok(())
         };
-        let sent = poll_fn(|cx| outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
+        let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
         match sent.await.map_err(|unsent| unsent.to_string())? {
             Awaited::Fate(fate) => fate.await.map_err(|fate| format!("its fate: {fate:?}")),
             _ => Ok(()),

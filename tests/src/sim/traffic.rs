@@ -8,7 +8,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use ringpost_history::Fate;
-use ringpost_transport::endpoint::{Awaited, Confirmation, Endpoint, Kind, Outlet, Unsent, Waiter};
+use ringpost_transport::endpoint::{
+    Awaited, Confirmation, Endpoint, RemoteSender, SendKind, Unsent, Waiter,
+};
 use ringpost_transport::host::{OpenRequest, Target};
 use ringpost_transport::id::NodeName;
 use rkyv::util::AlignedVec;
@@ -139,7 +141,8 @@ impl Sender {
         let by_identity = identity.is_some();
         let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
         let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
-        let outlet: Outlet = self.endpoint.outlet(&name, OpenRequest { target, kind: 0 });
+        let remote: RemoteSender =
+            self.endpoint.remote_sender(&name, OpenRequest { target, kind: 0 });
         let mut waiter = Waiter::default();
         let limit = patience.and_then(Patience::limit);
         let (diary, ask) = (&self.diary, patience.is_some());
@@ -148,10 +151,10 @@ impl Sender {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let sent = poll_fn(|cx| {
             let kind = match patience {
-                Some(Patience::Deadline(_)) => Kind::Ask { deadline },
-                Some(_) => Kind::Ask { deadline: None },
-                None if is_confirmed(lane.1) => Kind::ConfirmedTell,
-                None => Kind::Tell,
+                Some(Patience::Deadline(_)) => SendKind::Ask { deadline },
+                Some(_) => SendKind::Ask { deadline: None },
+                None if is_confirmed(lane.1) => SendKind::ConfirmedTell,
+                None => SendKind::Tell,
             };
             let mut archive = |out: &mut AlignedVec<16>| {
                 let mut message = Vec::with_capacity(bytes);
@@ -159,7 +162,7 @@ impl Sender {
                 out.extend_from_slice(&message);
                 Ok(())
             };
-            let polled = outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx);
+            let polled = remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx);
             if polled.is_pending() && in_line.is_none() {
                 in_line = Some(Standing::begin(&self.setting, &self.lines, (lane, by_identity)));
             }

@@ -65,7 +65,8 @@ fn protocol_without_io(file: &File, rust: &Rust, findings: &mut Vec<Finding>) {
 fn endpoint_only_in_remote(file: &File, rust: &Rust, findings: &mut Vec<Finding>) {
     for import in imports(&rust.ast.items, Scope::Everything) {
         let [krate, rest @ ..] = import.segments.as_slice() else { continue };
-        let named = rest.iter().find(|s| ["endpoint", "Endpoint", "Outlet"].contains(&s.as_str()));
+        let named =
+            rest.iter().find(|s| ["endpoint", "Endpoint", "RemoteSender"].contains(&s.as_str()));
         if let Some(named) = named.filter(|_| krate == "ringpost_transport") {
             let what = format!("`ringpost_transport`'s `{named}` outside `runtime/src/remote`");
             findings.push(Finding::new(&file.path, import.line, what));
@@ -152,14 +153,15 @@ mod tests {
 
     #[test]
     fn a_neighbour_too_far_is_found() {
-        let text = "use ringpost_transport::{Outlet, id::NodeId};\nfn f() { rdma_sys::g() }";
+        let text = "use ringpost_transport::{RemoteSender, id::NodeId};\nfn f() { rdma_sys::g() }";
         let tree = [
             ("transport/src/fabric/verbs/a.rs", "use rdma_sys::*;"),
-            ("runtime/src/remote.rs", "use ringpost_transport::Outlet;"),
+            ("runtime/src/remote.rs", "use ringpost_transport::RemoteSender;"),
             ("runtime/src/node.rs", text),
         ];
         let expected = [
-            "runtime/src/node.rs:1: `ringpost_transport`'s `Outlet` outside `runtime/src/remote`",
+            "runtime/src/node.rs:1: `ringpost_transport`'s `RemoteSender` outside \
+             `runtime/src/remote`",
             "runtime/src/node.rs:2: `rdma_sys` outside `transport/src/fabric/verbs`",
         ];
         expect(borders, &tree, &expected);

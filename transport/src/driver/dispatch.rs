@@ -4,12 +4,12 @@ use super::Driver;
 use super::pipe::Pipe;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
+use crate::driver_signals::Dirty;
 use crate::host::Delivery;
 use crate::link::{Asker, Counters, Replier, ReplyLoss};
 use crate::mailbox::OpenRequest;
 use crate::memory::{Payload, buffer};
 use crate::mutants::planted;
-use crate::news::Dirty;
 use crate::proto::fate::{Sent, What};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::{Arrival, Body, Event};
@@ -66,7 +66,7 @@ impl Driver {
                 self.mailboxes.block((mailbox, generation))?;
             }
             Event::LinkBlocked => {
-                self.link.news().set_peer_blocked(true);
+                self.link.signals().set_peer_blocked(true);
                 self.mailboxes.block_all();
             }
             Event::Granted(slots) => {
@@ -183,8 +183,8 @@ impl Driver {
         if !pipe.proto.takes_control() {
             return;
         }
-        let news = self.link.news().clone();
-        let Dirty { mut taken, closed } = news.take();
+        let signals = self.link.signals().clone();
+        let Dirty { mut taken, closed } = signals.take();
         for inbox in closed {
             if let Some((mailbox, generation)) = self.mailboxes.close(inbox) {
                 let kind = RecordKind::Closed;
@@ -192,7 +192,7 @@ impl Driver {
             }
         }
         taken.append(&mut self.mailboxes.take_wanted());
-        let (urgent, mut reported) = (news.peer_blocked(), false);
+        let (urgent, mut reported) = (signals.peer_blocked(), false);
         for account in taken {
             if let Some((place, count)) = self.mailboxes.report(account, urgent) {
                 pipe.proto.report_window(place, count);
@@ -205,7 +205,7 @@ impl Driver {
         }
         // A peer for which it was not enough says again that it waits.
         if urgent && reported {
-            news.set_peer_blocked(false);
+            signals.set_peer_blocked(false);
         }
     }
 }

@@ -95,8 +95,8 @@ impl Driver {
         let cut = pipe.proto.assembling();
         Counters::add(&self.link.counters().fragments_cut, cut as u64);
         let Remains { not_sent, doubts, word } = self.link.end(&mut pipe.proto, &cause);
-        self.reports.past.keep(self.mailboxes.end());
-        let settled = self.reports.past.end(self.reports.epoch, doubts, word);
+        self.reports.unresolved.keep(self.mailboxes.end());
+        let settled = self.reports.unresolved.end(self.reports.epoch, doubts, word);
         for letter in not_sent {
             self.reports.settle(letter, Err(Fate::NotSent));
         }

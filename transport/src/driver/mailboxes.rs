@@ -71,7 +71,7 @@ impl Mailboxes {
         let (inlets, accounts) = (&mut self.inlets, &mut self.accounts);
         let (id, mut carried) = (inbox.id(), Count::default());
         let place = inlets.open_with(|index| {
-            let (account, waiting) = accounts.open(id, index, size, link.news());
+            let (account, waiting) = accounts.open(id, index, size, link.signals());
             carried = waiting;
             let window = RecvWindow::new(size, waiting);
             Inlet { inbox: inbox.clone(), accepted: count, window, account }

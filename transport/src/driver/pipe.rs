@@ -13,10 +13,10 @@ use crate::cause::LinkCause;
 use crate::fabric::{Notify, QueuePair, Status};
 use crate::limits;
 use crate::link::{Counters, Link, Poster, Sending};
-use crate::past::Letter;
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
+use crate::unresolved::UnackedTell;
 
 /// Batches that one call posts: the first, and those that were committed meanwhile. A sender leaves
 /// what comes after to the driver.
@@ -29,7 +29,7 @@ pub(super) struct Pipe {
     pub(super) slots: Slots,
     /// Tells that were not sent, because their mailbox closed while they waited: the driver tells
     /// of them.
-    pub(super) closed: Vec<Letter>,
+    pub(super) closed: Vec<UnackedTell>,
     sending: Sending,
     ended: bool,
 }

@@ -6,7 +6,7 @@ use crate::cause::Fate;
 use crate::host::{Host, Lost};
 use crate::id::{NodeId, NodeName};
 use crate::memory::Budget;
-use crate::past::{Letter, Past};
+use crate::unresolved::{UnackedTell, Unresolved};
 
 /// Who is told what happens on a link.
 pub(crate) struct Reports {
@@ -17,20 +17,25 @@ pub(crate) struct Reports {
     /// What the links of this node share when their rings grow.
     pub(crate) budget: Arc<Budget>,
     /// What outlives the link.
-    pub(crate) past: Arc<Past>,
+    pub(crate) unresolved: Arc<Unresolved>,
     /// The link's number there: the same on both sides, and no other link's.
     pub(crate) epoch: u64,
 }
 
 impl Reports {
-    pub(super) fn settle(&self, letter: Letter, fate: Result<(), Fate>) {
+    pub(super) fn settle(&self, letter: UnackedTell, fate: Result<(), Fate>) {
         settle(&*self.host, &self.peer.name, letter, fate);
     }
 }
 
 /// Tells of the fate of a tell: who waits for it, and the layer above when it is lost. (Signals
 /// have none: their message is 0.)
-pub(crate) fn settle(host: &dyn Host, peer: &NodeName, letter: Letter, fate: Result<(), Fate>) {
+pub(crate) fn settle(
+    host: &dyn Host,
+    peer: &NodeName,
+    letter: UnackedTell,
+    fate: Result<(), Fate>,
+) {
     if let (Err(fate), 1..) = (fate, letter.message) {
         let target = letter.request.target.clone();
         host.lost(Lost { peer: peer.clone(), target, message: letter.message, fate });

@@ -34,8 +34,8 @@ mod events;
 mod events_fd;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
-mod host;
 mod ledger;
+mod machine;
 mod memory;
 mod offer;
 mod queue_pair;

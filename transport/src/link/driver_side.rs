@@ -8,21 +8,21 @@ use std::time::Instant;
 use super::asks::Asker;
 use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
 use crate::cause::{LinkCause, Refusal, Violation};
+use crate::driver_signals::DriverSignals;
 use crate::mutants::planted;
-use crate::news::News;
-use crate::past::Letter;
 use crate::proto;
 use crate::proto::fate::{Consumed, What};
 use crate::proto::header::RecordKind;
 use crate::proto::link::{Event, Transmit};
 use crate::proto::outbound::Dropped;
+use crate::unresolved::UnackedTell;
 
 /// What was left when a link ended.
 pub(crate) struct Remains {
     /// Tells that were never sent.
-    pub(crate) not_sent: Vec<Letter>,
+    pub(crate) not_sent: Vec<UnackedTell>,
     /// Tells that were sent and not acknowledged, with frame and place.
-    pub(crate) doubts: Vec<((u32, u16), Letter)>,
+    pub(crate) doubts: Vec<((u32, u16), UnackedTell)>,
     /// What the peer may be told of its own.
     pub(crate) word: Option<Consumed>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Remains {
 #[derive(Default)]
 pub(crate) struct Sending {
     /// Tells that were not sent, because their mailbox closed while they waited.
-    pub(crate) closed: Vec<Letter>,
+    pub(crate) closed: Vec<UnackedTell>,
     /// Those who wait for answers to asks that were not sent, and why.
     unsent: Vec<(Asker, ReplyLoss)>,
     dropped: Vec<Dropped>,
@@ -43,13 +43,13 @@ impl Link {
     }
 
     /// What its driver is told besides.
-    pub(crate) fn news(&self) -> &Arc<News> {
-        &self.news
+    pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
+        &self.signals
     }
 
     /// Keeps the driver's waker; called before each turn looks for work.
     pub(crate) fn register(&self, waker: &Waker) {
-        self.news.register(waker);
+        self.signals.register(waker);
     }
 
     /// Reads one frame; grants the room that it reports to those who wait.
@@ -145,7 +145,7 @@ impl Link {
 
     /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of
     /// its sender that waits.
-    pub(crate) fn settle(&self, port: u32, message: u128, confirm: u64) -> Letter {
+    pub(crate) fn settle(&self, port: u32, message: u128, confirm: u64) -> UnackedTell {
         let mut state = self.state.lock();
         let letter = state.letter(port, message, confirm);
         state.outbound.settle(port);
@@ -190,16 +190,16 @@ impl Link {
 }
 
 impl State {
-    fn letter(&mut self, port: u32, message: u128, confirm: u64) -> Letter {
+    fn letter(&mut self, port: u32, message: u128, confirm: u64) -> UnackedTell {
         let request = self.outbound.request_of(port);
-        Letter { request, message, confirm: self.confirms.take(confirm) }
+        UnackedTell { request, message, confirm: self.confirms.take(confirm) }
     }
 
     /// A committed message will not be sent.
     fn drop_entry(
         &mut self,
         dropped: Dropped,
-        closed: &mut Vec<Letter>,
+        closed: &mut Vec<UnackedTell>,
         unsent: &mut Vec<(Asker, ReplyLoss)>,
     ) {
         let (entry, loss) = match dropped {

@@ -4,6 +4,8 @@ use rkyv::util::AlignedVec;
 
 use crate::mailbox::Accepted;
 use crate::proto::outbound::Unopened;
+#[cfg(feature = "steps")]
+use crate::steps::Step;
 
 /// A message as a sender gives it.
 pub(crate) struct Outgoing<'a> {
@@ -27,6 +29,18 @@ pub(crate) enum SendKind {
     Signal(u16),
     /// A signal, ahead of messages.
     UrgentSignal(u16),
+}
+
+#[cfg(feature = "steps")]
+impl SendKind {
+    /// Returns the step of the protocol that a commit of this kind is.
+    pub(super) fn committed(self) -> Option<Step> {
+        match self {
+            SendKind::Tell | SendKind::ConfirmedTell => Some(Step::TellCommitted),
+            SendKind::Ask { .. } => Some(Step::AskCommitted),
+            SendKind::Signal(_) | SendKind::UrgentSignal(_) => None,
+        }
+    }
 }
 
 /// What a sender waits for.

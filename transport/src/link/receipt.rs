@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::Link;
-use crate::news::Taken;
+use crate::driver_signals::Taken;
 
 /// The room a delivered message takes in its sender's window. Dropping it gives the room back, to
 /// whatever link there is to the sender's node by then.
@@ -61,7 +61,7 @@ impl Drop for CloseNotice {
         // The news is that of the peer's next link, too, and a stale notice says nothing of the
         // mailbox.
         if let Some(link) = self.link.upgrade().filter(|link| !link.has_ended()) {
-            link.news.close(self.inbox);
+            link.signals.close(self.inbox);
         }
     }
 }

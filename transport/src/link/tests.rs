@@ -7,10 +7,10 @@ use std::task::{Wake, Waker};
 use rkyv::util::AlignedVec;
 
 use super::{Attempt, Link, Outgoing, SendKind, Wait};
+use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::mailbox::{Accepted, OpenRequest, Target};
 use crate::memory::Pool;
-use crate::news::News;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::outbound::Outbound;
 use crate::proto::outlet::Description;
@@ -74,7 +74,7 @@ fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
     let name = NodeName::new("beta").expect("a good name");
     let peer = NodeId { name, incarnation: Incarnation(1) };
     let own = (Outbound::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new(), 0).gauge());
-    let link = Link::new(peer, "none", 1 << 20, Arc::new(News::new()), own);
+    let link = Link::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own);
     for (name, index) in mailboxes {
         let request = Sender::new(name, 0).request;
         let mut state = link.state.lock();

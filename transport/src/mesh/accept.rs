@@ -26,7 +26,7 @@ pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            () = table.board.closing() => return,
+            () = table.events.closing() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -55,7 +55,7 @@ async fn serve(
     let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
     let first = tokio::select! {
         biased;
-        () = table.board.closing() => return,
+        () = table.events.closing() => return,
         // The sender is dropped to say it.
         _ = &mut give_way => return,
         first = timeout_at(deadline, first_bytes(&mut stream)) => first,

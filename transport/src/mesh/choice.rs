@@ -11,15 +11,36 @@ use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use crate::bootstrap::{Channel, Failure, Message, OfferMade, Rejection};
+use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
-use crate::driver::{Connected, Offer, Prepared, Reports};
-use crate::fabric::Fabric;
+use crate::driver::{Connected, Offer, Prepared, Reports, Running};
+use crate::fabric::{Fabric, Side};
 use crate::limits;
 
-use super::carrier::Carrier;
-use super::met::Met;
 use super::table::Table;
+
+/// A bootstrap connection whose two nodes have proven themselves.
+pub(super) struct Met {
+    /// The channel that carries their messages.
+    pub(super) channel: Channel,
+    /// The peer, as it introduced itself.
+    pub(super) hello: Hello,
+    /// The side of this node: it dialled or accepted.
+    pub(super) side: Side,
+}
+
+/// A running link that cannot be forgotten: it is closed when this is dropped.
+pub(super) struct Carrier {
+    /// The link.
+    pub(super) running: Running,
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // A link that ended before keeps its cause.
+        self.running.link.close(LinkCause::Shutdown);
+    }
+}
 
 /// A candidate that does not carry the link.
 struct GivenUp {
@@ -120,9 +141,9 @@ async fn attempt(
     let again = way + 1 < prepared.ways(&theirs).min(limits::WAYS_MAX);
     let reports = Reports {
         peer: met.hello.node.clone(),
-        host: table.board.host().clone(),
+        host: table.events.host().clone(),
         budget: table.budget.clone(),
-        past: table.peer(&met.hello.node.name).past.clone(),
+        unresolved: table.peer(&met.hello.node.name).unresolved.clone(),
         epoch,
     };
     let connected = match connect(table, prepared, theirs, way, reports).await {

@@ -13,8 +13,8 @@ use crate::limits;
 use crate::steps::step;
 use crate::wire::Stream;
 
+use super::choice::Met;
 use super::join::join;
-use super::met::Met;
 use super::meter;
 use super::peer::Peer;
 use super::table::Table;
@@ -54,7 +54,7 @@ pub(super) fn dial(table: &Arc<Table>, address: String) -> oneshot::Receiver<Out
 async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outcome>) {
     let met = tokio::select! {
         biased;
-        () = table.board.closing() => Err(DialFailure::Closing),
+        () = table.events.closing() => Err(DialFailure::Closing),
         met = reach(&table, address) => met,
     };
     let (node, session) = match met {
@@ -106,7 +106,7 @@ pub(super) async fn accepted(
     let handshake = Handshake::accept(&table.identity);
     let met = tokio::select! {
         biased;
-        () = table.board.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
+        () = table.events.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
         met = meet(stream, handshake, first, deadline, give_way) => met,
     };
     drop(unproven);

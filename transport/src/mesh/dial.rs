@@ -22,7 +22,7 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
     loop {
         let name = tokio::select! {
             biased;
-            () = table.board.closing() => return,
+            () = table.events.closing() => return,
             name = wants.recv() => name,
         };
         let Some(name) = name else { return };
@@ -74,7 +74,7 @@ impl Dialler {
             tokio::select! {
                 biased;
                 // The plan is to stop then.
-                () = table.board.closing() => {}
+                () = table.events.closing() => {}
                 outcome = outcome(&mut self.attempt) => self.handle_outcome(outcome),
                 () = peer.changed() => {}
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}

@@ -6,8 +6,8 @@
 //! - **MS-2 newcomers**: who claims to be a node that is linked makes this node ask the old
 //!   connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is
 //!   refused, otherwise the old link is closed and makes way.
-//! - **MS-7 word first**: after COMMIT each side says what it consumed of the last link (PA-2), and
-//!   offers nothing before it has heard the other's: an OFFER says that it was heard.
+//! - **MS-7 report first**: after COMMIT each side says what it consumed of the last link (PA-2),
+//!   and offers nothing before it has heard the other's: an OFFER says that it was heard.
 
 use std::sync::Arc;
 
@@ -19,11 +19,9 @@ use crate::fabric::Side;
 use crate::limits;
 use crate::mutants::planted;
 
-use super::bond::Bond;
-use super::carrier::Carrier;
-use super::choice::choose;
-use super::claim::{Claim, Unclaimed};
-use super::met::Met;
+use super::choice::{Carrier, Met, choose};
+use super::connection_guard::{ConnectionGuard, Unavailable};
+use super::connection_state::ConnectionState;
 use super::peer::Peer;
 use super::resync::resync;
 use super::session::Session;
@@ -36,12 +34,12 @@ use super::table::Table;
 pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Failure> {
     let outcome = tokio::select! {
         biased;
-        () = table.board.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
+        () = table.events.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
         outcome = commit_and_choose(table, &mut met) => outcome,
     };
     match outcome {
-        Ok((claim, carrier)) if claim.link_up(carrier.running.link.clone()) => {
-            Ok(Session::new(table.clone(), claim, met.channel, carrier))
+        Ok((guard, carrier)) if guard.link_up(carrier.running.link.clone()) => {
+            Ok(Session::new(table.clone(), guard, met.channel, carrier))
         }
         Ok(_) => {
             met.channel.close(&Message::Reject(Rejection::ShuttingDown));
@@ -60,7 +58,10 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
     }
 }
 
-async fn commit_and_choose(table: &Arc<Table>, met: &mut Met) -> Result<(Claim, Carrier), Failure> {
+async fn commit_and_choose(
+    table: &Arc<Table>,
+    met: &mut Met,
+) -> Result<(ConnectionGuard, Carrier), Failure> {
     let decides = table.identity.node.name < met.hello.node.name;
     let peer = table.peer(&met.hello.node.name);
     let mut epoch = (table.identity.entropy.u128() as u64).max(1);
@@ -70,19 +71,19 @@ async fn commit_and_choose(table: &Arc<Table>, met: &mut Met) -> Result<(Claim, 
             other => return Err(Failure::unexpected(&other)),
         }
     }
-    let mut claim = seat(&peer, &met.hello, decides).await?;
+    let mut guard = seat(&peer, &met.hello, decides).await?;
     if decides {
         met.channel.send(&Message::Commit { epoch }).await?;
     }
     let carrier = tokio::select! {
         biased;
-        () = claim.abandoned() => return Err(Failure::Rejected(Rejection::DialRace)),
+        () = guard.abandoned() => return Err(Failure::Rejected(Rejection::DialRace)),
         carrier = async {
             resync(&peer, &mut met.channel, decides).await?;
             choose(table, met, epoch, decides).await
         } => carrier?,
     };
-    Ok((claim, carrier))
+    Ok((guard, carrier))
 }
 
 /// The peer's next message, which it sends at once.
@@ -92,26 +93,29 @@ async fn soon(channel: &mut Channel) -> Result<Message, Failure> {
         .map_err(|_| Failure::Rejected(Rejection::TooSlow))?
 }
 
-/// Claims the peer, from an older connection if it does not live (MS-2).
-async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<Claim, Failure> {
+/// Takes the guard of the peer, from an older connection if that does not live (MS-2).
+async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<ConnectionGuard, Failure> {
     loop {
-        let bond = match Claim::new(peer, hello) {
-            Ok(claim) => return Ok(claim),
-            Err(Unclaimed::Closing) => return Err(Failure::Rejected(Rejection::ShuttingDown)),
-            Err(Unclaimed::Taken(bond)) => bond,
+        let connection = match ConnectionGuard::new(peer, hello) {
+            Ok(guard) => return Ok(guard),
+            Err(Unavailable::Closing) => return Err(Failure::Rejected(Rejection::ShuttingDown)),
+            Err(Unavailable::Taken(connection)) => connection,
         };
-        let (Bond::Joining(occupant) | Bond::Linked(occupant, _)) = &bond else { continue };
-        let same = occupant.incarnation == hello.node.incarnation;
+        let (ConnectionState::Joining(owner) | ConnectionState::Linked(owner, _)) = &connection
+        else {
+            continue;
+        };
+        let same = owner.incarnation == hello.node.incarnation;
         // The lower-named node chose anew, so the older connection is over for it (MS-1).
         let over = (same && !decides) || planted!(AnyRaceWins);
-        let joining = matches!(bond, Bond::Joining(_));
-        if !over && (joining || (!planted!(SilencedDuplicate) && occupant.answers().await)) {
+        let joining = matches!(connection, ConnectionState::Joining(_));
+        if !over && (joining || (!planted!(SilencedDuplicate) && owner.answers().await)) {
             let why =
                 if same || joining { Rejection::DialRace } else { Rejection::DuplicateNodeName };
             return Err(Failure::Rejected(why));
         }
-        bond.close(if same { LinkCause::Replaced } else { LinkCause::PeerRestarted });
-        if timeout(limits::COMMIT_TIMEOUT, occupant.gone()).await.is_err() {
+        connection.close(if same { LinkCause::Replaced } else { LinkCause::PeerRestarted });
+        if timeout(limits::COMMIT_TIMEOUT, owner.gone()).await.is_err() {
             return Err(Failure::Rejected(Rejection::DialRace));
         }
     }

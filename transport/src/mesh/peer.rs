@@ -13,19 +13,19 @@ use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{Link, LinkStats};
-use crate::past::Past;
+use crate::unresolved::Unresolved;
 
-use super::board::Board;
-use super::bond::{Bond, Order};
+use super::connection_state::{Command, ConnectionState};
+use super::event_queue::EventQueue;
 use super::view::{PeerView, Unlinked};
 use super::waiters::Waiters;
 
 /// One peer: its link, or the search for one.
 pub(crate) struct Peer {
     name: NodeName,
-    pub(super) board: Arc<Board>,
+    pub(super) events: Arc<EventQueue>,
     /// What is left of the last link to it.
-    pub(super) past: Arc<Past>,
+    pub(super) unresolved: Arc<Unresolved>,
     /// Something that the task which reaches for this peer waits for.
     changed: Notify,
     pub(super) state: Mutex<State>,
@@ -33,7 +33,7 @@ pub(crate) struct Peer {
 
 /// What is known of a peer.
 pub(super) struct State {
-    pub(super) bond: Bond,
+    pub(super) connection: ConnectionState,
     /// The run that was linked and is not reported down.
     pub(super) alive: Option<NodeId>,
     /// When it last gave a sign of life on a link: a node that answers and cannot be linked is of
@@ -72,7 +72,7 @@ pub(super) enum Plan {
 }
 
 impl Peer {
-    pub(super) fn new(name: NodeName, board: Arc<Board>) -> Self {
+    pub(super) fn new(name: NodeName, events: Arc<EventQueue>) -> Self {
         let reach = Reach {
             wanted: None,
             seeds: Vec::new(),
@@ -81,7 +81,7 @@ impl Peer {
             last: "not dialled yet".into(),
         };
         let state = State {
-            bond: Bond::None,
+            connection: ConnectionState::None,
             alive: None,
             heard: None,
             carried: None,
@@ -89,8 +89,8 @@ impl Peer {
             reach,
             complaint: None,
         };
-        let (past, changed) = (Past::new(), Notify::new());
-        Peer { name, board, past, changed, state: Mutex::new(state) }
+        let (unresolved, changed) = (Unresolved::new(), Notify::new());
+        Peer { name, events, unresolved, changed, state: Mutex::new(state) }
     }
 
     pub(crate) fn name(&self) -> &NodeName {
@@ -99,7 +99,7 @@ impl Peer {
 
     /// The link there is now, if it is up.
     pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        self.state.lock().bond.link().cloned()
+        self.state.lock().connection.link().cloned()
     }
 
     /// Waits for a link, having one made when there is none; fails when the node is down (MS-4).
@@ -111,11 +111,11 @@ impl Peer {
     ) -> Poll<Result<Arc<Link>, NodeDownCause>> {
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
-        let outcome = if let Some(link) = state.bond.link() {
+        let outcome = if let Some(link) = state.connection.link() {
             Ok(link.clone())
         } else if let Some(cause) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
             Err(cause)
-        } else if self.board.is_closing() {
+        } else if self.events.is_closing() {
             Err(NodeDownCause::Shutdown)
         } else {
             let old = state.waiters.wait(ticket, waker);
@@ -141,7 +141,7 @@ impl Peer {
     pub(crate) fn want_link(&self) {
         let start = {
             let mut state = self.state.lock();
-            if state.bond.link().is_some() || self.board.is_closing() {
+            if state.connection.link().is_some() || self.events.is_closing() {
                 return;
             }
             state.reach.want(Instant::now())
@@ -151,9 +151,9 @@ impl Peer {
 
     /// The node and the link to it, if it is up.
     pub(super) fn linked(&self) -> Option<(NodeId, Arc<Link>)> {
-        match &self.state.lock().bond {
-            Bond::Linked(occupant, link) => {
-                let node = NodeId { name: self.name.clone(), incarnation: occupant.incarnation };
+        match &self.state.lock().connection {
+            ConnectionState::Linked(owner, link) => {
+                let node = NodeId { name: self.name.clone(), incarnation: owner.incarnation };
                 Some((node, link.clone()))
             }
             _ => None,
@@ -163,8 +163,8 @@ impl Peer {
     /// What all links to it have carried; `None` when there was none.
     pub(super) fn stats(&self) -> Option<LinkStats> {
         let state = self.state.lock();
-        match &state.bond {
-            Bond::Linked(_, link) => Some(total(state.carried, link.stats())),
+        match &state.connection {
+            ConnectionState::Linked(_, link) => Some(total(state.carried, link.stats())),
             _ => state.carried,
         }
     }
@@ -173,7 +173,7 @@ impl Peer {
     pub(super) fn view(&self) -> Option<PeerView> {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
-            let link = state.bond.link().cloned();
+            let link = state.connection.link().cloned();
             (link, state.alive.clone(), state.waiters.count(), state.reach.last.clone())
         };
         (link.is_some() || run.is_some() || waiting > 0).then(|| PeerView {
@@ -187,9 +187,9 @@ impl Peer {
 
     /// Sends `message` to it, if there is a link.
     pub(super) fn send(&self, message: Message) {
-        let bond = self.state.lock().bond.clone();
-        if let Bond::Linked(occupant, _) = bond {
-            let _ = occupant.orders.send(Order::Send(message));
+        let connection = self.state.lock().connection.clone();
+        if let ConnectionState::Linked(owner, _) = connection {
+            let _ = owner.commands.send(Command::Send(message));
         }
     }
 
@@ -230,10 +230,10 @@ impl Peer {
     /// nothing is done to get one.
     pub(super) fn is_missing(&self, run: Incarnation) -> bool {
         let state = self.state.lock();
-        match &state.bond {
-            Bond::None => !state.reach.running,
-            Bond::Joining(_) => false,
-            Bond::Linked(occupant, _) => occupant.incarnation != run,
+        match &state.connection {
+            ConnectionState::None => !state.reach.running,
+            ConnectionState::Joining(_) => false,
+            ConnectionState::Linked(owner, _) => owner.incarnation != run,
         }
     }
 
@@ -280,10 +280,10 @@ impl Peer {
     /// Whether nothing is known of it that could be missed, nothing is done to reach it, and
     /// nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
     pub(super) fn is_idle(&self) -> bool {
-        let State { bond, alive, reach, .. } = &*self.state.lock();
+        let State { connection, alive, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
-        let unknown = matches!(bond, Bond::None) && alive.is_none() && !reached_for;
-        unknown && self.past.nothing_waits()
+        let unknown = matches!(connection, ConnectionState::None) && alive.is_none();
+        unknown && !reached_for && self.unresolved.nothing_waits()
     }
 
     /// What to do to reach it now. Reports it down when it is time to (MS-4).
@@ -291,13 +291,13 @@ impl Peer {
         let (plan, wakers) = {
             let mut state = self.state.lock();
             let wakers = self.expire(&mut state, now);
-            let until = state.deadline(self.board.down_after());
+            let until = state.deadline(self.events.down_after());
             let wanted = state.reach.wanted.is_some() || state.alive.is_some();
-            let plan = match &state.bond {
-                Bond::None if wanted && !self.board.is_closing() => {
+            let plan = match &state.connection {
+                ConnectionState::None if wanted && !self.events.is_closing() => {
                     Plan::Dial(state.reach.targets(), until)
                 }
-                Bond::Joining(_) if !self.board.is_closing() => Plan::Wait(until),
+                ConnectionState::Joining(_) if !self.events.is_closing() => Plan::Wait(until),
                 _ => {
                     state.reach.running = false;
                     Plan::Stop
@@ -306,7 +306,7 @@ impl Peer {
             (plan, wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
-        self.board.tell();
+        self.events.tell();
         plan
     }
 
@@ -314,35 +314,35 @@ impl Peer {
     pub(super) fn close(&self) {
         let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
         wakers.into_iter().for_each(Waker::wake);
-        self.board.settle(&self.name, self.past.close());
-        self.board.tell();
+        self.events.settle(&self.name, self.unresolved.close());
+        self.events.tell();
     }
 
     /// Queues the report that it is down. What was in doubt stays unknown. To be called under the
-    /// lock; [`Board::tell`] has to follow without it.
+    /// lock; [`EventQueue::tell`] has to follow without it.
     pub(super) fn report_down(&self, peer: NodeId, cause: NodeDownCause) {
-        self.board.settle(&self.name, self.past.give_up());
-        self.board.push(PeerEvent::NodeDown { peer, cause });
+        self.events.settle(&self.name, self.unresolved.give_up());
+        self.events.push(PeerEvent::NodeDown { peer, cause });
     }
 
     /// Has a task reach for it if `start` says that there is none; otherwise that task looks again.
     pub(super) fn reach(&self, start: bool) {
         if start {
-            self.board.want(&self.name);
+            self.events.want(&self.name);
         } else {
             self.changed.notify_one();
         }
     }
 
     fn expire(&self, state: &mut State, now: Instant) -> Vec<Waker> {
-        if matches!(state.bond, Bond::Linked(..)) {
+        if matches!(state.connection, ConnectionState::Linked(..)) {
             return Vec::new();
         }
         let last = state.reach.last.clone();
         let silent = |since: Option<Instant>| {
             let silence = now.saturating_duration_since(since?);
             let silent_ms = silence.as_millis() as u64;
-            let down = silence >= self.board.down_after();
+            let down = silence >= self.events.down_after();
             down.then(|| NodeDownCause::Silent { silent_ms, last: last.clone() })
         };
         if let Some(cause) = silent(state.missed_since())
@@ -379,11 +379,13 @@ impl State {
     /// The link to `of` ended: what is known of the node afterwards, and whether it is to be
     /// reached for.
     pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, of: &Peer) -> bool {
-        if let Bond::Linked(_, link) = std::mem::replace(&mut self.bond, Bond::None) {
+        if let ConnectionState::Linked(_, link) =
+            std::mem::replace(&mut self.connection, ConnectionState::None)
+        {
             self.carried = Some(total(self.carried, link.stats()));
         }
-        of.board.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
-        if of.board.is_closing() {
+        of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
+        if of.events.is_closing() {
             return false;
         }
         if *cause == LinkCause::Left

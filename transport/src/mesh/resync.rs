@@ -22,7 +22,7 @@ pub(super) async fn resync(
 ) -> Result<(), Failure> {
     let deadline = Instant::now() + limits::RESYNC_TIMEOUT;
     let both = async {
-        peer.past.idle().await;
+        peer.unresolved.idle().await;
         if decides {
             say(peer, channel).await?;
             hear(peer, channel).await
@@ -35,8 +35,8 @@ pub(super) async fn resync(
 }
 
 async fn say(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
-    let (epoch, consumed) = match peer.past.word() {
-        Some(word) => (word.epoch, word.consumed),
+    let (epoch, consumed) = match peer.unresolved.report() {
+        Some(report) => (report.epoch, report.consumed),
         None => (0, Consumed::default()),
     };
     let mut rest = &consumed.refusals[..];
@@ -58,11 +58,11 @@ async fn hear(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
             Message::Resync(part) => part,
             other => return Err(Failure::unexpected(&other)),
         };
-        peer.board.settle(peer.name(), peer.past.refused(part.epoch, &part.refusals));
+        peer.events.settle(peer.name(), peer.unresolved.refused(part.epoch, &part.refusals));
         if !part.more {
-            let word = (part.epoch != 0).then_some((part.epoch, part.consumed));
-            peer.board.settle(peer.name(), peer.past.consumed(word));
-            peer.board.tell();
+            let report = (part.epoch != 0).then_some((part.epoch, part.consumed));
+            peer.events.settle(peer.name(), peer.unresolved.consumed(report));
+            peer.events.tell();
             return Ok(());
         }
     }

@@ -46,7 +46,7 @@ impl Seed {
             };
             tokio::select! {
                 biased;
-                () = self.table.board.closing() => return,
+                () = self.table.events.closing() => return,
                 () = sleep(pause) => {}
             }
         }
@@ -66,7 +66,7 @@ impl Seed {
     async fn dial(&mut self) -> bool {
         let outcome = tokio::select! {
             biased;
-            () = self.table.board.closing() => return false,
+            () = self.table.events.closing() => return false,
             outcome = connection::dial(&self.table, self.address.clone()) => outcome,
         };
         let Ok(Outcome { node, result }) = outcome else { return false };

@@ -13,11 +13,11 @@ use crate::cause::{LinkCause, Violation};
 use crate::limits;
 use crate::steps::step;
 
-use super::bond::Order;
-use super::carrier::Carrier;
-use super::claim::Claim;
+use super::choice::Carrier;
+use super::connection_guard::ConnectionGuard;
+use super::connection_state::Command;
+use super::liveness::LinkLiveness;
 use super::meter::Meter;
-use super::quiet::Quiet;
 use super::stalls::Stalls;
 use super::table::Table;
 
@@ -26,12 +26,12 @@ pub(super) struct Session {
     table: Arc<Table>,
     carrier: Carrier,
     channel: Channel,
-    claim: Claim,
+    guard: ConnectionGuard,
     meter: Meter,
     stalls: Stalls,
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
-    quiet: Quiet,
+    liveness: LinkLiveness,
     /// Those that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// The bootstrap connection is of no use any more: when the link has to have ended, and why
@@ -40,11 +40,27 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(table: Arc<Table>, claim: Claim, channel: Channel, carrier: Carrier) -> Self {
-        let meter = Meter::new(claim.peer().name(), carrier.running.link.clone());
-        let stalls = Stalls::new(claim.peer().name(), carrier.running.link.clone());
-        let (heard, quiet, probes) = (Instant::now(), Quiet::default(), Vec::new());
-        Session { table, carrier, channel, claim, meter, stalls, heard, quiet, probes, over: None }
+    pub(super) fn new(
+        table: Arc<Table>,
+        guard: ConnectionGuard,
+        channel: Channel,
+        carrier: Carrier,
+    ) -> Self {
+        let meter = Meter::new(guard.peer().name(), carrier.running.link.clone());
+        let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
+        let (heard, liveness, probes) = (Instant::now(), LinkLiveness::default(), Vec::new());
+        Session {
+            table,
+            carrier,
+            channel,
+            guard,
+            meter,
+            stalls,
+            heard,
+            liveness,
+            probes,
+            over: None,
+        }
     }
 
     /// Runs until the link has ended.
@@ -54,9 +70,9 @@ impl Session {
         // Whoever learns of the end finds all that was carried.
         self.meter.publish();
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
-        let closing = self.table.board.is_closing();
+        let closing = self.table.events.is_closing();
         let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
-        self.claim.link_down(&cause);
+        self.guard.link_down(&cause);
     }
 
     async fn watch(&mut self) -> LinkCause {
@@ -67,7 +83,7 @@ impl Session {
             let step = tokio::select! {
                 biased;
                 cause = self.carrier.running.ended() => return cause,
-                order = self.claim.order() => self.handle_order(order).await,
+                command = self.guard.command() => self.handle_command(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
                 _ = beat.tick(), if open => self.handle_beat().await,
                 () = sleep_until(patience), if !open => {
@@ -81,25 +97,25 @@ impl Session {
         }
     }
 
-    async fn handle_order(&mut self, order: Order) -> Result<(), Failure> {
-        match order {
-            Order::Probe(answer) if self.over.is_none() => {
+    async fn handle_command(&mut self, command: Command) -> Result<(), Failure> {
+        match command {
+            Command::Probe(answer) if self.over.is_none() => {
                 self.probes.push(answer);
                 self.channel.send(&Message::Heartbeat(Beat::Question)).await
             }
-            Order::Send(message) if self.over.is_none() => self.channel.send(&message).await,
+            Command::Send(message) if self.over.is_none() => self.channel.send(&message).await,
             // A link is there already, or it is ending: there is nothing to be done.
-            Order::Probe(_) | Order::Send(_) | Order::Abandon => Ok(()),
+            Command::Probe(_) | Command::Send(_) | Command::Abandon => Ok(()),
         }
     }
 
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
         let message = message?;
         self.heard = Instant::now();
-        self.claim.peer().heard();
+        self.guard.peer().heard();
         match message {
             Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
-                self.quiet.hear(beat == Beat::Stalled);
+                self.liveness.hear(beat == Beat::Stalled);
                 Ok(())
             }
             Message::Heartbeat(Beat::Question) => {
@@ -135,8 +151,8 @@ impl Session {
         let link = &self.carrier.running.link;
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = link.probe();
-        let quiet = self.quiet.beat(link.stats().frames_received, stalled);
-        if quiet
+        let silent = self.liveness.beat(link.stats().frames_received, stalled);
+        if silent
             || self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX
         {
             self.over = Some((Instant::now(), LinkCause::Silent));
@@ -147,7 +163,7 @@ impl Session {
     }
 
     fn handle_failure(&mut self, failure: &Failure) {
-        tracing::debug!(peer = %self.claim.peer().name(), %failure, "bootstrap connection ended");
+        tracing::debug!(peer = %self.guard.peer().name(), %failure, "bootstrap connection ended");
         let cause = match failure {
             Failure::Malformed(_) => LinkCause::Violation(Violation::Bootstrap),
             Failure::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => LinkCause::Silent,

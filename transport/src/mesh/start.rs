@@ -15,8 +15,8 @@ use crate::memory::Budget;
 use crate::profile::InvalidProfile;
 use crate::wire::Listener;
 
-use super::board::Board;
 use super::connection::is_loopback;
+use super::event_queue::EventQueue;
 use super::table::Table;
 use super::tasks::Tasks;
 
@@ -137,13 +137,13 @@ pub(super) fn table(
         accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),
         entropy: config.entropy.clone(),
     };
-    let (board, wants) = Board::new(host, config.profile.down_after);
+    let (events, wants) = EventQueue::new(host, config.profile.down_after);
     let table = Table {
         identity,
         profile: config.profile.clone(),
         network: config.network.clone(),
         secret: config.secret.is_some(),
-        board,
+        events,
         budget: Arc::new(Budget::new(config.profile.ring_growth_bytes_max)),
         tasks,
         peers: Default::default(),

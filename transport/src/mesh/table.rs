@@ -18,7 +18,7 @@ use crate::limits;
 use crate::memory::Budget;
 use crate::profile::Profile;
 
-use super::board::Board;
+use super::event_queue::EventQueue;
 use super::peer::Peer;
 use super::tasks::Tasks;
 
@@ -29,7 +29,7 @@ pub(super) struct Table {
     pub(super) network: Network,
     /// Whether there is a secret. Without one only loopback is dialled.
     pub(super) secret: bool,
-    pub(super) board: Arc<Board>,
+    pub(super) events: Arc<EventQueue>,
     /// What its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
@@ -88,7 +88,7 @@ impl Table {
             return peer;
         }
         let forgotten = peers.forget();
-        let peer = Arc::new(Peer::new(name.clone(), self.board.clone()));
+        let peer = Arc::new(Peer::new(name.clone(), self.events.clone()));
         peers.insert(peer.clone());
         drop(peers);
         drop(forgotten);
@@ -103,7 +103,7 @@ impl Table {
 
     /// Lets no new link come about.
     pub(super) fn close(&self) {
-        self.board.close();
+        self.events.close();
         for peer in self.each(|peer| Some(peer.clone())) {
             peer.close();
         }

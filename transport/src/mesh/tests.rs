@@ -5,7 +5,7 @@
 mod fates;
 mod forgotten;
 mod hostile;
-mod pulse;
+mod liveness;
 #[cfg(feature = "sim")]
 mod seeds;
 #[cfg(feature = "sim")]

@@ -10,9 +10,9 @@
 
 use std::time::Instant;
 
-use crate::cause::Violation;
 use crate::limits;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 
 /// Asks of this side, by correlation; `W` is what waits for the answer. A correlation names place
 /// and generation, so that a late answer never meets another ask.

@@ -19,9 +19,9 @@
 #[cfg(test)]
 mod model;
 
-use crate::cause::Violation;
 use crate::limits;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 
 /// What a frame carries, by what it may starve: the lowest class of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cause::{Refusal, Violation};
+use crate::proto::error::{Refusal, Violation};
 
 /// A message in a frame that the peer has not yet reported consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::time::Instant;
 use rkyv::util::AlignedVec;
 
 use super::header::RecordHeader;
-use crate::cause::Violation;
 use crate::memory::buffer;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 
 /// A fragmented message of which parts have come.
 #[derive(Debug)]

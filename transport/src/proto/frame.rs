@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use super::header::{FRAME_HEADER, FrameHeader, RecordHeader};
-use crate::cause::Violation;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 use crate::steps::step;
 
 /// Writes records into a slot.

@@ -5,7 +5,7 @@
 //! - **HD-2 skippable**: a record says how long its header is, so that a reader skips optional
 //!   fields it does not know.
 
-use crate::cause::Violation;
+use crate::proto::error::Violation;
 
 /// Bytes of a frame header.
 pub(crate) const FRAME_HEADER: usize = 16;

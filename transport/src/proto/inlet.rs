@@ -5,8 +5,8 @@
 //! - **IN-2 late is not wrong**: a message for a mailbox that has closed is refused; one for a
 //!   place that was never given out breaks the protocol.
 
-use crate::cause::Violation;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 
 /// Opened mailboxes of one link.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -21,9 +21,9 @@ use super::header::{
 };
 use super::outbound::{Dropped, Filling, Outbound};
 use super::window::Count;
-use crate::cause::{Refusal, Violation};
 use crate::limits;
 use crate::mutants::planted;
+use crate::proto::error::{Refusal, Violation};
 use crate::steps::step;
 
 mod event;

@@ -22,10 +22,10 @@ use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
 use super::outlet::{Outlet, Port};
 use super::window::{Count, SendWindow, WindowSize};
-use crate::cause::{OpenRefusal, Violation};
 use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
+use crate::proto::error::{OpenRefusal, Violation};
 
 mod fill;
 #[cfg(test)]

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use super::header::{u32_at, u64_at, u128_at};
 use super::window::{Count, SendWindow, WindowSize};
-use crate::cause::Violation;
 use crate::id::Incarnation;
 use crate::limits;
 use crate::mailbox::{Accepted, OpenRequest, Target};
+use crate::proto::error::Violation;
 
 /// A request for a mailbox, and how far it got.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
-use crate::cause::{Refusal, Violation};
 use crate::mailbox::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
+use crate::proto::error::{Refusal, Violation};
 use crate::proto::fate::What;
 use crate::proto::frame::{FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};

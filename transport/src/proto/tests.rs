@@ -13,8 +13,8 @@ use super::lanes::Entry;
 use super::link::Event;
 use super::outbound::{Notice, Unopened};
 use super::pair::{self, Pair, body, name};
-use crate::cause::Violation;
-use crate::past::{Letter, Past};
+use crate::proto::error::Violation;
+use crate::unresolved::{UnackedTell, Unresolved};
 
 /// What two sides are told to do, in any order.
 fn steps() -> impl Strategy<Value = Vec<u8>> {
@@ -159,7 +159,7 @@ proptest! {
         }
 
         let [left, right] = &mut pair.sides;
-        let letter = |message| Letter { request: name("0"), message, confirm: None };
+        let letter = |message| UnackedTell { request: name("0"), message, confirm: None };
         let (in_flight, _) = left.link.end();
         let message = |sent: &Sent| match sent.what {
             What::Tell { message, .. } => message,
@@ -167,11 +167,11 @@ proptest! {
         };
         let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(message(s)))).collect();
         let word = right.link.end().1.expect("an honest peer");
-        let past = Past::new();
-        past.begin();
-        past.end(1, doubts, None);
-        let mut settled = past.refused(1, &word.refusals);
-        settled.extend(past.consumed(Some((1, word.count))));
+        let unresolved = Unresolved::new();
+        unresolved.begin();
+        unresolved.end(1, doubts, None);
+        let mut settled = unresolved.refused(1, &word.refusals);
+        settled.extend(unresolved.consumed(Some((1, word.count))));
 
         let arrived = (right.boxes[0].taken.len() + right.boxes[0].waiting.len()) as u128;
         let mut lost = left.refused.clone();
@@ -313,7 +313,7 @@ fn a_mailbox_that_is_not_there_is_refused() {
     let mut pair = Pair::confirmed();
     let outlet = pair.sides[0].out.outlet(&name("nobody"), &mut 0);
     pair.settle();
-    let why = Unopened::Refused(crate::cause::OpenRefusal::NoSuchMailbox);
+    let why = Unopened::Refused(crate::proto::error::OpenRefusal::NoSuchMailbox);
     assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, why }]);
 }
 

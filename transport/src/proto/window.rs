@@ -15,8 +15,8 @@
 #[cfg(test)]
 mod model;
 
-use crate::cause::Violation;
 use crate::mutants::planted;
+use crate::proto::error::Violation;
 
 /// Messages and bytes. Both wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

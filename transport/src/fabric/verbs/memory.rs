@@ -11,7 +11,7 @@ use rdma_sys::{
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::device::{Device, check};
-use super::host;
+use super::machine;
 use crate::fabric::FabricError;
 use crate::memory::{Backing, Region, Slot};
 
@@ -177,7 +177,7 @@ pub(super) fn refused(call: &'static str, device: &Device, need: usize) -> Fabri
 }
 
 fn locked(need: usize) -> FabricError {
-    FabricError::Locked { need: need as u64, limit: host::locked_memory_limit() }
+    FabricError::Locked { need: need as u64, limit: machine::locked_memory_limit() }
 }
 
 /// Zeroed pages of this process.
@@ -195,7 +195,7 @@ impl Pages {
     /// Takes ordinary pages where the system has no huge ones left.
     fn map(bytes: usize, kind: PageKind) -> io::Result<Self> {
         if kind == PageKind::Huge {
-            let size = host::huge_page_bytes().unwrap_or(PAGE);
+            let size = machine::huge_page_bytes().unwrap_or(PAGE);
             match Pages::map_with(bytes.next_multiple_of(size), MapFlags::HUGETLB) {
                 Ok(pages) => return Ok(pages),
                 Err(error) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::VerbsConfig;
 use super::device::{Device, DeviceLimits, PortAttributes};
-use super::host;
+use super::machine;
 use super::memory::Domain;
 use super::offer::Kind;
 
@@ -189,7 +189,7 @@ fn look_at_gid(
     addresses: &mut Vec<LocalAddress>,
 ) -> Option<Found> {
     let gid = domain.device.gid(port, index).ok().filter(|gid| *gid != [0; 16])?;
-    let (kind, interface) = host::gid_entry(domain.device.name(), port, index);
+    let (kind, interface) = machine::gid_entry(domain.device.name(), port, index);
     let address = Ipv6Addr::from(gid);
     let v4 = address.to_ipv4_mapped();
     let shown = v4.map_or_else(|| address.to_string(), |v4| v4.to_string());
@@ -202,11 +202,11 @@ fn look_at_gid(
             Kind::InfiniBand
         }
         Some(_) => {
-            prefix = host::subnet_bits(gid, &interface);
+            prefix = machine::subnet_bits(gid, &interface);
             Kind::RoceV4
         }
         None => {
-            prefix = host::subnet_bits(gid, &interface);
+            prefix = machine::subnet_bits(gid, &interface);
             Kind::RoceV6
         }
     };
@@ -250,8 +250,8 @@ impl fmt::Display for Survey {
             writeln!(f, "{trouble}")?;
         }
         self.devices.iter().try_for_each(|device| device.write(f, 0))?;
-        writeln!(f, "memory that may be locked: {} bytes", host::locked_memory_limit())?;
-        let size = host::huge_page_bytes().unwrap_or(0);
-        writeln!(f, "huge pages: {} free of {size} bytes each", host::huge_pages_free())
+        writeln!(f, "memory that may be locked: {} bytes", machine::locked_memory_limit())?;
+        let size = machine::huge_page_bytes().unwrap_or(0);
+        writeln!(f, "huge pages: {} free of {size} bytes each", machine::huge_pages_free())
     }
 }

@@ -5,7 +5,7 @@ use rkyv::util::AlignedVec;
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::{Fate, Refusal};
-use crate::endpoint::{Awaited, CloseNotice, Confirmation, Kind, Outlet, Waiter};
+use crate::endpoint::{Awaited, CloseNotice, Confirmation, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
 use crate::host::Delivery;
 use crate::mailbox::{Accepted, Target};
@@ -70,25 +70,36 @@ async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Kee
 }
 
 /// Commits tell number `number` to the mailbox of `beta`.
-async fn tell(outlet: &Outlet, number: u32) -> Confirmation {
+async fn tell(remote: &RemoteSender, number: u32) -> Confirmation {
     let mut waiter = Waiter::default();
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&number.to_le_bytes());
         out.extend_from_slice(&[7; 500]);
         Ok(())
     };
-    let kind = Kind::ConfirmedTell;
-    let sent = poll_fn(|cx| outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
+    let kind = SendKind::ConfirmedTell;
+    let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
     match sent.await.unwrap() {
         Awaited::Fate(confirmation) => confirmation,
         other => panic!("{other:?}"),
     }
 }
 
-fn outlet(mesh: &Mesh) -> Outlet {
+/// Sends one confirmed tell that is delivered, then forty more. Returns the numbers and
+/// confirmations of the forty.
+async fn forty_tells(remote: &RemoteSender) -> Vec<(u32, Confirmation)> {
+    assert_eq!(tell(remote, 0).await.await, Ok(()));
+    let mut fates = Vec::new();
+    for number in 1..=40 {
+        fates.push((number, tell(remote, number).await));
+    }
+    fates
+}
+
+fn remote(mesh: &Mesh) -> RemoteSender {
     let target = Target::Name("m".into());
     let peer = mesh.peer(&NodeName::new("beta").unwrap());
-    Outlet::new(peer, OpenRequest { target, kind: 0 })
+    RemoteSender::new(peer, OpenRequest { target, kind: 0 })
 }
 
 /// PA-1, MS-7: whatever was on its way when a link was lost, the next one tells what had arrived:
@@ -108,12 +119,8 @@ fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
         let (yes, no) = sim::run(seed, move |world| async move {
             let (alpha, sender) = start(&world, "alpha", &[]).await;
             let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
-            let outlet = outlet(&alpha);
-            assert_eq!(tell(&outlet, 0).await.await, Ok(()));
-            let mut fates = Vec::new();
-            for number in 1..=40 {
-                fates.push((number, tell(&outlet, number).await));
-            }
+            let remote = remote(&alpha);
+            let fates = forty_tells(&remote).await;
             world.sleep(Duration::from_nanos(seed * 400)).await;
             fault(&world);
             let mut told = vec![0];
@@ -128,7 +135,7 @@ fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
             assert!(lost.iter().all(|fate| *fate == Fate::NotSent), "seed {seed}: {lost:?}");
             assert_eq!(*sender.lost.lock(), lost, "the dead letters, seed {seed}");
             // The loss may show only now.
-            while let Err(fate) = tell(&outlet, 99).await.await {
+            while let Err(fate) = tell(&remote, 99).await.await {
                 assert_eq!(fate, Fate::NotSent, "seed {seed}");
             }
             alpha.shutdown(Duration::from_secs(5)).await;
@@ -149,12 +156,8 @@ fn what_is_in_doubt_when_a_node_is_down_stays_unknown() {
         unknown += sim::run(seed, move |world| async move {
             let (alpha, sender) = start(&world, "alpha", &[]).await;
             let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
-            let outlet = outlet(&alpha);
-            assert_eq!(tell(&outlet, 0).await.await, Ok(()));
-            let mut fates = Vec::new();
-            for number in 1..=40 {
-                fates.push((number, tell(&outlet, number).await));
-            }
+            let remote = remote(&alpha);
+            let fates = forty_tells(&remote).await;
             world.sleep(Duration::from_nanos(seed * 1_000)).await;
             world.kill_node("beta");
             let mut unknown = 0;

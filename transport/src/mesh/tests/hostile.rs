@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::bootstrap::{Beat, Message};
 use crate::cause::{Fate, LinkCause, Refusal, Violation};
-use crate::endpoint::{Awaited, CloseNotice, Kind, Outlet, Unsent, Waiter};
+use crate::endpoint::{Awaited, CloseNotice, RemoteSender, SendKind, Unsent, Waiter};
 use crate::host::Delivery;
 use crate::limits;
 use crate::mailbox::{Accepted, Target};
@@ -93,7 +93,7 @@ struct Scene {
     events: mpsc::UnboundedReceiver<PeerEvent>,
     honest: Arc<Mesh>,
     /// From the honest node to the victim's mailbox that takes everything.
-    outlet: Outlet,
+    remote: RemoteSender,
 }
 
 impl Scene {
@@ -113,8 +113,8 @@ impl Scene {
         let honest = config("honest", Network::tcp(), &victim.addresses());
         let honest = Mesh::start(honest, Arc::new(boxes)).await.unwrap();
         honest.ready(1).await;
-        let outlet = outlet(&honest, "victim", "open");
-        Scene { victim, shared, events, honest, outlet }
+        let remote = remote(&honest, "victim", "open");
+        Scene { victim, shared, events, honest, remote }
     }
 
     fn address(&self) -> String {
@@ -143,8 +143,8 @@ impl Scene {
         let mut wicked = proven.link(&peer::silence()).await;
         let up = self.event().await;
         assert!(matches!(up, PeerEvent::LinkUp { .. }), "{}: {up:?}", breach.what);
-        let opening = outlet(&self.victim, "wicked", "any");
-        let unsent = opening.try_send(&MESSAGE, Kind::Tell, &mut |_| Ok(())).unwrap_err();
+        let opening = remote(&self.victim, "wicked", "any");
+        let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(())).unwrap_err();
         assert_eq!(unsent, Unsent::Opening);
         match &breach.act {
             Act::Frames(frames) => {
@@ -171,7 +171,7 @@ impl Scene {
 
     /// The honest node's messages still go through.
     async fn lives_on(&self) {
-        assert_eq!(tell(&self.outlet).await, Ok(()));
+        assert_eq!(tell(&self.remote).await, Ok(()));
     }
 
     async fn end(self) {
@@ -180,20 +180,20 @@ impl Scene {
     }
 }
 
-fn outlet(mesh: &Mesh, peer: &str, name: &str) -> Outlet {
+fn remote(mesh: &Mesh, peer: &str, name: &str) -> RemoteSender {
     let request = OpenRequest { target: Target::Name(name.into()), kind: 0 };
-    Outlet::new(mesh.peer(&NodeName::new(peer).unwrap()), request)
+    RemoteSender::new(mesh.peer(&NodeName::new(peer).unwrap()), request)
 }
 
 /// Sends a message and waits for its fate.
-async fn tell(outlet: &Outlet) -> Result<(), Fate> {
+async fn tell(remote: &RemoteSender) -> Result<(), Fate> {
     let mut waiter = Waiter::default();
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&[7; 100]);
         Ok(())
     };
-    let kind = Kind::ConfirmedTell;
-    let sent = poll_fn(|cx| outlet.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
+    let kind = SendKind::ConfirmedTell;
+    let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
     match sent.await.unwrap() {
         Awaited::Fate(fate) => fate.await,
         other => panic!("{other:?}"),

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::Refusal;
-use crate::endpoint::{CloseNotice, Kind, Outlet, Waiter};
+use crate::endpoint::{CloseNotice, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
 use crate::host::Delivery;
 use crate::limits;
@@ -74,7 +74,7 @@ async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Hol
 async fn tell(mesh: Arc<Mesh>, number: usize, count: usize, bytes: usize) {
     let target = Target::Name(number.to_string());
     let peer = mesh.peer(&NodeName::new("beta").unwrap());
-    let outlet = Outlet::new(peer, OpenRequest { target, kind: 0 });
+    let remote = RemoteSender::new(peer, OpenRequest { target, kind: 0 });
     for _ in 0..count {
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {
@@ -82,7 +82,7 @@ async fn tell(mesh: Arc<Mesh>, number: usize, count: usize, bytes: usize) {
             Ok(())
         };
         let sent =
-            poll_fn(|cx| outlet.poll_send(&MESSAGE, Kind::Tell, &mut archive, &mut waiter, cx));
+            poll_fn(|cx| remote.poll_send(&MESSAGE, SendKind::Tell, &mut archive, &mut waiter, cx));
         sent.await.unwrap();
     }
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
-use crate::cause::Refusal;
 use crate::mailbox::OpenRequest;
+use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
 
 /// What a frame asks the driver to do, in order. `W` is what waits for an answer.

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::{Arrival, Body, Event, Link, refusal_of};
-use crate::cause::{OpenRefusal, Violation};
 use crate::limits;
 use crate::mutants::planted;
+use crate::proto::error::{OpenRefusal, Violation};
 use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
 use crate::proto::frame::{FrameReader, Record};

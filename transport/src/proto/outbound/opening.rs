@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Notice, Outbound, Unopened};
-use crate::cause::{OpenRefusal, Violation};
 use crate::limits;
 use crate::mailbox::OpenRequest;
+use crate::proto::error::{OpenRefusal, Violation};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::outlet::{Description, Outlet, OutletState, Port, encode_request};
 use crate::proto::window::{SendWindow, WindowSize};

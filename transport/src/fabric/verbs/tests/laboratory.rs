@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Devices, say_skipped, skip};
 use crate::entropy::Entropy;
-use crate::fabric::verbs::{VerbsConfig, VerbsFabric, host};
+use crate::fabric::verbs::{VerbsConfig, VerbsFabric, machine};
 
 /// Two devices that may be broken, by name.
 pub(super) struct Laboratory(pub(super) [String; 2]);
@@ -52,7 +52,7 @@ impl Laboratory {
 
     /// The network interface below a device.
     pub(super) fn interface(&self, at: usize) -> String {
-        host::gid_entry(&self.0[at], 1, 0).1
+        machine::gid_entry(&self.0[at], 1, 0).1
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Devices, connect, request};
 use crate::driver::Prepared;
 use crate::fabric::conformance::{Pair, Plan, bounded};
 use crate::fabric::verbs::completions::Completions;
-use crate::fabric::verbs::host;
+use crate::fabric::verbs::machine;
 use crate::fabric::verbs::queue_pair::QueuePair;
 use crate::fabric::{Fabric, FabricError, PostError, QueuePairConfig, Side, Status};
 use crate::profile::Profile;
@@ -140,7 +140,7 @@ async fn as_an_ordinary_user() {
     if std::env::var_os(ORDINARY).is_none() {
         return;
     }
-    assert_eq!(host::locked_memory_limit(), (LIMIT_KIB * 1024).to_string());
+    assert_eq!(machine::locked_memory_limit(), (LIMIT_KIB * 1024).to_string());
     let laboratory = Laboratory::new(case).unwrap();
     let fabric: Arc<dyn Fabric> = laboratory.fabric(0).unwrap();
     for (profile, peers_min) in [(Profile::small(), 8), (Profile::default(), 4)] {

@@ -40,7 +40,7 @@ async fn chosen(scene: &Scene, name: &str) -> Proven {
     Proven::committed(&scene.address(), &identity(name)).await
 }
 
-/// A word of a part without refusals, after which another follows.
+/// A report of one part without refusals, after which another follows.
 fn endless() -> Message {
     Message::Resync(Resync { epoch: 1, consumed: 0, refusals: Vec::new(), more: true })
 }
@@ -82,7 +82,7 @@ async fn a_message_out_of_turn_is_garbage() {
     scene.end().await;
 }
 
-/// MS-7: a word about another link, or about what was never sent, changes nothing.
+/// MS-7: a report about another link, or about what was never sent, changes nothing.
 #[tokio::test]
 async fn a_lie_about_the_last_link_changes_nothing() {
     let mut scene = Scene::new().await;

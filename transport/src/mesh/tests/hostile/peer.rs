@@ -68,8 +68,8 @@ impl Proven {
         Ok(Proven { channel, address: address.into(), spoil })
     }
 
-    /// Meets a node with the lower name until it chooses this connection, and takes its word on the
-    /// last link.
+    /// Meets a node with the lower name until it chooses this connection, and takes its report on
+    /// the last link.
     pub(in crate::mesh::tests) async fn committed(address: &str, identity: &Identity) -> Self {
         loop {
             let mut proven = Proven::meet(address, identity).await.unwrap();
@@ -85,7 +85,7 @@ impl Proven {
         }
     }
 
-    /// The node's word on the last link, to its last part.
+    /// The node's report on the last link, to its last part.
     async fn hear(&mut self) {
         loop {
             match self.channel.recv().await.unwrap() {
@@ -127,9 +127,9 @@ impl Proven {
         data
     }
 
-    /// Everything an honest peer does from there to READY, with this word on the last link.
-    pub(in crate::mesh::tests) async fn link(mut self, word: &Message) -> Linked {
-        self.say(word).await;
+    /// Everything an honest peer does from there to READY, with this report on the last link.
+    pub(in crate::mesh::tests) async fn link(mut self, report: &Message) -> Linked {
+        self.say(report).await;
         let mut data = self.connected().await;
         data.write_all(&framed(&confirm(FRAME_MAX))).await.unwrap();
         let theirs = next_frame(&mut data).await;
@@ -181,7 +181,7 @@ impl Linked {
     }
 }
 
-/// The word of a peer that knows of no last link.
+/// The report of a peer that knows of no last link.
 pub(in crate::mesh::tests) fn silence() -> Message {
     Message::Resync(Resync { epoch: 0, consumed: 0, refusals: Vec::new(), more: false })
 }

@@ -107,14 +107,14 @@ async fn answer(mut queue: mpsc::UnboundedReceiver<Delivery>, made: Arc<AtomicUs
 }
 
 /// Asks for so many bytes, and waits for them.
-async fn ask(outlet: &Outlet, bytes: u32) {
+async fn ask(remote: &RemoteSender, bytes: u32) {
     let mut waiter = Waiter::default();
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&bytes.to_le_bytes());
         Ok(())
     };
-    let kind = Kind::Ask { deadline: None };
-    let sent = poll_fn(|cx| outlet.poll_send(&ASK, kind, &mut archive, &mut waiter, cx));
+    let kind = SendKind::Ask { deadline: None };
+    let sent = poll_fn(|cx| remote.poll_send(&ASK, kind, &mut archive, &mut waiter, cx));
     let Awaited::Reply(reply) = sent.await.unwrap() else { panic!("it was an ask") };
     assert_eq!(reply.await.unwrap().len(), bytes as usize);
 }
@@ -132,8 +132,8 @@ async fn withhold(credits: u32) -> LinkCause {
     let honest = config("honest", Network::tcp(), &victim.addresses());
     let honest = Mesh::start(honest, Arc::new(Watcher::default())).await.unwrap();
     honest.ready(1).await;
-    let outlet = outlet(&honest, "victim", "0");
-    ask(&outlet, 100).await;
+    let remote = remote(&honest, "victim", "0");
+    ask(&remote, 100).await;
     let (before, _) = usage().await;
 
     let proven = Proven::committed(&victim.addresses()[0], &identity("wicked")).await;
@@ -160,11 +160,11 @@ async fn withhold(credits: u32) -> LinkCause {
         if round.is_multiple_of(16) {
             let waits = at(RecordKind::Blocked, ALL_MAILBOXES, 0);
             assert!(wicked.send(&[(waits, &[])]).await);
-            ask(&outlet, 100).await;
+            ask(&remote, 100).await;
         }
     }
     // A large answer, too: what waits for the other link takes nothing of this one's room.
-    ask(&outlet, 4 * REPLY_BYTES).await;
+    ask(&remote, 4 * REPLY_BYTES).await;
     let (made, after) = (made.load(Ordering::Relaxed), peak());
     println!(
         "{} asks with {credits} credits: {made} bytes of answers were made, {} reports of windows \
@@ -186,7 +186,7 @@ async fn withhold(credits: u32) -> LinkCause {
             other => panic!("{other:?}"),
         }
     };
-    ask(&outlet, 100).await;
+    ask(&remote, 100).await;
     honest.shutdown(Duration::from_secs(5)).await;
     victim.shutdown(Duration::from_secs(5)).await;
     cause

@@ -1,4 +1,4 @@
-//! News for the driver of the link to a peer: what was taken from mailboxes, and which mailboxes
+//! Signals to the driver of the link to a peer: what was taken from mailboxes, and which mailboxes
 //! closed. Created with the peer; it outlives each of its links, as what waits in mailboxes does.
 //!
 //! - **LN-4 no mark is lost**: what was taken and is due is reported, in whatever order the takers'
@@ -31,17 +31,17 @@ pub(crate) struct Dirty {
     pub(crate) closed: Vec<u64>,
 }
 
-/// Where the driver of a peer's link finds its news.
-pub(crate) struct News<P: Primitives = Native> {
+/// The signals to the driver of a peer's link.
+pub(crate) struct DriverSignals<P: Primitives = Native> {
     dirty: P::Lock<Dirty>,
     /// The peer waits for the link's window: everything taken is to be reported.
     peer_blocked: P::Flag,
     driver: P::Bell,
 }
 
-impl<P: Primitives> News<P> {
+impl<P: Primitives> DriverSignals<P> {
     pub(crate) fn new() -> Self {
-        News {
+        DriverSignals {
             dirty: P::Lock::new(Dirty::default()),
             peer_blocked: P::Flag::new(false),
             driver: P::Bell::new(),
@@ -84,7 +84,7 @@ impl<P: Primitives> News<P> {
 /// What was taken of one peer's messages in one mailbox. Shared by the driver and the receipts of
 /// what waits there.
 pub(crate) struct Taken<P: Primitives = Native> {
-    news: Arc<News<P>>,
+    signals: Arc<DriverSignals<P>>,
     /// The account's key, under which it is listed.
     key: u32,
     size: WindowSize,
@@ -114,9 +114,9 @@ impl Packed {
 }
 
 impl<P: Primitives> Taken<P> {
-    pub(crate) fn new(news: &Arc<News<P>>, key: u32, size: WindowSize) -> Arc<Self> {
+    pub(crate) fn new(signals: &Arc<DriverSignals<P>>, key: u32, size: WindowSize) -> Arc<Self> {
         Arc::new(Taken {
-            news: news.clone(),
+            signals: signals.clone(),
             key,
             size,
             taken: P::Counter::new(0),
@@ -135,16 +135,16 @@ impl<P: Primitives> Taken<P> {
         let news = taken.since(Packed(self.reported.get()));
         // A report of others' later takes may have come between: then there is no news.
         let due = news.messages < 1 << 23
-            && (self.blocked.get() || self.news.peer_blocked() || self.size.is_due(news));
+            && (self.blocked.get() || self.signals.peer_blocked() || self.size.is_due(news));
         if due && !self.marked.swap(true) {
-            self.news.dirty.hold().taken.push(self.key);
-            self.news.wake();
+            self.signals.dirty.hold().taken.push(self.key);
+            self.signals.wake();
         }
     }
 
     /// Returns a number that is the same for all accounts of one peer, and of no other.
     pub(crate) fn peer_number(&self) -> usize {
-        Arc::as_ptr(&self.news).addr()
+        Arc::as_ptr(&self.signals).addr()
     }
 
     /// Takes the mark off and gives what was taken since `seen`, which it brings up to date.

@@ -10,7 +10,7 @@ use loom::future::block_on;
 use loom::model::Builder;
 use loom::thread;
 
-use super::{News, Packed, Taken};
+use super::{DriverSignals, Packed, Taken};
 use crate::proto::window::WindowSize;
 use crate::sync::loomed::Loomed;
 
@@ -25,23 +25,23 @@ const PREEMPTIONS: usize = 3;
 
 /// What the takers and the driver share.
 struct Shared {
-    news: Arc<News<Loomed>>,
+    signals: Arc<DriverSignals<Loomed>>,
     taken: Arc<Taken<Loomed>>,
 }
 
 impl Shared {
     /// An account with a window for `messages`.
     fn new(messages: u32) -> Arc<Self> {
-        let news = Arc::new(News::new());
-        let taken = Taken::new(&news, 0, WindowSize { messages, bytes: 1000 });
-        Arc::new(Shared { news, taken })
+        let signals = Arc::new(DriverSignals::new());
+        let taken = Taken::new(&signals, 0, WindowSize { messages, bytes: 1000 });
+        Arc::new(Shared { signals, taken })
     }
 
     /// As the driver's turn: the messages that are reported, once there are any.
     fn poll_report(&self, seen: &mut Packed, cx: &Context<'_>) -> Poll<u32> {
-        self.news.register(cx.waker());
+        self.signals.register(cx.waker());
         let mut messages = 0;
-        for key in self.news.take().taken {
+        for key in self.signals.take().taken {
             assert_eq!(key, 0);
             messages += self.report(seen);
         }
@@ -92,7 +92,7 @@ fn model_of_marks_and_wake_ups() {
     // No report is due by itself; the peer waits for the link's window, or for the mailbox's.
     let link = model(100, |shared| {
         let mut seen = Packed::default();
-        shared.news.set_peer_blocked(true);
+        shared.signals.set_peer_blocked(true);
         let reported = shared.report(&mut seen);
         report_all(shared, reported, seen);
     });

@@ -1,4 +1,4 @@
-//! An outlet: a way to one mailbox of another node, over whatever link there is.
+//! A sender to one mailbox of another node, over whatever link there is.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use crate::cause::{NodeDownCause, OpenRefusal};
 use crate::id::NodeName;
-use crate::link::{Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, SendKind, Wait};
+use crate::link::{self, Attempt, Awaited, Link, LinkEnded, Outgoing, SendFailure, Wait};
 use crate::mailbox::{Accepted, OpenRequest};
 use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
 use crate::proto::outbound::Unopened;
 
-/// A way to one mailbox of another node. Survives the loss of links: each new link opens the
+/// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
 #[derive(Clone)]
-pub struct Outlet(Arc<Way>);
+pub struct RemoteSender(Arc<Way>);
 
 struct Way {
     peer: Arc<Peer>,
@@ -33,7 +33,7 @@ struct Way {
 
 /// Whether an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SendKind {
     /// No answer.
     Tell,
     /// No answer, but its fate.
@@ -61,10 +61,10 @@ pub enum Unsent {
     /// The node cannot be reached.
     #[error("the node is unreachable: {0}")]
     NodeDown(NodeDownCause),
-    /// There is no link right now. Only from [`Outlet::try_send`].
+    /// There is no link right now. Only from [`RemoteSender::try_send`].
     #[error("there is no link to the node right now")]
     LinkDown,
-    /// The mailbox is not opened yet. Only from [`Outlet::try_send`].
+    /// The mailbox is not opened yet. Only from [`RemoteSender::try_send`].
     #[error("the mailbox is being opened")]
     Opening,
     /// There is no such mailbox.
@@ -93,7 +93,7 @@ pub enum Unsent {
     /// As many asks are pending on the link as it keeps.
     #[error("too many asks are pending on the link")]
     TooManyAsks,
-    /// The window is full. Only from [`Outlet::try_send`].
+    /// The window is full. Only from [`RemoteSender::try_send`].
     #[error("the mailbox is full")]
     Full,
     /// The archive could not be written.
@@ -104,8 +104,8 @@ pub enum Unsent {
     Leaving,
 }
 
-/// A place in the lines an outlet's senders wait in, and the archive of what is to be sent. Give
-/// the same one to every poll of the same send; dropping it gives the place up.
+/// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
+/// Give the same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
 pub struct Waiter(Option<Box<Waiting>>);
 
@@ -182,9 +182,9 @@ thread_local! {
 /// Memory that a thread's scratch keeps between sends.
 const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 
-impl Outlet {
+impl RemoteSender {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
-        Outlet(Arc::new(Way { peer, request: Arc::new(request), hint: AtomicU32::new(0) }))
+        RemoteSender(Arc::new(Way { peer, request: Arc::new(request), hint: AtomicU32::new(0) }))
     }
 
     /// The node it leads to.
@@ -202,7 +202,7 @@ impl Outlet {
     pub fn poll_send(
         &self,
         message: &Accepted,
-        kind: Kind,
+        kind: SendKind,
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
@@ -218,7 +218,7 @@ impl Outlet {
     pub fn try_send(
         &self,
         message: &Accepted,
-        kind: Kind,
+        kind: SendKind,
         archive: Archive<'_>,
     ) -> Result<Awaited, Unsent> {
         let Some(link) = self.0.peer.link().filter(|link| !link.has_ended()) else {
@@ -253,8 +253,8 @@ impl Outlet {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unsent>> {
         let kind = match lane {
-            Lane::Control => SendKind::UrgentSignal(signal),
-            Lane::Data => SendKind::Signal(signal),
+            Lane::Control => link::SendKind::UrgentSignal(signal),
+            Lane::Data => link::SendKind::Signal(signal),
         };
         let nothing = Accepted { id: 0, layout: 0, reply: 0 };
         self.poll_any(&nothing, kind, &mut |_| Ok(()), waiter, cx).map_ok(|_| ())
@@ -289,7 +289,7 @@ impl Outlet {
     fn poll_any(
         &self,
         message: &Accepted,
-        kind: SendKind,
+        kind: link::SendKind,
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
@@ -327,7 +327,7 @@ impl Outlet {
     fn attempt(
         &self,
         link: &Arc<Link>,
-        (message, kind, archive): (&Accepted, SendKind, &mut AlignedVec<16>),
+        (message, kind, archive): (&Accepted, link::SendKind, &mut AlignedVec<16>),
         place: &mut Option<usize>,
         waker: &Waker,
     ) -> Attempt {
@@ -398,11 +398,13 @@ fn keep(scratch: &mut AlignedVec<16>) -> AlignedVec<16> {
     copy
 }
 
-fn send_kind(kind: Kind) -> SendKind {
+fn send_kind(kind: SendKind) -> link::SendKind {
     match kind {
-        Kind::Tell => SendKind::Tell,
-        Kind::ConfirmedTell => SendKind::ConfirmedTell,
-        Kind::Ask { deadline } => SendKind::Ask { deadline: deadline.map(Instant::into_std) },
+        SendKind::Tell => link::SendKind::Tell,
+        SendKind::ConfirmedTell => link::SendKind::ConfirmedTell,
+        SendKind::Ask { deadline } => {
+            link::SendKind::Ask { deadline: deadline.map(Instant::into_std) }
+        }
     }
 }
 
@@ -421,8 +423,8 @@ fn unsent(failure: SendFailure) -> Unsent {
     }
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for RemoteSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({}/{:?})", self.0.peer.name(), self.0.request.target)
+        write!(f, "RemoteSender({}/{:?})", self.0.peer.name(), self.0.request.target)
     }
 }

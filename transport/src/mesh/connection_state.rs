@@ -13,26 +13,26 @@ use crate::link::Link;
 
 /// A peer's connection (MS-1: at most one).
 #[derive(Clone)]
-pub(super) enum Bond {
+pub(super) enum ConnectionState {
     /// There is none.
     None,
     /// One was chosen and is being made into a link.
-    Joining(Occupant),
+    Joining(Owner),
     /// There is a link.
-    Linked(Occupant, Arc<Link>),
+    Linked(Owner, Arc<Link>),
 }
 
 /// The task that owns a peer's connection.
 #[derive(Clone)]
-pub(super) struct Occupant {
+pub(super) struct Owner {
     /// The run of the peer it talks to.
     pub(super) incarnation: Incarnation,
     /// Closed when the connection is given up and the peer has none.
-    pub(super) orders: mpsc::UnboundedSender<Order>,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
 }
 
 /// What may be asked of that task.
-pub(super) enum Order {
+pub(super) enum Command {
     /// Ask the peer for a sign of life, and say when it comes.
     Probe(oneshot::Sender<()>),
     /// Send this, when there is a link.
@@ -41,26 +41,26 @@ pub(super) enum Order {
     Abandon,
 }
 
-impl Occupant {
+impl Owner {
     /// Whether the peer gives a sign of life within `DUPLICATE_PROBE_TIMEOUT`.
     pub(super) async fn answers(&self) -> bool {
         let (answer, answered) = oneshot::channel();
-        // An order that nobody takes any more drops its sender: no answer.
-        let _ = self.orders.send(Order::Probe(answer));
+        // A command that the owner does not take any more drops its sender: no answer.
+        let _ = self.commands.send(Command::Probe(answer));
         matches!(timeout(limits::DUPLICATE_PROBE_TIMEOUT, answered).await, Ok(Ok(())))
     }
 
     /// Waits until the connection is given up.
     pub(super) async fn gone(&self) {
-        self.orders.closed().await;
+        self.commands.closed().await;
     }
 }
 
-impl Bond {
+impl ConnectionState {
     /// The link, if it is up. One that has ended is on its way out.
     pub(super) fn link(&self) -> Option<&Arc<Link>> {
         match self {
-            Bond::Linked(_, link) if !link.has_ended() => Some(link),
+            ConnectionState::Linked(_, link) if !link.has_ended() => Some(link),
             _ => None,
         }
     }
@@ -68,11 +68,11 @@ impl Bond {
     /// Has the connection given up.
     pub(super) fn close(&self, cause: LinkCause) {
         match self {
-            Bond::None => {}
-            Bond::Joining(occupant) => {
-                let _ = occupant.orders.send(Order::Abandon);
+            ConnectionState::None => {}
+            ConnectionState::Joining(owner) => {
+                let _ = owner.commands.send(Command::Abandon);
             }
-            Bond::Linked(_, link) => link.close(cause),
+            ConnectionState::Linked(_, link) => link.close(cause),
         }
     }
 }

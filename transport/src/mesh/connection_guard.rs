@@ -14,40 +14,40 @@ use crate::link::Link;
 use crate::mutants::planted;
 use crate::steps::step;
 
-use super::bond::{Bond, Occupant, Order};
+use super::connection_state::{Command, ConnectionState, Owner};
 use super::peer::Peer;
 
 /// The right to be a peer's one connection. Dropping it gives it up.
-pub(super) struct Claim {
+pub(super) struct ConnectionGuard {
     peer: Arc<Peer>,
     node: NodeId,
     /// Dropped last: whoever waits for its end finds the peer without a connection.
-    orders: mpsc::UnboundedReceiver<Order>,
+    commands: mpsc::UnboundedReceiver<Command>,
     given_up: bool,
 }
 
-/// Why there is no claim.
-pub(super) enum Unclaimed {
+/// Why there is no guard.
+pub(super) enum Unavailable {
     /// This node is shutting down.
     Closing,
     /// Another connection has it.
-    Taken(Bond),
+    Taken(ConnectionState),
 }
 
-impl Claim {
-    /// Claims `peer` for a connection on which `hello` was said. When an earlier run of the node
-    /// was linked, it is reported down now.
-    pub(super) fn new(peer: &Arc<Peer>, hello: &Hello) -> Result<Self, Unclaimed> {
+impl ConnectionGuard {
+    /// Takes the right for a connection of `peer` on which `hello` was said. When an earlier run of
+    /// the node was linked, it is reported down now.
+    pub(super) fn new(peer: &Arc<Peer>, hello: &Hello) -> Result<Self, Unavailable> {
         let mut state = peer.state.lock();
-        if peer.board.is_closing() {
-            return Err(Unclaimed::Closing);
+        if peer.events.is_closing() {
+            return Err(Unavailable::Closing);
         }
-        if !matches!(state.bond, Bond::None) && !planted!(SharedClaim) {
-            return Err(Unclaimed::Taken(state.bond.clone()));
+        if !matches!(state.connection, ConnectionState::None) && !planted!(SharedConnection) {
+            return Err(Unavailable::Taken(state.connection.clone()));
         }
-        let (sender, orders) = mpsc::unbounded_channel();
+        let (sender, commands) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
-        state.bond = Bond::Joining(Occupant { incarnation, orders: sender });
+        state.connection = ConnectionState::Joining(Owner { incarnation, commands: sender });
         if !hello.addresses.is_empty() {
             state.reach.addresses = hello.addresses.clone();
         }
@@ -56,8 +56,13 @@ impl Claim {
             peer.report_down(earlier, NodeDownCause::Restarted);
         }
         drop(state);
-        peer.board.tell();
-        Ok(Claim { peer: peer.clone(), node: hello.node.clone(), orders, given_up: false })
+        peer.events.tell();
+        Ok(ConnectionGuard {
+            peer: peer.clone(),
+            node: hello.node.clone(),
+            commands,
+            given_up: false,
+        })
     }
 
     /// The peer it is about.
@@ -68,18 +73,18 @@ impl Claim {
     /// What is asked of the task that owns the connection.
     ///
     /// # Cancel safety
-    /// No order is lost when the future is dropped.
-    pub(super) async fn order(&mut self) -> Order {
-        match self.orders.recv().await {
-            Some(order) => order,
-            // The bond holds a sender for as long as this claim is not given up.
+    /// No command is lost when the future is dropped.
+    pub(super) async fn command(&mut self) -> Command {
+        match self.commands.recv().await {
+            Some(command) => command,
+            // The connection's state holds a sender for as long as this guard is not given up.
             None => std::future::pending().await,
         }
     }
 
     /// Waits until the connection is not wanted any more. Nothing else is listened to meanwhile.
     pub(super) async fn abandoned(&mut self) {
-        while !matches!(self.order().await, Order::Abandon) {}
+        while !matches!(self.command().await, Command::Abandon) {}
     }
 
     /// The link stands: it is there for all who waited. Says no when the node is shutting down.
@@ -87,19 +92,19 @@ impl Claim {
         let fabric = link.fabric();
         let wakers = {
             let mut state = self.peer.state.lock();
-            let Bond::Joining(occupant) = &state.bond else { return false };
-            if self.peer.board.is_closing() {
+            let ConnectionState::Joining(owner) = &state.connection else { return false };
+            if self.peer.events.is_closing() {
                 return false;
             }
-            state.bond = Bond::Linked(occupant.clone(), link);
+            state.connection = ConnectionState::Linked(owner.clone(), link);
             state.heard = Some(Instant::now());
             state.alive = Some(self.node.clone());
             state.reach.wanted = None;
-            self.peer.board.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
+            self.peer.events.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
             state.waiters.take()
         };
-        self.peer.board.tell();
-        self.peer.board.linked().send_modify(|linked| *linked += 1);
+        self.peer.events.tell();
+        self.peer.events.linked().send_modify(|linked| *linked += 1);
         wakers.into_iter().for_each(Waker::wake);
         self.peer.reach(false);
         step!(LinkUp);
@@ -115,20 +120,20 @@ impl Claim {
         self.given_up = true;
         let (linked, start) = {
             let mut state = self.peer.state.lock();
-            if let Bond::Linked(..) = state.bond {
+            if let ConnectionState::Linked(..) = state.connection {
                 (1, state.ended(&self.node, cause, &self.peer))
             } else {
-                state.bond = Bond::None;
+                state.connection = ConnectionState::None;
                 (0, false)
             }
         };
-        self.peer.board.tell();
-        self.peer.board.linked().send_modify(|count| *count -= linked);
+        self.peer.events.tell();
+        self.peer.events.linked().send_modify(|count| *count -= linked);
         self.peer.reach(start);
     }
 }
 
-impl Drop for Claim {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if !self.given_up {
             self.give_up(&LinkCause::Shutdown);

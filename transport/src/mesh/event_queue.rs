@@ -1,4 +1,4 @@
-//! What all peers of a node share: where their news goes.
+//! The events of a node's peers, and what else all its peers share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
-use crate::past::Settled;
+use crate::unresolved::Settled;
 
 use super::meter;
 
-/// Where the news of peers goes.
-pub(super) struct Board {
+/// The queue of what the layer above is told of peers.
+pub(super) struct EventQueue {
     host: Arc<dyn Host>,
-    events: Mutex<Events>,
+    queue: Mutex<Queue>,
     linked: watch::Sender<usize>,
     closing: Arc<Closing>,
     wants: mpsc::UnboundedSender<NodeName>,
@@ -25,43 +25,43 @@ pub(super) struct Board {
 }
 
 /// Whether the node is closing. (A watch channel would wake its waiters in a random order, and a
-/// simulated run has to be repeatable.) Who finds under the lock that it is not has registered for
-/// the news before they are told.
+/// simulated run has to be repeatable.) A task that sees "not closing" under the lock is already
+/// registered, so it cannot miss the wake-up.
 #[derive(Default)]
 struct Closing {
     now: Mutex<bool>,
-    news: Notify,
+    told: Notify,
 }
 
 #[derive(Default)]
-struct Events {
-    queue: VecDeque<News>,
+struct Queue {
+    events: VecDeque<Event>,
     telling: bool,
 }
 
 /// What the layer above is told, in order.
-enum News {
-    Event(PeerEvent),
+enum Event {
+    Peer(PeerEvent),
     /// What became of messages to this peer.
     Settled(NodeName, Settled),
 }
 
-impl Board {
-    /// A board, and where the names of peers arrive that are to be reached.
+impl EventQueue {
+    /// Returns a queue, and where the names of peers arrive that are to be reached.
     pub(super) fn new(
         host: Arc<dyn Host>,
         down_after: Duration,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<NodeName>) {
         let (wants, wanted) = mpsc::unbounded_channel();
-        let board = Board {
+        let events = EventQueue {
             host,
-            events: Mutex::default(),
+            queue: Mutex::default(),
             linked: watch::Sender::new(0),
             closing: Arc::default(),
             wants,
             down_after,
         };
-        (Arc::new(board), wanted)
+        (Arc::new(events), wanted)
     }
 
     /// The layer above.
@@ -77,41 +77,41 @@ impl Board {
     /// Queues an event. To be called under the lock of the peer it is about, so that its events
     /// keep their order; [`tell`](Self::tell) has to follow without it.
     pub(super) fn push(&self, event: PeerEvent) {
-        self.events.lock().queue.push_back(News::Event(event));
+        self.queue.lock().events.push_back(Event::Peer(event));
     }
 
     /// Queues the fates of messages to `peer`, as [`push`](Self::push) does an event.
     pub(super) fn settle(&self, peer: &NodeName, settled: Settled) {
         if !settled.is_empty() {
-            self.events.lock().queue.push_back(News::Settled(peer.clone(), settled));
+            self.queue.lock().events.push_back(Event::Settled(peer.clone(), settled));
         }
     }
 
     /// Tells the layer above what is queued: one task at a time, in order, without any lock.
     pub(super) fn tell(&self) {
-        let mut events = self.events.lock();
-        if events.telling {
+        let mut queue = self.queue.lock();
+        if queue.telling {
             return;
         }
-        events.telling = true;
-        while let Some(news) = events.queue.pop_front() {
-            drop(events);
-            self.tell_one(news);
-            events = self.events.lock();
+        queue.telling = true;
+        while let Some(event) = queue.events.pop_front() {
+            drop(queue);
+            self.tell_one(event);
+            queue = self.queue.lock();
         }
-        events.telling = false;
+        queue.telling = false;
     }
 
-    fn tell_one(&self, news: News) {
-        match news {
-            News::Event(event) => {
+    fn tell_one(&self, event: Event) {
+        match event {
+            Event::Peer(event) => {
                 tracing::info!(?event, "peer");
                 meter::count(&event);
                 self.host.event(event);
             }
-            News::Settled(peer, settled) => {
-                for (letter, fate) in settled {
-                    settle(&*self.host, &peer, letter, fate);
+            Event::Settled(peer, settled) => {
+                for (tell, fate) in settled {
+                    settle(&*self.host, &peer, tell, fate);
                 }
             }
         }
@@ -136,18 +136,18 @@ impl Board {
     /// From now on there are no new links.
     pub(super) fn close(&self) {
         *self.closing.now.lock() = true;
-        self.closing.news.notify_waiters();
+        self.closing.told.notify_waiters();
     }
 
     /// Ready when the node is closing.
     pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
         let closing = self.closing.clone();
         async move {
-            // Registered before the look, so that no news falls between the two.
-            let news = closing.news.notified();
+            // Registered before the look, so that no wake-up falls between the two.
+            let told = closing.told.notified();
             let now = *closing.now.lock();
             if !now {
-                news.await;
+                told.await;
             }
         }
     }

@@ -1,13 +1,13 @@
 //! What is left of the last link to a peer: what this node sent on it and does not know the fate
-//! of, its word on what it consumed of the peer's, and what of the peer's waits in mailboxes.
+//! of, its report of what it consumed of the peer's, and what of the peer's waits in mailboxes.
 //!
 //! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
-//!   peer's word on the same link; or unknown, when the node is down or this one is closing before
-//!   the word comes.
+//!   peer's report on the same link; or unknown, when the node is down or this one is closing
+//!   before the report comes.
 //! - **PA-2 one after the other**: a link's driver starts when the one before has ended and both
-//!   sides have heard each other's word on it. So nothing is dispatched on a link before the fates
-//!   of the last one are known.
-//! - **PA-3 the word is kept** until the peer has heard it: until the next driver starts.
+//!   sides have heard each other's report on it. So nothing is dispatched on a link before the
+//!   fates of the last one are known.
+//! - **PA-3 the report is kept** until the peer has heard it: until the next driver starts.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -19,26 +19,26 @@ use tokio::sync::watch;
 use crate::accounts::Accounts;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
+use crate::driver_signals::DriverSignals;
 use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
-use crate::news::News;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
-/// The past of one peer.
-pub(crate) struct Past {
+/// What is not settled between this node and one peer.
+pub(crate) struct Unresolved {
     state: Mutex<State>,
     /// Drivers that run.
     running: watch::Sender<usize>,
     /// For the driver of whatever link there is.
-    news: Arc<News>,
+    signals: Arc<DriverSignals>,
 }
 
 #[derive(Default)]
 struct State {
     doubts: Doubts,
-    word: Option<Word>,
+    report: Option<ConsumedReport>,
     accounts: Accounts,
-    /// This node is closing: nobody's word will be heard any more.
+    /// This node is closing: no report of a peer will be heard any more.
     closed: bool,
 }
 
@@ -48,19 +48,19 @@ struct Doubts {
     epoch: u64,
     /// The frame of the first one: the others are counted from it.
     base: u32,
-    letters: BTreeMap<(u32, u16), Letter>,
+    tells: BTreeMap<(u32, u16), UnackedTell>,
 }
 
 /// What this node consumed of the link `epoch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct ConsumedReport {
     pub(crate) epoch: u64,
     pub(crate) consumed: Consumed,
 }
 
 /// A tell that was committed to a link that ended.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct UnackedTell {
     /// The mailbox it was sent to.
     pub(crate) request: Arc<OpenRequest>,
     /// Which message; 0 is a signal, of which nobody is told.
@@ -69,25 +69,25 @@ pub(crate) struct Letter {
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Letters that have their fates; `Ok` is delivered.
-pub(crate) type Settled = Vec<(Letter, Result<(), Fate>)>;
+/// Tells that have their fates; `Ok` is delivered.
+pub(crate) type Settled = Vec<(UnackedTell, Result<(), Fate>)>;
 
-impl Past {
+impl Unresolved {
     pub(crate) fn new() -> Arc<Self> {
-        let (running, news) = (watch::Sender::new(0), Arc::new(News::new()));
-        Arc::new(Past { state: Mutex::default(), running, news })
+        let (running, signals) = (watch::Sender::new(0), Arc::new(DriverSignals::new()));
+        Arc::new(Unresolved { state: Mutex::default(), running, signals })
     }
 
     /// What the driver of a link to this peer is told.
-    pub(crate) fn news(&self) -> &Arc<News> {
-        &self.news
+    pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
+        &self.signals
     }
 
-    /// A driver starts: the peer has heard the word on the last link (PA-3). Gives what waits here
-    /// of the peer; the driver brings it [back](Self::keep).
+    /// A driver starts: the peer has heard the report on the last link (PA-3). Gives what waits
+    /// here of the peer; the driver brings it [back](Self::keep).
     pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
-        state.word = None;
+        state.report = None;
         let mut accounts = mem::take(&mut state.accounts);
         drop(state);
         self.running.send_modify(|running| *running += 1);
@@ -111,23 +111,22 @@ impl Past {
     }
 
     /// A driver has ended: these are its messages in doubt, each with its frame and place, and its
-    /// word. Gives those whose fate is known already.
+    /// report. Gives those whose fate is known already.
     pub(crate) fn end(
         &self,
         epoch: u64,
-        doubts: Vec<((u32, u16), Letter)>,
-        word: Option<Consumed>,
+        doubts: Vec<((u32, u16), UnackedTell)>,
+        report: Option<Consumed>,
     ) -> Settled {
         let settled = {
             let mut state = self.state.lock();
-            state.word = word.map(|consumed| Word { epoch, consumed });
+            state.report = report.map(|consumed| ConsumedReport { epoch, consumed });
             let base = doubts.first().map_or(0, |((frame, _), _)| *frame);
-            let from_base = |((frame, place), letter): (_, _)| {
-                ((u32::wrapping_sub(frame, base), place), letter)
-            };
-            let letters = doubts.into_iter().map(from_base).collect();
+            let from_base =
+                |((frame, place), tell): (_, _)| ((u32::wrapping_sub(frame, base), place), tell);
+            let tells = doubts.into_iter().map(from_base).collect();
             // There are none of an earlier link (PA-2).
-            state.doubts = Doubts { epoch, base, letters };
+            state.doubts = Doubts { epoch, base, tells };
             if state.closed { state.doubts.give_up() } else { Vec::new() }
         };
         self.running.send_modify(|running| *running -= 1);
@@ -143,9 +142,9 @@ impl Past {
         let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
     }
 
-    /// The word on the last link, for the peer.
-    pub(crate) fn word(&self) -> Option<Word> {
-        self.state.lock().word.clone()
+    /// The report on the last link, for the peer.
+    pub(crate) fn report(&self) -> Option<ConsumedReport> {
+        self.state.lock().report.clone()
     }
 
     /// The peer refused these messages of the link `epoch`.
@@ -156,33 +155,33 @@ impl Past {
             let key = (frame.wrapping_sub(doubts.base), *place);
             // One that was refused on the link itself is not in doubt.
             if doubts.epoch == epoch
-                && let Some(letter) = doubts.letters.remove(&key)
+                && let Some(tell) = doubts.tells.remove(&key)
             {
-                settled.push((letter, Err(Fate::Refused(*refusal))));
+                settled.push((tell, Err(Fate::Refused(*refusal))));
             }
         }
         settled
     }
 
     /// The peer has said all: it consumed `count` frames of the link `epoch`; `None`: it has no
-    /// word on any.
-    pub(crate) fn consumed(&self, word: Option<(u64, u32)>) -> Settled {
+    /// report on any.
+    pub(crate) fn consumed(&self, report: Option<(u64, u32)>) -> Settled {
         let doubts = &mut self.state.lock().doubts;
         let base = doubts.base;
-        let Some((_, count)) = word.filter(|(epoch, _)| *epoch == doubts.epoch) else {
+        let Some((_, count)) = report.filter(|(epoch, _)| *epoch == doubts.epoch) else {
             return doubts.give_up();
         };
         let fate = |frame: u32| {
             if is_before(base.wrapping_add(frame), count) { Ok(()) } else { Err(Fate::NotSent) }
         };
-        let letters = mem::take(&mut doubts.letters);
-        letters.into_iter().map(|((frame, _), letter)| (letter, fate(frame))).collect()
+        let tells = mem::take(&mut doubts.tells);
+        tells.into_iter().map(|((frame, _), tell)| (tell, fate(frame))).collect()
     }
 
-    /// The node is down: no word of it will come.
+    /// The node is down: no report of it will come.
     pub(crate) fn give_up(&self) -> Settled {
         if planted!(LostDoubts) {
-            self.state.lock().doubts.letters.clear();
+            self.state.lock().doubts.tells.clear();
         }
         self.state.lock().doubts.give_up()
     }
@@ -197,8 +196,8 @@ impl Past {
 
 impl Doubts {
     fn give_up(&mut self) -> Settled {
-        let letters = mem::take(&mut self.letters).into_values();
-        letters.map(|letter| (letter, Err(Fate::Unknown))).collect()
+        let tells = mem::take(&mut self.tells).into_values();
+        tells.map(|tell| (tell, Err(Fate::Unknown))).collect()
     }
 }
 
@@ -210,67 +209,70 @@ mod tests {
 
     const FIRST: u32 = u32::MAX - 1;
 
-    fn letter(message: u128) -> Letter {
+    fn tell(message: u128) -> UnackedTell {
         let request = OpenRequest { target: Target::Name("m".into()), kind: 0 };
-        Letter { request: Arc::new(request), message, confirm: None }
+        UnackedTell { request: Arc::new(request), message, confirm: None }
     }
 
     /// Four messages in doubt, in three frames across the wrap of the count.
-    fn past() -> Arc<Past> {
-        let past = Past::new();
-        past.begin();
+    fn unresolved() -> Arc<Unresolved> {
+        let unresolved = Unresolved::new();
+        unresolved.begin();
         let doubts = [(FIRST, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1)];
-        let doubts = (1..).zip(doubts).map(|(n, at)| (at, letter(n))).collect();
-        let word = Consumed { count: 7, refusals: Vec::new() };
-        assert!(past.end(5, doubts, Some(word)).is_empty());
-        past
+        let doubts = (1..).zip(doubts).map(|(n, at)| (at, tell(n))).collect();
+        let report = Consumed { count: 7, refusals: Vec::new() };
+        assert!(unresolved.end(5, doubts, Some(report)).is_empty());
+        unresolved
     }
 
     fn fates(settled: Settled) -> Vec<(u128, Result<(), Fate>)> {
-        settled.into_iter().map(|(letter, fate)| (letter.message, fate)).collect()
+        settled.into_iter().map(|(tell, fate)| (tell.message, fate)).collect()
     }
 
     /// PA-1: at or below the count delivered, above it not sent, and what was refused is.
     #[test]
-    fn the_word_of_the_peer_decides() {
-        let past = past();
+    fn the_report_of_the_peer_decides() {
+        let unresolved = unresolved();
         let refused = |place| Refused { frame: u32::MAX, place, refusal: Refusal::Closed };
         // Of another link, twice the same, and one that is not in doubt.
-        assert!(past.refused(4, &[refused(3)]).is_empty());
+        assert!(unresolved.refused(4, &[refused(3)]).is_empty());
         let closed = Err(Fate::Refused(Refusal::Closed));
-        assert_eq!(fates(past.refused(5, &[refused(3), refused(3), refused(9)])), [(3, closed)]);
-        let rest = fates(past.consumed(Some((5, 0))));
+        assert_eq!(
+            fates(unresolved.refused(5, &[refused(3), refused(3), refused(9)])),
+            [(3, closed)]
+        );
+        let rest = fates(unresolved.consumed(Some((5, 0))));
         assert_eq!(rest, [(1, Ok(())), (2, Ok(())), (4, Err(Fate::NotSent))]);
-        assert!(past.consumed(Some((5, 0))).is_empty() && past.give_up().is_empty());
+        assert!(unresolved.consumed(Some((5, 0))).is_empty() && unresolved.give_up().is_empty());
     }
 
     #[test]
-    fn without_a_word_on_the_same_link_it_stays_unknown() {
-        for word in [None, Some((4, 0))] {
-            let fates = fates(past().consumed(word));
+    fn without_a_report_on_the_same_link_it_stays_unknown() {
+        for report in [None, Some((4, 0))] {
+            let fates = fates(unresolved().consumed(report));
             assert_eq!(fates, [1, 2, 3, 4].map(|n| (n, Err(Fate::Unknown))));
         }
-        assert_eq!(past().give_up().len(), 4);
-        let closed = Past::new();
+        assert_eq!(unresolved().give_up().len(), 4);
+        let closed = Unresolved::new();
         assert!(closed.close().is_empty());
         closed.begin();
-        assert_eq!(
-            fates(closed.end(1, vec![((0, 0), letter(8))], None)),
-            [(8, Err(Fate::Unknown))]
-        );
+        assert_eq!(fates(closed.end(1, vec![((0, 0), tell(8))], None)), [(8, Err(Fate::Unknown))]);
     }
 
     /// PA-2, PA-3.
     #[tokio::test]
-    async fn the_word_is_kept_until_the_next_driver_starts() {
-        let past = past();
-        past.idle().await;
-        assert_eq!(past.word().map(|word| (word.epoch, word.consumed.count)), Some((5, 7)));
-        past.begin();
-        assert_eq!(past.word(), None);
-        let mut idle = Box::pin(past.idle());
+    async fn the_report_is_kept_until_the_next_driver_starts() {
+        let unresolved = unresolved();
+        unresolved.idle().await;
+        assert_eq!(
+            unresolved.report().map(|report| (report.epoch, report.consumed.count)),
+            Some((5, 7))
+        );
+        unresolved.begin();
+        assert_eq!(unresolved.report(), None);
+        let mut idle = Box::pin(unresolved.idle());
         assert!(futures::poll!(&mut idle).is_pending());
-        past.end(6, Vec::new(), None);
+        unresolved.end(6, Vec::new(), None);
         idle.await;
     }
 }

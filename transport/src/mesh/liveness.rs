@@ -1,0 +1,92 @@
+//! The liveness of the runtime of the links, and of links whose peer sends heartbeats.
+//!
+//! - **MS-11 stalled is not silent**: a link on which no frame comes is given up only while both
+//!   drivers run. A side whose driver has not taken the last probe says so with its heartbeat, and
+//!   draws no conclusion itself: the application of a node may block every thread, for as long as
+//!   it likes. The senders of the other side then meet the windows and the credits.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::cause::LinkCause;
+use crate::limits;
+
+use super::table::Table;
+
+/// Watches until the node closes. When the runtime of the links is gone, the node closes: it could
+/// have no link any more, and its heartbeats would say that it lives.
+pub(super) async fn watch(table: Arc<Table>) {
+    let mut closing = pin!(table.events.closing());
+    while let Some(mut sign) = table.tasks.sign() {
+        // Counted, not taken from a clock: a process that stood still is not late.
+        let mut late = Duration::ZERO;
+        let ran = loop {
+            table.events.host().pulse(late);
+            tokio::select! {
+                biased;
+                () = &mut closing => return,
+                ran = &mut sign => break ran,
+                () = sleep(limits::PULSE_INTERVAL) => late += limits::PULSE_INTERVAL,
+            }
+        };
+        if ran.is_err() {
+            tracing::info!("the runtime that the node was started on is gone: the node closes");
+            return table.abort(&LinkCause::Shutdown);
+        }
+        tokio::select! {
+            biased;
+            () = &mut closing => return,
+            () = sleep(limits::PULSE_INTERVAL) => {}
+        }
+    }
+}
+
+/// The liveness of one link: the heartbeats before which no frame came.
+#[derive(Default)]
+pub(super) struct LinkLiveness {
+    frames: u64,
+    beats: u32,
+    /// The peer's driver does not run, as its last heartbeat says.
+    peer_stalled: bool,
+}
+
+impl LinkLiveness {
+    /// A heartbeat of the peer says whether its driver runs.
+    pub(super) fn hear(&mut self, stalled: bool) {
+        self.peer_stalled = stalled;
+    }
+
+    /// A heartbeat is due; `frames` came so far. Whether that is too little for too long, where
+    /// this side's own driver is not the one that is `stalled`.
+    pub(super) fn beat(&mut self, frames: u64, stalled: bool) -> bool {
+        let heard = frames != self.frames;
+        self.frames = frames;
+        self.beats = if heard || stalled || self.peer_stalled { 0 } else { self.beats + 1 };
+        self.beats > limits::HEARTBEATS_MISSED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-11.
+    #[test]
+    fn a_link_is_silent_only_while_both_drivers_run() {
+        let mut link = LinkLiveness::default();
+        assert!(!link.beat(1, false));
+        let beats = |link: &mut LinkLiveness| (1..).find(|_| link.beat(1, false));
+        assert_eq!(beats(&mut link), Some(4));
+        let mut link = LinkLiveness::default();
+        for _ in 0..2 {
+            link.hear(true);
+            assert!((0..100).all(|_| !link.beat(1, false)));
+            link.hear(false);
+            assert!((0..100).all(|_| !link.beat(1, true)));
+        }
+        assert_eq!(beats(&mut link), Some(4), "from the beginning, once both run");
+    }
+}
