@@ -221,6 +221,16 @@ pub trait QueuePair: Send {
     /// [`PostError`] about the first slot that is left in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
+    /// Makes the memory of a slot ready, so that posting it does not fail for want of what that
+    /// takes. A device that has little memory to lock may refuse the first slot of a region.
+    ///
+    /// # Errors
+    /// [`PostError::Foreign`] or [`PostError::Device`].
+    fn prepare(&mut self, slot: &Slot) -> Result<(), PostError> {
+        let _ = slot;
+        Ok(())
+    }
+
     /// Takes up to `max` completions that are there now, appends them to `out` and says how many:
     /// 0 only when there are none (PV-8) or `max` is 0.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;

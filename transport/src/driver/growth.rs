@@ -44,9 +44,9 @@ impl Growth {
         if more == 0 || !tells || !pipe.proto.take_shortage() {
             return false;
         }
-        let spare = (more * limits::POOL_PER_RING) as usize;
-        let Some(mut slots) = self.slots(more as usize + spare, counters) else { return false };
-        pipe.slots.pool.grow(slots.split_off(more as usize));
+        let count = (more * limits::POOL_PER_RING) as usize;
+        let Some(mut slots) = self.slots(pipe, count, counters) else { return false };
+        let spare = slots.split_off(more as usize);
         if planted!(UnpostedGrant) {
             slots.truncate(slots.len() / 2);
         }
@@ -54,54 +54,66 @@ impl Growth {
         pipe.slots.posted += slots.len();
         let posted = pipe.queues.post_recv(&mut slots);
         pipe.slots.posted -= slots.len();
-        let posted = posted.is_ok();
-        if posted {
-            pipe.proto.grow(more);
-            Counters::add(&counters.ring_growths, 1);
-            let last = pipe.proto.ring() == self.ring_max;
-            Counters::add(&counters.rings_at_bound, last.into());
+        if posted.is_err() {
+            self.refused(counters);
+            return false;
         }
-        posted
+        pipe.slots.pool.grow(spare, count);
+        pipe.proto.grow(more);
+        Counters::add(&counters.ring_growths, 1);
+        let last = pipe.proto.ring() == self.ring_max;
+        Counters::add(&counters.rings_at_bound, last.into());
+        true
     }
 
     /// Takes send slots for the slots that the peer granted.
     pub(super) fn grow_sends(&mut self, pipe: &mut Pipe, counters: &Counters, granted: u32) {
         let more = granted.min(self.ring_max.saturating_sub(pipe.slots.sends() as u32));
         if more > 0
-            && let Some(slots) = self.slots(more as usize, counters)
+            && let Some(slots) = self.slots(pipe, more as usize, counters)
         {
             pipe.slots.add_sends(slots);
         }
     }
 
-    fn slots(&mut self, count: usize, counters: &Counters) -> Option<Vec<Slot>> {
-        let slots = self.alloc(count);
-        if slots.is_none() {
-            // It works as it is, and as much again would be refused again.
-            self.ring_max = 0;
+    /// Takes slots that the queue pair is sure to take.
+    fn slots(&mut self, pipe: &mut Pipe, count: usize, counters: &Counters) -> Option<Vec<Slot>> {
+        let bytes = (count * self.slot_bytes) as u64;
+        if !self.budget.take(bytes) {
+            // Another link may give some back.
             Counters::add(&counters.ring_growths_refused, 1);
+            return None;
+        }
+        let slots = self
+            .alloc(count)
+            .filter(|slots| slots.first().is_none_or(|first| pipe.queues.prepare(first).is_ok()));
+        if slots.is_some() {
+            self.taken += bytes;
+        } else {
+            self.budget.give(bytes);
+            self.refused(counters);
         }
         slots
     }
 
-    fn alloc(&mut self, count: usize) -> Option<Vec<Slot>> {
-        let bytes = count * self.slot_bytes;
-        if !self.budget.take(bytes as u64) {
-            return None;
-        }
-        match self.fabric.alloc(bytes) {
+    fn alloc(&self, count: usize) -> Option<Vec<Slot>> {
+        match self.fabric.alloc(count * self.slot_bytes) {
             Ok(region) => {
-                self.taken += bytes as u64;
                 let mut slots = region.into_slots(self.slot_bytes);
                 slots.truncate(count);
                 Some(slots)
             }
             Err(error) => {
-                self.budget.give(bytes as u64);
                 tracing::debug!(%error, "a ring cannot grow");
                 None
             }
         }
+    }
+
+    /// The fabric has no more: it works as it is, and as much again would be refused again.
+    fn refused(&mut self, counters: &Counters) {
+        self.ring_max = 0;
+        Counters::add(&counters.ring_growths_refused, 1);
     }
 }
 

@@ -75,7 +75,7 @@ pub fn reserve(buffer: &mut AlignedVec<16>, more: usize) {
     if bytes <= buffer.capacity() {
         return;
     }
-    if bytes < SMALLEST || bytes > limits::SPARE_BYTES_MAX {
+    if !(SMALLEST..=limits::SPARE_BYTES_MAX).contains(&bytes) {
         // Of the largest the system moves the pages, not the bytes.
         return buffer.reserve(more);
     }

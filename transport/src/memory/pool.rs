@@ -39,9 +39,9 @@ impl Pool {
         self.spare.lock().len()
     }
 
-    /// Adds spare slots, for a ring that grows by half as many.
-    pub(crate) fn grow(&mut self, slots: Vec<Slot>) {
-        self.total += slots.len();
+    /// Adds spare slots, for a ring that grows, too; `total` counts both.
+    pub(crate) fn grow(&mut self, slots: Vec<Slot>, total: usize) {
+        self.total += total;
         self.idle.fetch_add(slots.len(), Ordering::Relaxed);
         self.spare.lock().extend(slots);
     }

@@ -1,6 +1,6 @@
 //! A pipe on a toy queue pair, whose peer is played frame by frame.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ const SLOT: usize = 2048;
 /// Slots of every ring at the start.
 const RING: u32 = 8;
 /// Bytes by which a ring of so many slots grows when it is doubled.
-const DOUBLED: u64 = (RING * (limits::POOL_PER_RING + 1)) as u64 * SLOT as u64;
+const DOUBLED: u64 = (RING * limits::POOL_PER_RING) as u64 * SLOT as u64;
 
 /// Has so many bytes.
 #[derive(Debug)]
@@ -55,6 +55,8 @@ impl Fabric for Memory {
 /// Keeps what is posted.
 struct Queue {
     receives: Vec<Slot>,
+    /// It can make memory ready.
+    prepares: Arc<AtomicBool>,
     posted: Arc<AtomicUsize>,
 }
 
@@ -67,6 +69,10 @@ impl QueuePair for Queue {
         self.receives.append(slots);
         self.posted.store(self.receives.len(), Ordering::Relaxed);
         Ok(())
+    }
+
+    fn prepare(&mut self, _: &Slot) -> Result<(), PostError> {
+        if self.prepares.load(Ordering::Relaxed) { Ok(()) } else { Err(PostError::Device(12)) }
     }
 
     fn poll(&mut self, _: &mut Vec<Completion>, _: usize) -> usize {
@@ -89,6 +95,7 @@ struct Rig {
     out: Outbound<()>,
     /// Receives with the queue pair beyond the ring that the link began with.
     posted: Arc<AtomicUsize>,
+    prepares: Arc<AtomicBool>,
     now: Instant,
     /// Slots that the peer was granted.
     granted: u32,
@@ -102,7 +109,9 @@ impl Rig {
         let now = crate::sync::some_moment();
         let proto = Link::new(credit, sizes, Count::default(), now);
         let posted = Arc::default();
-        let queue = Queue { receives: Vec::new(), posted: Arc::clone(&posted) };
+        let prepares = Arc::new(AtomicBool::new(true));
+        let (posted_there, prepares_there) = (Arc::clone(&posted), Arc::clone(&prepares));
+        let queue = Queue { receives: Vec::new(), prepares: prepares_there, posted: posted_there };
         let slots = |count: u32| Region::heap(count as usize * SLOT).into_slots(SLOT);
         let pool = Pool::new(slots(RING), (RING * limits::POOL_PER_RING) as usize);
         let slots = Slots::new(pool, slots(RING), RING as usize, 0);
@@ -114,6 +123,7 @@ impl Rig {
             counters: Counters::default(),
             out: Outbound::new(6000, window, Link::eager_max(SLOT)),
             posted,
+            prepares,
             now,
             granted: 0,
         };
@@ -226,7 +236,10 @@ fn what_the_budget_refuses_stays_as_it_is() {
     }
     assert_eq!((second.ring(), second.granted, second.counted()), (RING, 0, [0, 1, 0]));
     assert!(!budget.take(1));
-    drop((first, second));
+    drop(first);
+    second.hear(true);
+    assert!(second.grow(), "another link gave some back");
+    drop(second);
     assert!(budget.take(DOUBLED) && !budget.take(1));
 }
 
@@ -237,6 +250,21 @@ fn what_the_fabric_refuses_is_not_taken_from_the_budget() {
     let mut rig = Rig::new(64, &budget, 0);
     rig.hear(true);
     assert!(!rig.grow());
+    assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0, 1, 0]));
+    assert!(budget.take(DOUBLED));
+}
+
+/// A device may refuse what its fabric gave. The link goes on with what it has.
+#[test]
+fn what_the_queue_pair_refuses_is_neither_posted_nor_spare() {
+    let budget = Arc::new(Budget::new(DOUBLED));
+    let mut rig = Rig::new(64, &budget, usize::MAX);
+    rig.prepares.store(false, Ordering::Relaxed);
+    rig.hear(true);
+    assert!(!rig.grow());
+    rig.growth.grow_sends(&mut rig.pipe, &rig.counters, 4);
+    let slots = &rig.pipe.slots;
+    assert_eq!((slots.pool.spare(), slots.sends()), (RING as usize, RING as usize));
     assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0, 1, 0]));
     assert!(budget.take(DOUBLED));
 }

@@ -96,6 +96,10 @@ impl fabric::QueuePair for Connected {
         Ok(())
     }
 
+    fn prepare(&mut self, slot: &Slot) -> Result<(), PostError> {
+        self.live.as_mut().map_or(Ok(()), |live| live.queue_pair.prepare(slot))
+    }
+
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
         while !slots.is_empty() {
             let before = slots.len();

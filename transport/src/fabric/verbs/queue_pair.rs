@@ -198,6 +198,11 @@ impl QueuePair {
         }
     }
 
+    /// Registers the memory of `slot`, if it is not registered.
+    pub(super) fn prepare(&mut self, slot: &Slot) -> Result<(), PostError> {
+        self.key(slot).map(|_| ())
+    }
+
     fn key(&mut self, slot: &Slot) -> Result<u32, PostError> {
         if let Some((region, key)) = &self.last_key
             && region.as_ptr() == Arc::as_ptr(slot.region())
