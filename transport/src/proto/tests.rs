@@ -14,6 +14,7 @@ use super::link::Event;
 use super::outbound::{Notice, Unopened};
 use super::pair::{self, Pair, body, name};
 use crate::cause::Violation;
+use crate::limits;
 use crate::past::{Letter, Past};
 
 /// What two sides are told to do, in any order.
@@ -278,6 +279,40 @@ fn a_mailbox_that_is_not_there_is_refused() {
     pair.settle();
     let why = Unopened::Refused(crate::cause::OpenRefusal::NoSuchMailbox);
     assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, why }]);
+}
+
+/// Only an OPEN that was written can be answered: not one that is queued, nor the 1,025th.
+#[test]
+fn an_answer_to_an_open_that_was_not_written_is_a_violation() {
+    let record = |kind, correlation: u32| RecordHeader {
+        correlation: correlation.into(),
+        ordinal: 1,
+        ..RecordHeader::new(kind)
+    };
+    for kind in [RecordKind::OpenRefused, RecordKind::Opened] {
+        let mut pair = Pair::confirmed();
+        let out = &mut pair.sides[0].out;
+        let many = limits::OPENS_MAX + 1;
+        let outlets = (0..many).map(|n| out.outlet(&name(&format!("none {n}")), &mut 0));
+        let outlets: Vec<_> = outlets.collect();
+        let early = pair.inject(0, record(kind, outlets[0]), 0, 0);
+        assert_eq!(early, Err(Violation::Opening), "{kind:?} of one that is queued");
+
+        let mut pair = Pair::confirmed();
+        let out = &mut pair.sides[0].out;
+        for n in 0..many {
+            out.outlet(&name(&format!("none {n}")), &mut 0);
+        }
+        // The peer takes every frame, and answers no OPEN.
+        let probe = RecordHeader::new(RecordKind::Probe);
+        while pair.transmit(0) {
+            pair.sides[0].frames.clear();
+            pair.inject(0, probe, 0, 0).expect("honest");
+        }
+        let waits = *outlets.last().expect("there are many");
+        let last = pair.inject(0, record(kind, waits), 0, 0);
+        assert_eq!(last, Err(Violation::Opening), "{kind:?} of one that waits");
+    }
 }
 
 /// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.

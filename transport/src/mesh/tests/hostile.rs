@@ -143,6 +143,8 @@ impl Scene {
         let opening = outlet(&self.victim, "wicked", "any");
         let unsent = opening.try_send(&MESSAGE, Kind::Tell, &mut |_| Ok(())).unwrap_err();
         assert_eq!(unsent, Unsent::Opening);
+        // Before it was written it could not be answered.
+        wicked.asked().await;
         match &breach.act {
             Act::Frames(frames) => {
                 for frame in frames() {

@@ -127,7 +127,10 @@ impl<W> Outbound<W> {
             if !to.control(*header, payload) {
                 return;
             }
-            self.queues.control.pop_front();
+            let Some((header, _)) = self.queues.control.pop_front() else { return };
+            if header.kind == RecordKind::Open {
+                self.asked(header.correlation);
+            }
         }
         while let Some((key, signal)) = self.queues.signals.front().copied() {
             let port = &mut self.ports[key as usize];

@@ -26,7 +26,7 @@ impl<W> Outbound<W> {
         if let Some(key) = self.by_request.get(request) {
             return *key;
         }
-        let state = OutletState::Opening(Vec::new());
+        let state = OutletState::Unasked;
         let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
         self.by_request.insert(request.clone(), key);
         self.openings.waiting.push_back(key);
@@ -34,7 +34,7 @@ impl<W> Outbound<W> {
         key
     }
 
-    /// Sends the OPENs that may be sent now.
+    /// Queues the OPENs that may be sent now.
     fn send_opens(&mut self) {
         while self.openings.unanswered < limits::OPENS_MAX
             && let Some(key) = self.openings.waiting.pop_front()
@@ -47,6 +47,15 @@ impl<W> Outbound<W> {
         }
     }
 
+    /// The OPEN of an outlet was written: from now on the peer may answer it.
+    pub(crate) fn asked(&mut self, correlation: u64) {
+        if let Some(outlet) = self.outlets.get_mut(correlation as usize)
+            && matches!(outlet.state, OutletState::Unasked)
+        {
+            outlet.state = OutletState::Opening(Vec::new());
+        }
+    }
+
     fn open_answered(&mut self) {
         self.openings.unanswered -= 1;
         self.send_opens();
@@ -55,7 +64,7 @@ impl<W> Outbound<W> {
     /// The port of an outlet, once it is open.
     pub(crate) fn port(&self, outlet: u32) -> Option<(u32, &Port)> {
         match self.outlets.get(outlet as usize)?.state {
-            OutletState::Opening(_) => None,
+            OutletState::Unasked | OutletState::Opening(_) => None,
             OutletState::Open(port) => Some((port, self.ports.get(port as usize)?)),
         }
     }
