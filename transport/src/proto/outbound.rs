@@ -96,7 +96,7 @@ struct Queues {
     reply: Option<Bulk>,
     /// Bytes of answers that wait.
     reply_bytes: usize,
-    /// Frames in a row that had room for nothing but small answers.
+    /// Frames in a row that had small answers and no message, although messages waited.
     answered: u8,
     turn: Turn,
 }
@@ -355,7 +355,7 @@ impl<W> Outbound<W> {
     pub(crate) fn has_urgent(&self) -> bool {
         let q = &self.queues;
         let control = q.control.len() + q.signals.len() + q.cancels.len();
-        control > 0 || !q.replies.is_empty()
+        control > 0 || (!q.replies.is_empty() && !self.yields())
     }
 
     /// Messages and answers that are in no frame yet.

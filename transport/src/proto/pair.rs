@@ -68,7 +68,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn new() -> Self {
+    fn new(rings: u32) -> Self {
         let toy = || Toy {
             place: None,
             window: RecvWindow::new(WINDOW, Count::default()),
@@ -76,7 +76,7 @@ impl Side {
             taken: Vec::new(),
             closed: false,
         };
-        let credit = CreditSettings::new(8, 8, 4).expect("they cannot stall");
+        let credit = CreditSettings::new(rings, rings, 4).expect("they cannot stall");
         let (sizes, now) =
             (Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }, crate::sync::some_moment());
         Side {
@@ -221,7 +221,12 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new() -> Self {
-        Pair { sides: [Side::new(), Side::new()] }
+        Pair::with_rings(8)
+    }
+
+    /// Two sides whose rings have so many slots.
+    pub(crate) fn with_rings(rings: u32) -> Self {
+        Pair { sides: [Side::new(rings), Side::new(rings)] }
     }
 
     /// Two sides that have had each other's confirmation.
@@ -301,6 +306,13 @@ impl Pair {
         let (side, mailbox) = (usize::from(choice & 1), usize::from(choice >> 1 & 1));
         match choice >> 2 & 3 {
             0 => self.sides[side].send_next(mailbox),
+    /// A side reads a frame of no records: its peer has consumed the first so many frames.
+    pub(crate) fn acknowledge(&mut self, side: usize, consumed: u32) {
+        let mut slot = [0; FRAME_MAX];
+        let bytes = FrameWriter::new(&mut slot).finish(Head { consumed, ..Head::default() });
+        self.receive_bytes(side, &slot[..bytes]).expect("an honest count");
+    }
+
             1 => self.transmit(side),
             2 => self.receive(side).expect("an honest peer"),
             _ => self.sides[side].take(mailbox),

@@ -8,11 +8,12 @@ use proptest::prelude::*;
 
 use super::asks::GivenUp;
 use super::fate::{Sent, What};
+use super::frame::FrameReader;
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use super::lanes::Entry;
 use super::link::Event;
 use super::outbound::{Notice, Unopened};
-use super::pair::{self, Pair, body, name};
+use super::pair::{self, Pair, Side, body, name};
 use crate::cause::Violation;
 use crate::limits;
 use crate::past::{Letter, Past};
@@ -313,6 +314,65 @@ fn an_answer_to_an_open_that_was_not_written_is_a_violation() {
         let last = pair.inject(0, record(kind, waits), 0, 0);
         assert_eq!(last, Err(Violation::Opening), "{kind:?} of one that waits");
     }
+}
+
+/// Whether a tell is in one of the frames that a side has written; they are lost.
+fn tells(pair: &mut Pair, side: usize) -> bool {
+    let frames = std::mem::take(&mut pair.sides[side].frames);
+    frames.iter().any(|frame| {
+        let (header, mut reader) = FrameReader::new(frame).expect("a frame");
+        std::iter::from_fn(|| reader.read(header.records).expect("a record"))
+            .any(|record| record.header.kind == RecordKind::Tell)
+    })
+}
+
+/// The code of an answer that says that there is none.
+const NO_ANSWER: u16 = 1;
+
+/// Answers need fewer credits than messages: where credits come back one at a time, endless answers
+/// would leave none.
+#[test]
+fn endless_answers_leave_credits_for_a_message() {
+    let mut pair = Pair::with_rings(16);
+    pair.exchange();
+    pair.open(0, "0");
+    let answer = |pair: &mut Pair| {
+        let mut archive = rkyv::util::AlignedVec::new();
+        archive.resize(900, 0);
+        pair.sides[0].out.reply(1, NO_ANSWER, &mut archive);
+    };
+    (0..100).for_each(|_| answer(&mut pair));
+    let mut acknowledged = pair.sides[0].link.frames_sent();
+    while pair.transmit(0) {}
+    assert!(pair.sides[0].link.frames_sent() != acknowledged, "the ring is full of answers");
+    assert!(pair.sides[0].send(&name("0"), &[1; 40], RecordKind::Tell));
+    let left = (0..24).any(|_| {
+        acknowledged = acknowledged.wrapping_add(1);
+        pair.acknowledge(0, acknowledged);
+        while pair.transmit(0) {}
+        tells(&mut pair, 0)
+    });
+    assert!(left, "no message among so many answers");
+    assert!(pair.sides[0].out.queued() > 50, "answers waited all the time");
+}
+
+/// Frames that begin with control and have room for answers, and for no message, in any number.
+#[test]
+fn a_message_waits_behind_any_number_of_control_records() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    assert!(pair.sides[0].send(&name("0"), &[1; 900], RecordKind::Tell));
+    for _ in 0..300 {
+        let Side { link, out, .. } = &mut pair.sides[0];
+        (0..15).for_each(|_| link.control(RecordHeader::new(RecordKind::Probe)));
+        out.reply(1, NO_ANSWER, &mut rkyv::util::AlignedVec::new());
+        assert!(pair.transmit(0) && pair.receive(1).expect("honest"));
+        assert!(pair.transmit(1) || pair.sides[1].out.is_empty());
+        pair.receive(0).expect("honest");
+    }
+    assert!(pair.sides[1].boxes[0].waiting.is_empty());
+    pair.exchange();
+    assert_eq!(pair.sides[1].boxes[0].waiting.len(), 1);
 }
 
 /// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.

@@ -2,8 +2,9 @@
 //!
 //! Both sides are the production [`Ledger`]; only the choice of what to send next is the model's:
 //! any class that waits and may be sent, one record to a frame, or a credit-only frame by the rule
-//! of [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit). States are compared by
-//! differences of counts, so that a cycle across the wrap-around is found as one.
+//! of [`Link::poll_transmit`](crate::proto::link::Link::poll_transmit); after one answer, further
+//! ones wait for data that waits, as they do in `outbound/fill.rs` after a few. States are compared
+//! by differences of counts, so that a cycle across the wrap-around is found as one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -29,6 +30,8 @@ struct Side {
     backlog: [u8; LANES.len()],
     /// Refusals to be written.
     refusing: bool,
+    /// An answer was sent although data waited, and no data since.
+    answered: bool,
     /// Frames are dispatched at any time after they arrived, not at once.
     slow: bool,
     /// Frames on their way to the peer.
@@ -42,17 +45,25 @@ impl Side {
         let answer_now = false;
         let ledger =
             Ledger { settings, sent, acknowledged, received, consumed, reported, answer_now };
-        Side { ledger, backlog, refusing: false, slow: false, flying: VecDeque::new() }
+        let (refusing, answered, slow) = (false, false, false);
+        Side { ledger, backlog, refusing, answered, slow, flying: VecDeque::new() }
     }
 
     fn sendable(&self) -> impl Iterator<Item = usize> {
-        let waits = |lane: &usize| self.backlog[*lane] > 0 && self.ledger.may_send(LANES[*lane].0);
+        let held = |class| class == Class::Reply && self.answered && self.backlog[0] > 0;
+        let may_send = |class| self.ledger.may_send(class) && !held(class);
+        let waits = |lane: &usize| self.backlog[*lane] > 0 && may_send(LANES[*lane].0);
         (0..LANES.len()).filter(waits).collect::<Vec<_>>().into_iter()
     }
 
     fn send(&mut self, class: Class, answer_now: bool) {
         let count = self.ledger.post(class);
         self.refusing = false;
+        match class {
+            Class::Data => self.answered = false,
+            Class::Reply => self.answered = self.backlog[0] > 0,
+            Class::Control | Class::Credit => {}
+        }
         self.flying.push_back(Flying { class, count, answer_now });
     }
 
@@ -67,11 +78,12 @@ type State = [Side; 2];
 fn key(state: &State) -> Vec<u8> {
     let mut key = Vec::with_capacity(48);
     for (side, peer) in [(&state[0], &state[1]), (&state[1], &state[0])] {
-        let Side { ledger, backlog, refusing, flying, slow: _ } = side;
+        let Side { ledger, backlog, refusing, answered, flying, slow: _ } = side;
         key.extend(backlog);
         key.extend([ledger.in_flight() as u8, ledger.unreported() as u8]);
         key.push(ledger.received.wrapping_sub(ledger.consumed) as u8);
-        key.extend([u8::from(ledger.answer_now), u8::from(*refusing), flying.len() as u8]);
+        key.extend([u8::from(ledger.answer_now), u8::from(*refusing), u8::from(*answered)]);
+        key.push(flying.len() as u8);
         for frame in flying {
             let news = frame.count.wrapping_sub(peer.ledger.acknowledged) as u8;
             key.extend([u8::from(frame.class == Class::Data), news, u8::from(frame.answer_now)]);

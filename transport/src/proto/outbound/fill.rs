@@ -64,14 +64,7 @@ impl Filling<'_, '_> {
 impl<W> Outbound<W> {
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
-        let q = &self.queues;
-        self.has_no_control()
-            && q.replies.is_empty()
-            && q.eager.is_empty()
-            && q.bulk.is_empty()
-            && q.bulk_replies.is_empty()
-            && q.message.is_none()
-            && q.reply.is_none()
+        self.has_no_control() && self.queues.replies.is_empty() && !self.has_data()
     }
 
     fn has_no_control(&self) -> bool {
@@ -87,21 +80,36 @@ impl<W> Outbound<W> {
         if !self.has_no_control() {
             return;
         }
-        let data = allowed <= Class::Data;
-        // Small answers go first, but now and then they leave the frame to messages.
-        let yields = data && self.queues.answered >= ANSWERED_MAX;
+        let (data, waits, yields) = (allowed <= Class::Data, self.has_data(), self.yields());
+        let mut answered = 0;
         if allowed <= Class::Reply && !yields {
-            self.fill_replies(to);
+            answered += self.fill_replies(to);
+        if !waits || to.class == Some(Class::Data) {
+            self.queues.answered = 0;
+        } else if answered > 0 {
+            self.queues.answered = self.queues.answered.saturating_add(1);
+        }
+    }
+
+    /// Whether small answers wait until a message was written. They go first, but now and then they
+    /// leave the frame to messages, and the credits too: answers need fewer, and where credits come
+    /// back one at a time they would take each before there are enough for a message. What brings
+    /// credits back is sent all the same, so there will be enough (CR-2).
+    pub(super) fn yields(&self) -> bool {
+        self.queues.answered >= ANSWERED_MAX && self.has_data()
+    }
+
+    /// Whether anything waits that needs the credits of a message.
+    fn has_data(&self) -> bool {
+        let q = &self.queues;
+        let under_way = q.message.is_some() || q.reply.is_some();
+        under_way || !q.eager.is_empty() || !q.bulk.is_empty() || !q.bulk_replies.is_empty()
         }
         if data {
             self.fill_data(to);
-            self.queues.answered = match to.class {
-                Some(Class::Data) | None => 0,
-                Some(_) => self.queues.answered + 1,
-            };
         }
-        if yields {
-            self.fill_replies(to);
+        if yields && data {
+            answered += self.fill_replies(to);
         }
     }
 
@@ -157,7 +165,9 @@ impl<W> Outbound<W> {
         }
     }
 
-    fn fill_replies(&mut self, to: &mut Filling<'_, '_>) {
+    /// Returns how many were written.
+    fn fill_replies(&mut self, to: &mut Filling<'_, '_>) -> usize {
+        let before = self.queues.replies.len();
         while let Some((entry, bytes)) = self.queues.replies.front() {
             let correlation = entry.correlation;
             let wanted = entry.ordinal != 0 || self.open_asks.is_wanted(correlation, to.now);
@@ -167,8 +177,9 @@ impl<W> Outbound<W> {
                 (header.ordinal, payload) = (REPLY_EXPIRED, &[]);
             }
             if !to.writer.fits(&header, payload.len()) {
-                return;
+                break;
             }
+        before - self.queues.replies.len()
             to.writer.push(header, payload);
             to.wrote(Class::Reply);
             to.messages += 1;
