@@ -19,7 +19,8 @@ use super::frame::{FrameWriter, Head};
 use super::header::{
     ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind,
 };
-use super::outbound::{Dropped, Filling, Outbound};
+use super::lanes::Entry;
+use super::outbound::{Filling, Outbound};
 use super::window::Count;
 use crate::cause::{Refusal, Violation};
 use crate::limits;
@@ -121,12 +122,12 @@ impl Link {
     }
 
     /// The next frame, written into `slot`; `None` when there is nothing to send or no credit for
-    /// it. Messages that it turned out impossible to send go to `dropped`.
+    /// it. Asks that are not sent, because their askers have given up, go to `dropped`.
     pub(crate) fn poll_transmit<W>(
         &mut self,
         out: &mut Outbound<W>,
         slot: &mut [u8],
-        dropped: &mut Vec<Dropped>,
+        dropped: &mut Vec<Entry>,
         now: Instant,
     ) -> Option<Transmit> {
         if self.ledger.credits() == 0 || self.is_idle(out) {

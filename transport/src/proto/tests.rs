@@ -375,6 +375,61 @@ fn a_message_waits_behind_any_number_of_control_records() {
     assert_eq!(pair.sides[1].boxes[0].waiting.len(), 1);
 }
 
+/// OB-3: a peer that gives the sender too few credits for messages cannot have it keep what was
+/// committed to mailboxes that it closes; each message has its fate at once.
+#[test]
+fn what_waits_for_mailboxes_that_close_leaves_the_queue() {
+    let mut pair = Pair::confirmed();
+    pair.inject(0, RecordHeader::new(RecordKind::Probe), 0, 0).expect("honest");
+    // Of the ring of 8 frames two credits are left: for control, and for no message.
+    let withheld = 6;
+    for _ in 0..withheld {
+        pair.sides[0].link.probe();
+        assert!(pair.transmit(0));
+    }
+    for generation in 1..=100 {
+        let committed = pair.sides[0].committed(0);
+        assert_eq!(pair.sides[0].refused.len(), committed, "each has its fate");
+        assert!(!pair.sides[0].send(&name("0"), &[], RecordKind::Tell), "it is not open");
+        assert!(pair.transmit(0), "an OPEN");
+        let correlation = pair.sides[0].out.outlet(&name("0"), &mut 0).into();
+        let header = |kind| RecordHeader { generation, correlation, ..RecordHeader::new(kind) };
+        pair.inject_opened(0, header(RecordKind::Opened), 0u32.wrapping_sub(withheld));
+        // Some larger than a frame, and small ones that have to stay behind those.
+        for bytes in [10, 1500, 20, 30] {
+            assert!(pair.sides[0].send(&name("0"), &vec![7; bytes], RecordKind::Tell));
+        }
+        assert!(!pair.transmit(0), "no credit for a message");
+        assert_eq!(pair.sides[0].out.queued(), 4);
+        let closed = RecordHeader { correlation: 0, ..header(RecordKind::Closed) };
+        pair.inject(0, closed, 0, 0u32.wrapping_sub(withheld)).expect("a peer may close");
+        assert_eq!(pair.sides[0].out.queued(), 0);
+    }
+}
+
+/// What waits for another mailbox keeps its order when one closes.
+#[test]
+fn what_waits_for_the_neighbours_of_a_mailbox_that_closes_stays_in_order() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    pair.open(0, "1");
+    let sizes = [10, 1500, 20];
+    for (n, bytes) in sizes.into_iter().enumerate() {
+        assert!(pair.sides[0].send(&name("0"), &vec![0; bytes], RecordKind::Tell));
+        assert!(pair.sides[0].send(&name("1"), &body(1, n, bytes), RecordKind::Tell));
+    }
+    pair.close(1, 0);
+    pair.transmit(1);
+    pair.receive(0).expect("honest");
+    assert_eq!(pair.sides[0].refused.len(), sizes.len());
+    assert_eq!(pair.sides[0].out.queued(), sizes.len());
+    pair.exchange();
+    assert!(pair.sides[1].boxes[0].waiting.is_empty());
+    let waiting = pair.sides[1].boxes[1].waiting.iter().map(|(bytes, _)| bytes.clone());
+    let sent = sizes.into_iter().enumerate().map(|(n, bytes)| body(1, n, bytes));
+    assert_eq!(waiting.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
+}
+
 /// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.
 // Promised in docs/SEMANTICS.md.
 #[test]

@@ -17,16 +17,8 @@ use crate::steps::step;
 /// The code of an answer that was made and is not sent, because nobody waits for it any more.
 pub(crate) const REPLY_EXPIRED: u16 = 0xfffb;
 
-/// A committed message that will not be sent.
-#[derive(Debug, Clone)]
-pub(crate) enum Dropped {
-    /// Its mailbox closed while it waited.
-    Closed(Entry),
-    /// It is an ask for whose answer nobody waits any more.
-    Unwanted(Entry),
-}
-
-/// Frames with nothing but small answers after which messages go first in one.
+/// Frames with small answers and no message after which small answers wait until messages, if there
+/// are any, were written.
 const ANSWERED_MAX: u8 = 3;
 /// Fewest bytes of a fragment worth a record, unless fewer are left.
 const FRAGMENT_MIN: usize = 512;
@@ -39,7 +31,8 @@ pub(crate) struct Filling<'a, 'slot> {
     pub(crate) now: Instant,
     /// Messages whose last record was written.
     pub(crate) sent: &'a mut dyn FnMut(Sent),
-    pub(crate) dropped: &'a mut Vec<Dropped>,
+    /// Asks that were not written, because their askers have given up.
+    pub(crate) dropped: &'a mut Vec<Entry>,
     /// The lowest class that was written.
     pub(crate) class: Option<Class>,
     /// Messages and answers whose last record was written.
@@ -84,6 +77,13 @@ impl<W> Outbound<W> {
         let mut answered = 0;
         if allowed <= Class::Reply && !yields {
             answered += self.fill_replies(to);
+        }
+        if data {
+            self.fill_data(to);
+        }
+        if yields && data {
+            answered += self.fill_replies(to);
+        }
         if !waits || to.class == Some(Class::Data) {
             self.queues.answered = 0;
         } else if answered > 0 {
@@ -104,13 +104,6 @@ impl<W> Outbound<W> {
         let q = &self.queues;
         let under_way = q.message.is_some() || q.reply.is_some();
         under_way || !q.eager.is_empty() || !q.bulk.is_empty() || !q.bulk_replies.is_empty()
-        }
-        if data {
-            self.fill_data(to);
-        }
-        if yields && data {
-            answered += self.fill_replies(to);
-        }
     }
 
     fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
@@ -179,7 +172,6 @@ impl<W> Outbound<W> {
             if !to.writer.fits(&header, payload.len()) {
                 break;
             }
-        before - self.queues.replies.len()
             to.writer.push(header, payload);
             to.wrote(Class::Reply);
             to.messages += 1;
@@ -187,15 +179,16 @@ impl<W> Outbound<W> {
             self.queues.replies.pop();
             self.open_asks.close(correlation);
         }
+        before - self.queues.replies.len()
     }
 
     fn fill_eager(&mut self, to: &mut Filling<'_, '_>) {
         while let Some((entry, bytes)) = self.queues.eager.front() {
             let port = &self.ports[entry.port as usize];
-            if let Some(why) = self.unsendable(entry, to.now) {
+            if self.is_unwanted(entry, to.now) {
                 let bytes = bytes.len() as u32;
                 if let Some(entry) = self.queues.eager.pop() {
-                    self.drop_entry(entry, bytes, why, to);
+                    self.drop_entry(entry, bytes, to);
                 }
                 continue;
             }
@@ -228,11 +221,10 @@ impl<W> Outbound<W> {
             let Some(bulk) = &self.queues.message else { return };
             let key = bulk.entry.port as usize;
             // One that was begun is sent to its end.
-            let whole = bulk.sent == 0;
-            if let Some(why) = self.unsendable(&bulk.entry, to.now).filter(|_| whole) {
+            if bulk.sent == 0 && self.is_unwanted(&bulk.entry, to.now) {
                 self.ports[key].bulk -= 1;
                 if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
-                    self.drop_entry(entry, body.len() as u32, why, to);
+                    self.drop_entry(entry, body.len() as u32, to);
                 }
                 continue;
             }
@@ -293,23 +285,15 @@ impl<W> Outbound<W> {
         }
     }
 
-    fn unsendable(&self, entry: &Entry, now: Instant) -> Option<Why> {
-        if self.ports[entry.port as usize].closed {
-            return Some(Why::Closed);
-        }
+    /// Whether it is an ask whose asker has given up.
+    fn is_unwanted(&self, entry: &Entry, now: Instant) -> bool {
         let ask = entry.kind == RecordKind::Ask;
-        let wanted = !ask || (self.asks.is_wanted(entry.correlation) && !entry.is_late(now));
-        (!wanted).then_some(Why::Unwanted)
+        ask && (!self.asks.is_wanted(entry.correlation) || entry.is_late(now))
     }
 
-    fn drop_entry(&mut self, entry: Entry, bytes: u32, why: Why, to: &mut Filling<'_, '_>) {
-        to.dropped.push(match why {
-            Why::Closed => Dropped::Closed(entry),
-            Why::Unwanted => {
-                self.unreserve(entry.port, bytes);
-                Dropped::Unwanted(entry)
-            }
-        });
+    fn drop_entry(&mut self, entry: Entry, bytes: u32, to: &mut Filling<'_, '_>) {
+        self.unreserve(entry.port, bytes);
+        to.dropped.push(entry);
     }
 
     /// The last record of a message was written: it is in flight.
@@ -340,11 +324,6 @@ impl<W> Outbound<W> {
         *q = Queues::default();
         all
     }
-}
-
-enum Why {
-    Closed,
-    Unwanted,
 }
 
 /// What was written of a large message or answer.
