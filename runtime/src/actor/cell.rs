@@ -205,6 +205,10 @@ impl Remote for Arrival {
             _ => Poll::Ready(()),
         }
     }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.replier.as_ref().and(self.0.deadline)
+    }
 }
 
 /// The hash of an actor's type, as links compare it.

@@ -52,7 +52,8 @@ async fn live<A: Handlers>(
         // An error says that the spawner no longer waits.
         drop(started.send(Ok(())));
     }
-    while poll_fn(|waker| cell.mailbox().poll_batch(hand, waker)).await == Batch::Filled {
+    let deadlines = cell.node().deadlines();
+    while cell.mailbox().fill_hand(hand, deadlines).await == Batch::Filled {
         loop {
             // Lets other tasks run now and then, however much there is to do.
             tokio::task::coop::consume_budget().await;

@@ -6,14 +6,22 @@ mod tests;
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
+use tokio::time::Instant;
+
+use crate::deadlines::{Deadlines, Expired, Key};
+
 /// A message of another node, as a mailbox sees it.
 pub(crate) trait Remote {
     /// Returns the number of the node it came from; no other has it.
     fn peer(&self) -> usize;
 
     /// Waits until the message can be begun: for an ask, until its link has room for the reply, or
-    /// its deadline has passed. The link keeps the waker of `cx`.
+    /// its deadline has passed. The link keeps the waker of `cx` for the room; nothing wakes it for
+    /// the [`deadline`](Self::deadline).
     fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Returns when the message can be begun at the latest, if that is known.
+    fn deadline(&self) -> Option<Instant>;
 }
 
 /// What an actor took from its mailbox and has not begun yet.
@@ -107,6 +115,12 @@ impl<L, R: Remote> Hand<L, R> {
         any
     }
 
+    /// Returns when the first of what is held back is released, whatever room its link has.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let first = |held: &Held<R>| held.messages.front().and_then(Remote::deadline);
+        self.held.iter().filter_map(first).min()
+    }
+
     /// Takes a message of a link that was released, one of each in turn.
     fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R> {
         for _ in 0..self.held.len() {
@@ -123,5 +137,43 @@ impl<L, R: Remote> Hand<L, R> {
             }
         }
         None
+    }
+}
+
+/// The wait of one actor for the earliest deadline of what it holds back. Created for one wait by
+/// [`Mailbox::fill_hand`](super::Mailbox::fill_hand).
+pub(super) struct Alarm<'a> {
+    deadlines: &'a Deadlines,
+    set: Option<(Instant, Key)>,
+}
+
+impl<'a> Alarm<'a> {
+    pub(super) fn new(deadlines: &'a Deadlines) -> Self {
+        Alarm { deadlines, set: None }
+    }
+
+    /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
+    /// more.
+    pub(super) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.set.map(|(set, _)| set) != deadline {
+            self.cancel();
+        }
+        let Some(deadline) = deadline else { return Poll::Pending };
+        let mut key = self.set.take().map(|(_, key)| key);
+        let expired = self.deadlines.poll(&mut key, deadline, cx);
+        self.set = key.map(|key| (deadline, key));
+        if expired == Poll::Ready(Expired::Deadline) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn cancel(&mut self) {
+        if let Some((_, key)) = self.set.take() {
+            self.deadlines.cancel(key);
+        }
+    }
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }

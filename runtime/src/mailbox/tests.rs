@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use tokio::time::Instant;
+
 use super::*;
 
 /// Counts how often it was woken.
@@ -24,6 +26,10 @@ impl Remote for u32 {
 
     fn poll_begin(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
     }
 }
 

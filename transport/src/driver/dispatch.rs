@@ -32,6 +32,11 @@ impl Driver {
                     let refused = self.refused(&sent, refusal);
                     result = result.and(refused);
                 }
+                Event::Unsent(entry) => {
+                    if let Some(letter) = self.link.drop_unsent(&entry) {
+                        self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed)));
+                    }
+                }
                 Event::Delivered(confirm) => self.link.delivered(confirm),
                 event if result.is_ok() => result = self.dispatch(pipe, event, frame),
                 _ => {}
@@ -73,7 +78,7 @@ impl Driver {
                 self.growth.grow_sends(pipe, self.link.counters(), slots);
             }
             // Done already, whatever else the frame has.
-            Event::Refused(..) | Event::Delivered(_) => {}
+            Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),
         }
         Ok(())

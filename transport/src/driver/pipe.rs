@@ -16,7 +16,6 @@ use crate::link::{Counters, Link, Poster, Sending};
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
-use crate::unresolved::UnackedTell;
 
 /// Batches that one call posts: the first, and those that were committed meanwhile. A sender leaves
 /// what comes after to the driver.
@@ -27,17 +26,13 @@ pub(super) struct Pipe {
     pub(super) proto: proto::link::Link,
     pub(super) queues: Box<dyn QueuePair>,
     pub(super) slots: Slots,
-    /// Tells that were not sent, because their mailbox closed while they waited: the driver tells
-    /// of them.
-    pub(super) closed: Vec<UnackedTell>,
     sending: Sending,
     ended: bool,
 }
 
 impl Pipe {
     pub(super) fn new(proto: proto::link::Link, queues: Box<dyn QueuePair>, slots: Slots) -> Self {
-        let (closed, sending) = (Vec::new(), Sending::default());
-        Pipe { proto, queues, slots, closed, sending, ended: false }
+        Pipe { proto, queues, slots, sending: Sending::default(), ended: false }
     }
 
     /// Moves the queue pair to its error state: nothing is posted any more.
@@ -89,7 +84,6 @@ impl Pipe {
         if !more {
             self.slots.stage_last();
         }
-        self.closed.append(&mut self.sending.closed);
     }
 
     fn count_sent(&self, link: &Link, transmit: &proto::link::Transmit) {
@@ -115,7 +109,7 @@ impl Poster for Mutex<Pipe> {
         }
         match pipe.transmit(link, BATCHES_MAX) {
             // A driver that waits for completions has to say so to the queue pair.
-            Ok(all) => all && !pipe.slots.free.is_empty() && pipe.closed.is_empty(),
+            Ok(all) => all && !pipe.slots.free.is_empty(),
             Err(cause) => {
                 link.close(cause);
                 true

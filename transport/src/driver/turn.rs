@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::pipe::{BATCHES_MAX, Pipe};
 use super::{Driver, Phase};
-use crate::cause::{Fate, LinkCause, Refusal};
+use crate::cause::LinkCause;
 use crate::fabric::{Completion, Status, Work};
 use crate::limits;
 use crate::link::{Asker, Counters};
@@ -70,9 +70,6 @@ impl Driver {
         let received = self.receive(pipe)?;
         self.report_windows(pipe);
         let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;
-        for letter in pipe.closed.drain(..) {
-            self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed)));
-        }
         if pipe.proto.is_done() && pipe.slots.sends_done() {
             return Err(LinkCause::Left);
         }

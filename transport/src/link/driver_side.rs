@@ -13,8 +13,8 @@ use crate::mutants::planted;
 use crate::proto;
 use crate::proto::fate::{Consumed, What};
 use crate::proto::header::RecordKind;
+use crate::proto::lanes::Entry;
 use crate::proto::link::{Event, Transmit};
-use crate::proto::outbound::Dropped;
 use crate::unresolved::UnackedTell;
 
 /// What was left when a link ended.
@@ -30,11 +30,9 @@ pub(crate) struct Remains {
 /// What came of writing a frame.
 #[derive(Default)]
 pub(crate) struct Sending {
-    /// Tells that were not sent, because their mailbox closed while they waited.
-    pub(crate) closed: Vec<UnackedTell>,
-    /// Those who wait for answers to asks that were not sent, and why.
-    unsent: Vec<(Asker, ReplyLoss)>,
-    dropped: Vec<Dropped>,
+    /// Waiters of asks that were not sent, because they came too late.
+    late: Vec<Asker>,
+    dropped: Vec<Entry>,
 }
 
 impl Link {
@@ -87,8 +85,8 @@ impl Link {
             self.turn_uncredited(&mut state);
         }
         let dropped = !sending.dropped.is_empty();
-        for dropped in sending.dropped.drain(..) {
-            state.drop_entry(dropped, &mut sending.closed, &mut sending.unsent);
+        for entry in sending.dropped.drain(..) {
+            sending.late.extend(state.drop_entry(&entry).0);
         }
         let mut for_replies = Vec::new();
         if !state.for_replies.is_empty() && state.outbound.takes_replies() {
@@ -103,8 +101,8 @@ impl Link {
         state.starved = transmit.is_none() && proto.waits_for_credits() && proto.may_send_urgent();
         self.finish_as_driver(state);
         for_replies.into_iter().for_each(Waker::wake);
-        for (asker, loss) in sending.unsent.drain(..) {
-            drop(asker.send(Err(loss)));
+        for asker in sending.late.drain(..) {
+            drop(asker.send(Err(ReplyLoss::Late)));
         }
         (transmit, more)
     }
@@ -153,6 +151,18 @@ impl Link {
         letter
     }
 
+    /// A committed message is not sent, because its mailbox closed. Returns it for the report, if
+    /// it is a tell; of an ask, the asker is told.
+    pub(crate) fn drop_unsent(&self, entry: &Entry) -> Option<UnackedTell> {
+        let mut state = self.state.lock();
+        let (asker, letter) = state.drop_entry(entry);
+        self.finish_as_driver(state);
+        if let Some(asker) = asker {
+            drop(asker.send(Err(ReplyLoss::Refused(Refusal::Closed))));
+        }
+        letter
+    }
+
     /// A tell was delivered whose sender waits to hear so.
     pub(crate) fn delivered(&self, confirm: u64) {
         let sender = self.state.lock().confirms.take(confirm);
@@ -195,27 +205,17 @@ impl State {
         UnackedTell { request, message, confirm: self.confirms.take(confirm) }
     }
 
-    /// A committed message will not be sent.
-    fn drop_entry(
-        &mut self,
-        dropped: Dropped,
-        closed: &mut Vec<UnackedTell>,
-        unsent: &mut Vec<(Asker, ReplyLoss)>,
-    ) {
-        let (entry, loss) = match dropped {
-            Dropped::Closed(entry) => (entry, ReplyLoss::Refused(Refusal::Closed)),
-            Dropped::Unwanted(entry) => (entry, ReplyLoss::Late),
-        };
+    /// A committed message will not be sent. Returns the waiter of an ask, or a tell.
+    fn drop_entry(&mut self, entry: &Entry) -> (Option<Asker>, Option<UnackedTell>) {
+        let (mut asker, mut letter) = (None, None);
         match entry.kind {
-            RecordKind::Ask => {
-                let asker = self.outbound.asks.answer(entry.correlation);
-                unsent.extend(asker.map(|asker| (asker, loss)));
-            }
+            RecordKind::Ask => asker = self.outbound.asks.answer(entry.correlation),
             RecordKind::Tell => {
-                closed.push(self.letter(entry.port, entry.message, entry.correlation));
+                letter = Some(self.letter(entry.port, entry.message, entry.correlation));
             }
             _ => {}
         }
         self.outbound.settle(entry.port);
+        (asker, letter)
     }
 }

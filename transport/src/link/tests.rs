@@ -79,6 +79,7 @@ fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
         let request = Sender::new(name, 0).request;
         let mut state = link.state.lock();
         let correlation = state.outbound.outlet(&request, &mut 0).into();
+        state.outbound.asked(correlation);
         let kind = RecordKind::Opened;
         let place = RecordHeader { mailbox: *index, generation: 1, ..RecordHeader::new(kind) };
         let header = RecordHeader { correlation, ..place };

@@ -14,8 +14,13 @@ use rkyv::util::AlignedVec;
 
 use crate::limits;
 
-/// Buffers from this size on are kept.
+/// Buffers from this size on are kept,
 const SMALLEST: usize = 64 * 1024;
+/// to this one.
+const LARGEST: usize = 8 * 1024 * 1024;
+/// Up to this size a buffer grows by another one that was kept. Of larger ones the system moves the
+/// pages, not the bytes.
+const COPIED_MAX: usize = 4 * 1024 * 1024;
 /// Room beside what is asked for: an archive ends with a few bytes more than the largest of its
 /// parts, for which it would be copied into twice the memory.
 const SLACK: usize = 1024;
@@ -61,7 +66,7 @@ pub fn take(capacity: usize) -> AlignedVec<16> {
 
 /// Gives a buffer back, whatever is in it.
 pub fn give(mut buffer: AlignedVec<16>) {
-    if buffer.capacity() >= SMALLEST {
+    if (SMALLEST..=LARGEST).contains(&buffer.capacity()) {
         buffer.clear();
         // Freed without the lock.
         let refused = SPARE.lock().give(buffer);
@@ -75,8 +80,7 @@ pub fn reserve(buffer: &mut AlignedVec<16>, more: usize) {
     if bytes <= buffer.capacity() {
         return;
     }
-    if !(SMALLEST..=limits::SPARE_BYTES_MAX).contains(&bytes) {
-        // Of the largest the system moves the pages, not the bytes.
+    if !(SMALLEST..=COPIED_MAX).contains(&bytes) {
         return buffer.reserve(more);
     }
     let mut larger = take(bytes.max(2 * buffer.capacity()) + SLACK);
@@ -137,7 +141,7 @@ mod tests {
 
     #[test]
     fn room_is_made_for_what_is_there_and_what_comes() {
-        for bytes in [10, SMALLEST, 4 * SMALLEST, limits::SPARE_BYTES_MAX + 1] {
+        for bytes in [10, SMALLEST, 4 * SMALLEST, COPIED_MAX + 1, LARGEST + 1] {
             let mut buffer = AlignedVec::<16>::new();
             buffer.extend_from_slice(&[7; 100]);
             reserve(&mut buffer, bytes);

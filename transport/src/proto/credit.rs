@@ -167,10 +167,10 @@ impl Ledger {
         unreported >= self.settings.threshold || (self.answer_now && unreported >= 1)
     }
 
-    /// The peer posted more receives (CR-6).
+    /// The peer posted more receives (CR-6): at least one, and not more than a ring may have.
     pub(crate) fn grow_peer(&mut self, slots: u32) -> Result<(), Violation> {
         let ring = self.settings.peer_ring.saturating_add(slots);
-        if ring > limits::RING_SLOTS_MAX {
+        if slots == 0 || ring > limits::RING_SLOTS_MAX {
             return Err(Violation::Count);
         }
         self.settings.peer_ring = ring;

@@ -59,13 +59,23 @@ impl Entry {
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Lane {
-    entries: VecDeque<(Entry, u32)>,
+    entries: VecDeque<Queued>,
     /// LA-2: grows to what once waited, and is used again.
     bytes: Vec<u8>,
     /// Where the first entry's bytes begin.
     start: usize,
-    /// Entries that ever left.
-    left: u64,
+    /// The number of the next entry.
+    next: u64,
+}
+
+/// An entry of a lane.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
+struct Queued {
+    entry: Entry,
+    len: u32,
+    /// Counts the entries of the lane.
+    number: u64,
 }
 
 /// Bytes that may lie unused in front before they are moved over.
@@ -80,7 +90,9 @@ impl Lane {
             self.start = 0;
         }
         self.bytes.extend_from_slice(bytes);
-        self.entries.push_back((entry, bytes.len() as u32));
+        let (len, number) = (bytes.len() as u32, self.next);
+        self.entries.push_back(Queued { entry, len, number });
+        self.next += 1;
     }
 
     /// How many messages there are.
@@ -90,20 +102,41 @@ impl Lane {
 
     /// The next message and its bytes.
     pub(crate) fn front(&self) -> Option<(&Entry, &[u8])> {
-        let (entry, len) = self.entries.front()?;
+        let Queued { entry, len, .. } = self.entries.front()?;
         Some((entry, &self.bytes[self.start..self.start + *len as usize]))
     }
 
     pub(crate) fn pop(&mut self) -> Option<Entry> {
-        let (entry, len) = self.entries.pop_front()?;
+        let Queued { entry, len, .. } = self.entries.pop_front()?;
         self.start += len as usize;
-        self.left += 1;
+        self.shrink();
+        Some(entry)
+    }
+
+    /// Takes out the entries that `leaves` chooses, wherever they are; they come to `to`.
+    pub(crate) fn take_out(&mut self, leaves: impl Fn(&Entry) -> bool, to: &mut Vec<Entry>) {
+        let (mut read, mut written) = (self.start, self.start);
+        self.entries.retain(|queued| {
+            let bytes = read..read + queued.len as usize;
+            read = bytes.end;
+            if leaves(&queued.entry) {
+                to.push(queued.entry.clone());
+                return false;
+            }
+            self.bytes.copy_within(bytes, written);
+            written += queued.len as usize;
+            true
+        });
+        self.bytes.truncate(written);
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
         if self.entries.is_empty() && self.bytes.capacity() > KEPT {
             self.bytes = Vec::new();
             self.start = 0;
-            self.entries.shrink_to(KEPT / size_of::<(Entry, u32)>());
+            self.entries.shrink_to(KEPT / size_of::<Queued>());
         }
-        Some(entry)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -112,11 +145,11 @@ impl Lane {
 
     /// A mark that has [`passed`](Self::passed) when all that is queued now has left.
     pub(crate) fn mark(&self) -> u64 {
-        self.left + self.entries.len() as u64
+        self.next
     }
 
     pub(crate) fn passed(&self, mark: u64) -> bool {
-        self.left >= mark
+        self.entries.front().is_none_or(|first| first.number >= mark)
     }
 }
 
@@ -142,7 +175,10 @@ impl Bulk {
 impl std::hash::Hash for Lane {
     /// What is queued; nothing of what has left.
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
-        self.entries.hash(to);
+        for Queued { entry, len, .. } in &self.entries {
+            (entry, len).hash(to);
+        }
+        self.entries.len().hash(to);
     }
 }
 
@@ -157,7 +193,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is a queue of owned messages.
+        /// The oracle is a queue of owned messages, of which now and then some leave out of turn.
         #[test]
         fn a_lane_is_a_queue(
             steps in proptest::collection::vec(proptest::option::of(0usize..9000), 1..200),
@@ -178,6 +214,14 @@ mod tests {
                         prop_assert_eq!(front, oracle.pop_front());
                         lane.pop();
                     }
+                }
+                if i % 50 == 49 {
+                    let mut out = Vec::new();
+                    lane.take_out(|entry| entry.ordinal % 3 == 0, &mut out);
+                    prop_assert!(out.iter().all(|entry| entry.ordinal % 3 == 0));
+                    let before = oracle.len();
+                    oracle.retain(|(ordinal, _): &(u16, Vec<u8>)| ordinal % 3 != 0);
+                    prop_assert_eq!(out.len(), before - oracle.len());
                 }
                 prop_assert_eq!(lane.is_empty(), oracle.is_empty());
                 prop_assert!(oracle.is_empty() || !lane.passed(lane.mark()));

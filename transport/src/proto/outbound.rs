@@ -4,7 +4,8 @@
 //! [`Link`](super::link::Link), which only the driver has. It is locked by whoever shares it.
 //!
 //! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
-//!   record is written; then it is in flight.
+//!   record is written; then it is in flight. It leaves its lane unwritten when its mailbox closes
+//!   ([`take_unsendable`](Outbound::take_unsendable)) or, an ask, when its asker gives up.
 //! - **OB-2 room first**: room for a message is reserved in its port's window and in the link's
 //!   before it is committed, and given back when it is not committed after all.
 //! - **OB-3 bounded**: messages by the windows, answers by the asks that are open (their bytes by
@@ -32,7 +33,7 @@ mod fill;
 mod modelled;
 mod opening;
 
-pub(crate) use fill::{Dropped, Filling, REPLY_EXPIRED};
+pub(crate) use fill::{Filling, REPLY_EXPIRED};
 
 /// Everything that waits to be put into frames, and the windows it had to pass. `W` is what waits
 /// for an answer.
@@ -45,6 +46,8 @@ pub(crate) struct Outbound<W> {
     link_window: LinkWindow,
     queues: Queues,
     openings: Openings,
+    /// A mailbox closed, and something that is not written may wait for it.
+    closing: bool,
     /// Asks of this side.
     pub(crate) asks: PendingAsks<W>,
     /// Asks of the peer.
@@ -96,7 +99,7 @@ struct Queues {
     reply: Option<Bulk>,
     /// Bytes of answers that wait.
     reply_bytes: usize,
-    /// Frames in a row that had room for nothing but small answers.
+    /// Frames in a row that had small answers and no message, although messages waited.
     answered: u8,
     turn: Turn,
 }
@@ -161,6 +164,7 @@ impl<W> Outbound<W> {
             link_window: LinkWindow { window, ..LinkWindow::default() },
             queues: Queues::default(),
             openings: Openings::default(),
+            closing: false,
             asks: PendingAsks::default(),
             open_asks: OpenAsks::default(),
             mailbox_window,
@@ -360,7 +364,7 @@ impl<W> Outbound<W> {
     pub(crate) fn has_urgent(&self) -> bool {
         let q = &self.queues;
         let control = q.control.len() + q.signals.len() + q.cancels.len();
-        control > 0 || !q.replies.is_empty()
+        control > 0 || (!q.replies.is_empty() && !self.yields())
     }
 
     /// Messages and answers that are in no frame yet.

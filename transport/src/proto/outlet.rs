@@ -29,7 +29,9 @@ pub(crate) struct Outlet {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) enum OutletState {
-    /// OPEN was queued; these bytes of the description have come.
+    /// OPEN was not written yet: the peer has nothing to answer.
+    Unasked,
+    /// OPEN was written; these bytes of the description have come.
     Opening(Vec<u8>),
     /// It is open, at this port.
     Open(u32),

@@ -15,7 +15,7 @@ use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::inlet::Inlets;
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Arrival, Body, Event, Link, Sizes};
-use crate::proto::outbound::{Dropped, Notice, Outbound, Room};
+use crate::proto::outbound::{Notice, Outbound, Room};
 use crate::proto::outlet::Description;
 use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 
@@ -68,7 +68,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn new() -> Self {
+    fn new(rings: u32) -> Self {
         let toy = || Toy {
             place: None,
             window: RecvWindow::new(WINDOW, Count::default()),
@@ -76,7 +76,7 @@ impl Side {
             taken: Vec::new(),
             closed: false,
         };
-        let credit = CreditSettings::new(8, 8, 4).expect("they cannot stall");
+        let credit = CreditSettings::new(rings, rings, 4).expect("they cannot stall");
         let (sizes, now) =
             (Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }, crate::sync::some_moment());
         Side {
@@ -196,10 +196,22 @@ impl Side {
                 self.refused.push(message);
                 self.out.settle(sent.port);
             }
+            Event::Unsent(entry) => self.drop_entry(&entry),
             Event::Delivered(confirm) => self.confirmed.push(confirm),
             Event::Signal { .. } | Event::Confirmed | Event::Granted(_) | Event::Goodbye => {}
         }
         Ok(())
+    }
+
+    /// A message is not sent.
+    fn drop_entry(&mut self, entry: &Entry) {
+        if entry.kind == RecordKind::Ask {
+            self.out.asks.answer(entry.correlation);
+            self.unanswered += 1;
+        } else {
+            self.refused.push(entry.message);
+        }
+        self.out.settle(entry.port);
     }
 
     fn open(&mut self, correlation: u64, request: &OpenRequest) -> Result<(), Violation> {
@@ -221,7 +233,12 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new() -> Self {
-        Pair { sides: [Side::new(), Side::new()] }
+        Pair::with_rings(8)
+    }
+
+    /// Two sides whose rings have so many slots.
+    pub(crate) fn with_rings(rings: u32) -> Self {
+        Pair { sides: [Side::new(rings), Side::new(rings)] }
     }
 
     /// Two sides that have had each other's confirmation.
@@ -245,15 +262,8 @@ impl Pair {
         side.report_windows();
         let (mut slot, mut dropped) = ([0; FRAME_MAX], Vec::new());
         let transmit = side.link.poll_transmit(&mut side.out, &mut slot, &mut dropped, side.now);
-        for dropped in dropped {
-            let (Dropped::Closed(entry) | Dropped::Unwanted(entry)) = dropped;
-            if entry.kind == RecordKind::Ask {
-                side.out.asks.answer(entry.correlation);
-                side.unanswered += 1;
-            } else {
-                side.refused.push(entry.message);
-            }
-            side.out.settle(entry.port);
+        for entry in dropped {
+            side.drop_entry(&entry);
         }
         side.notices.extend(side.out.take_notices());
         side.out.sweep();
@@ -288,12 +298,37 @@ impl Pair {
         payload: usize,
         more_consumed: u32,
     ) -> Result<(), Violation> {
+        self.inject_bytes(side, header, &vec![0; payload], more_consumed)
+    }
+
+    /// A side reads an OPENED that its peer did not send, of a mailbox that takes one message.
+    pub(crate) fn inject_opened(&mut self, side: usize, header: RecordHeader, more_consumed: u32) {
+        let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }];
+        let (window, carried) = (WINDOW, Count::default());
+        let description = Description { window, carried, accepted }.encode();
+        self.inject_bytes(side, header, &description, more_consumed).expect("an answer");
+    }
+
+    fn inject_bytes(
+        &mut self,
+        side: usize,
+        header: RecordHeader,
+        payload: &[u8],
+        more_consumed: u32,
+    ) -> Result<(), Violation> {
         let mut slot = [0; FRAME_MAX];
         let mut writer = FrameWriter::new(&mut slot);
-        writer.push(header, &vec![0; payload]);
+        writer.push(header, payload);
         let consumed = self.sides[side].link.frames_sent().wrapping_add(more_consumed);
         let bytes = writer.finish(Head { consumed, ..Head::default() });
         self.receive_bytes(side, &slot[..bytes])
+    }
+
+    /// A side reads a frame of no records: its peer has consumed the first so many frames.
+    pub(crate) fn acknowledge(&mut self, side: usize, consumed: u32) {
+        let mut slot = [0; FRAME_MAX];
+        let bytes = FrameWriter::new(&mut slot).finish(Head { consumed, ..Head::default() });
+        self.receive_bytes(side, &slot[..bytes]).expect("an honest count");
     }
 
     /// One step that the number chooses.

@@ -8,11 +8,13 @@ use proptest::prelude::*;
 
 use super::asks::GivenUp;
 use super::fate::{Sent, What};
+use super::frame::FrameReader;
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use super::lanes::Entry;
 use super::link::Event;
 use super::outbound::{Notice, Unopened};
-use super::pair::{self, Pair, body, name};
+use super::pair::{self, Pair, Side, body, name};
+use crate::limits;
 use crate::proto::error::Violation;
 use crate::unresolved::{UnackedTell, Unresolved};
 
@@ -315,6 +317,154 @@ fn a_mailbox_that_is_not_there_is_refused() {
     pair.settle();
     let why = Unopened::Refused(crate::proto::error::OpenRefusal::NoSuchMailbox);
     assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, why }]);
+}
+
+/// Only an OPEN that was written can be answered: not one that is queued, nor the 1,025th.
+#[test]
+fn an_answer_to_an_open_that_was_not_written_is_a_violation() {
+    let record = |kind, correlation: u32| RecordHeader {
+        correlation: correlation.into(),
+        ordinal: 1,
+        ..RecordHeader::new(kind)
+    };
+    for kind in [RecordKind::OpenRefused, RecordKind::Opened] {
+        let mut pair = Pair::confirmed();
+        let out = &mut pair.sides[0].out;
+        let many = limits::OPENS_MAX + 1;
+        let outlets = (0..many).map(|n| out.outlet(&name(&format!("none {n}")), &mut 0));
+        let outlets: Vec<_> = outlets.collect();
+        let early = pair.inject(0, record(kind, outlets[0]), 0, 0);
+        assert_eq!(early, Err(Violation::Opening), "{kind:?} of one that is queued");
+
+        let mut pair = Pair::confirmed();
+        let out = &mut pair.sides[0].out;
+        for n in 0..many {
+            out.outlet(&name(&format!("none {n}")), &mut 0);
+        }
+        // The peer takes every frame, and answers no OPEN.
+        let probe = RecordHeader::new(RecordKind::Probe);
+        while pair.transmit(0) {
+            pair.sides[0].frames.clear();
+            pair.inject(0, probe, 0, 0).expect("honest");
+        }
+        let waits = *outlets.last().expect("there are many");
+        let last = pair.inject(0, record(kind, waits), 0, 0);
+        assert_eq!(last, Err(Violation::Opening), "{kind:?} of one that waits");
+    }
+}
+
+/// Whether a tell is in one of the frames that a side has written; they are lost.
+fn tells(pair: &mut Pair, side: usize) -> bool {
+    let frames = std::mem::take(&mut pair.sides[side].frames);
+    frames.iter().any(|frame| {
+        let (header, mut reader) = FrameReader::new(frame).expect("a frame");
+        std::iter::from_fn(|| reader.read(header.records).expect("a record"))
+            .any(|record| record.header.kind == RecordKind::Tell)
+    })
+}
+
+/// The code of an answer that says that there is none.
+const NO_ANSWER: u16 = 1;
+
+/// Answers need fewer credits than messages: where credits come back one at a time, endless answers
+/// would leave none.
+#[test]
+fn endless_answers_leave_credits_for_a_message() {
+    let mut pair = Pair::with_rings(16);
+    pair.exchange();
+    pair.open(0, "0");
+    let answer = |pair: &mut Pair| {
+        let mut archive = rkyv::util::AlignedVec::new();
+        archive.resize(900, 0);
+        pair.sides[0].out.reply(1, NO_ANSWER, &mut archive);
+    };
+    (0..100).for_each(|_| answer(&mut pair));
+    let mut acknowledged = pair.sides[0].link.frames_sent();
+    while pair.transmit(0) {}
+    assert!(pair.sides[0].link.frames_sent() != acknowledged, "the ring is full of answers");
+    assert!(pair.sides[0].send(&name("0"), &[1; 40], RecordKind::Tell));
+    let left = (0..24).any(|_| {
+        acknowledged = acknowledged.wrapping_add(1);
+        pair.acknowledge(0, acknowledged);
+        while pair.transmit(0) {}
+        tells(&mut pair, 0)
+    });
+    assert!(left, "no message among so many answers");
+    assert!(pair.sides[0].out.queued() > 50, "answers waited all the time");
+}
+
+/// Frames that begin with control and have room for answers, and for no message, in any number.
+#[test]
+fn a_message_waits_behind_any_number_of_control_records() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    assert!(pair.sides[0].send(&name("0"), &[1; 900], RecordKind::Tell));
+    for _ in 0..300 {
+        let Side { link, out, .. } = &mut pair.sides[0];
+        (0..15).for_each(|_| link.control(RecordHeader::new(RecordKind::Probe)));
+        out.reply(1, NO_ANSWER, &mut rkyv::util::AlignedVec::new());
+        assert!(pair.transmit(0) && pair.receive(1).expect("honest"));
+        assert!(pair.transmit(1) || pair.sides[1].out.is_empty());
+        pair.receive(0).expect("honest");
+    }
+    assert!(pair.sides[1].boxes[0].waiting.is_empty());
+    pair.exchange();
+    assert_eq!(pair.sides[1].boxes[0].waiting.len(), 1);
+}
+
+/// OB-3: a peer that gives the sender too few credits for messages cannot have it keep what was
+/// committed to mailboxes that it closes; each message has its fate at once.
+#[test]
+fn what_waits_for_mailboxes_that_close_leaves_the_queue() {
+    let mut pair = Pair::confirmed();
+    pair.inject(0, RecordHeader::new(RecordKind::Probe), 0, 0).expect("honest");
+    // Of the ring of 8 frames two credits are left: for control, and for no message.
+    let withheld = 6;
+    for _ in 0..withheld {
+        pair.sides[0].link.probe();
+        assert!(pair.transmit(0));
+    }
+    for generation in 1..=100 {
+        let committed = pair.sides[0].committed(0);
+        assert_eq!(pair.sides[0].refused.len(), committed, "each has its fate");
+        assert!(!pair.sides[0].send(&name("0"), &[], RecordKind::Tell), "it is not open");
+        assert!(pair.transmit(0), "an OPEN");
+        let correlation = pair.sides[0].out.outlet(&name("0"), &mut 0).into();
+        let header = |kind| RecordHeader { generation, correlation, ..RecordHeader::new(kind) };
+        pair.inject_opened(0, header(RecordKind::Opened), 0u32.wrapping_sub(withheld));
+        // Some larger than a frame, and small ones that have to stay behind those.
+        for bytes in [10, 1500, 20, 30] {
+            assert!(pair.sides[0].send(&name("0"), &vec![7; bytes], RecordKind::Tell));
+        }
+        assert!(!pair.transmit(0), "no credit for a message");
+        assert_eq!(pair.sides[0].out.queued(), 4);
+        let closed = RecordHeader { correlation: 0, ..header(RecordKind::Closed) };
+        pair.inject(0, closed, 0, 0u32.wrapping_sub(withheld)).expect("a peer may close");
+        assert_eq!(pair.sides[0].out.queued(), 0);
+    }
+}
+
+/// What waits for another mailbox keeps its order when one closes.
+#[test]
+fn what_waits_for_the_neighbours_of_a_mailbox_that_closes_stays_in_order() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    pair.open(0, "1");
+    let sizes = [10, 1500, 20];
+    for (n, bytes) in sizes.into_iter().enumerate() {
+        assert!(pair.sides[0].send(&name("0"), &vec![0; bytes], RecordKind::Tell));
+        assert!(pair.sides[0].send(&name("1"), &body(1, n, bytes), RecordKind::Tell));
+    }
+    pair.close(1, 0);
+    pair.transmit(1);
+    pair.receive(0).expect("honest");
+    assert_eq!(pair.sides[0].refused.len(), sizes.len());
+    assert_eq!(pair.sides[0].out.queued(), sizes.len());
+    pair.exchange();
+    assert!(pair.sides[1].boxes[0].waiting.is_empty());
+    let waiting = pair.sides[1].boxes[1].waiting.iter().map(|(bytes, _)| bytes.clone());
+    let sent = sizes.into_iter().enumerate().map(|(n, bytes)| body(1, n, bytes));
+    assert_eq!(waiting.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
 }
 
 /// WI-1: the neighbour of a mailbox that holds the whole window of the link goes on.

@@ -89,6 +89,11 @@ impl SendWindow {
         self.outstanding().messages == 0
     }
 
+    /// Whether room is recorded for a message that is not written yet.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.sent != self.written
+    }
+
     /// Records a message for which there is [`room`](Self::room).
     pub(crate) fn send(&mut self, bytes: u32) {
         self.sent.add(1, bytes.into());

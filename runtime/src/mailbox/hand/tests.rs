@@ -29,6 +29,7 @@ struct Message {
     number: u32,
     is_ask: bool,
     is_late: Arc<AtomicBool>,
+    deadline: Option<Instant>,
 }
 
 impl Remote for Message {
@@ -38,11 +39,16 @@ impl Remote for Message {
 
     fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
         let has_room = self.link.1.room.load(Ordering::Relaxed) > 0;
-        if !self.is_ask || has_room || self.is_late.load(Ordering::Relaxed) {
+        let is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
+        if !self.is_ask || has_room || is_late || self.is_late.load(Ordering::Relaxed) {
             return Poll::Ready(());
         }
         self.link.1.waiting.lock().push(cx.waker().clone());
         Poll::Pending
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 }
 
@@ -77,7 +83,8 @@ impl Scene {
 
     fn push(&self, link: usize, number: u32, is_ask: bool) {
         let link = (link as u64, self.links[link].clone());
-        let message = Message { link, number, is_ask, is_late: self.late.clone() };
+        let (is_late, deadline) = (self.late.clone(), None);
+        let message = Message { link, number, is_ask, is_late, deadline };
         assert!(self.mailbox.push_remote(message).is_ok());
     }
 
@@ -248,4 +255,29 @@ fn what_is_held_back_comes_out_at_the_end() {
         .collect();
     assert_eq!(left, [1, 2, 3, 11]);
     assert!(!scene.hand.holds_back());
+}
+
+/// MB-8: nothing else has to happen for an actor to see that an ask is too late.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() {
+    let deadlines = Deadlines::start(&tokio::runtime::Handle::current());
+    let mut scene = Scene::new();
+    for (number, seconds) in [(1, 9), (2, 5)] {
+        let link = (u64::from(number), scene.links[0].clone());
+        let (is_late, second) = (scene.late.clone(), std::time::Duration::from_secs(1));
+        let deadline = Some(Instant::now() + second * seconds);
+        let ask = Message { link, number, is_ask: true, is_late, deadline };
+        assert!(scene.mailbox.push_remote(ask).is_ok());
+    }
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    let mut released = Vec::new();
+    while released.len() < 2 {
+        let Scene { mailbox, hand, .. } = &mut scene;
+        assert_eq!(mailbox.fill_hand(hand, &deadlines).await, Batch::Filled);
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Some(Taken::Remote(message)) = hand.take(&mut cx) {
+            released.push(message.number);
+        }
+    }
+    assert_eq!(released, [2, 1], "in the order of their deadlines");
 }

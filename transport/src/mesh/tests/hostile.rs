@@ -146,6 +146,8 @@ impl Scene {
         let opening = remote(&self.victim, "wicked", "any");
         let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(())).unwrap_err();
         assert_eq!(unsent, Unsent::Opening);
+        // Before it was written it could not be answered.
+        wicked.asked().await;
         match &breach.act {
             Act::Frames(frames) => {
                 for frame in frames() {

@@ -8,6 +8,7 @@ use rkyv::util::AlignedVec;
 use crate::mailbox::OpenRequest;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
+use crate::proto::lanes::Entry;
 
 /// What a frame asks the driver to do, in order. `W` is what waits for an answer.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) enum Event<W> {
     LinkBlocked,
     /// A message of this side was refused.
     Refused(Sent, Refusal),
+    /// A message of this side will not be sent: its mailbox closed while it waited.
+    Unsent(Entry),
     /// A tell of this side was delivered, and its sender waits to hear so.
     Delivered(u64),
     /// The peer added so many slots to its ring.

@@ -44,6 +44,7 @@ impl Link {
             }
             self.handle_record(&arrived, frame, record, out, events)?;
         }
+        events.extend(out.take_unsendable().into_iter().map(Event::Unsent));
         // Refusals in this very frame were handled above (FA-2).
         while let Some(sent) = self.in_flight.acknowledge(header.consumed) {
             out.settle(sent.port);

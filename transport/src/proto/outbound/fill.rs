@@ -17,16 +17,8 @@ use crate::steps::step;
 /// The code of an answer that was made and is not sent, because nobody waits for it any more.
 pub(crate) const REPLY_EXPIRED: u16 = 0xfffb;
 
-/// A committed message that will not be sent.
-#[derive(Debug, Clone)]
-pub(crate) enum Dropped {
-    /// Its mailbox closed while it waited.
-    Closed(Entry),
-    /// It is an ask for whose answer nobody waits any more.
-    Unwanted(Entry),
-}
-
-/// Frames with nothing but small answers after which messages go first in one.
+/// Frames with small answers and no message after which small answers wait until messages, if there
+/// are any, were written.
 const ANSWERED_MAX: u8 = 3;
 /// Fewest bytes of a fragment worth a record, unless fewer are left.
 const FRAGMENT_MIN: usize = 512;
@@ -39,7 +31,8 @@ pub(crate) struct Filling<'a, 'slot> {
     pub(crate) now: Instant,
     /// Messages whose last record was written.
     pub(crate) sent: &'a mut dyn FnMut(Sent),
-    pub(crate) dropped: &'a mut Vec<Dropped>,
+    /// Asks that were not written, because their askers have given up.
+    pub(crate) dropped: &'a mut Vec<Entry>,
     /// The lowest class that was written.
     pub(crate) class: Option<Class>,
     /// Messages and answers whose last record was written.
@@ -64,14 +57,7 @@ impl Filling<'_, '_> {
 impl<W> Outbound<W> {
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
-        let q = &self.queues;
-        self.has_no_control()
-            && q.replies.is_empty()
-            && q.eager.is_empty()
-            && q.bulk.is_empty()
-            && q.bulk_replies.is_empty()
-            && q.message.is_none()
-            && q.reply.is_none()
+        self.has_no_control() && self.queues.replies.is_empty() && !self.has_data()
     }
 
     fn has_no_control(&self) -> bool {
@@ -87,22 +73,37 @@ impl<W> Outbound<W> {
         if !self.has_no_control() {
             return;
         }
-        let data = allowed <= Class::Data;
-        // Small answers go first, but now and then they leave the frame to messages.
-        let yields = data && self.queues.answered >= ANSWERED_MAX;
+        let (data, waits, yields) = (allowed <= Class::Data, self.has_data(), self.yields());
+        let mut answered = 0;
         if allowed <= Class::Reply && !yields {
-            self.fill_replies(to);
+            answered += self.fill_replies(to);
         }
         if data {
             self.fill_data(to);
-            self.queues.answered = match to.class {
-                Some(Class::Data) | None => 0,
-                Some(_) => self.queues.answered + 1,
-            };
         }
-        if yields {
-            self.fill_replies(to);
+        if yields && data {
+            answered += self.fill_replies(to);
         }
+        if !waits || to.class == Some(Class::Data) {
+            self.queues.answered = 0;
+        } else if answered > 0 {
+            self.queues.answered = self.queues.answered.saturating_add(1);
+        }
+    }
+
+    /// Whether small answers wait until a message was written. They go first, but now and then they
+    /// leave the frame to messages, and the credits too: answers need fewer, and where credits come
+    /// back one at a time they would take each before there are enough for a message. What brings
+    /// credits back is sent all the same, so there will be enough (CR-2).
+    pub(super) fn yields(&self) -> bool {
+        self.queues.answered >= ANSWERED_MAX && self.has_data()
+    }
+
+    /// Whether anything waits that needs the credits of a message.
+    fn has_data(&self) -> bool {
+        let q = &self.queues;
+        let under_way = q.message.is_some() || q.reply.is_some();
+        under_way || !q.eager.is_empty() || !q.bulk.is_empty() || !q.bulk_replies.is_empty()
     }
 
     fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
@@ -127,7 +128,10 @@ impl<W> Outbound<W> {
             if !to.control(*header, payload) {
                 return;
             }
-            self.queues.control.pop_front();
+            let Some((header, _)) = self.queues.control.pop_front() else { return };
+            if header.kind == RecordKind::Open {
+                self.asked(header.correlation);
+            }
         }
         while let Some((key, signal)) = self.queues.signals.front().copied() {
             let port = &mut self.ports[key as usize];
@@ -154,7 +158,9 @@ impl<W> Outbound<W> {
         }
     }
 
-    fn fill_replies(&mut self, to: &mut Filling<'_, '_>) {
+    /// Returns how many were written.
+    fn fill_replies(&mut self, to: &mut Filling<'_, '_>) -> usize {
+        let before = self.queues.replies.len();
         while let Some((entry, bytes)) = self.queues.replies.front() {
             let correlation = entry.correlation;
             let wanted = entry.ordinal != 0 || self.open_asks.is_wanted(correlation, to.now);
@@ -164,7 +170,7 @@ impl<W> Outbound<W> {
                 (header.ordinal, payload) = (REPLY_EXPIRED, &[]);
             }
             if !to.writer.fits(&header, payload.len()) {
-                return;
+                break;
             }
             to.writer.push(header, payload);
             to.wrote(Class::Reply);
@@ -173,15 +179,16 @@ impl<W> Outbound<W> {
             self.queues.replies.pop();
             self.open_asks.close(correlation);
         }
+        before - self.queues.replies.len()
     }
 
     fn fill_eager(&mut self, to: &mut Filling<'_, '_>) {
         while let Some((entry, bytes)) = self.queues.eager.front() {
             let port = &self.ports[entry.port as usize];
-            if let Some(why) = self.unsendable(entry, to.now) {
+            if self.is_unwanted(entry, to.now) {
                 let bytes = bytes.len() as u32;
                 if let Some(entry) = self.queues.eager.pop() {
-                    self.drop_entry(entry, bytes, why, to);
+                    self.drop_entry(entry, bytes, to);
                 }
                 continue;
             }
@@ -214,11 +221,10 @@ impl<W> Outbound<W> {
             let Some(bulk) = &self.queues.message else { return };
             let key = bulk.entry.port as usize;
             // One that was begun is sent to its end.
-            let whole = bulk.sent == 0;
-            if let Some(why) = self.unsendable(&bulk.entry, to.now).filter(|_| whole) {
+            if bulk.sent == 0 && self.is_unwanted(&bulk.entry, to.now) {
                 self.ports[key].bulk -= 1;
                 if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
-                    self.drop_entry(entry, body.len() as u32, why, to);
+                    self.drop_entry(entry, body.len() as u32, to);
                 }
                 continue;
             }
@@ -279,23 +285,15 @@ impl<W> Outbound<W> {
         }
     }
 
-    fn unsendable(&self, entry: &Entry, now: Instant) -> Option<Why> {
-        if self.ports[entry.port as usize].closed {
-            return Some(Why::Closed);
-        }
+    /// Whether it is an ask whose asker has given up.
+    fn is_unwanted(&self, entry: &Entry, now: Instant) -> bool {
         let ask = entry.kind == RecordKind::Ask;
-        let wanted = !ask || (self.asks.is_wanted(entry.correlation) && !entry.is_late(now));
-        (!wanted).then_some(Why::Unwanted)
+        ask && (!self.asks.is_wanted(entry.correlation) || entry.is_late(now))
     }
 
-    fn drop_entry(&mut self, entry: Entry, bytes: u32, why: Why, to: &mut Filling<'_, '_>) {
-        to.dropped.push(match why {
-            Why::Closed => Dropped::Closed(entry),
-            Why::Unwanted => {
-                self.unreserve(entry.port, bytes);
-                Dropped::Unwanted(entry)
-            }
-        });
+    fn drop_entry(&mut self, entry: Entry, bytes: u32, to: &mut Filling<'_, '_>) {
+        self.unreserve(entry.port, bytes);
+        to.dropped.push(entry);
     }
 
     /// The last record of a message was written: it is in flight.
@@ -326,11 +324,6 @@ impl<W> Outbound<W> {
         *q = Queues::default();
         all
     }
-}
-
-enum Why {
-    Closed,
-    Unwanted,
 }
 
 /// What was written of a large message or answer.

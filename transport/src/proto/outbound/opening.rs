@@ -8,6 +8,7 @@ use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
 use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::lanes::Entry;
 use crate::proto::outlet::{Description, Outlet, OutletState, Port, encode_request};
 use crate::proto::window::{SendWindow, WindowSize};
 
@@ -26,7 +27,7 @@ impl<W> Outbound<W> {
         if let Some(key) = self.by_request.get(request) {
             return *key;
         }
-        let state = OutletState::Opening(Vec::new());
+        let state = OutletState::Unasked;
         let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
         self.by_request.insert(request.clone(), key);
         self.openings.waiting.push_back(key);
@@ -34,7 +35,7 @@ impl<W> Outbound<W> {
         key
     }
 
-    /// Sends the OPENs that may be sent now.
+    /// Queues the OPENs that may be sent now.
     fn send_opens(&mut self) {
         while self.openings.unanswered < limits::OPENS_MAX
             && let Some(key) = self.openings.waiting.pop_front()
@@ -47,6 +48,15 @@ impl<W> Outbound<W> {
         }
     }
 
+    /// The OPEN of an outlet was written: from now on the peer may answer it.
+    pub(crate) fn asked(&mut self, correlation: u64) {
+        if let Some(outlet) = self.outlets.get_mut(correlation as usize)
+            && matches!(outlet.state, OutletState::Unasked)
+        {
+            outlet.state = OutletState::Opening(Vec::new());
+        }
+    }
+
     fn open_answered(&mut self) {
         self.openings.unanswered -= 1;
         self.send_opens();
@@ -55,7 +65,7 @@ impl<W> Outbound<W> {
     /// The port of an outlet, once it is open.
     pub(crate) fn port(&self, outlet: u32) -> Option<(u32, &Port)> {
         match self.outlets.get(outlet as usize)?.state {
-            OutletState::Opening(_) => None,
+            OutletState::Unasked | OutletState::Opening(_) => None,
             OutletState::Open(port) => Some((port, self.ports.get(port as usize)?)),
         }
     }
@@ -149,7 +159,8 @@ impl<W> Outbound<W> {
     }
 
     /// A mailbox of the peer closed (OU-3). What was outstanding is off the link's window; what
-    /// was committed is refused when it arrives, or dropped where it waits.
+    /// was sent is refused when it arrives, and what waits is to be
+    /// [taken out](Self::take_unsendable) before anything else is committed: its room is free.
     pub(crate) fn handle_closed(&mut self, index: u32, generation: u32) -> Result<(), Violation> {
         let Some(key) = self.by_mailbox.remove(&index) else { return Err(Violation::Unknown) };
         let port = &mut self.ports[key as usize];
@@ -157,6 +168,7 @@ impl<W> Outbound<W> {
             return Err(Violation::Unknown);
         }
         port.closed = true;
+        self.closing |= port.window.has_unwritten();
         let outstanding = port.window.outstanding();
         port.window.release(outstanding)?;
         for outlet in mem::take(&mut port.outlets) {
@@ -164,5 +176,29 @@ impl<W> Outbound<W> {
         }
         self.free_port(key);
         self.release_link(outstanding)
+    }
+
+    /// Takes out what waits for mailboxes that closed: it will not be sent. A large message of
+    /// which a part was written is written to its end.
+    pub(crate) fn take_unsendable(&mut self) -> Vec<Entry> {
+        let mut all = Vec::new();
+        if !mem::take(&mut self.closing) {
+            return all;
+        }
+        let closed = |entry: &Entry| self.ports[entry.port as usize].closed;
+        let q = &mut self.queues;
+        q.eager.take_out(closed, &mut all);
+        let small = all.len();
+        let unbegun = q.message.take_if(|bulk| bulk.sent == 0 && closed(&bulk.entry));
+        all.extend(unbegun.map(|bulk| bulk.entry));
+        q.bulk.retain(|bulk| {
+            let leaves = closed(&bulk.entry);
+            all.extend(leaves.then(|| bulk.entry.clone()));
+            !leaves
+        });
+        for entry in &all[small..] {
+            self.ports[entry.port as usize].bulk -= 1;
+        }
+        all
     }
 }

@@ -24,7 +24,7 @@ use crate::proto::credit::Class;
 use crate::proto::frame::{FrameReader, FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
-use crate::proto::outbound::{Dropped, Filling, Notice, Outbound, Room};
+use crate::proto::outbound::{Filling, Notice, Outbound, Room};
 
 use receiver::Receiver;
 
@@ -267,10 +267,7 @@ impl State {
             let payload = slot[record.payload].to_vec();
             self.forth.push_back(Flying { header, payload, port });
         }
-        for message in dropped {
-            let (Dropped::Closed(entry) | Dropped::Unwanted(entry)) = message;
-            self.out.settle(entry.port);
-        }
+        assert!(dropped.is_empty(), "only asks are dropped");
     }
 
     fn handle_return(&mut self, setting: &Setting) {
@@ -282,6 +279,9 @@ impl State {
                 RecordKind::Closed => {
                     let lost = out.outstanding_at(header.mailbox);
                     out.handle_closed(header.mailbox, header.generation).expect("honest");
+                    for entry in out.take_unsendable() {
+                        out.settle(entry.port);
+                    }
                     if setting.fault == Fault::ClosedKeeps {
                         out.forget_release(lost);
                     }

@@ -143,6 +143,10 @@ fn counts() -> Vec<Breach> {
         frames("a count below the first", Count, || consumed(u32::MAX)),
         frames("a count beyond what was sent", Count, || consumed(9)),
         Breach { what: "frames without credit", act: Act::Overrun, cause: overrun },
+        frames("a ring that grows by nothing", Count, || only(head(RecordKind::Grant))),
+        frames("a ring that grows without an end", Count, || {
+            only(RecordHeader { total: u32::MAX, ..head(RecordKind::Grant) })
+        }),
         frames("a refusal of what was never sent", Refusal, || {
             only(RecordHeader { ordinal: 1, ..at(RecordKind::Refusal, FIRST_COUNT, 0) })
         }),

@@ -19,7 +19,7 @@ use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::frame::{FrameWriter, Head};
-use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use crate::wire::{Preface, Stream};
 
 /// Longest frame there can be between it and a node of the profile `small`.
@@ -151,6 +151,12 @@ impl Linked {
     pub(in crate::mesh::tests) async fn bytes(&mut self, bytes: &[u8]) {
         // The node may have had enough already.
         let _ = self.data.write_all(bytes).await;
+    }
+
+    /// Waits for a frame that begins with OPEN.
+    pub(in crate::mesh::tests) async fn asked(&mut self) {
+        let open = Some(RecordKind::Open as u8);
+        while next_frame(&mut self.data).await.get(FRAME_HEADER).copied() != open {}
     }
 
     /// Writes a well-formed frame of these records.

@@ -52,6 +52,8 @@ pub(super) struct Side {
     pub(super) backlog: [u8; LANES.len()],
     /// Refusals to be written.
     pub(super) refusing: bool,
+    /// An answer was sent although data waited, and no data since.
+    answered: bool,
     /// Frames are dispatched at any time after they arrived, not at once.
     slow: bool,
     /// Frames on their way to the peer.
@@ -78,6 +80,7 @@ impl Side {
             ledger,
             backlog,
             refusing: false,
+            answered: false,
             slow: false,
             flying: VecDeque::new(),
             posted: settings.ring,
@@ -101,7 +104,9 @@ impl Side {
     }
 
     pub(super) fn sendable(&self) -> impl Iterator<Item = usize> {
-        let waits = |lane: &usize| self.backlog[*lane] > 0 && self.ledger.may_send(LANES[*lane].0);
+        let held = |class| class == Class::Reply && self.answered && self.backlog[0] > 0;
+        let may_send = |class| self.ledger.may_send(class) && !held(class);
+        let waits = |lane: &usize| self.backlog[*lane] > 0 && may_send(LANES[*lane].0);
         (0..LANES.len()).filter(waits).collect::<Vec<_>>().into_iter()
     }
 
@@ -118,6 +123,11 @@ impl Side {
         let grant = if class == Class::Credit { 0 } else { std::mem::take(&mut self.grant) };
         let count = self.ledger.post(class);
         self.refusing = false;
+        match class {
+            Class::Data => self.answered = false,
+            Class::Reply => self.answered = self.backlog[0] > 0,
+            Class::Control | Class::Credit => {}
+        }
         self.flying.push_back(Flying { class, count, answer_now, grant, goodbye });
     }
 
@@ -208,7 +218,9 @@ impl Side {
         self.ledger.arrive(frame.count, frame.answer_now).expect("an honest peer");
         let twice = self.fault == Fault::GrantTwice;
         let granted = if twice { 2 * frame.grant } else { frame.grant };
-        self.ledger.grow_peer(granted).expect("an honest peer");
+        if granted > 0 {
+            self.ledger.grow_peer(granted).expect("an honest peer");
+        }
         if frame.goodbye {
             self.goodbye.received = Some(number);
             self.goodbye.leave = true;
@@ -241,7 +253,8 @@ impl Side {
 
     /// Adds everything that tells two states apart, without the absolute counts.
     pub(super) fn key(&self, peer: &Side, key: &mut Vec<u8>) {
-        let Side { ledger, backlog, refusing, flying, posted, unposted, grant, goodbye, .. } = self;
+        let Side { ledger, backlog, refusing, answered, flying, goodbye, .. } = self;
+        let Side { posted, unposted, grant, .. } = self;
         key.extend(backlog);
         key.extend([ledger.in_flight() as u8, ledger.unreported() as u8]);
         key.push(ledger.received.wrapping_sub(ledger.consumed) as u8);
@@ -250,7 +263,7 @@ impl Side {
         let [acknowledged, reported] = self.goodbyes_over();
         let Goodbye { may_leave: _, leave, sent, received } = goodbye;
         let flags = [ledger.answer_now, *refusing, *leave, sent.is_some(), received.is_some()];
-        let flags = flags.into_iter().chain([acknowledged, reported]);
+        let flags = flags.into_iter().chain([acknowledged, reported, *answered]);
         key.push(flags.fold(0, |bits, flag| bits << 1 | u8::from(flag)));
         key.push(flying.len() as u8);
         for frame in flying {
