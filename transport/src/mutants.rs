@@ -99,8 +99,8 @@ mod switch {
         HandledAbandoned,
         /// An ask's deadline starts anew where it arrives.
         FreshDeadline,
-        /// A sender that lacks room lets the next one pass, as if each reference to a mailbox had a
-        /// line of its own.
+        /// A sender of a large message lets all others pass, as if each reference to a mailbox had
+        /// a line of its own.
         LinePerReference,
         /// Room wakes every sender that waits.
         WakeAll,

@@ -378,7 +378,6 @@ impl State {
     /// Whether it granted any.
     fn grant(&mut self, port: u32, most: usize) -> bool {
         let mut granted = 0;
-        let mut passes = planted!(LinePerReference);
         if planted!(WakeAll) {
             self.waiting.wake_all();
         }
@@ -389,6 +388,10 @@ impl State {
             && let Some(key) = self.waiting.first(Line::Port(port))
         {
             let want = self.waiting.want(key);
+            if planted!(LinePerReference) && want.bytes > 1 << 20 && !self.waiting.is_last(key) {
+                self.waiting.move_to(key, Line::Port(port));
+                continue;
+            }
             let ordinal = match find(&self.outbound.at(port).accepted, &want) {
                 Ok(ordinal) => ordinal,
                 Err(failure) => {
@@ -402,7 +405,6 @@ impl State {
                     self.waiting.resolve(key, Standing::Granted { port, ordinal });
                     granted += 1;
                 }
-                _ if std::mem::take(&mut passes) => self.waiting.move_to(key, Line::Port(port)),
                 lacking => {
                     self.lacks(port, lacking);
                     break;

@@ -182,6 +182,11 @@ impl WaitQueue {
         self.entries[key].want
     }
 
+    /// Whether no entry of its line came after this one.
+    pub(super) fn is_last(&self, key: usize) -> bool {
+        self.entries[key].after == NONE
+    }
+
     /// The line of an entry that waits.
     pub(super) fn line(&self, key: usize) -> Option<Line> {
         self.entries.get(key)?.line

@@ -1,9 +1,10 @@
 //! A node's peers, and what its tasks share.
 //!
-//! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond them, each new one has it
-//!   forget the one that was used longest ago of those that have no link, are not missed, not
+//! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond them, a new one has it
+//!   forget those that were used longest ago of the ones that have no link, are not missed, not
 //!   wanted, no seed, of which nothing waits in mailboxes, and that nobody holds: who holds a peer
-//!   never finds another of its name.
+//!   never finds another of its name. Where too many are held it looks again when there are an
+//!   eighth more, so that a message full of names costs a few looks for each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +44,11 @@ pub(super) struct Table {
 pub(super) struct Peers {
     by_name: BTreeMap<NodeName, Known>,
     uses: u64,
+    /// So many names have it look for some to forget.
+    full_at: usize,
+    /// Names that were looked at so far.
+    #[cfg(test)]
+    pub(super) looks: usize,
 }
 
 struct Known {
@@ -68,15 +74,22 @@ impl Peers {
     }
 
     /// Makes room for one more, if need be and as far as may be (MS-9).
-    fn forget(&mut self) -> Option<Arc<Peer>> {
-        if self.by_name.len() < limits::PEERS_KNOWN_MAX {
-            return None;
+    fn forget(&mut self) -> Vec<Arc<Peer>> {
+        let count = self.by_name.len();
+        if count < self.full_at.max(limits::PEERS_KNOWN_MAX) {
+            return Vec::new();
         }
-        // Whoever gets one does so here, under the lock of the table.
+        #[cfg(test)]
+        (self.looks += count);
+        // A peer is handed out here only, under the lock of the table.
         let idle = |known: &&Known| Arc::strong_count(&known.peer) == 1 && known.peer.is_idle();
-        let oldest = self.by_name.values().filter(idle).min_by_key(|known| known.used)?;
-        let name = oldest.peer.name().clone();
-        self.by_name.remove(&name).map(|known| known.peer)
+        let mut idle: Vec<&Known> = self.by_name.values().filter(idle).collect();
+        idle.sort_unstable_by_key(|known| known.used);
+        idle.truncate(count + 1 - limits::PEERS_KNOWN_MAX);
+        let names: Vec<NodeName> = idle.iter().map(|known| known.peer.name().clone()).collect();
+        let left = count - names.len();
+        self.full_at = if left < limits::PEERS_KNOWN_MAX { 0 } else { left + left / 8 };
+        names.iter().filter_map(|name| self.by_name.remove(name)).map(|known| known.peer).collect()
     }
 }
 

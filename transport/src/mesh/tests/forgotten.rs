@@ -36,6 +36,23 @@ async fn names_that_nobody_uses_are_forgotten_and_no_others() {
     alpha.shutdown().await;
 }
 
+/// MS-9: a message may bring any number of references to nodes, all held until it is read.
+#[tokio::test]
+async fn many_names_that_are_held_cost_a_few_looks_each() {
+    const NAMES: usize = 20 * PEERS_KNOWN_MAX;
+    let alpha = Node::start(config("alpha", Network::tcp(), &[])).await.unwrap();
+    let held: Vec<_> = (0..NAMES).map(|number| alpha.mesh.peer(&name(number))).collect();
+    let looks = alpha.mesh.table.peers.lock().looks;
+    assert!(looks <= 10 * NAMES, "{looks} looks for {NAMES} names");
+    drop(held);
+    let known = || alpha.mesh.table.each(|_| Some(())).len();
+    for number in NAMES..2 * NAMES {
+        drop(alpha.mesh.peer(&name(number)));
+    }
+    assert_eq!(known(), PEERS_KNOWN_MAX);
+    alpha.shutdown().await;
+}
+
 /// MS-9: a peer that knows the secret and comes under a new name each time.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
