@@ -1,6 +1,6 @@
 //! A sender to one mailbox of another node, over whatever link there is.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -139,6 +139,7 @@ impl Waiter {
         self.0.get_or_insert_default()
     }
 
+    #[inline]
     fn leave_peer(&mut self) {
         if let Some((peer, ticket)) = self.take_peer() {
             peer.forget(ticket);
@@ -146,12 +147,14 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some((link, place)) = self.take_line() {
+        if let Some((link, place)) = self.line.take() {
             link.forget(place);
         }
-        self.leave_peer();
+        if let Some((peer, ticket)) = self.peer.take() {
+            peer.forget(ticket);
+        }
     }
 }
 
@@ -176,7 +179,7 @@ pub struct ArchiveFailed;
 
 thread_local! {
     /// Archives are written here, so that a send allocates nothing.
-    static SCRATCH: RefCell<AlignedVec<16>> = RefCell::new(AlignedVec::new());
+    static SCRATCH: Cell<AlignedVec<16>> = Cell::new(AlignedVec::new());
 }
 
 /// Memory that a thread's scratch keeps between sends.
@@ -374,18 +377,16 @@ impl RemoteSender {
 
 /// Lends the thread's scratch, emptied.
 fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> T {
-    SCRATCH.with(|scratch| {
-        // A message whose archiving sends another message finds the scratch in use.
-        let mut own = AlignedVec::new();
-        let mut borrowed = scratch.try_borrow_mut();
-        let bytes = borrowed.as_deref_mut().unwrap_or(&mut own);
-        bytes.clear();
-        let result = use_it(bytes);
-        if bytes.capacity() > SCRATCH_BYTES_MAX {
-            buffer::give(std::mem::take(bytes));
-        }
-        result
-    })
+    // Taken, not borrowed: a message whose archiving sends another message finds none.
+    let mut bytes = SCRATCH.take();
+    bytes.clear();
+    let result = use_it(&mut bytes);
+    if bytes.capacity() > SCRATCH_BYTES_MAX {
+        buffer::give(bytes);
+    } else {
+        SCRATCH.set(bytes);
+    }
+    result
 }
 
 /// Takes an archive out of the scratch: a large one as it is, a small one as a copy.

@@ -44,12 +44,13 @@ impl<'a> FrameWriter<'a> {
         header.payload = payload.len() as u32;
         let at = self.used;
         let body = at + header.len();
-        header.encode(&mut self.slot[at..]);
-        step!(written header.sent());
-        self.slot[body..body + payload.len()].copy_from_slice(payload);
         let end = body + payload.len();
         self.used = end.next_multiple_of(16).min(self.slot.len());
-        self.slot[end..self.used].fill(0);
+        // The padding, with bytes before it that are written below: of a fixed size.
+        self.slot[self.used - 16..self.used].copy_from_slice(&[0; 16]);
+        header.encode(&mut self.slot[at..]);
+        step!(written header.sent());
+        self.slot[body..end].copy_from_slice(payload);
         self.records += 1;
         self.records - 1
     }

@@ -214,20 +214,22 @@ impl RecordHeader {
 
     /// Writes the header to the front of `out`, which has room for it.
     pub(crate) fn encode(&self, out: &mut [u8]) {
-        let len = self.len();
-        out[..len].fill(0);
-        out[0] = self.kind as u8;
-        out[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
+        let mut head = [0; RECORD_HEADER];
+        head[0] = self.kind as u8;
+        head[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
             | if self.more { MORE } else { 0 };
-        out[2..4].copy_from_slice(&(len as u16).to_le_bytes());
-        out[4..8].copy_from_slice(&self.payload.to_le_bytes());
-        out[8..12].copy_from_slice(&self.mailbox.to_le_bytes());
-        out[12..16].copy_from_slice(&self.generation.to_le_bytes());
-        out[16..24].copy_from_slice(&self.correlation.to_le_bytes());
-        out[24..26].copy_from_slice(&self.ordinal.to_le_bytes());
-        out[28..32].copy_from_slice(&self.total.to_le_bytes());
+        head[2..4].copy_from_slice(&(self.len() as u16).to_le_bytes());
+        head[4..8].copy_from_slice(&self.payload.to_le_bytes());
+        head[8..12].copy_from_slice(&self.mailbox.to_le_bytes());
+        head[12..16].copy_from_slice(&self.generation.to_le_bytes());
+        head[16..24].copy_from_slice(&self.correlation.to_le_bytes());
+        head[24..26].copy_from_slice(&self.ordinal.to_le_bytes());
+        head[28..32].copy_from_slice(&self.total.to_le_bytes());
+        out[..RECORD_HEADER].copy_from_slice(&head);
         if let Some(us) = self.deadline_us {
-            out[32..40].copy_from_slice(&us.to_le_bytes());
+            let mut more = [0; RECORD_HEADER_MAX - RECORD_HEADER];
+            more[..8].copy_from_slice(&us.to_le_bytes());
+            out[RECORD_HEADER..RECORD_HEADER_MAX].copy_from_slice(&more);
         }
     }
 

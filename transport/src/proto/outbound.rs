@@ -395,6 +395,7 @@ impl<W> Outbound<W> {
     }
 
     /// Whether there is anything to act on: notices, or ports to let go of.
+    #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.notices.is_empty() || !self.freed.is_empty()
     }
