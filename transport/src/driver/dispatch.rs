@@ -183,10 +183,10 @@ impl Driver {
     }
 
     /// Turns dirty marks into records, if those can be written: until then they stay marks, each of
-    /// which is there once.
-    pub(super) fn report_windows(&mut self, pipe: &mut Pipe) {
+    /// which is there once. Returns false if they cannot.
+    pub(super) fn report_windows(&mut self, pipe: &mut Pipe) -> bool {
         if !pipe.proto.takes_control() {
-            return;
+            return false;
         }
         let signals = self.link.signals().clone();
         let Dirty { mut taken, closed } = signals.take();
@@ -212,5 +212,6 @@ impl Driver {
         if urgent && reported {
             signals.set_peer_blocked(false);
         }
+        true
     }
 }

@@ -63,17 +63,19 @@ impl Driver {
         Ok(pipe.queues.poll_ready(cx))
     }
 
-    /// Does what the session wants, reads what arrived and sends what waits; returns true if it was
-    /// too much for once.
+    /// Does what the session wants, reads what arrived and sends what waits; returns true if there
+    /// is more to do at once.
     fn work(&mut self, pipe: &mut Pipe) -> Result<bool, LinkCause> {
         self.heed_wishes(pipe)?;
         let received = self.receive(pipe)?;
-        self.report_windows(pipe);
+        let reported = self.report_windows(pipe);
         let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;
         if pipe.proto.is_done() && pipe.slots.sends_done() {
             return Err(LinkCause::Left);
         }
-        Ok(received >= limits::POLL_BATCH || !sent_all)
+        // What came with an OPEN, whose answer went first, is reported by the next look.
+        let late = !reported && pipe.proto.takes_control();
+        Ok(received >= limits::POLL_BATCH || !sent_all || late)
     }
 
     fn heed_wishes(&mut self, pipe: &mut Pipe) -> Result<(), LinkCause> {

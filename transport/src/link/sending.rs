@@ -301,7 +301,7 @@ impl State {
             (Standing::Waiting | Standing::Ended(_), _) => {
                 // The next in line may need less room than this one.
                 if let Some(Line::Port(port)) = line {
-                    self.outbound.look_again(port);
+                    self.outbound.look_again(port, !self.for_link.is_empty());
                 }
             }
         }
@@ -340,12 +340,9 @@ impl State {
                     while let Some(key) = self.waiting.first(Line::Outlet(outlet)) {
                         self.move_to_port(key, port);
                     }
-                    self.grant(port, usize::MAX);
+                    self.grant_in_turn(port);
                 }
-                Notice::Room(port) if self.waits_its_turn(port) => self.wait_for_link(port),
-                Notice::Room(port) => {
-                    self.grant(port, usize::MAX);
-                }
+                Notice::Room(port) => self.grant_in_turn(port),
                 Notice::LinkRoom => self.grant_by_link(),
                 Notice::Ended { outlet, port, why } => {
                     let ended = Standing::Ended(SendFailure::Unopened(why));
@@ -371,6 +368,21 @@ impl State {
             self.waiting.resolve(key, Standing::Granted { port, ordinal });
         } else {
             self.waiting.move_to(key, Line::Port(port));
+        }
+    }
+
+    /// Grants the room at a port; while others wait for the link's window, one message of a port at
+    /// which nothing is outstanding, and the rest in turn (LN-2).
+    fn grant_in_turn(&mut self, port: u32) {
+        if self.for_link.is_empty() {
+            self.grant(port, usize::MAX);
+            return;
+        }
+        if self.outbound.is_idle(port) {
+            self.grant(port, 1);
+        }
+        if self.waiting.first(Line::Port(port)).is_some() {
+            self.wait_for_link(port);
         }
     }
 

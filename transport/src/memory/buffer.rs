@@ -4,7 +4,7 @@
 //! zeros page by page; on the machines measured that took longer than the copy over loopback.
 //!
 //! - **ME-6 kept**: large buffers that are given back are kept for later ones, at most
-//!   [`limits::SPARE_BYTES_MAX`] of them in a process; what is more is freed.
+//!   [`limits::SPARE_BYTES_MAX`] of them in a process; what was not used for longest is freed.
 
 use std::fmt;
 use std::ops::Deref;
@@ -46,15 +46,16 @@ impl Spare {
         Some(buffer)
     }
 
-    /// Keeps a buffer; returns it if there is no room for it.
-    fn give(&mut self, buffer: AlignedVec<16>) -> Option<AlignedVec<16>> {
-        let bytes = self.bytes + buffer.capacity();
-        if bytes > limits::SPARE_BYTES_MAX {
-            return Some(buffer);
-        }
-        self.bytes = bytes;
+    /// Keeps a buffer; returns those that were not used for longest, as many as are too many.
+    fn give(&mut self, buffer: AlignedVec<16>) -> Vec<AlignedVec<16>> {
+        self.bytes += buffer.capacity();
         self.buffers.push(buffer);
-        None
+        let mut over = 0;
+        while self.bytes > limits::SPARE_BYTES_MAX {
+            self.bytes -= self.buffers[over].capacity();
+            over += 1;
+        }
+        self.buffers.drain(..over).collect()
     }
 }
 
@@ -68,9 +69,9 @@ pub fn take(capacity: usize) -> AlignedVec<16> {
 pub fn give(mut buffer: AlignedVec<16>) {
     if (SMALLEST..=LARGEST).contains(&buffer.capacity()) {
         buffer.clear();
+        let over = SPARE.lock().give(buffer);
         // Freed without the lock.
-        let refused = SPARE.lock().give(buffer);
-        drop(refused);
+        drop(over);
     }
 }
 
@@ -129,14 +130,15 @@ mod tests {
         let mut spare = Spare { buffers: Vec::new(), bytes: 0 };
         let large = limits::SPARE_BYTES_MAX / 4;
         for _ in 0..4 {
-            assert!(spare.give(AlignedVec::with_capacity(large)).is_none());
+            assert!(spare.give(AlignedVec::with_capacity(large)).is_empty());
         }
-        assert!(spare.give(AlignedVec::with_capacity(SMALLEST)).is_some(), "there is no room");
+        let over = spare.give(AlignedVec::with_capacity(SMALLEST));
+        assert_eq!(over.iter().map(AlignedVec::capacity).collect::<Vec<_>>(), [large]);
         assert!(spare.take(large + 1).is_none());
         assert!(spare.take(large / WASTE_MAX - 1).is_none(), "too much of it would be wasted");
         assert_eq!(spare.take(large / 2).map(|buffer| buffer.capacity()), Some(large));
-        assert!(spare.give(AlignedVec::with_capacity(SMALLEST)).is_none());
-        assert_eq!(spare.bytes, 3 * large + SMALLEST);
+        assert!(spare.give(AlignedVec::with_capacity(SMALLEST)).is_empty());
+        assert_eq!(spare.bytes, 2 * large + 2 * SMALLEST);
     }
 
     #[test]

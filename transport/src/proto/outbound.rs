@@ -384,9 +384,13 @@ impl<W> Outbound<W> {
         self.ports.get(port as usize).is_some_and(|port| !port.closed)
     }
 
-    /// The first sender that waits at a port is gone: the next one may find room.
-    pub(crate) fn look_again(&mut self, port: u32) {
+    /// The first sender that waits at a port is gone: the next one may find room, and so may those
+    /// that wait for the link's window behind it.
+    pub(crate) fn look_again(&mut self, port: u32, for_link: bool) {
         self.notices.push(Notice::Room(port));
+        if for_link {
+            self.notices.push(Notice::LinkRoom);
+        }
     }
 
     /// A port, which is there as long as anything of it has no fate.

@@ -442,6 +442,10 @@ fn what_waits_for_mailboxes_that_close_leaves_the_queue() {
         pair.inject(0, closed, 0, 0u32.wrapping_sub(withheld)).expect("a peer may close");
         assert_eq!(pair.sides[0].out.queued(), 0);
     }
+    // Credits that are due. A side that believed that a message waits would have no commit wake it.
+    pair.transmit(0);
+    let Side { link, out, .. } = &mut pair.sides[0];
+    assert!(link.is_idle(out) && !link.waits_for_credits());
 }
 
 /// What waits for another mailbox keeps its order when one closes.
