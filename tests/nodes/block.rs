@@ -41,7 +41,7 @@ async fn blocked(flavour: &str, threads: u64) {
     assert_eq!(line.matches(HANDLER).count() as u64, threads, "{line}");
     assert!(!telling.is_finished(), "its senders wait");
     let unanswered = within(async { notary.notes().await }).await;
-    // Whether it could still be sent, its node's ring decides.
+    // The ring of its node decides whether it could still be sent.
     let ended = [AskError::Timeout, AskError::NotSent(Cause::Timeout)].map(Err);
     assert!(ended.contains(&unanswered), "{unanswered:?}");
     beta.warned("no longer blocked").await;

@@ -89,7 +89,7 @@ impl Accounts {
         }
     }
 
-    /// Whether there is no account.
+    /// Returns true if there is no account.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

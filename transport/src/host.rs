@@ -41,9 +41,9 @@ pub trait Inbox: Send + Sync + 'static {
     /// The same for every `Arc` of the same mailbox, and never used for another one.
     fn id(&self) -> u64;
 
-    /// What it accepts; a message's place in this list is its ordinal on the wire. There are at
-    /// most [`ACCEPTED_MAX`](crate::limits::ACCEPTED_MAX): a peer ends its link when it is told of
-    /// more.
+    /// Returns the messages that it accepts; the place of one in this list is its ordinal on the
+    /// wire. There are at most [`ACCEPTED_MAX`](crate::limits::ACCEPTED_MAX): a peer ends its link
+    /// when it is told of more.
     fn accepted(&self) -> Vec<Accepted>;
 
     /// Queues one message. Never waits: what a peer may send is bounded by its window, so there is

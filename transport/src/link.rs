@@ -236,7 +236,7 @@ impl Link {
         }
     }
 
-    /// Whether its queue pair and slots are still there.
+    /// Returns true if its queue pair and slots are still there.
     #[cfg(test)]
     pub(crate) fn has_memory(&self) -> bool {
         self.poster.get().is_some_and(|poster| poster.strong_count() > 0)

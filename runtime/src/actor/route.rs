@@ -24,7 +24,7 @@ pub struct Route<A: Handlers> {
     pub(super) reply: fn() -> TypeId,
 }
 
-// What the compiler says of more names the number.
+// The error of the compiler about more names the number.
 const _: () = assert!(ACCEPTED_MAX == 4096);
 
 /// Which message, for people.

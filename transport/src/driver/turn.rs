@@ -73,7 +73,7 @@ impl Driver {
         if pipe.proto.is_done() && pipe.slots.sends_done() {
             return Err(LinkCause::Left);
         }
-        // What came with an OPEN, whose answer went first, is reported by the next look.
+        // Reports that an answer to an OPEN kept from the frame go with the next look.
         let late = !reported && pipe.proto.takes_control();
         Ok(received >= limits::POLL_BATCH || !sent_all || late)
     }

@@ -86,7 +86,7 @@ fn a_handshake_cut_or_spoilt_at_any_byte_never_completes() {
                 result = result.and_then(|()| acceptor.handle_bytes(&part));
             }
             assert!(acceptor.poll_established().is_none(), "byte {at}, spoilt: {spoil}");
-            // What is cut only waits; what is spoilt is found out, or waits for more.
+            // A cut message only waits; a spoilt one is found out, or waits for more.
             assert!(spoil || result.is_ok(), "byte {at}");
         }
     }
@@ -98,7 +98,7 @@ fn a_handshake_cut_or_spoilt_at_any_byte_never_completes() {
     assert!(acceptor.poll_established().is_some(), "the whole of it does complete");
 }
 
-/// What a dialler says to an acceptor whose random numbers are known.
+/// Returns the bytes of a dialler to an acceptor whose random numbers are known.
 fn transcript(alpha: &Identity, beta: &Identity) -> Vec<Vec<u8>> {
     let beta = Identity { entropy: Entropy::seeded(2), ..beta.clone() };
     let (mut dialler, mut acceptor) = (Handshake::dial(alpha), Handshake::accept(&beta));

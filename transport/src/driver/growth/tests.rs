@@ -243,7 +243,7 @@ fn what_the_budget_refuses_stays_as_it_is() {
     assert!(budget.take(DOUBLED) && !budget.take(1));
 }
 
-/// What a fabric refuses, others of the node may take.
+/// Memory that a fabric refuses stays in the budget for others of the node.
 #[test]
 fn what_the_fabric_refuses_is_not_taken_from_the_budget() {
     let budget = Arc::new(Budget::new(DOUBLED));

@@ -272,7 +272,7 @@ impl Queues {
     }
 
     pub(super) fn arm(&mut self, on: Notify) {
-        // What rang before was polled: it must not end the next wait.
+        // A notification that was polled already must not end the next wait.
         self.alarm.rang &= !self.done.is_empty();
         if self.alarm.armed != Some(Notify::Any) {
             self.alarm.armed = Some(on);
@@ -289,7 +289,7 @@ impl Queues {
         self.alarm.waker.get_or_insert_with(|| waker.clone()).clone_from(waker);
     }
 
-    /// Whether the notification came and was not used up.
+    /// Returns true if the notification came and was not used up.
     pub(super) fn rang(&self) -> bool {
         self.alarm.rang
     }
