@@ -1,10 +1,10 @@
 //! The way to other nodes: the only module that uses the transport's endpoint.
 //!
-//! Outward, an [`Outbound`] leads to one actor of another node. Inward, a [`Directory`] finds the
-//! actor that a peer opens, and what arrives goes to its [`Inbox`].
+//! Outward, a [`RemoteSender`] leads to one actor of another node. Inward, a [`Directory`] finds
+//! the actor that a peer opens, and what arrives goes to its [`Inbox`].
 
 mod host;
-mod outbound;
+mod sender;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,18 @@ pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]
 pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 
-pub(crate) use host::{Directory, Observers, code, signal};
-pub(crate) use outbound::{Answer, Awaited, Confirmation, Outbound, Parcel, Place};
+pub(crate) use host::{Directory, Observers, code, signals};
+pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
-pub(crate) use ringpost_transport::endpoint::{CloseNotice, Lane, Replier, SendKind};
+pub(crate) use ringpost_transport::endpoint::{
+    ArchiveFailed, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss, SendKind,
+    Unsent, Waiter,
+};
 pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{
     Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target,
 };
+pub(crate) use sender::{cause_of, closed, fate, lost, signal};
 
 /// This node's place in the network.
 pub(crate) struct Remote {
@@ -76,10 +80,10 @@ impl Remote {
 
     /// A way to the actor at `address`, of the type with the hash `kind` (0: of any type); `None`
     /// when the address can be nobody's.
-    pub(crate) fn outbound(&self, address: &Address, kind: u128) -> Option<Outbound> {
+    pub(crate) fn sender(&self, address: &Address, kind: u128) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;
-        Some(Outbound::new(self.endpoint.remote_sender(&peer, OpenRequest { target, kind })))
+        Some(self.endpoint.remote_sender(&peer, OpenRequest { target, kind }))
     }
 
     pub(crate) async fn shutdown(&self, deadline: Duration) {

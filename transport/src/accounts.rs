@@ -64,6 +64,11 @@ impl Accounts {
         (key, std::mem::take(&mut account.waiting))
     }
 
+    /// What is taken of the mailbox of an account that [was opened](Self::open).
+    pub(crate) fn taken(&self, key: u32) -> Arc<Taken> {
+        self.all[key as usize].taken.clone()
+    }
+
     /// The account of this key, if there is one.
     pub(crate) fn get(&mut self, key: u32) -> Option<&mut Account> {
         self.all.get_mut(key as usize)

@@ -40,6 +40,7 @@ use crate::proto::link::Sizes;
 use crate::proto::outbound::Outbound;
 use crate::proto::window::WindowSize;
 
+use dispatch::Run;
 use growth::Growth;
 use mailboxes::Mailboxes;
 use pipe::Pipe;
@@ -177,6 +178,7 @@ impl Prepared {
             reports,
             phase,
             scratch: Scratch::default(),
+            run: Run::default(),
         };
         let running = Running { link, phase: watched };
         Ok(Connected { driver, running, runtime: Handle::current() })
@@ -223,6 +225,7 @@ struct Driver {
     reports: Reports,
     phase: watch::Sender<Phase>,
     scratch: Scratch,
+    run: Run,
 }
 
 impl Driver {

@@ -16,11 +16,11 @@ pub use crate::config::{Config, Network};
 pub use crate::confirm::Confirmation;
 pub use crate::link::{
     Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss,
-    RingStats, WaitStats, Waiting, WaitsFor,
+    RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
 };
 pub use crate::mesh::{PeerView, StartError, Unlinked};
 pub use crate::profile::{InvalidProfile, Profile};
-pub use remote_sender::{Archive, ArchiveFailed, Lane, RemoteSender, SendKind, Unsent, Waiter};
+pub use remote_sender::{Archive, ArchiveFailed, RemoteSender, Waiter};
 
 /// A node's place in the network. Clones are the same endpoint.
 #[derive(Clone)]

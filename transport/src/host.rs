@@ -46,12 +46,13 @@ pub trait Inbox: Send + Sync + 'static {
     /// when it is told of more.
     fn accepted(&self) -> Vec<Accepted>;
 
-    /// Queues one message. Never waits: what a peer may send is bounded by its window, so there is
-    /// room. `ordinal` is less than the length of [`accepted`](Self::accepted).
+    /// Queues messages that arrived one after the other, in their order, and takes them all out of
+    /// `run`. Never waits: what a peer may send is bounded by its window, so there is room. Their
+    /// ordinals are less than the length of [`accepted`](Self::accepted).
     ///
     /// # Errors
-    /// [`Refusal`] when the mailbox is closed; the delivery is dropped.
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal>;
+    /// [`Refusal`] when the mailbox is closed: the whole run is refused.
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal>;
 
     /// A signal from the peer: a number that means something to the layer above.
     fn signal(&self, signal: u16);

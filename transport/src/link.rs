@@ -47,15 +47,17 @@ use crate::limits;
 use crate::memory::Gauge;
 use crate::proto::outbound::Outbound;
 
+use asks::ReplySlots;
 use wait_queue::WaitQueue;
 
 pub(crate) use asks::Asker;
 pub(crate) use driver_side::{Remains, Sending};
-pub(crate) use outgoing::{Outgoing, SendFailure, SendKind, Wait};
+pub(crate) use outgoing::{Hint, Outgoing, Wait};
 pub(crate) use sending::{Attempt, LinkEnded};
 pub(crate) use stats::Counters;
 
 pub use asks::{PendingReply, ReplyLoss};
+pub use outgoing::{SendKind, Unsent};
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use sending::Awaited;
@@ -72,6 +74,7 @@ pub(crate) struct Link {
     /// Largest message the peer takes, in bytes of what the user sends.
     message_bytes_max: u32,
     state: Mutex<State>,
+    replies: Mutex<ReplySlots>,
     signals: Arc<DriverSignals>,
     /// Posts for a sender; set before the first one comes. The driver owns it: what was asked, and
     /// keeps an ended link, keeps none of its memory.
@@ -148,6 +151,7 @@ impl Link {
             fabric,
             message_bytes_max,
             state: Mutex::new(state),
+            replies: Mutex::default(),
             signals,
             poster: OnceLock::new(),
             ended: AtomicBool::new(false),
@@ -218,8 +222,21 @@ impl Link {
         self.finish_as(state, false);
     }
 
-    fn finish_as(&self, mut state: MutexGuard<'_, State>, rouse: bool) {
-        state.act_on_notices();
+    #[inline]
+    fn finish_as(&self, state: MutexGuard<'_, State>, rouse: bool) {
+        // The driver knows that there is something to do, and nobody else is to be told: of most
+        // messages of many.
+        let roused = state.awake && !state.starved;
+        if roused && !state.outbound.has_news() && !state.waiting.has_news() {
+            return;
+        }
+        self.finish_with_news(state, rouse);
+    }
+
+    fn finish_with_news(&self, mut state: MutexGuard<'_, State>, rouse: bool) {
+        if state.outbound.has_news() {
+            state.act_on_notices();
+        }
         let idle = !state.awake && !state.outbound.is_empty();
         let wake = rouse && (idle || (state.starved && state.outbound.has_urgent()));
         state.awake |= wake;

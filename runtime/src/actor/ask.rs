@@ -61,12 +61,11 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
             let Sending { to, message, line } = &mut self.sending;
             assert!(message.is_some(), "an `ask` was polled after it was ready");
             match ready!(to.poll_ask(message, deadline, line, cx)) {
-                Ok(pending @ Pending::Local(_)) => {
+                Ok(pending) => {
                     // It has the waker already, and is ready after a wake-up at the earliest.
                     self.pending = Some(pending);
                     return Poll::Pending;
                 }
-                Ok(pending) => self.pending = Some(pending),
                 Err(cause) => {
                     self.sending.give_up();
                     return Poll::Ready(Err(AskError::NotSent(cause)));

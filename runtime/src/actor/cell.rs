@@ -21,7 +21,7 @@ use crate::fate::Fate;
 use crate::mailbox::{Depth, Hand, Intake, Mailbox, Remote, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, Replier, signal};
+use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, Replier, signals};
 use crate::resident::{Halt, Resident};
 use crate::schema::Hash;
 use crate::slot::Ask;
@@ -311,15 +311,15 @@ impl<A: Handlers> Inbox for Cell<A> {
         A::ROUTES.iter().map(|route| route.accepted).collect()
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
-        self.mailbox.push_remote(Arrival(delivery)).map_err(|_| Refusal::Closed)
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+        self.mailbox.push_remote(run, Arrival).map_err(|_closed| Refusal::Closed)
     }
 
     fn signal(&self, signal: u16) {
         match signal {
-            signal::STOP => self.halt(Halt::Stop),
-            signal::KILL => self.halt(Halt::Kill),
-            signal::DRAIN => self.halt(Halt::Drain),
+            signals::STOP => self.halt(Halt::Stop),
+            signals::KILL => self.halt(Halt::Kill),
+            signals::DRAIN => self.halt(Halt::Drain),
             // `TOUCH`, and what a later version may send.
             _ => {}
         }

@@ -1,12 +1,13 @@
 //! Where messages are sent to: what `tell` and `ask` need of a reference.
 
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::time::Instant;
 
-use super::Reply;
 use super::running::is_running;
+use super::{Reply, remote_send};
 use crate::deadlines::{Deadlines, Expired};
 use crate::error::{AskError, Cause, NotBegun};
 use crate::fate::Fate;
@@ -14,23 +15,23 @@ use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{
-    Accepted, Answer, Awaited, Confirmation, LinkCause, Outbound, Parcel, Place, SendKind,
+    self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, RemoteSender, SendKind, Waiter,
 };
 use crate::slot::Asker;
 
 /// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
 /// any.
 pub trait Port<M: Message>: Sized {
-    /// Sends; empties `message` if and only if it was sent. The fate is not waited for without
-    /// `confirm`, and then says nothing.
+    /// Sends; empties `message` if and only if it was sent. Its fate, if the sender waits for it,
+    /// or what is known of it, is in `fate` then.
     #[doc(hidden)]
     fn poll_tell(
         &self,
         message: &mut Option<M>,
-        confirm: bool,
+        fate: Option<&mut Option<PendingFate>>,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<PendingFate, Cause>>;
+    ) -> Poll<Result<(), Cause>>;
 
     /// Sends if that needs no waiting.
     #[doc(hidden)]
@@ -75,7 +76,7 @@ impl PendingFate {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fate> {
         match self {
             PendingFate::Known(fate) => Poll::Ready(*fate),
-            PendingFate::Remote(confirmation) => confirmation.poll(cx),
+            PendingFate::Remote(confirmation) => Pin::new(confirmation).poll(cx).map(remote::fate),
         }
     }
 }
@@ -84,7 +85,7 @@ impl PendingFate {
 #[derive(Default)]
 pub struct Line {
     turn: Option<u64>,
-    place: Option<Place>,
+    remote: Waiter,
 }
 
 impl Line {
@@ -110,53 +111,47 @@ impl Line {
         }
     }
 
-    /// Sends to another node.
-    pub(super) fn poll_send<M: Message>(
+    /// Sends a tell to another node, see [`Port::poll_tell`].
+    pub(super) fn poll_tell<M: Message>(
         &mut self,
-        outbound: &Outbound,
+        to: &RemoteSender,
         message: &mut Option<M>,
-        wanted: Wanted,
+        accepted: &Accepted,
+        fate: Option<&mut Option<PendingFate>>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Awaited, Cause>> {
-        let place = self.place.get_or_insert_default();
-        let sent = ready!(with_parcel(message, wanted, |parcel| {
-            match parcel {
-                Ok(parcel) => outbound.poll_send(parcel, place, cx),
-                Err(cause) => Poll::Ready(Err(cause)),
+    ) -> Poll<Result<(), Cause>> {
+        let kind = if fate.is_some() { SendKind::ConfirmedTell } else { SendKind::Tell };
+        let sent = remote_send::poll_send(to, message, (accepted, kind), &mut self.remote, cx);
+        let awaited = ready!(sent)?;
+        if let Some(fate) = fate {
+            *fate = match awaited {
+                Awaited::Fate(confirmation) => Some(PendingFate::Remote(confirmation)),
+                Awaited::Nothing | Awaited::Reply(_) => None,
+            };
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends an ask to another node, see [`AskPort::poll_ask`].
+    pub(super) fn poll_ask<M: Message, R>(
+        &mut self,
+        (to, node): (&RemoteSender, &Node),
+        message: &mut Option<M>,
+        (accepted, deadline): (&Accepted, Instant),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Pending<R>, Cause>> {
+        if accepted.reply == 0 {
+            return Poll::Ready(Err(Cause::LocalOnly));
+        }
+        let kind = SendKind::Ask { deadline: Some(deadline.into_std()) };
+        let sent = remote_send::poll_send(to, message, (accepted, kind), &mut self.remote, cx);
+        Poll::Ready(match ready!(sent)? {
+            Awaited::Reply(answer) => {
+                Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
             }
-        }));
-        self.place = None;
-        if sent.is_ok() {
-            *message = None;
-        }
-        Poll::Ready(sent)
+            Awaited::Nothing | Awaited::Fate(_) => Err(Cause::LinkDown),
+        })
     }
-}
-
-/// What a sender wants back.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    /// The fate of a tell.
-    pub(super) fate: bool,
-    /// The layout of the reply it expects; 0 for a tell.
-    pub(super) reply: u128,
-    /// When it gives up; `None` for a tell.
-    pub(super) deadline: Option<Instant>,
-}
-
-impl PendingFate {
-    /// Of a tell to another node.
-    pub(super) fn remote(awaited: Awaited) -> Self {
-        match awaited {
-            Awaited::Fate(confirmation) => PendingFate::Remote(confirmation),
-            Awaited::Nothing | Awaited::Answer(_) => PendingFate::Known(Fate::Unknown),
-        }
-    }
-}
-
-impl Wanted {
-    /// Nothing.
-    pub(super) const NOTHING: Wanted = Wanted { fate: false, reply: 0, deadline: None };
 }
 
 /// Room in a mailbox of this node, if there is any now.
@@ -165,39 +160,6 @@ pub(super) fn try_room(intake: &dyn Intake) -> Result<Room<'_>, Cause> {
         NoRoom::Full => Cause::MailboxFull,
         NoRoom::Closed => Cause::Stopped,
     })
-}
-
-/// Sends to another node if that needs no waiting.
-pub(super) fn try_send<M: Message>(
-    outbound: &Outbound,
-    message: &mut Option<M>,
-) -> Result<(), Cause> {
-    with_parcel(message, Wanted::NOTHING, |parcel| outbound.try_send(parcel?))?;
-    *message = None;
-    Ok(())
-}
-
-fn with_parcel<M: Message, T>(
-    message: &Option<M>,
-    wanted: Wanted,
-    send: impl FnOnce(Result<&Parcel<'_>, Cause>) -> T,
-) -> T {
-    let (Some(codec), Some(message)) = (M::CODEC, message) else {
-        return send(Err(Cause::LocalOnly));
-    };
-    if wanted.deadline.is_some() && wanted.reply == 0 {
-        return send(Err(Cause::LocalOnly));
-    }
-    let kind = match wanted.deadline {
-        None if wanted.fate => SendKind::ConfirmedTell,
-        None => SendKind::Tell,
-        deadline @ Some(_) => SendKind::Ask { deadline },
-    };
-    send(Ok(&Parcel {
-        accepted: &Accepted { id: M::ID, layout: codec.layout, reply: wanted.reply },
-        kind,
-        archive: &|out| (codec.encode)(message, out),
-    }))
 }
 
 /// An answer that is on its way.
@@ -215,25 +177,16 @@ pub struct LocalAnswer<R>(pub(super) Asker<R>);
 
 /// An answer from another node, and the node it comes to.
 pub struct RemoteAnswer {
-    answer: Answer,
+    answer: PendingReply,
     node: Node,
 }
 
 impl<R: Reply> Pending<R> {
-    pub(super) fn remote(awaited: Awaited, node: &Node) -> Result<Self, Cause> {
-        match awaited {
-            Awaited::Answer(answer) => {
-                Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
-            }
-            Awaited::Nothing | Awaited::Fate(_) => Err(Cause::LinkDown),
-        }
-    }
-
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
         match self {
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
             Pending::Remote(RemoteAnswer { answer, node }) => {
-                let payload = ready!(Pin::new(answer).poll(cx))?;
+                let payload = ready!(Pin::new(answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskError::InvalidReply)?;
                 Poll::Ready((codec.decode)(payload, node).map_err(|error| {
                     tracing::warn!(%error, "the archive of a reply");

@@ -11,17 +11,17 @@ use std::task::{Context, Poll, ready};
 
 use tokio::time::Instant;
 
-use super::port::{self, AskPort, Line, LocalAnswer, Pending, PendingFate, Port, Wanted};
-use super::route::reply_layout;
+use super::port::{self, AskPort, Line, LocalAnswer, Pending, PendingFate, Port};
+use super::route::accepted;
 use super::running::is_running;
 use super::tell::{Told, try_tell};
-use super::{Asked, Reply, ReplyTo};
+use super::{Asked, Local, Reply, ReplyTo, remote_send};
 use crate::address::Address;
 use crate::deadlines::Deadlines;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Lane, Outbound, signal};
+use crate::remote::{self, RemoteSender, SendKind, signals};
 use crate::resident::Resident;
 use crate::slot::slot;
 
@@ -46,7 +46,7 @@ struct Post {
 enum Way {
     /// The actor, and the place of the message in its table.
     Local(Arc<dyn Resident>, u16),
-    Remote(Outbound, Node),
+    Remote(RemoteSender, Node),
     Nowhere(Cause),
 }
 
@@ -63,8 +63,8 @@ impl<M: Message, R> Recipient<M, R> {
         }
     }
 
-    pub(super) fn remote(address: Address, outbound: Outbound, node: Node) -> Self {
-        Recipient::new(address, Way::Remote(outbound, node))
+    pub(super) fn remote(address: Address, sender: RemoteSender, node: Node) -> Self {
+        Recipient::new(address, Way::Remote(sender, node))
     }
 
     pub(super) fn nowhere(address: Address, cause: Cause) -> Self {
@@ -102,7 +102,9 @@ impl<M: Message, R> Recipient<M, R> {
     pub(super) async fn touch(&self) -> Result<(), Cause> {
         match &self.post.way {
             Way::Local(..) => Ok(()),
-            Way::Remote(outbound, _) => outbound.signal(signal::TOUCH, Lane::Control).await,
+            Way::Remote(sender, _) => {
+                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH)).await
+            }
             Way::Nowhere(cause) => Err(cause.clone()),
         }
     }
@@ -112,8 +114,8 @@ impl<M: Message, R: 'static> Recipient<M, R> {
     /// A recipient as `node` sees it; never fails, as `ActorRef::bind`.
     pub(super) fn bind(node: &Node, address: Address) -> Self {
         if address.node() != node.name() {
-            return match node.outbound(&address, 0) {
-                Ok(outbound) => Recipient::remote(address, outbound, node.clone()),
+            return match node.sender(&address, 0) {
+                Ok(sender) => Recipient::remote(address, sender, node.clone()),
                 Err(cause) => Recipient::nowhere(address, cause),
             };
         }
@@ -143,18 +145,22 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
     fn poll_tell(
         &self,
         message: &mut Option<M>,
-        confirm: bool,
+        fate: Option<&mut Option<PendingFate>>,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<PendingFate, Cause>> {
+    ) -> Poll<Result<(), Cause>> {
         match &self.post.way {
             Way::Local(resident, route) => {
                 let room = ready!(line.poll_room(resident.intake(), resident.token(), cx))?;
-                Poll::Ready(resident.put(room, *route, message).map(PendingFate::Known))
+                let known = resident.put(room, *route, message)?;
+                if let Some(fate) = fate {
+                    *fate = Some(PendingFate::Known(known));
+                }
+                Poll::Ready(Ok(()))
             }
-            Way::Remote(outbound, _) => {
-                let wanted = Wanted { fate: confirm, ..Wanted::NOTHING };
-                line.poll_send(outbound, message, wanted, cx).map_ok(PendingFate::remote)
+            Way::Remote(sender, _) => {
+                let accepted = const { &accepted::<M, Local<()>>() };
+                line.poll_tell(sender, message, accepted, fate, cx)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -165,7 +171,9 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
             Way::Local(resident, route) => {
                 resident.put(port::try_room(resident.intake())?, *route, message).map(|_| ())
             }
-            Way::Remote(outbound, _) => port::try_send(outbound, message),
+            Way::Remote(sender, _) => {
+                remote_send::try_send(sender, message, const { &accepted::<M, Local<()>>() })
+            }
             Way::Nowhere(cause) => Err(cause.clone()),
         }
     }
@@ -199,11 +207,9 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
                 *message = letter.map(|(message, _)| message);
                 Poll::Ready(put.map(|()| Pending::Local(LocalAnswer(asker))))
             }
-            Way::Remote(outbound, node) => {
-                let reply = const { reply_layout::<R>() };
-                let wanted = Wanted { reply, deadline: Some(deadline), ..Wanted::NOTHING };
-                let answer = ready!(line.poll_send(outbound, message, wanted, cx))?;
-                Poll::Ready(Pending::remote(answer, node))
+            Way::Remote(sender, node) => {
+                let accepted = const { &accepted::<M, R>() };
+                line.poll_ask((sender, node), message, (accepted, deadline), cx)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }

@@ -16,7 +16,7 @@ use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Lane, Outbound, signal};
+use crate::remote::{self, RemoteSender, SendKind, signals};
 use crate::resident::Resident;
 
 pub use archived::ArchivedActorRef;
@@ -50,7 +50,7 @@ struct Lead<A: Handlers> {
 
 enum Way<A: Handlers> {
     Local(Arc<dyn Home<A>>),
-    Remote(Outbound, Node),
+    Remote(RemoteSender, Node),
     Nowhere(Cause),
 }
 
@@ -67,8 +67,8 @@ impl<A: Handlers> ActorRef<A> {
     /// says so.
     pub(super) fn bind(node: &Node, address: Address) -> Self {
         if address.node() != node.name() {
-            let way = match node.outbound(&address, kind::<A>()) {
-                Ok(outbound) => Way::Remote(outbound, node.clone()),
+            let way = match node.sender(&address, kind::<A>()) {
+                Ok(sender) => Way::Remote(sender, node.clone()),
                 Err(cause) => Way::Nowhere(cause),
             };
             return ActorRef::new(address, way);
@@ -152,7 +152,9 @@ impl<A: Handlers> ActorRef<A> {
     pub(super) async fn touch(&self) -> Result<(), Cause> {
         match &self.raw().lead.way {
             Way::Local(_) => Ok(()),
-            Way::Remote(outbound, _) => outbound.signal(signal::TOUCH, Lane::Control).await,
+            Way::Remote(sender, _) => {
+                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH)).await
+            }
             Way::Nowhere(cause) => Err(cause.clone()),
         }
     }
@@ -164,8 +166,8 @@ impl<A: Handlers> ActorRef<A> {
         let Lead { address, way } = &*self.raw().lead;
         match way {
             Way::Local(cell) => Recipient::local(cell.clone(), cell.route(M::ID, None)),
-            Way::Remote(outbound, node) => {
-                Recipient::remote(address.clone(), outbound.clone(), node.clone())
+            Way::Remote(sender, node) => {
+                Recipient::remote(address.clone(), sender.clone(), node.clone())
             }
             Way::Nowhere(cause) => Recipient::nowhere(address.clone(), cause.clone()),
         }

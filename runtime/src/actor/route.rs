@@ -58,13 +58,9 @@ impl<A: Handlers> Route<A> {
     where
         A: Accepts<M>,
     {
-        let layout = match M::CODEC {
-            Some(codec) => codec.layout,
-            None => 0,
-        };
         Route {
             label: Label::of::<A, M>(),
-            accepted: Accepted { id: M::ID, layout, reply: reply_layout::<A::Reply>() },
+            accepted: accepted::<M, A::Reply>(),
             open: open::<A, M>,
             tell: put_tell::<A, M>,
             ask: put_ask::<A, M>,
@@ -73,12 +69,18 @@ impl<A: Handlers> Route<A> {
     }
 }
 
-/// The layout of a reply on the wire; 0 where it cannot leave its node.
-pub(super) const fn reply_layout<R: Reply>() -> u128 {
-    match R::CODEC {
+/// What `M` looks like on the wire, to an actor that answers it with `R`; layouts of 0 where they
+/// stay on their node.
+pub(super) const fn accepted<M: Message, R: Reply>() -> Accepted {
+    let layout = match M::CODEC {
         Some(codec) => codec.layout,
         None => 0,
-    }
+    };
+    let reply = match R::CODEC {
+        Some(codec) => codec.layout,
+        None => 0,
+    };
+    Accepted { id: M::ID, layout, reply }
 }
 
 /// Compile-time check that the messages of one actor are few enough for a link to describe, and

@@ -41,7 +41,7 @@ impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
     type Output = Result<(), TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        poll_tell(&mut self.sending, false, cx).map_ok(|_| ())
+        poll_tell(&mut self.sending, None, cx)
     }
 }
 
@@ -75,10 +75,12 @@ impl<P: Port<M>, M: Message> Confirmed<'_, P, M> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<&mut PendingFate, TellError<M>>> {
-        if self.fate.is_none() {
-            self.fate = Some(ready!(poll_tell(&mut self.sending, true, cx))?);
+        let Confirmed { sending, fate } = self;
+        if fate.is_none() {
+            ready!(poll_tell(sending, Some(fate), cx))?;
         }
-        Poll::Ready(Ok(self.fate.as_mut().expect("it was set above")))
+        // A port that sends says what it knows of the fate.
+        Poll::Ready(Ok(fate.get_or_insert(PendingFate::Known(Fate::Unknown))))
     }
 }
 
@@ -94,15 +96,15 @@ impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
 
 fn poll_tell<P: Port<M>, M: Message>(
     sending: &mut Sending<'_, P, M>,
-    confirm: bool,
+    fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
-) -> Poll<Result<PendingFate, TellError<M>>> {
+) -> Poll<Result<(), TellError<M>>> {
     let Sending { to, message, line } = sending;
     assert!(message.is_some(), "a `tell` was polled after it was ready");
     // A task that only sends lets others run now and then, as with tokio's own channels: what it
     // sent leaves while it goes on.
     let turn = ready!(coop::poll_proceed(cx));
-    let sent = ready!(to.poll_tell(message, confirm, line, cx));
+    let sent = ready!(to.poll_tell(message, fate, line, cx));
     turn.made_progress();
     // Now, not when this is dropped: a refused send may be kept for long.
     to.leave(line);
@@ -117,7 +119,7 @@ pub(super) fn try_tell<P: Port<M>, M: Message>(to: &P, message: M) -> Result<(),
 }
 
 /// A port leaves the message exactly when it was not sent.
-fn result<T, M>(sent: Result<T, Cause>, message: &mut Option<M>) -> Result<T, TellError<M>> {
+fn result<M>(sent: Result<(), Cause>, message: &mut Option<M>) -> Result<(), TellError<M>> {
     sent.map_err(|cause| {
         let message = message.take().expect("a message that was not sent is still there");
         TellError { message, cause }

@@ -33,6 +33,13 @@ impl<T> Queue<T> {
         }
     }
 
+    pub(super) fn extend(&mut self, messages: impl Iterator<Item = T>) {
+        self.messages.extend(messages);
+        if self.mark.is_none() && !self.messages.is_empty() {
+            self.mark_last();
+        }
+    }
+
     /// Moves up to `most` messages to `out`.
     pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>) {
         let count = most.min(self.messages.len());

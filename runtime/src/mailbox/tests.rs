@@ -157,7 +157,7 @@ fn a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     assert!(reader.poll(&mailbox).is_pending());
     for message in 0..3 {
         assert!(Sender::new().push(&mailbox, message));
-        assert!(mailbox.push_remote(10 + message).is_ok());
+        assert!(mailbox.push_remote(&mut vec![10 + message], |message| message).is_ok());
     }
     assert_eq!(reader.rings(), 1, "once for the whole batch");
     let mut all = Vec::new();
@@ -181,11 +181,13 @@ fn a_drain_takes_what_was_accepted_and_what_was_reserved() {
     let mut reader = Reader::new();
     let room = mailbox.try_room().ok().unwrap();
     let unused = mailbox.try_room().ok().unwrap();
-    assert!(mailbox.push_remote(7).is_ok());
+    assert!(mailbox.push_remote(&mut vec![7], |message| message).is_ok());
     let mut late = Sender::new();
     mailbox.drain();
     assert!(matches!(late.poll(&mailbox), Poll::Ready(Err(Closed))));
-    assert_eq!(mailbox.push_remote(8), Err(8));
+    let mut late = vec![8];
+    assert_eq!(mailbox.push_remote(&mut late, |message| message), Err(Closed));
+    assert_eq!(late, [8]);
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
     assert_eq!(reader.taken(), [7]);
     assert!(reader.poll(&mailbox).is_pending(), "room is still reserved");
@@ -206,7 +208,7 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     let mut reader = Reader::new();
     assert!(reader.poll(&mailbox).is_pending());
     assert!(Sender::new().push(&mailbox, 1));
-    assert!(mailbox.push_remote(2).is_ok());
+    assert!(mailbox.push_remote(&mut vec![2], |message| message).is_ok());
     let mut waiting = Sender::new();
     assert!(waiting.poll(&mailbox).is_pending());
     mailbox.stop();

@@ -16,7 +16,7 @@ use crate::event::NodeEvent;
 use crate::registry::Key;
 
 /// Signals that one node's runtime sends to an actor of another.
-pub(crate) mod signal {
+pub(crate) mod signals {
     /// Nothing: it only opens the way.
     pub(crate) const TOUCH: u16 = 0;
     /// Stop after the running handler.

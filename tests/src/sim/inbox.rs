@@ -185,25 +185,12 @@ impl Inbox for TestInbox {
         vec![Accepted { id: 5, layout: 5, reply: 5 }, MESSAGE]
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(Refusal::Closed);
         }
-        let head = read(&delivery.payload);
-        let known = |mark| self.setting.shared.number(mark);
-        let Some((from, number, whole)) = head.and_then(|(f, mark, w)| Some((f, known(mark)?, w)))
-        else {
-            self.diary.garbage("a message without a head, or that was never committed");
-            return Ok(());
-        };
-        self.diary.arrived(self.number, from, number, whole);
-        let bytes = delivery.payload.len() as u64;
-        let deadline = delivery.deadline;
-        *self.waiting.lock().entry(from).or_default() += bytes;
-        let waiting = self.waiting.clone();
-        state.queue.push_back(Letter { delivery, from, number, deadline, bytes, waiting });
-        self.judge_waiting(&state, from, bytes);
+        run.drain(..).for_each(|delivery| self.queue(&mut state, delivery));
         drop(state);
         self.news.notify_one();
         Ok(())
@@ -223,5 +210,25 @@ impl Inbox for TestInbox {
         state.notices.push(notice);
         drop(state);
         drop(stale);
+    }
+}
+
+impl TestInbox {
+    /// Queues a message that arrived, and judges what waits then.
+    fn queue(&self, state: &mut InboxState, delivery: Delivery) {
+        let head = read(&delivery.payload);
+        let known = |mark| self.setting.shared.number(mark);
+        let Some((from, number, whole)) = head.and_then(|(f, mark, w)| Some((f, known(mark)?, w)))
+        else {
+            self.diary.garbage("a message without a head, or that was never committed");
+            return;
+        };
+        self.diary.arrived(self.number, from, number, whole);
+        let bytes = delivery.payload.len() as u64;
+        let deadline = delivery.deadline;
+        *self.waiting.lock().entry(from).or_default() += bytes;
+        let waiting = self.waiting.clone();
+        state.queue.push_back(Letter { delivery, from, number, deadline, bytes, waiting });
+        self.judge_waiting(state, from, bytes);
     }
 }

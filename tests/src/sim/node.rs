@@ -185,10 +185,11 @@ impl Inbox for Basket {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+        let run = run.drain(..);
         match &self.stuck {
-            Some(stuck) => stuck.lock().push(delivery),
-            None => drop(self.taken.fetch_add(1, Ordering::Relaxed)),
+            Some(stuck) => stuck.lock().extend(run),
+            None => drop(self.taken.fetch_add(run.count() as u64, Ordering::Relaxed)),
         }
         Ok(())
     }

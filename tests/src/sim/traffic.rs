@@ -151,7 +151,9 @@ impl Sender {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let sent = poll_fn(|cx| {
             let kind = match patience {
-                Some(Patience::Deadline(_)) => SendKind::Ask { deadline },
+                Some(Patience::Deadline(_)) => {
+                    SendKind::Ask { deadline: deadline.map(Instant::into_std) }
+                }
                 Some(_) => SendKind::Ask { deadline: None },
                 None if is_confirmed(lane.1) => SendKind::ConfirmedTell,
                 None => SendKind::Tell,

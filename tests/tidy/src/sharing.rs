@@ -1,8 +1,8 @@
 //! What threads share without a lock is listed: the last table of docs/SAFETY.md.
 //!
-//! Each file of the transport and the runtime that names an atomic, an `UnsafeCell` or the
-//! primitives of `transport/src/sync.rs` has a row with one of [`KINDS`] and a reason, and what is
-//! a protocol has a model. Tests and models are left out.
+//! Each file of the transport and the runtime that names an atomic, an `ArcSwapOption`, an
+//! `UnsafeCell` or the primitives of `transport/src/sync.rs` has a row with one of [`KINDS`] and a
+//! reason, and what is a protocol has a model. Tests and models are left out.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +59,10 @@ pub(crate) fn sharing(tree: &Tree) -> Vec<Finding> {
 fn shares(file: &File) -> bool {
     let Some(rust) = &file.rust else { return false };
     let tests = ["/tests/", "/tests.rs", "/model.rs"].iter().any(|part| file.path.contains(part));
-    let names =
-        |text: &str| (text.starts_with("Atomic") && text != "Atomic") || text == "UnsafeCell";
+    let names = |text: &str| {
+        (text.starts_with("Atomic") && text != "Atomic")
+            || ["UnsafeCell", "ArcSwapOption"].contains(&text)
+    };
     let shares = rust.tokens.iter().any(|token| names(&token.text));
     let ours = PLACES.iter().any(|place| below(&file.path, place));
     ours && !tests && (shares || file.text.contains("use crate::sync::"))

@@ -15,6 +15,15 @@ use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::{Arrival, Body, Event};
 use crate::steps::step;
 
+/// Messages of one frame that are for one mailbox and came one after the other: queued together.
+#[derive(Default)]
+pub(super) struct Run {
+    mailbox: (u32, u32),
+    deliveries: Vec<Delivery>,
+    /// Where in which frame each was, if it is a tell: so it is refused.
+    tells: Vec<Option<(u32, u16)>>,
+}
+
 impl Driver {
     /// Does what a frame asks for, as far as it could be `read`.
     pub(super) fn dispatch_all(
@@ -26,6 +35,14 @@ impl Driver {
     ) -> Result<(), Violation> {
         let mut result = read;
         for event in events.drain(..) {
+            let event = match event {
+                Event::Deliver(arrival) if result.is_ok() => {
+                    result = self.deliver(pipe, arrival, frame);
+                    continue;
+                }
+                other => other,
+            };
+            self.deliver_run(pipe);
             match event {
                 // After a violation nothing of the frame is done, but what it refused is refused.
                 Event::Refused(sent, refusal) => {
@@ -42,6 +59,8 @@ impl Driver {
                 _ => {}
             }
         }
+        // Also before a violation: what came before it is delivered.
+        self.deliver_run(pipe);
         result
     }
 
@@ -53,15 +72,13 @@ impl Driver {
     ) -> Result<(), Violation> {
         match event {
             Event::Confirmed => self.confirmed(),
-            Event::Deliver(arrival) => self.deliver(pipe, arrival, frame)?,
             Event::Reply { waiter, code, body } => {
                 Counters::add(&self.link.counters().messages_received, 1);
                 let answer = match code {
                     0 => Ok(self.payload(body, frame)),
                     code => Err(ReplyLoss::Failed(code)),
                 };
-                // The asker may have gone in this moment; then nobody wants it.
-                drop(waiter.send(answer));
+                self.link.answer(waiter, answer);
             }
             Event::Signal { mailbox, generation, signal, windowed } => {
                 self.signal((mailbox, generation), signal, windowed)?;
@@ -78,13 +95,13 @@ impl Driver {
                 self.growth.grow_sends(pipe, self.link.counters(), slots);
             }
             // Done already, whatever else the frame has.
-            Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_) => {}
+            Event::Deliver(_) | Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),
         }
         Ok(())
     }
 
-    /// DR-2: what a mailbox may be sent is bounded, so nothing here waits.
+    /// Puts a message that arrived to those before it, if they are for the same mailbox.
     fn deliver(
         &mut self,
         pipe: &mut Pipe,
@@ -93,16 +110,17 @@ impl Driver {
     ) -> Result<(), Violation> {
         let Arrival { at, mailbox, generation, ordinal, correlation, deadline, body } = arrival;
         let place = (mailbox, generation);
-        let Some(inlet) = self.mailboxes.find(place)? else {
+        if self.run.mailbox != place {
+            self.deliver_run(pipe);
+            self.run.mailbox = place;
+        }
+        let Some((accepted, receipt)) = self.mailboxes.arrive(place, body.len() as u32)? else {
             self.refuse(pipe, at, correlation, Refusal::Closed);
             return Ok(());
         };
-        if usize::from(ordinal) >= inlet.accepted {
+        if usize::from(ordinal) >= accepted {
             return Err(Violation::Unknown);
         }
-        let bytes = body.len() as u32;
-        let (inbox, receipt) = self.mailboxes.arrive(place, bytes)?;
-        Counters::add(&self.link.counters().messages_received, 1);
         let delivery = Delivery {
             ordinal,
             payload: self.payload(body, frame),
@@ -110,13 +128,34 @@ impl Driver {
             deadline: deadline.map(Into::into),
             receipt,
         };
-        match inbox.deliver(delivery) {
-            Ok(()) => step!(Queued),
-            // Of an ask, its replier has told.
-            Err(_) if correlation.is_some() => {}
-            Err(refusal) => pipe.proto.refuse(at, refusal),
-        }
+        self.run.deliveries.push(delivery);
+        self.run.tells.push(correlation.is_none().then_some(at));
         Ok(())
+    }
+
+    /// Queues the run of messages in their mailbox. DR-2: what a mailbox may be sent is bounded, so
+    /// nothing here waits.
+    fn deliver_run(&mut self, pipe: &mut Pipe) {
+        let Run { mailbox, deliveries, tells } = &mut self.run;
+        if deliveries.is_empty() {
+            return;
+        }
+        let count = deliveries.len() as u64;
+        Counters::add(&self.link.counters().messages_received, count);
+        // It was found when the messages of the run were, and nothing closes it in between.
+        let refusal = match self.mailboxes.find(*mailbox) {
+            Ok(Some(inlet)) => inlet.inbox.deliver(deliveries).err(),
+            _ => Some(Refusal::Closed),
+        };
+        match refusal {
+            None => step!(Queued),
+            Some(refusal) => {
+                tells.iter().flatten().for_each(|at| pipe.proto.refuse(*at, refusal));
+            }
+        }
+        // Of an ask that was refused, its replier tells.
+        deliveries.clear();
+        tells.clear();
     }
 
     /// A message is not delivered: of a tell a REFUSAL tells, of an ask its answer.
@@ -142,12 +181,12 @@ impl Driver {
     }
 
     fn signal(&mut self, place: (u32, u32), signal: u16, windowed: bool) -> Result<(), Violation> {
-        let Some(inlet) = self.mailboxes.find(place)? else { return Ok(()) };
-        let inbox = inlet.inbox.clone();
         if windowed {
             drop(self.mailboxes.arrive(place, 0)?);
         }
-        inbox.signal(signal);
+        if let Some(inlet) = self.mailboxes.find(place)? {
+            inlet.inbox.signal(signal);
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::accounts::Accounts;
 use crate::cause::Violation;
+use crate::driver_signals::Taken;
 use crate::host::Inbox;
 use crate::link::{CloseNotice, Link, Receipt};
 use crate::proto::inlet::Inlets;
@@ -14,9 +15,11 @@ use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 /// One opened mailbox.
 pub(super) struct Inlet {
     pub(super) inbox: Arc<dyn Inbox>,
-    pub(super) accepted: usize,
+    accepted: usize,
     window: RecvWindow,
     account: u32,
+    /// The account's, for the receipts of what arrives.
+    taken: Arc<Taken>,
 }
 
 /// All of one link.
@@ -74,7 +77,8 @@ impl Mailboxes {
             let (account, waiting) = accounts.open(id, index, size, link.signals());
             carried = waiting;
             let window = RecvWindow::new(size, waiting);
-            Inlet { inbox: inbox.clone(), accepted: count, window, account }
+            let (inbox, taken) = (inbox.clone(), accounts.taken(account));
+            Inlet { inbox, accepted: count, window, account, taken }
         });
         inbox.on_close(CloseNotice::new(link, id));
         (place, describe(carried))
@@ -85,17 +89,16 @@ impl Mailboxes {
         self.inlets.find(place.0, place.1)
     }
 
-    /// Records a message's arrival in the link's window and in its mailbox's. Gives the mailbox and
-    /// the message's receipt.
+    /// Records a message's arrival in the link's window and in its mailbox's. Returns how many
+    /// messages the mailbox accepts, and the receipt; `None` when the mailbox closed since.
     pub(super) fn arrive(
         &mut self,
         place: (u32, u32),
         bytes: u32,
-    ) -> Result<(Arc<dyn Inbox>, Receipt), Violation> {
-        let inlet = self.inlets.find_mut(place.0, place.1)?.ok_or(Violation::Unknown)?;
+    ) -> Result<Option<(usize, Receipt)>, Violation> {
+        let Some(inlet) = self.inlets.find_mut(place.0, place.1)? else { return Ok(None) };
         inlet.window.arrive(bytes, &mut self.link_window)?;
-        let account = self.accounts.get(inlet.account).ok_or(Violation::Unknown)?;
-        Ok((inlet.inbox.clone(), Receipt::new(account.taken.clone(), bytes)))
+        Ok(Some((inlet.accepted, Receipt::new(inlet.taken.clone(), bytes))))
     }
 
     /// The peer waits for the window of a mailbox.

@@ -102,7 +102,7 @@ impl Link {
         self.finish_as_driver(state);
         for_replies.into_iter().for_each(Waker::wake);
         for asker in sending.late.drain(..) {
-            drop(asker.send(Err(ReplyLoss::Late)));
+            self.answer(asker, Err(ReplyLoss::Late));
         }
         (transmit, more)
     }
@@ -158,7 +158,7 @@ impl Link {
         let (asker, letter) = state.drop_entry(entry);
         self.finish_as_driver(state);
         if let Some(asker) = asker {
-            drop(asker.send(Err(ReplyLoss::Refused(Refusal::Closed))));
+            self.answer(asker, Err(ReplyLoss::Refused(Refusal::Closed)));
         }
         letter
     }
@@ -192,7 +192,7 @@ impl Link {
         for (ask, arrived) in asks {
             let cause = cause.clone();
             let loss = if arrived { ReplyLoss::LinkDown(cause) } else { ReplyLoss::Unsent(cause) };
-            drop(ask.send(Err(loss)));
+            self.answer(ask, Err(loss));
         }
         wakers.into_iter().for_each(Waker::wake);
         Remains { not_sent, doubts, word }

@@ -1,9 +1,12 @@
 //! What a sender gives to a link, and why it may not be sent.
 
+use std::time::Instant;
+
 use rkyv::util::AlignedVec;
 
+use crate::cause::NodeDownCause;
 use crate::mailbox::Accepted;
-use crate::proto::outbound::Unopened;
+use crate::proto::error::OpenRefusal;
 #[cfg(feature = "steps")]
 use crate::steps::Step;
 
@@ -15,17 +18,28 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) archive: &'a mut AlignedVec<16>,
 }
 
+/// Where a sender found its mailbox the last time, and under which number its message: another
+/// link, and another message, look there first, and at worst in vain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hint {
+    pub(crate) outlet: u32,
+    pub(crate) ordinal: u16,
+}
+
 /// What a sender wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendKind {
+pub enum SendKind {
+    /// No answer.
     Tell,
-    /// A tell whose sender waits for its fate.
+    /// No answer, but its fate.
     ConfirmedTell,
-    /// An ask; when its asker gives up.
+    /// One answer.
     Ask {
-        deadline: Option<std::time::Instant>,
+        /// When the asker gives up. How long that is travels with the ask.
+        deadline: Option<Instant>,
     },
-    /// A signal, in the order of messages.
+    /// A signal, see [`Inbox::signal`](crate::Inbox::signal), after every message that was
+    /// committed before it.
     Signal(u16),
     /// A signal, ahead of messages.
     UrgentSignal(u16),
@@ -50,13 +64,63 @@ pub(crate) enum Wait {
     Room,
 }
 
-/// Why a message cannot be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendFailure {
-    Unopened(Unopened),
+/// Nothing was sent, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsent {
+    /// The node cannot be reached.
+    #[error("the node is unreachable: {0}")]
+    NodeDown(NodeDownCause),
+    /// There is no link right now. Only where nothing is waited for.
+    #[error("there is no link to the node right now")]
+    LinkDown,
+    /// The mailbox is not opened yet. Only where nothing is waited for.
+    #[error("the mailbox is being opened")]
+    Opening,
+    /// There is no such mailbox.
+    #[error("there is no such mailbox")]
+    NoSuchMailbox,
+    /// There is one, of another kind.
+    #[error("the mailbox is of another kind")]
+    WrongKind,
+    /// The mailbox was closed.
+    #[error("the mailbox is closed")]
+    Closed,
+    /// The mailbox does not take this message.
+    #[error("the mailbox does not accept this message")]
     NotAccepted,
+    /// The mailbox takes this message, in another layout.
+    #[error("the peer was built with another layout of this message")]
     SchemaMismatch,
-    TooLarge { bytes: usize, limit: usize },
+    /// The archive is larger than the limit.
+    #[error("the message is {bytes} bytes, more than the limit of {limit}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// As many asks are pending on the link as it keeps.
+    #[error("too many asks are pending on the link")]
     TooManyAsks,
+    /// The window is full. Only where nothing is waited for.
+    #[error("the mailbox is full")]
+    Full,
+    /// The archive could not be written.
+    #[error("the message could not be archived")]
+    Archive,
+    /// One of the two nodes is shutting down.
+    #[error("the link is being shut down")]
     Leaving,
+}
+
+impl Unsent {
+    /// Of a mailbox whose opening was refused, or which closed.
+    pub(super) fn at_end(refusal: Option<OpenRefusal>) -> Self {
+        match refusal {
+            Some(OpenRefusal::NoSuchMailbox) => Unsent::NoSuchMailbox,
+            Some(OpenRefusal::WrongKind) => Unsent::WrongKind,
+            None => Unsent::Closed,
+        }
+    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::asks::{self, PendingReply};
-use super::outgoing::{Outgoing, SendFailure, SendKind, Wait};
+use super::asks::PendingReply;
+use super::outgoing::{Hint, Outgoing, SendKind, Unsent, Wait};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
 use super::{Counters, Link, State};
 use crate::confirm::Confirmation;
@@ -12,7 +12,7 @@ use crate::mailbox::{Accepted, OpenRequest};
 use crate::mutants::planted;
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
-use crate::proto::outbound::{Notice, Room, Unopened};
+use crate::proto::outbound::{Notice, Room};
 use crate::steps::step;
 
 /// How far an attempt to send came.
@@ -24,7 +24,7 @@ pub(crate) enum Attempt {
     /// The link has ended.
     LinkEnded,
     /// It will not be sent.
-    Failed(SendFailure),
+    Failed(Unsent),
 }
 
 /// What there is to wait for when a message is committed.
@@ -48,7 +48,7 @@ impl Link {
     /// the mailbox quick.
     pub(crate) fn attempt(
         self: &Arc<Self>,
-        (request, hint): (&Arc<OpenRequest>, &mut u32),
+        (request, hint): (&Arc<OpenRequest>, &mut Hint),
         outgoing: Outgoing<'_>,
         place: &mut Option<usize>,
         waker: Option<&Waker>,
@@ -59,7 +59,7 @@ impl Link {
             Attempt::LinkEnded
         } else if state.outbound.is_leaving() {
             state.leave(place.take());
-            Attempt::Failed(SendFailure::Leaving)
+            Attempt::Failed(Unsent::Leaving)
         } else if let Some(key) = *place {
             self.resume(&mut state, key, outgoing, place, waker)
         } else {
@@ -70,16 +70,16 @@ impl Link {
     }
 
     /// Whether a message could be committed now: saves the work of archiving one that could not.
-    pub(crate) fn has_room(&self, (request, hint): (&Arc<OpenRequest>, &mut u32)) -> Attempt {
+    pub(crate) fn has_room(&self, (request, hint): (&Arc<OpenRequest>, &mut Hint)) -> Attempt {
         let mut state = self.state.lock();
         let attempt = match () {
             () if self.has_ended() => Attempt::LinkEnded,
-            () if state.outbound.is_leaving() => Attempt::Failed(SendFailure::Leaving),
+            () if state.outbound.is_leaving() => Attempt::Failed(Unsent::Leaving),
             () => {
-                let outlet = state.outbound.outlet(request, hint);
+                let outlet = state.outbound.outlet(request, &mut hint.outlet);
                 match state.outbound.port(outlet).map(|(key, _)| key) {
                     None => Attempt::Wait(Wait::Opening),
-                    Some(port) if state.waiting.first(Line::Port(port)).is_some() => {
+                    Some(port) if state.waiting.is_waited(Line::Port(port)) => {
                         Attempt::Wait(Wait::Room)
                     }
                     Some(port) => match state.room(port, 0) {
@@ -100,20 +100,21 @@ impl Link {
     fn begin(
         self: &Arc<Self>,
         state: &mut State,
-        (request, hint): (&Arc<OpenRequest>, &mut u32),
+        (request, hint): (&Arc<OpenRequest>, &mut Hint),
         outgoing: Outgoing<'_>,
         place: &mut Option<usize>,
         waker: Option<&Waker>,
     ) -> Attempt {
-        let bytes = outgoing.archive.len();
+        let Outgoing { message, kind, ref archive } = outgoing;
+        let bytes = archive.len();
         if bytes > self.archive_max() {
             let limit = self.message_bytes_max as usize;
-            return Attempt::Failed(SendFailure::TooLarge { bytes, limit });
+            return Attempt::Failed(Unsent::TooLarge { bytes, limit });
         }
-        let want = Want { message: *outgoing.message, kind: outgoing.kind, bytes: bytes as u32 };
-        let outlet = state.outbound.outlet(request, hint);
+        let bytes = bytes as u32;
         let mut wait = |state: &mut State, line, for_what, wait| {
             if let Some(waker) = waker {
+                let want = Want { message: *message, kind, bytes };
                 *place = Some(state.waiting.join(line, waker.clone(), want, Some(for_what)));
                 if wait == Wait::Room {
                     Counters::add(&self.counters.window_stalls, 1);
@@ -121,26 +122,28 @@ impl Link {
             }
             Attempt::Wait(wait)
         };
+        let outlet = state.outbound.outlet(request, &mut hint.outlet);
         // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((port, opened)) = state.outbound.port(outlet) else {
             return wait(state, Line::Outlet(outlet), WaitsFor::Opening, Wait::Opening);
         };
-        let ordinal = match find(&opened.accepted, &want) {
+        let ordinal = match find(&opened.accepted, message, kind, hint.ordinal) {
             Ok(ordinal) => ordinal,
             Err(failure) => return Attempt::Failed(failure),
         };
-        if let SendKind::UrgentSignal(signal) = want.kind {
+        hint.ordinal = ordinal;
+        if let SendKind::UrgentSignal(signal) = kind {
             state.outbound.signal(port, signal);
             return Attempt::Committed(Awaited::Nothing);
         }
         let line = Line::Port(port);
-        if state.waiting.first(line).is_some() {
+        if state.waiting.is_waited(line) {
             return wait(state, line, WaitsFor::Turn, Wait::Room);
         }
-        match state.room(port, want.bytes) {
+        match state.room(port, bytes) {
             Room::Yes => {
-                state.outbound.reserve(port, want.bytes);
-                self.commit(state, (port, ordinal), outgoing)
+                state.outbound.reserve(port, bytes);
+                self.commit(state, (port, ordinal), outgoing, waker)
             }
             lacking if waker.is_some() => {
                 state.lacks(port, lacking);
@@ -197,7 +200,7 @@ impl Link {
                     state.outbound.release(port, want.bytes);
                     return CLOSED;
                 }
-                self.commit(state, (port, ordinal), outgoing)
+                self.commit(state, (port, ordinal), outgoing, waker)
             }
         }
     }
@@ -208,6 +211,7 @@ impl Link {
         state: &mut State,
         (port, ordinal): (u32, u16),
         Outgoing { message, kind, archive }: Outgoing<'_>,
+        waker: Option<&Waker>,
     ) -> Attempt {
         let entry = |kind, correlation, deadline| Entry {
             kind,
@@ -219,12 +223,13 @@ impl Link {
         };
         let (entry, awaited) = match kind {
             SendKind::Ask { deadline } => {
-                let (asker, answer) = asks::asker();
+                let asker = self.replies.lock().insert(waker);
                 let Ok(correlation) = state.outbound.asks.insert(asker) else {
                     state.outbound.release(port, archive.len() as u32);
-                    return Attempt::Failed(SendFailure::TooManyAsks);
+                    self.replies.lock().remove(asker);
+                    return Attempt::Failed(Unsent::TooManyAsks);
                 };
-                let reply = PendingReply::new(self.clone(), correlation, answer);
+                let reply = PendingReply::new(self.clone(), correlation, asker);
                 (entry(RecordKind::Ask, correlation, deadline), Awaited::Reply(reply))
             }
             SendKind::Tell => (entry(RecordKind::Tell, 0, None), Awaited::Nothing),
@@ -251,10 +256,10 @@ impl Link {
     /// Opens a mailbox and waits for its end: ready when it is closed or was refused.
     pub(crate) fn await_end(
         &self,
-        (request, hint): (&Arc<OpenRequest>, &mut u32),
+        (request, hint): (&Arc<OpenRequest>, &mut Hint),
         place: &mut Option<usize>,
         waker: &Waker,
-    ) -> Result<Option<Unopened>, LinkEnded> {
+    ) -> Result<Option<Unsent>, LinkEnded> {
         let mut state = self.state.lock();
         let result = match *place {
             _ if self.has_ended() => {
@@ -262,7 +267,7 @@ impl Link {
                 Err(LinkEnded)
             }
             None => {
-                let outlet = state.outbound.outlet(request, hint);
+                let outlet = state.outbound.outlet(request, &mut hint.outlet);
                 let message = Accepted { id: 0, layout: 0, reply: 0 };
                 let want = Want { message, kind: SendKind::Signal(0), bytes: 0 };
                 let line = Line::Closing(outlet);
@@ -270,7 +275,7 @@ impl Link {
                 Ok(None)
             }
             Some(key) => match state.waiting.standing(key) {
-                Standing::Ended(SendFailure::Unopened(why)) => {
+                Standing::Ended(why) => {
                     state.leave(place.take());
                     Ok(Some(why))
                 }
@@ -285,7 +290,7 @@ impl Link {
     }
 }
 
-const CLOSED: Attempt = Attempt::Failed(SendFailure::Unopened(Unopened::Closed));
+const CLOSED: Attempt = Attempt::Failed(Unsent::Closed);
 
 impl State {
     /// Takes a sender out of its line; what it was granted and did not use goes to the next.
@@ -330,10 +335,8 @@ impl State {
     }
 
     /// Grants room to those who wait, as far as there is some now.
+    #[cold]
     pub(super) fn act_on_notices(&mut self) {
-        if !self.outbound.has_news() {
-            return;
-        }
         for notice in self.outbound.take_notices() {
             match notice {
                 Notice::Opened(outlet, port) => {
@@ -344,12 +347,12 @@ impl State {
                 }
                 Notice::Room(port) => self.grant_in_turn(port),
                 Notice::LinkRoom => self.grant_by_link(),
-                Notice::Ended { outlet, port, why } => {
-                    let ended = Standing::Ended(SendFailure::Unopened(why));
-                    self.waiting.resolve_all(Line::Outlet(outlet), ended);
-                    self.waiting.resolve_all(Line::Closing(outlet), ended);
+                Notice::Ended { outlet, port, refusal } => {
+                    let ended = Standing::Ended(Unsent::at_end(refusal));
+                    self.waiting.resolve_all(Line::Outlet(outlet), &ended);
+                    self.waiting.resolve_all(Line::Closing(outlet), &ended);
                     if let Some(port) = port {
-                        self.waiting.resolve_all(Line::Port(port), ended);
+                        self.waiting.resolve_all(Line::Port(port), &ended);
                     }
                 }
             }
@@ -361,8 +364,7 @@ impl State {
     /// nothing more.
     fn move_to_port(&mut self, key: usize, port: u32) {
         if self.outbound.at(port).closed {
-            let closed = SendFailure::Unopened(Unopened::Closed);
-            self.waiting.resolve(key, Standing::Ended(closed));
+            self.waiting.resolve(key, Standing::Ended(Unsent::Closed));
         } else if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
             self.outbound.use_port(port);
             self.waiting.resolve(key, Standing::Granted { port, ordinal });
@@ -381,7 +383,7 @@ impl State {
         if self.outbound.is_idle(port) {
             self.grant(port, 1);
         }
-        if self.waiting.first(Line::Port(port)).is_some() {
+        if self.waiting.is_waited(Line::Port(port)) {
             self.wait_for_link(port);
         }
     }
@@ -404,7 +406,8 @@ impl State {
                 self.waiting.move_to(key, Line::Port(port));
                 continue;
             }
-            let ordinal = match find(&self.outbound.at(port).accepted, &want) {
+            let ordinal = match find(&self.outbound.at(port).accepted, &want.message, want.kind, 0)
+            {
                 Ok(ordinal) => ordinal,
                 Err(failure) => {
                     self.waiting.resolve(key, Standing::Ended(failure));
@@ -437,7 +440,7 @@ impl State {
                 self.for_link.push_front(port);
                 return;
             }
-            if granted && self.waiting.first(Line::Port(port)).is_some() {
+            if granted && self.waiting.is_waited(Line::Port(port)) {
                 self.wait_for_link(port);
             }
         }
@@ -456,16 +459,25 @@ impl State {
 }
 
 /// The ordinal of a message among those a mailbox accepts.
-fn find(all: &[Accepted], want: &Want) -> Result<u16, SendFailure> {
-    let asked = match want.kind {
+#[inline]
+fn find(all: &[Accepted], message: &Accepted, kind: SendKind, hint: u16) -> Result<u16, Unsent> {
+    let asked = match kind {
         SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => return Ok(signal),
         SendKind::Tell | SendKind::ConfirmedTell => false,
         SendKind::Ask { .. } => true,
     };
-    let message = &want.message;
-    let at = all.iter().position(|a| a.id == message.id).ok_or(SendFailure::NotAccepted)?;
-    if all[at].layout != message.layout || (asked && all[at].reply != message.reply) {
-        return Err(SendFailure::SchemaMismatch);
+    let (at, found) = match all.get(usize::from(hint)) {
+        Some(found) if found.id == message.id => (hint, found),
+        _ => search(all, message.id).ok_or(Unsent::NotAccepted)?,
+    };
+    if found.layout != message.layout || (asked && found.reply != message.reply) {
+        return Err(Unsent::SchemaMismatch);
     }
-    Ok(at as u16)
+    Ok(at)
+}
+
+#[cold]
+fn search(all: &[Accepted], id: u128) -> Option<(u16, &Accepted)> {
+    // There are at most `ACCEPTED_MAX`.
+    (0..).zip(all).find(|(_, accepted)| accepted.id == id)
 }

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 
 use rkyv::util::AlignedVec;
 
-use super::{Attempt, Link, Outgoing, SendKind, Wait};
+use super::{Attempt, Hint, Link, Outgoing, SendKind, Wait};
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::mailbox::{Accepted, OpenRequest, Target};
@@ -49,7 +49,7 @@ impl Sender {
         let waker = Waker::from(self.bell.clone());
         let outgoing =
             Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut self.archive };
-        link.attempt((&self.request, &mut 0), outgoing, &mut self.place, Some(&waker))
+        link.attempt((&self.request, &mut Hint::default()), outgoing, &mut self.place, Some(&waker))
     }
 
     fn commits(&mut self, link: &Arc<Link>) -> bool {
@@ -186,7 +186,7 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
     let mut sender = Sender::new("one", 200);
     let outgoing =
         Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut sender.archive };
-    let attempt = link.attempt((&sender.request, &mut 0), outgoing, &mut None, None);
+    let attempt = link.attempt((&sender.request, &mut Hint::default()), outgoing, &mut None, None);
     assert!(matches!(attempt, Attempt::Wait(Wait::Room)));
     assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
     let link = opened(&[("one", 0)]);
@@ -194,7 +194,7 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
         assert!(Sender::new("one", 10).commits(&link));
     }
     let request = &sender.request;
-    assert!(matches!(link.has_room((request, &mut 0)), Attempt::Wait(Wait::Room)));
+    assert!(matches!(link.has_room((request, &mut Hint::default())), Attempt::Wait(Wait::Room)));
     assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
 }
 

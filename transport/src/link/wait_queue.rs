@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::outgoing::{SendFailure, SendKind};
+use super::outgoing::{SendKind, Unsent};
 use crate::mailbox::Accepted;
 
 /// All lines of a link.
@@ -90,7 +90,7 @@ pub(super) struct Want {
 }
 
 /// How far a sender that waits has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     Waiting,
     /// It may commit: to this port, under this ordinal. Room is reserved, but for an urgent signal.
@@ -98,7 +98,7 @@ pub(super) enum Standing {
         port: u32,
         ordinal: u16,
     },
-    Ended(SendFailure),
+    Ended(Unsent),
 }
 
 /// A line in which senders wait.
@@ -171,10 +171,20 @@ impl WaitQueue {
         &mut lines[key]
     }
 
+    /// Whether anybody waits in a line.
+    #[inline]
+    pub(super) fn is_waited(&self, line: Line) -> bool {
+        !self.entries.is_empty() && self.first(line).is_some()
+    }
+
     /// The first entry of a line.
-    pub(super) fn first(&mut self, line: Line) -> Option<usize> {
-        let first = self.ends(line).first;
-        (first != NONE).then_some(first)
+    pub(super) fn first(&self, line: Line) -> Option<usize> {
+        let (lines, key) = match line {
+            Line::Outlet(key) => (&self.outlets, key),
+            Line::Port(key) => (&self.ports, key),
+            Line::Closing(key) => (&self.closings, key),
+        };
+        lines.get(key as usize).map(|ends| ends.first).filter(|first| *first != NONE)
     }
 
     /// What an entry wants.
@@ -194,7 +204,7 @@ impl WaitQueue {
 
     /// How far an entry has come.
     pub(super) fn standing(&self, key: usize) -> Standing {
-        self.entries[key].standing
+        self.entries[key].standing.clone()
     }
 
     /// Keeps the waker of an entry that goes on waiting.
@@ -214,9 +224,9 @@ impl WaitQueue {
     }
 
     /// Resolves every entry of a line alike.
-    pub(super) fn resolve_all(&mut self, line: Line, standing: Standing) {
+    pub(super) fn resolve_all(&mut self, line: Line, standing: &Standing) {
         while let Some(key) = self.first(line) {
-            self.resolve(key, standing);
+            self.resolve(key, standing.clone());
         }
     }
 
@@ -335,7 +345,7 @@ mod tests {
                     4 if !oracle[line].is_empty() => {
                         let (_, key) = oracle[line].remove(0);
                         let granted = Standing::Granted { port: own, ordinal: 7 };
-                        queue.resolve(key, granted);
+                        queue.resolve(key, granted.clone());
                         prop_assert_eq!(queue.take_wakers().0.len(), 1);
                         prop_assert_eq!(queue.standing(key), granted);
                         queue.leave(key);

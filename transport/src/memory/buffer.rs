@@ -76,11 +76,16 @@ pub fn give(mut buffer: AlignedVec<16>) {
 }
 
 /// Makes room for `more` bytes in `buffer`.
+#[inline]
 pub fn reserve(buffer: &mut AlignedVec<16>, more: usize) {
-    let bytes = buffer.len() + more;
-    if bytes <= buffer.capacity() {
-        return;
+    if buffer.capacity() - buffer.len() < more {
+        grow(buffer, more);
     }
+}
+
+#[cold]
+fn grow(buffer: &mut AlignedVec<16>, more: usize) {
+    let bytes = buffer.len() + more;
     if !(SMALLEST..=COPIED_MAX).contains(&bytes) {
         return buffer.reserve(more);
     }

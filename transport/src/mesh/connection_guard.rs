@@ -96,6 +96,7 @@ impl ConnectionGuard {
             if self.peer.events.is_closing() {
                 return false;
             }
+            self.peer.link.store(Some(link.clone()));
             state.connection = ConnectionState::Linked(owner.clone(), link);
             state.heard = Some(Instant::now());
             state.alive = Some(self.node.clone());

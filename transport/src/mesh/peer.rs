@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -29,6 +30,8 @@ pub(crate) struct Peer {
     /// Something that the task which reaches for this peer waits for.
     changed: Notify,
     pub(super) state: Mutex<State>,
+    /// The link of its connection, for senders. Written under the state's lock.
+    pub(super) link: ArcSwapOption<Link>,
 }
 
 /// What is known of a peer.
@@ -90,16 +93,25 @@ impl Peer {
             complaint: None,
         };
         let (unresolved, changed) = (Unresolved::new(), Notify::new());
-        Peer { name, events, unresolved, changed, state: Mutex::new(state) }
+        Peer {
+            name,
+            events,
+            unresolved,
+            changed,
+            state: Mutex::new(state),
+            link: ArcSwapOption::empty(),
+        }
     }
 
     pub(crate) fn name(&self) -> &NodeName {
         &self.name
     }
 
-    /// The link there is now, if it is up.
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        self.state.lock().connection.link().cloned()
+    /// The link there is now; it may have ended. Takes no lock, so one that stands since this very
+    /// moment may not be seen: [`poll_link`](Self::poll_link) sees it.
+    #[inline]
+    pub(crate) fn link(&self) -> Guard<Option<Arc<Link>>> {
+        self.link.load()
     }
 
     /// Waits for a link, having one made when there is none; fails when the node is down (MS-4).
@@ -383,6 +395,7 @@ impl State {
             std::mem::replace(&mut self.connection, ConnectionState::None)
         {
             self.carried = Some(total(self.carried, link.stats()));
+            of.link.store(None);
         }
         of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
         if of.events.is_closing() {

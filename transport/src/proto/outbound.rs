@@ -122,17 +122,9 @@ pub(crate) enum Notice {
     Room(u32),
     /// The link's window may have room.
     LinkRoom,
-    /// The outlet is gone, and its port if it was open.
-    Ended { outlet: u32, port: Option<u32>, why: Unopened },
-}
-
-/// Why an outlet is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unopened {
-    /// The peer refused to open it.
-    Refused(OpenRefusal),
-    /// The mailbox closed.
-    Closed,
+    /// The outlet is gone, and its port if it was open: the peer refused to open it, or the mailbox
+    /// closed.
+    Ended { outlet: u32, port: Option<u32>, refusal: Option<OpenRefusal> },
 }
 
 /// Whether a message may be committed now.

@@ -12,7 +12,7 @@ use super::frame::FrameReader;
 use super::header::{FRAME_HEADER, RecordHeader, RecordKind};
 use super::lanes::Entry;
 use super::link::Event;
-use super::outbound::{Notice, Unopened};
+use super::outbound::Notice;
 use super::pair::{self, Pair, Side, body, name};
 use crate::limits;
 use crate::proto::error::Violation;
@@ -295,8 +295,7 @@ fn requests_for_one_mailbox_share_its_port_and_end_together() {
     pair.transmit(1);
     pair.receive(0).unwrap();
     let ended = std::mem::take(&mut pair.sides[0].notices);
-    let why = Unopened::Closed;
-    assert_eq!(ended, outlets.map(|outlet| Notice::Ended { outlet, port: Some(0), why }));
+    assert_eq!(ended, outlets.map(|outlet| Notice::Ended { outlet, port: Some(0), refusal: None }));
 }
 
 #[test]
@@ -315,8 +314,8 @@ fn a_mailbox_that_is_not_there_is_refused() {
     let mut pair = Pair::confirmed();
     let outlet = pair.sides[0].out.outlet(&name("nobody"), &mut 0);
     pair.settle();
-    let why = Unopened::Refused(crate::proto::error::OpenRefusal::NoSuchMailbox);
-    assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, why }]);
+    let refusal = Some(crate::proto::error::OpenRefusal::NoSuchMailbox);
+    assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, refusal }]);
 }
 
 /// Only an OPEN that was written can be answered: not one that is queued, nor the 1,025th.

@@ -4,7 +4,7 @@ use super::{ActorRef, Way};
 use crate::actor::Handlers;
 use crate::error::Cause;
 use crate::exit::ActorExit;
-use crate::remote::{Lane, signal};
+use crate::remote::{self, SendKind, signals};
 use crate::resident::Halt;
 
 impl<A: Handlers> ActorRef<A> {
@@ -57,7 +57,7 @@ impl<A: Handlers> ActorRef<A> {
                 let ended = exit.wait_for(Option::is_some).await;
                 ended.ok().and_then(|exit| exit.clone()).unwrap_or(ActorExit::Gone)
             }
-            Way::Remote(outbound, _) => outbound.closed().await,
+            Way::Remote(sender, _) => remote::closed(sender).await,
             Way::Nowhere(_) => ActorExit::Gone,
         }
     }
@@ -78,21 +78,20 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     async fn request(&self, halt: Halt) -> Result<(), Cause> {
-        let (outbound, sent) = match &self.raw().lead.way {
+        match &self.raw().lead.way {
             Way::Local(cell) => {
                 cell.halt(halt);
-                return Ok(());
+                Ok(())
             }
-            Way::Nowhere(cause) => return Err(cause.clone()),
-            Way::Remote(outbound, _) => (
-                outbound,
-                match halt {
-                    Halt::Stop => (signal::STOP, Lane::Control),
-                    Halt::Kill => (signal::KILL, Lane::Control),
-                    Halt::Drain => (signal::DRAIN, Lane::Data),
-                },
-            ),
-        };
-        outbound.signal(sent.0, sent.1).await
+            Way::Nowhere(cause) => Err(cause.clone()),
+            Way::Remote(sender, _) => {
+                let signal = match halt {
+                    Halt::Stop => SendKind::UrgentSignal(signals::STOP),
+                    Halt::Kill => SendKind::UrgentSignal(signals::KILL),
+                    Halt::Drain => SendKind::Signal(signals::DRAIN),
+                };
+                remote::signal(sender, signal).await
+            }
+        }
     }
 }

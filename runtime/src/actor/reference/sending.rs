@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::{Raw, Way};
 use crate::actor::cell::{Home, Letter};
-use crate::actor::port::{self, AskPort, Line, LocalAnswer, Pending, PendingFate, Port, Wanted};
-use crate::actor::route::{Label, reply_layout};
+use crate::actor::port::{self, AskPort, Line, LocalAnswer, Pending, PendingFate, Port};
+use crate::actor::route::{Label, accepted};
 use crate::actor::running::is_running;
-use crate::actor::{Accepts, ReplyTo};
+use crate::actor::{Accepts, ReplyTo, remote_send};
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::fate::Fate;
@@ -45,19 +45,22 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
     fn poll_tell(
         &self,
         message: &mut Option<M>,
-        confirm: bool,
+        fate: Option<&mut Option<PendingFate>>,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<PendingFate, Cause>> {
+    ) -> Poll<Result<(), Cause>> {
         match &self.lead.way {
             Way::Local(cell) => {
                 let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-                let put = put(&**cell, room, message, ReplyTo::nobody(), None);
-                Poll::Ready(put.map(PendingFate::Known))
+                let known = put(&**cell, room, message, ReplyTo::nobody(), None)?;
+                if let Some(fate) = fate {
+                    *fate = Some(PendingFate::Known(known));
+                }
+                Poll::Ready(Ok(()))
             }
-            Way::Remote(outbound, _) => {
-                let wanted = Wanted { fate: confirm, ..Wanted::NOTHING };
-                line.poll_send(outbound, message, wanted, cx).map_ok(PendingFate::remote)
+            Way::Remote(sender, _) => {
+                let accepted = const { &accepted::<M, A::Reply>() };
+                line.poll_tell(sender, message, accepted, fate, cx)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -69,7 +72,9 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
                 let room = port::try_room(cell.intake())?;
                 put(&**cell, room, message, ReplyTo::nobody(), None).map(|_| ())
             }
-            Way::Remote(outbound, _) => port::try_send(outbound, message),
+            Way::Remote(sender, _) => {
+                remote_send::try_send(sender, message, const { &accepted::<M, A::Reply>() })
+            }
             Way::Nowhere(cause) => Err(cause.clone()),
         }
     }
@@ -99,14 +104,9 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
                 let put = put(&**cell, room, message, ReplyTo::local(answerer), Some(ask));
                 Poll::Ready(put.map(|_| Pending::Local(LocalAnswer(asker))))
             }
-            Way::Remote(outbound, node) => {
-                let wanted = Wanted {
-                    fate: false,
-                    reply: const { reply_layout::<A::Reply>() },
-                    deadline: Some(deadline),
-                };
-                let answer = ready!(line.poll_send(outbound, message, wanted, cx))?;
-                Poll::Ready(Pending::remote(answer, node))
+            Way::Remote(sender, node) => {
+                let accepted = const { &accepted::<M, A::Reply>() };
+                line.poll_ask((sender, node), message, (accepted, deadline), cx)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }

@@ -85,7 +85,7 @@ impl Scene {
         let link = (link as u64, self.links[link].clone());
         let (is_late, deadline) = (self.late.clone(), None);
         let message = Message { link, number, is_ask, is_late, deadline };
-        assert!(self.mailbox.push_remote(message).is_ok());
+        assert!(self.mailbox.push_remote(&mut vec![message], |message| message).is_ok());
     }
 
     fn ask(&self, link: usize, number: u32) {
@@ -267,7 +267,7 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
         let (is_late, second) = (scene.late.clone(), std::time::Duration::from_secs(1));
         let deadline = Some(Instant::now() + second * seconds);
         let ask = Message { link, number, is_ask: true, is_late, deadline };
-        assert!(scene.mailbox.push_remote(ask).is_ok());
+        assert!(scene.mailbox.push_remote(&mut vec![ask], |message| message).is_ok());
     }
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     let mut released = Vec::new();

@@ -50,9 +50,11 @@ impl Inbox for Kept {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
-        let number = delivery.payload.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-        self.came.lock().push(number.unwrap());
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+        for delivery in run.drain(..) {
+            let number = delivery.payload.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+            self.came.lock().push(number.unwrap());
+        }
         Ok(())
     }
 

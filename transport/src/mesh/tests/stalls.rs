@@ -50,9 +50,10 @@ impl Inbox for Held {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+        let run = run.drain(..);
         if let Some(held) = &mut *self.held.lock() {
-            held.push(delivery);
+            held.extend(run);
         }
         Ok(())
     }

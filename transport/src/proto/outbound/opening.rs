@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Notice, Outbound, Unopened};
+use super::{Notice, Outbound};
 use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
@@ -146,15 +146,15 @@ impl<W> Outbound<W> {
         if !opening.is_some_and(|outlet| matches!(outlet.state, OutletState::Opening(_))) {
             return Err(Violation::Opening);
         }
-        self.end_outlet(correlation as u32, None, Unopened::Refused(refusal));
+        self.end_outlet(correlation as u32, None, Some(refusal));
         self.open_answered();
         Ok(())
     }
 
-    fn end_outlet(&mut self, key: u32, port: Option<u32>, why: Unopened) {
+    fn end_outlet(&mut self, key: u32, port: Option<u32>, refusal: Option<OpenRefusal>) {
         if let Some(outlet) = self.outlets.try_remove(key as usize) {
             self.by_request.remove(&outlet.request);
-            self.notices.push(Notice::Ended { outlet: key, port, why });
+            self.notices.push(Notice::Ended { outlet: key, port, refusal });
         }
     }
 
@@ -172,7 +172,7 @@ impl<W> Outbound<W> {
         let outstanding = port.window.outstanding();
         port.window.release(outstanding)?;
         for outlet in mem::take(&mut port.outlets) {
-            self.end_outlet(outlet, Some(key), Unopened::Closed);
+            self.end_outlet(outlet, Some(key), None);
         }
         self.free_port(key);
         self.release_link(outstanding)

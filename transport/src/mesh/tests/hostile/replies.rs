@@ -69,14 +69,17 @@ impl Inbox for Answerer {
         vec![ASK]
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
         let mut queues = self.queues.lock();
-        let queue = queues.entry((self.id, delivery.peer_number())).or_insert_with(|| {
-            let (sender, queue) = mpsc::unbounded_channel();
-            tokio::spawn(answer(queue, self.made.clone()));
-            sender
-        });
-        queue.send(delivery).map_err(|_| Refusal::Closed)
+        for delivery in run.drain(..) {
+            let queue = queues.entry((self.id, delivery.peer_number())).or_insert_with(|| {
+                let (sender, queue) = mpsc::unbounded_channel();
+                tokio::spawn(answer(queue, self.made.clone()));
+                sender
+            });
+            assert!(queue.send(delivery).is_ok(), "its task ends with the test");
+        }
+        Ok(())
     }
 
     fn signal(&self, _: u16) {}

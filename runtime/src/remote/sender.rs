@@ -1,0 +1,78 @@
+//! What the transport says of sends to other nodes, in the words of this layer; and signals.
+
+use std::future::poll_fn;
+use std::task::Context;
+
+use ringpost_transport::cause::{self, NodeDownCause};
+
+use super::{Accepted, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code};
+use crate::error::{AskError, Cause, NotBegun};
+use crate::exit::ActorExit;
+use crate::fate::Fate;
+
+/// Sends a signal; waits as a message does.
+pub(crate) async fn signal(to: &RemoteSender, signal: SendKind) -> Result<(), Cause> {
+    let nothing = Accepted { id: 0, layout: 0, reply: 0 };
+    let mut waiter = Waiter::default();
+    let send =
+        |cx: &mut Context<'_>| to.poll_send(&nothing, signal, &mut |_| Ok(()), &mut waiter, cx);
+    poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
+}
+
+/// Waits until the actor is gone, or nothing more can be heard of it.
+pub(crate) async fn closed(to: &RemoteSender) -> ActorExit {
+    let mut waiter = Waiter::default();
+    match poll_fn(|cx| to.poll_closed(&mut waiter, cx)).await {
+        Ok(()) => ActorExit::Gone,
+        Err(Unsent::NoSuchMailbox | Unsent::Closed | Unsent::WrongKind) => ActorExit::Gone,
+        Err(_) => ActorExit::Unreachable,
+    }
+}
+
+/// Why a message was not sent; `failure` is what archiving it met.
+pub(crate) fn cause_of(unsent: Unsent, failure: Option<Cause>) -> Cause {
+    match unsent {
+        Unsent::NodeDown(NodeDownCause::Shutdown) => Cause::Leaving,
+        Unsent::NodeDown(cause) => Cause::NodeUnreachable(cause),
+        Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
+        Unsent::NoSuchMailbox => Cause::NoSuchActor,
+        Unsent::WrongKind => Cause::WrongActorType,
+        Unsent::Closed => Cause::Stopped,
+        Unsent::NotAccepted => Cause::NotAccepted,
+        Unsent::SchemaMismatch => Cause::SchemaMismatch,
+        Unsent::TooLarge { bytes, limit } => Cause::TooLarge { bytes, limit },
+        Unsent::Full => Cause::MailboxFull,
+        Unsent::Leaving => Cause::Leaving,
+        Unsent::TooManyAsks => Cause::TooManyAsks,
+        Unsent::Archive => failure.unwrap_or_else(|| Cause::Archive(unsent.to_string())),
+        other => Cause::Archive(other.to_string()),
+    }
+}
+
+/// What the asker is told when the answer of another node does not come.
+pub(crate) fn lost(loss: ReplyLoss) -> AskError {
+    match loss {
+        ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
+        ReplyLoss::Refused(_) | ReplyLoss::Failed(Replier::NOT_BEGUN) => {
+            AskError::NotBegun(NotBegun::Stopped)
+        }
+        ReplyLoss::Late => AskError::NotSent(Cause::Timeout),
+        ReplyLoss::Unsent(_) => AskError::NotSent(Cause::LinkDown),
+        ReplyLoss::Failed(Replier::LATE) => AskError::NotBegun(NotBegun::Timeout),
+        ReplyLoss::Failed(Replier::EXPIRED) => AskError::Timeout,
+        ReplyLoss::Failed(code::INVALID_ASK) => AskError::NotBegun(NotBegun::InvalidArchive),
+        ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
+        ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
+        _ => AskError::NoReply,
+    }
+}
+
+/// What the sender of a confirmed tell is told.
+pub(crate) fn fate(fate: Result<(), cause::Fate>) -> Fate {
+    match fate {
+        Ok(()) => Fate::Delivered,
+        Err(cause::Fate::NotSent) => Fate::NotSent,
+        Err(cause::Fate::Refused(_)) => Fate::Refused,
+        Err(_) => Fate::Unknown,
+    }
+}
