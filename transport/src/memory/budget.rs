@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// grow and give it back when they end.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    bytes: u64,
     left: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: u64) -> Self {
-        Budget { left: AtomicU64::new(bytes) }
+        Budget { bytes, left: AtomicU64::new(bytes) }
+    }
+
+    /// Returns how many bytes are taken now.
+    pub(crate) fn taken(&self) -> u64 {
+        self.bytes - self.left.load(Ordering::Relaxed)
     }
 
     /// Takes so many bytes, if they are left. Relaxed: the number stands for nothing but itself.
