@@ -78,6 +78,10 @@ impl Remote {
         self.endpoint.view()
     }
 
+    pub(crate) fn ring_growth_bytes(&self) -> u64 {
+        self.endpoint.ring_growth_bytes()
+    }
+
     /// A way to the actor at `address`, of the type with the hash `kind` (0: of any type); `None`
     /// when the address can be nobody's.
     pub(crate) fn sender(&self, address: &Address, kind: u128) -> Option<RemoteSender> {

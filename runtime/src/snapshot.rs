@@ -12,6 +12,10 @@ use crate::remote::PeerView;
 pub struct Snapshot {
     /// Other nodes: their links, and what senders wait for.
     pub peers: Vec<PeerView>,
+    /// Bytes by which the receive rings and send slots of all links have grown: at most
+    /// [`Profile::ring_growth_bytes_max`](crate::Profile::ring_growth_bytes_max). A ring that grew
+    /// stays so while its link lives.
+    pub ring_growth_bytes: u64,
     /// The actors of this node, the fullest mailbox first.
     pub actors: Vec<ActorView>,
 }
@@ -36,6 +40,6 @@ impl Node {
         };
         let mut actors: Vec<ActorView> = actors.iter().map(view).collect();
         actors.sort_by_key(|actor| std::cmp::Reverse(actor.mailbox.local + actor.mailbox.remote));
-        Snapshot { peers: self.peers(), actors }
+        Snapshot { peers: self.peers(), ring_growth_bytes: self.ring_growth_bytes(), actors }
     }
 }

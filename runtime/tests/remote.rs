@@ -207,6 +207,31 @@ async fn without_a_link_try_tell_gives_the_message_back_and_says_so() {
     alpha.shutdown(PATIENCE).await;
 }
 
+/// No sender waits for the opening that a try begins, so that the next try has to be told.
+#[tokio::test]
+async fn try_tell_says_that_an_actor_of_another_node_is_not_there() {
+    let (alpha, beta) = pair().await;
+    beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    notebook.stop().await.unwrap();
+    assert_eq!(notebook.wait_stopped().await, ActorExit::Gone);
+    let refused = async {
+        loop {
+            match notebook.try_tell(Note { number: 1 }).unwrap_err().cause {
+                Cause::LinkDown | Cause::Stopped => tokio::task::yield_now().await,
+                other => return other,
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, refused).await, Ok(Cause::NoSuchActor));
+    beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let again = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    while again.try_tell(Note { number: 2 }).is_err() {
+        tokio::task::yield_now().await;
+    }
+    end([alpha, beta]).await;
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_panic_on_another_node_is_an_error_for_the_asker() {

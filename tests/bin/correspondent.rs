@@ -176,11 +176,16 @@ async fn obey(
 
 /// What the node uses now: what must not grow while others come and go.
 fn usage(node: &Node, handled: u64) -> String {
-    let links = node.snapshot().peers.into_iter().filter_map(|peer| peer.link);
+    let snapshot = node.snapshot();
+    let grown = snapshot.ring_growth_bytes;
+    let links = snapshot.peers.into_iter().filter_map(|peer| peer.link);
     let leased: usize = links.map(|link| link.leased).sum();
     let (links, allocated) = (node.linked().len(), MEMORY.current_usage());
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    format!("handled {handled} links {links} leased {leased} tasks {tasks} allocated {allocated}")
+    format!(
+        "handled {handled} links {links} leased {leased} tasks {tasks} allocated {allocated} \
+         grown {grown}"
+    )
 }
 
 /// Stops the senders and waits for what they began.

@@ -71,6 +71,12 @@ impl Endpoint {
         self.mesh.view()
     }
 
+    /// Returns the bytes by which the rings of all links have grown: at most what
+    /// [`Profile::ring_growth_bytes_max`] allows.
+    pub fn ring_growth_bytes(&self) -> u64 {
+        self.mesh.ring_growth_bytes()
+    }
+
     /// A way to a mailbox of the node `peer`. Costs nothing until something is sent.
     pub fn remote_sender(&self, peer: &NodeName, request: OpenRequest) -> RemoteSender {
         RemoteSender::new(self.mesh.peer(peer), request)

@@ -18,7 +18,7 @@ mod pool;
 mod region;
 mod unarchiver;
 
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, Taken};
 pub use buffer::Buffer;
 pub use checked::{Checked, InvalidArchive, Payload};
 pub(crate) use pool::Gauge;

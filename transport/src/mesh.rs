@@ -136,6 +136,11 @@ impl Mesh {
         self.table.each(|peer| peer.view())
     }
 
+    /// Returns the bytes by which the rings of all links have grown.
+    pub(crate) fn ring_growth_bytes(&self) -> u64 {
+        self.table.budget.taken()
+    }
+
     /// The peer of this name; made when it was never heard of.
     pub(crate) fn peer(&self, name: &NodeName) -> Arc<Peer> {
         self.table.peer(name)

@@ -13,7 +13,8 @@ pub struct Profile {
     /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
     /// and the path is idle for it: at least `ring_slots`, at most 4,096.
     pub ring_slots_max: u32,
-    /// Bytes by which all rings of a node together may grow; with 0 none does.
+    /// Bytes by which all rings of a node together may grow, each by at most as much as it leaves
+    /// for others; with 0 none does.
     pub ring_growth_bytes_max: u64,
     /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16.
     pub slot_bytes: u32,

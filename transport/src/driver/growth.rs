@@ -8,7 +8,7 @@ use super::pipe::Pipe;
 use crate::fabric::Fabric;
 use crate::limits;
 use crate::link::Counters;
-use crate::memory::{Budget, Slot};
+use crate::memory::{Budget, Slot, Taken};
 use crate::mutants::planted;
 
 #[cfg(test)]
@@ -20,6 +20,7 @@ pub(super) struct Growth {
     slot_bytes: usize,
     ring_max: u32,
     budget: Arc<Budget>,
+    /// What the link took from the budget so far.
     taken: u64,
 }
 
@@ -79,27 +80,26 @@ impl Growth {
     /// Takes slots that the queue pair is sure to take.
     fn slots(&mut self, pipe: &mut Pipe, count: usize, counters: &Counters) -> Option<Vec<Slot>> {
         let bytes = (count * self.slot_bytes) as u64;
-        if !self.budget.take(bytes) {
+        let Some(taken) = self.budget.take(bytes, self.taken) else {
             // Another link may give some back.
             Counters::add(&counters.ring_growths_refused, 1);
             return None;
-        }
+        };
         let slots = self
-            .alloc(count)
+            .alloc(count, taken)
             .filter(|slots| slots.first().is_none_or(|first| pipe.queues.prepare(first).is_ok()));
         if slots.is_some() {
             self.taken += bytes;
         } else {
-            self.budget.give(bytes);
             self.refused(counters);
         }
         slots
     }
 
-    fn alloc(&self, count: usize) -> Option<Vec<Slot>> {
+    fn alloc(&self, count: usize, taken: Taken) -> Option<Vec<Slot>> {
         match self.fabric.alloc(count * self.slot_bytes) {
             Ok(region) => {
-                let mut slots = region.into_slots(self.slot_bytes);
+                let mut slots = region.with_taken(taken).into_slots(self.slot_bytes);
                 slots.truncate(count);
                 Some(slots)
             }
@@ -114,11 +114,5 @@ impl Growth {
     fn refused(&mut self, counters: &Counters) {
         self.ring_max = 0;
         Counters::add(&counters.ring_growths_refused, 1);
-    }
-}
-
-impl Drop for Growth {
-    fn drop(&mut self) {
-        self.budget.give(self.taken);
     }
 }

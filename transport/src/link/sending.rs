@@ -75,22 +75,20 @@ impl Link {
         let attempt = match () {
             () if self.has_ended() => Attempt::LinkEnded,
             () if state.outbound.is_leaving() => Attempt::Failed(Unsent::Leaving),
-            () => {
-                let outlet = state.outbound.outlet(request, &mut hint.outlet);
-                match state.outbound.port(outlet).map(|(key, _)| key) {
-                    None => Attempt::Wait(Wait::Opening),
-                    Some(port) if state.waiting.is_waited(Line::Port(port)) => {
+            () => match state.outbound.try_port(request, &mut hint.outlet) {
+                Err(refused) => Attempt::Failed(Unsent::at_end(Some(refused))),
+                Ok(None) => Attempt::Wait(Wait::Opening),
+                Ok(Some(port)) if state.waiting.is_waited(Line::Port(port)) => {
+                    Attempt::Wait(Wait::Room)
+                }
+                Ok(Some(port)) => match state.room(port, 0) {
+                    Room::Yes => Attempt::Committed(Awaited::Nothing),
+                    lacking => {
+                        state.outbound.say_blocked(port, lacking);
                         Attempt::Wait(Wait::Room)
                     }
-                    Some(port) => match state.room(port, 0) {
-                        Room::Yes => Attempt::Committed(Awaited::Nothing),
-                        lacking => {
-                            state.outbound.say_blocked(port, lacking);
-                            Attempt::Wait(Wait::Room)
-                        }
-                    },
-                }
-            }
+                },
+            },
         };
         self.finish(state);
         attempt

@@ -6,9 +6,11 @@ use std::task::{Wake, Waker};
 
 use rkyv::util::AlignedVec;
 
-use super::{Attempt, Hint, Link, Outgoing, SendKind, Wait};
+use super::{Attempt, Hint, Link, Outgoing, SendKind, Unsent, Wait};
+use crate::cause::OpenRefusal;
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
+use crate::limits;
 use crate::mailbox::{Accepted, OpenRequest, Target};
 use crate::memory::Pool;
 use crate::proto::header::{RecordHeader, RecordKind};
@@ -76,19 +78,32 @@ fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
     let own = (Outbound::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new(), 0).gauge());
     let link = Link::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own);
     for (name, index) in mailboxes {
-        let request = Sender::new(name, 0).request;
-        let mut state = link.state.lock();
-        let correlation = state.outbound.outlet(&request, &mut 0).into();
-        state.outbound.asked(correlation);
-        let kind = RecordKind::Opened;
-        let place = RecordHeader { mailbox: *index, generation: 1, ..RecordHeader::new(kind) };
-        let header = RecordHeader { correlation, ..place };
-        let (carried, accepted) = (Count::default(), vec![MESSAGE]);
-        let description = Description { window: WINDOW, carried, accepted }.encode();
-        state.outbound.handle_opened(&header, &description).expect("honest");
-        link.finish(state);
+        open(&link, name, *index);
     }
     link
+}
+
+/// The peer opens a mailbox.
+fn open(link: &Link, name: &str, index: u32) {
+    let request = Sender::new(name, 0).request;
+    let mut state = link.state.lock();
+    let correlation = state.outbound.outlet(&request, &mut 0).into();
+    state.outbound.asked(correlation);
+    let kind = RecordKind::Opened;
+    let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };
+    let header = RecordHeader { correlation, ..place };
+    let (carried, accepted) = (Count::default(), vec![MESSAGE]);
+    let description = Description { window: WINDOW, carried, accepted }.encode();
+    state.outbound.handle_opened(&header, &description).expect("honest");
+    link.finish(state);
+}
+
+/// The peer refuses the only opening that it has not answered.
+fn refuse(link: &Link, refusal: OpenRefusal) {
+    let mut state = link.state.lock();
+    state.outbound.asked(0);
+    state.outbound.handle_open_refused(0, refusal).expect("it is being opened");
+    link.finish(state);
 }
 
 /// LN-2, WQ-1: both names lead to one mailbox.
@@ -196,6 +211,53 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
     let request = &sender.request;
     assert!(matches!(link.has_room((request, &mut Hint::default())), Attempt::Wait(Wait::Room)));
     assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
+}
+
+/// OU-4: it does not wait, and no other sender does that would be told.
+#[test]
+fn a_try_after_a_refused_opening_says_so_and_the_next_one_opens_again() {
+    let link = opened(&[]);
+    let sender = Sender::new("none", 0);
+    let tries = || link.has_room((&sender.request, &mut Hint::default()));
+    for refusal in [OpenRefusal::NoSuchMailbox, OpenRefusal::WrongKind] {
+        assert!(matches!(tries(), Attempt::Wait(Wait::Opening)));
+        assert!(matches!(tries(), Attempt::Wait(Wait::Opening)));
+        refuse(&link, refusal);
+        let told = Unsent::at_end(Some(refusal));
+        assert!(matches!(tries(), Attempt::Failed(failure) if failure == told));
+    }
+    assert!(matches!(tries(), Attempt::Wait(Wait::Opening)));
+    refuse(&link, OpenRefusal::NoSuchMailbox);
+    assert!(matches!(Sender::new("none", 0).poll(&link), Attempt::Wait(_)));
+    open(&link, "none", 0);
+    assert!(matches!(tries(), Attempt::Committed(_)), "it was there when it was asked for again");
+}
+
+/// OU-4.
+#[test]
+fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
+    let link = opened(&[]);
+    let names: Vec<String> = (0..=limits::OPENS_MAX).map(|number| number.to_string()).collect();
+    for name in &names {
+        let mut sender = Sender::new(name, 0);
+        assert!(matches!(
+            link.has_room((&sender.request, &mut Hint::default())),
+            Attempt::Wait(Wait::Opening)
+        ));
+        assert!(matches!(sender.poll(&link), Attempt::Wait(Wait::Opening)));
+        refuse(&link, OpenRefusal::NoSuchMailbox);
+        sender.drop_it(&link);
+    }
+    let mut waits = Sender::new("waits", 0);
+    assert!(matches!(waits.poll(&link), Attempt::Wait(Wait::Opening)));
+    refuse(&link, OpenRefusal::NoSuchMailbox);
+    let told = names.iter().filter(|name| {
+        let request = Sender::new(name, 0).request;
+        matches!(link.has_room((&request, &mut 0)), Attempt::Failed(_))
+    });
+    assert_eq!(told.count(), limits::OPENS_MAX);
+    let request = &waits.request;
+    assert!(matches!(link.has_room((request, &mut 0)), Attempt::Wait(Wait::Opening)));
 }
 
 /// LN-3.

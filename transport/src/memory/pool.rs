@@ -55,7 +55,7 @@ impl Pool {
     /// the lease is dropped; then the slot is spare again.
     pub fn lease(&self, slot: Slot, bytes: usize) -> Lease {
         assert!(bytes <= slot.len(), "a lease lies inside its slot");
-        Lease(Arc::new(Filled { slot: Some(slot), bytes, home: self.spare.clone() }))
+        Lease(Arc::new(Filled { slot: Some(slot), bytes, home: Arc::downgrade(&self.spare) }))
     }
 }
 
@@ -84,13 +84,14 @@ impl Gauge {
 struct Filled {
     slot: Option<Slot>,
     bytes: usize,
-    home: Arc<Mutex<Vec<Slot>>>,
+    /// The pool, unless it is gone.
+    home: Weak<Mutex<Vec<Slot>>>,
 }
 
 impl Drop for Filled {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            self.home.lock().push(slot);
+        if let (Some(slot), Some(home)) = (self.slot.take(), self.home.upgrade()) {
+            home.lock().push(slot);
         }
     }
 }

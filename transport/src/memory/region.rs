@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::budget::Taken;
+
 const PAGE: usize = 4096;
 
 /// The memory behind a region, with whatever must live as long as it does: a registration.
@@ -27,6 +29,8 @@ pub(crate) unsafe trait Backing: Any + Send + Sync {
 pub struct Region {
     backing: Box<dyn Backing>,
     owner: Option<Owner>,
+    /// Dropped after the memory is freed.
+    _taken: Option<Taken>,
 }
 
 /// Whose memory a region is. Each is another one, for as long as the process lives.
@@ -57,7 +61,12 @@ impl Region {
 
     /// Memory that a fabric has prepared.
     pub(crate) fn new(backing: impl Backing) -> Self {
-        Region { backing: Box::new(backing), owner: None }
+        Region { backing: Box::new(backing), owner: None, _taken: None }
+    }
+
+    /// Gives back what was taken from a budget for it when it is freed (ME-7).
+    pub(crate) fn with_taken(self, taken: Taken) -> Self {
+        Region { _taken: Some(taken), ..self }
     }
 
     /// Whether `owner` made it.

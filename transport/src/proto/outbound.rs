@@ -46,6 +46,7 @@ pub(crate) struct Outbound<W> {
     link_window: LinkWindow,
     queues: Queues,
     openings: Openings,
+    refused: Refused,
     /// A mailbox closed, and something that is not written may wait for it.
     closing: bool,
     /// Asks of this side.
@@ -113,6 +114,15 @@ enum Turn {
     Replies,
 }
 
+/// Refused openings that a sender tried and has not looked at since (OU-4).
+#[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
+struct Refused {
+    /// Which one it was, counted from the first, and why.
+    by_request: HashMap<Arc<OpenRequest>, (u64, OpenRefusal)>,
+    count: u64,
+}
+
 /// Something that senders wait for has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
@@ -156,6 +166,7 @@ impl<W> Outbound<W> {
             link_window: LinkWindow { window, ..LinkWindow::default() },
             queues: Queues::default(),
             openings: Openings::default(),
+            refused: Refused::default(),
             closing: false,
             asks: PendingAsks::default(),
             open_asks: OpenAsks::default(),

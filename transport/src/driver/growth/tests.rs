@@ -225,39 +225,83 @@ fn a_ring_does_not_grow_after_its_sides_goodbye() {
     assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0; 3]));
 }
 
-/// Two links of a node share its budget; what a link took comes back when it ends.
+/// Two links of a node share its budget; what a link took comes back when it ends (ME-7).
 #[test]
 fn what_the_budget_refuses_stays_as_it_is() {
-    let budget = Arc::new(Budget::new(DOUBLED));
+    let budget = Arc::new(Budget::new(2 * DOUBLED));
     let [mut first, mut second] = [0, 1].map(|_| Rig::new(64, &budget, usize::MAX));
     for (rig, grown) in [(&mut first, true), (&mut second, false)] {
         rig.hear(true);
         assert_eq!(rig.grow(), grown);
     }
     assert_eq!((second.ring(), second.granted, second.counted()), (RING, 0, [0, 1, 0]));
-    assert!(!budget.take(1));
+    assert_eq!(budget.taken(), DOUBLED);
     drop(first);
     second.hear(true);
     assert!(second.grow(), "another link gave some back");
     drop(second);
-    assert!(budget.take(DOUBLED) && !budget.take(1));
+    assert_eq!(budget.taken(), 0);
+}
+
+/// A peer that is always short, under however many names, leaves others something (ME-7).
+#[test]
+fn greedy_links_leave_a_later_one_half_of_what_is_left() {
+    // The largest ring is 64 slots, for which it grows by 7 times what the first doubling takes.
+    let mut left = 30 * DOUBLED;
+    let budget = Arc::new(Budget::new(left));
+    let mut links = Vec::new();
+    for rings in [64, 64, 64, 32, 32, 16, 16] {
+        let mut link = Rig::new(64, &budget, usize::MAX);
+        for _ in 0..10 {
+            link.hear(true);
+            link.grow();
+        }
+        assert_eq!(
+            (link.ring(), link.growth.taken),
+            (rings, u64::from(rings / RING - 1) * DOUBLED)
+        );
+        left -= link.growth.taken;
+        links.push(link);
+    }
+    assert_eq!(budget.taken(), 30 * DOUBLED - left);
+}
+
+/// What a message lies in is in the budget until the message is gone, not only until its link is.
+#[test]
+fn a_lease_that_outlives_its_link_keeps_what_was_taken_for_it() {
+    let budget = Arc::new(Budget::new(u64::MAX));
+    let mut rig = Rig::new(64, &budget, usize::MAX);
+    let mut leases = Vec::new();
+    for _ in 0..2 {
+        rig.hear(true);
+        assert!(rig.grow());
+        let grown = rig.pipe.slots.pool.take().expect("half of what it grew by is spare");
+        leases.push(rig.pipe.slots.pool.lease(grown, 1));
+    }
+    assert_eq!(budget.taken(), 3 * DOUBLED);
+    drop(rig);
+    assert_eq!(budget.taken(), 3 * DOUBLED);
+    for left in [2 * DOUBLED, 0] {
+        drop(leases.remove(0));
+        assert_eq!(budget.taken(), left);
+    }
 }
 
 /// Memory that a fabric refuses stays in the budget for others of the node.
 #[test]
 fn what_the_fabric_refuses_is_not_taken_from_the_budget() {
-    let budget = Arc::new(Budget::new(DOUBLED));
+    let budget = Arc::new(Budget::new(2 * DOUBLED));
     let mut rig = Rig::new(64, &budget, 0);
     rig.hear(true);
     assert!(!rig.grow());
     assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0, 1, 0]));
-    assert!(budget.take(DOUBLED));
+    assert_eq!(budget.taken(), 0);
 }
 
 /// A device may refuse what its fabric gave. The link goes on with what it has.
 #[test]
 fn what_the_queue_pair_refuses_is_neither_posted_nor_spare() {
-    let budget = Arc::new(Budget::new(DOUBLED));
+    let budget = Arc::new(Budget::new(2 * DOUBLED));
     let mut rig = Rig::new(64, &budget, usize::MAX);
     rig.prepares.store(false, Ordering::Relaxed);
     rig.hear(true);
@@ -266,7 +310,7 @@ fn what_the_queue_pair_refuses_is_neither_posted_nor_spare() {
     let slots = &rig.pipe.slots;
     assert_eq!((slots.pool.spare(), slots.sends()), (RING as usize, RING as usize));
     assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0, 1, 0]));
-    assert!(budget.take(DOUBLED));
+    assert_eq!(budget.taken(), 0);
 }
 
 #[test]
@@ -306,9 +350,10 @@ proptest! {
         prop_assert_eq!(rig.granted, ring - RING);
         prop_assert_eq!(posted as u32, ring - RING);
         prop_assert!(ring <= ring_max && rig.pipe.slots.sends() <= ring_max as usize);
-        let most = rig.growth.taken;
-        prop_assert!(most <= budget.min(memory as u64));
+        let taken = left.taken();
+        prop_assert_eq!(taken, rig.growth.taken);
+        prop_assert!(taken <= (budget / 2).min(memory as u64));
         drop(rig);
-        prop_assert!(left.take(budget) && !left.take(1));
+        prop_assert_eq!(left.taken(), 0);
     }
 }

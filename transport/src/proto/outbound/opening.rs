@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Notice, Outbound};
+use super::{Notice, Outbound, Refused};
 use crate::limits;
 use crate::mailbox::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
@@ -27,8 +27,10 @@ impl<W> Outbound<W> {
         if let Some(key) = self.by_request.get(request) {
             return *key;
         }
+        self.refused.take(request);
         let state = OutletState::Unasked;
-        let key = self.outlets.insert(Outlet { request: request.clone(), state }) as u32;
+        let outlet = Outlet { request: request.clone(), state, tried: false };
+        let key = self.outlets.insert(outlet) as u32;
         self.by_request.insert(request.clone(), key);
         self.openings.waiting.push_back(key);
         self.send_opens();
@@ -68,6 +70,24 @@ impl<W> Outbound<W> {
             OutletState::Unasked | OutletState::Opening(_) => None,
             OutletState::Open(port) => Some((port, self.ports.get(port as usize)?)),
         }
+    }
+
+    /// Returns the port of a request for a sender that does not wait: none while it is being opened,
+    /// and why the opening that it tried before was refused (OU-4).
+    pub(crate) fn try_port(
+        &mut self,
+        request: &Arc<OpenRequest>,
+        hint: &mut u32,
+    ) -> Result<Option<u32>, OpenRefusal> {
+        if let Some(refusal) = self.refused.take(request) {
+            return Err(refusal);
+        }
+        let outlet = self.outlet(request, hint);
+        let port = self.port(outlet).map(|(port, _)| port);
+        if let Some(outlet) = self.outlets.get_mut(outlet as usize) {
+            outlet.tried |= port.is_none();
+        }
+        Ok(port)
     }
 
     /// The request of an outlet.
@@ -143,8 +163,11 @@ impl<W> Outbound<W> {
         refusal: OpenRefusal,
     ) -> Result<(), Violation> {
         let opening = self.outlets.get(correlation as usize);
-        if !opening.is_some_and(|outlet| matches!(outlet.state, OutletState::Opening(_))) {
+        let Some(Outlet { request, state: OutletState::Opening(_), tried }) = opening else {
             return Err(Violation::Opening);
+        };
+        if *tried {
+            self.refused.keep(request.clone(), refusal);
         }
         self.end_outlet(correlation as u32, None, Some(refusal));
         self.open_answered();
@@ -200,5 +223,24 @@ impl<W> Outbound<W> {
             self.ports[entry.port as usize].bulk -= 1;
         }
         all
+    }
+}
+
+impl Refused {
+    fn keep(&mut self, request: Arc<OpenRequest>, refusal: OpenRefusal) {
+        if self.by_request.len() >= limits::OPENS_MAX {
+            let oldest = self.by_request.iter().min_by_key(|(_, (number, _))| *number);
+            let oldest = oldest.map(|(request, _)| request.clone());
+            oldest.and_then(|request| self.by_request.remove(&request));
+        }
+        self.by_request.insert(request, (self.count, refusal));
+        self.count += 1;
+    }
+
+    fn take(&mut self, request: &Arc<OpenRequest>) -> Option<OpenRefusal> {
+        if self.by_request.is_empty() {
+            return None;
+        }
+        self.by_request.remove(request).map(|(_, refusal)| refusal)
     }
 }

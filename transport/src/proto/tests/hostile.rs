@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::proto::pair::Pair;
+use crate::limits;
+use crate::proto::error::Violation;
+use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::pair::{Pair, name};
 
 /// A byte to change, or the frame's end to move, in the frame of that number.
 fn damage() -> impl Strategy<Value = (usize, usize, u8, bool)> {
@@ -49,4 +52,82 @@ proptest! {
             }
         }
     }
+}
+
+/// Only an OPEN that was written can be answered: not one that is queued, nor the 1,025th.
+#[test]
+fn an_answer_to_an_open_that_was_not_written_is_a_violation() {
+    let record = |kind, correlation: u32| RecordHeader {
+        correlation: correlation.into(),
+        ordinal: 1,
+        ..RecordHeader::new(kind)
+    };
+    for kind in [RecordKind::OpenRefused, RecordKind::Opened] {
+        let mut pair = Pair::confirmed();
+        let out = &mut pair.sides[0].out;
+        let many = limits::OPENS_MAX + 1;
+        let outlets = (0..many).map(|n| out.outlet(&name(&format!("none {n}")), &mut 0));
+        let outlets: Vec<_> = outlets.collect();
+        let early = pair.inject(0, record(kind, outlets[0]), 0, 0);
+        assert_eq!(early, Err(Violation::Opening), "{kind:?} of one that is queued");
+
+        let mut pair = Pair::confirmed();
+        let out = &mut pair.sides[0].out;
+        for n in 0..many {
+            out.outlet(&name(&format!("none {n}")), &mut 0);
+        }
+        // The peer takes every frame, and answers no OPEN.
+        let probe = RecordHeader::new(RecordKind::Probe);
+        while pair.transmit(0) {
+            pair.sides[0].frames.clear();
+            pair.inject(0, probe, 0, 0).expect("honest");
+        }
+        let waits = *outlets.last().expect("there are many");
+        let last = pair.inject(0, record(kind, waits), 0, 0);
+        assert_eq!(last, Err(Violation::Opening), "{kind:?} of one that waits");
+    }
+}
+
+/// Every breach of the protocol that this layer can see, each as a single record or frame.
+#[test]
+fn each_breach_is_named() {
+    let head = |kind| RecordHeader::new(kind);
+    let at = |kind, mailbox, generation| RecordHeader { mailbox, generation, ..head(kind) };
+    let cases = [
+        (head(RecordKind::Confirm), Violation::Confirm),
+        (head(RecordKind::Fragment), Violation::Fragment),
+        (RecordHeader { total: 1 << 30, ..at(RecordKind::Tell, 0, 1) }, Violation::Fragment),
+        (head(RecordKind::Ask), Violation::Record),
+        (head(RecordKind::Open), Violation::Opening),
+        (RecordHeader { correlation: 9, ..head(RecordKind::Opened) }, Violation::Opening),
+        (RecordHeader { correlation: 9, ..head(RecordKind::OpenRefused) }, Violation::Opening),
+        (at(RecordKind::Closed, 7, 1), Violation::Unknown),
+        (at(RecordKind::Window, 7, 1), Violation::Unknown),
+        (RecordHeader { total: 1, ..at(RecordKind::Window, 0, 1) }, Violation::WindowReport),
+        (RecordHeader { ordinal: 1, ..head(RecordKind::Refusal) }, Violation::Refusal),
+        (at(RecordKind::Tell, 7, 1), Violation::Unknown),
+    ];
+    for (header, violation) in cases {
+        let mut pair = Pair::confirmed();
+        pair.open(0, "0");
+        assert_eq!(pair.inject(0, header, 1, 0), Err(violation), "{header:?}");
+    }
+    let mut pair = Pair::confirmed();
+    assert_eq!(pair.inject(0, head(RecordKind::Probe), 1, 1), Err(Violation::Count));
+    assert_eq!(Pair::confirmed().receive_bytes(0, &[1; 15]), Err(Violation::Frame));
+    let mut pair = Pair::confirmed();
+    pair.inject(0, head(RecordKind::Goodbye), 1, 0).unwrap();
+    assert_eq!(pair.inject(0, head(RecordKind::Probe), 1, 0), Err(Violation::Goodbye));
+    let mut pair = Pair::confirmed();
+    let overrun = (0..100).find_map(|_| pair.inject(0, head(RecordKind::Probe), 1, 0).err());
+    assert_eq!(overrun, Some(Violation::CreditOverrun));
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    let tell = at(RecordKind::Tell, 0, 1);
+    let overrun = (0..100).find_map(|_| pair.inject(1, tell, 3, 0).err());
+    assert_eq!(overrun, Some(Violation::WindowOverrun));
+    let mut pair = Pair::confirmed();
+    let link = &mut pair.sides[0].link;
+    let flood = (0..10_000).find_map(|correlation| link.open_refused(correlation, 1).err());
+    assert_eq!(flood, Some(Violation::Flood));
 }
