@@ -131,8 +131,11 @@ pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 /// Bytes of answers to one peer that may wait to be sent; with more, no further ask of that peer is
 /// begun. Those being made when the bound is reached come on top: one for each handler that runs.
 pub const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of buffers of large messages that a process keeps for the next ones.
-pub const SPARE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of buffers of large messages that a process keeps for the next ones: of two that are as
+/// large as they may be by default, and of others.
+pub const SPARE_BYTES_MAX: usize = 160 * 1024 * 1024;
+/// How long such a buffer is kept unused.
+pub const SPARE_KEPT: Duration = Duration::from_secs(10);
 /// Longest time that an asker of another node is believed to wait: a year, so that no clock
 /// overflows.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
