@@ -40,8 +40,7 @@ impl Assembly {
             return Err(Violation::Fragment);
         }
         let total = first.total as usize;
-        let mut body =
-            buffer::take_kept(total).unwrap_or_else(|| buffer::take(total.min(EXPECT)));
+        let mut body = buffer::take_kept(total).unwrap_or_else(|| buffer::take(total.min(EXPECT)));
         body.extend_from_slice(part);
         Ok(Assembly { first, deadline, body })
     }
