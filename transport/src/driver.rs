@@ -142,7 +142,7 @@ impl Prepared {
         }
         let queues = opening.connect(offer.queue_pair, way).await?;
         let message_max = limits::archive_bytes_max(profile.message_bytes_max);
-        let sizes = Sizes { frame_max, message_max };
+        let sizes = Sizes { frame_max, message_max, splices: fabric.limits().splices };
         let eager_max = proto::link::Link::eager_max(frame_max);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,

@@ -48,6 +48,9 @@
 //!   Dropping the [`QueuePair`] closes, too.
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
+//! - **PV-12 splices**: where [`Limits::splices`] says so, a send may carry bytes that lie outside of
+//!   its slot ([`SendRequest::splice`]). The peer cannot tell: they are a part of the frame like
+//!   any other. Their buffer is let go of when the slot comes back, or before.
 //!
 //! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its
 //! bytes, and whoever has it keeps the region alive. Programs that break them do not compile: see
@@ -86,7 +89,7 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 
-use crate::memory::{Region, Slot};
+use crate::memory::{Region, Slot, Splice};
 
 /// A way to carry frames between two nodes. See the [module](self) for the contract.
 pub trait Fabric: Send + Sync + fmt::Debug + 'static {
@@ -121,6 +124,8 @@ pub struct Limits {
     pub frame_bytes_max: u32,
     /// Bytes that can be sent inline.
     pub inline_bytes_max: u32,
+    /// Whether a send may carry bytes from outside of its slot (PV-12).
+    pub splices: bool,
 }
 
 /// What is asked of a new queue pair. Its completion queue holds the sum of both queues.
@@ -189,16 +194,44 @@ pub trait Opening: Send {
 /// One send.
 #[derive(Debug)]
 pub struct SendRequest {
-    /// The frame lies in its first `bytes` bytes.
+    /// The frame lies in its first `bytes` bytes, but for what is spliced into it.
     pub slot: Slot,
-    /// Length of the frame.
+    /// Bytes of the frame that lie in the slot.
     pub bytes: u32,
+    /// Bytes of the frame that lie elsewhere, between two of the slot (PV-12).
+    pub splice: Option<Splice>,
     /// Completes visibly (PV-4).
     pub signaled: bool,
     /// Wakes a peer that armed for solicited completions only.
     pub solicited: bool,
     /// Copied at posting; at most the queue pair's `inline_bytes`.
     pub inline: bool,
+}
+
+impl SendRequest {
+    /// Returns the length of the frame.
+    pub fn frame_bytes(&self) -> usize {
+        self.bytes as usize + self.splice.as_ref().map_or(0, |splice| splice.len())
+    }
+
+    /// Returns true if what is meant to lie in the slot does.
+    fn lies_in_slot(&self) -> bool {
+        let bytes = self.bytes as usize;
+        bytes <= self.slot.len() && self.splice.as_ref().is_none_or(|splice| splice.at() <= bytes)
+    }
+
+    /// Returns the frame in three pieces, of which some may be empty. The request was checked: what
+    /// is meant to lie in the slot does.
+    fn pieces(&self) -> [&[u8]; 3] {
+        let frame = &self.slot[..self.bytes as usize];
+        match &self.splice {
+            Some(splice) => {
+                let (before, after) = frame.split_at(splice.at());
+                [before, splice, after]
+            }
+            None => [frame, &[], &[]],
+        }
+    }
 }
 
 /// A connected queue pair: a send queue, a receive queue, and one completion queue for both. Made
@@ -324,6 +357,9 @@ pub enum PostError {
     /// The frame is too long to be sent inline.
     #[error("the frame is too long to be sent inline")]
     InlineTooLong,
+    /// The fabric sends only what lies in a slot (PV-12).
+    #[error("the fabric sends only what lies in a slot")]
+    Splice,
     /// The slot is not of this fabric's memory (PV-1).
     #[error("the slot is not of this fabric's memory")]
     Foreign,

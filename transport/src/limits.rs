@@ -131,8 +131,11 @@ pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 /// Bytes of answers to one peer that may wait to be sent; with more, no further ask of that peer is
 /// begun. Those being made when the bound is reached come on top: one for each handler that runs.
 pub const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of buffers of large messages that a process keeps for the next ones.
-pub const SPARE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of buffers of large messages that a process keeps for the next ones: of two that are as
+/// large as they may be by default, and of others.
+pub const SPARE_BYTES_MAX: usize = 160 * 1024 * 1024;
+/// How long such a buffer is kept unused.
+pub const SPARE_KEPT: Duration = Duration::from_secs(10);
 /// Longest time that an asker of another node is believed to wait: a year, so that no clock
 /// overflows.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -163,12 +166,18 @@ pub const TCP_INLINE_BYTES_MAX: u32 = 1024;
 pub const TCP_REGION_BYTES_MAX: usize = 16 * 1024 * 1024 * 1024;
 /// What one read of a data connection takes beyond the frame it is in.
 pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
+/// A larger buffer of which a part is spliced into a frame is not kept for an acknowledgement that
+/// comes with the next frame: its last part asks for one at once.
+pub const TCP_SPLICED_BYTES_KEPT: usize = 256 * 1024;
+/// After a frame of so many bytes the tcp fabric expects another one of its length.
+pub const TCP_LONG_FRAME_BYTES: usize = 2 * 1024;
 /// Accepted frames that are acknowledged at once, even when nothing else is written.
 pub const TCP_ACKNOWLEDGE_EVERY: u32 = 16;
 /// Reads in one call of the tcp fabric, so that a peer that never stops cannot hold the task.
 pub const TCP_READS_PER_CALL: usize = 8;
-/// Buffers in one write of the tcp fabric: a post list of frames with their headers, twice.
-pub const TCP_WRITE_SLICES: usize = 4 * POST_LIST_MAX + 2;
+/// Buffers in one write of the tcp fabric: a post list of frames of which each has a record, a
+/// header and a splice, twice.
+pub const TCP_WRITE_SLICES: usize = 6 * POST_LIST_MAX + 4;
 
 /// Bytes of one frame on the verbs fabric: the largest slot, and headers.
 #[cfg(feature = "verbs")]

@@ -16,6 +16,7 @@ pub mod buffer;
 mod checked;
 mod pool;
 mod region;
+mod splice;
 mod unarchiver;
 
 pub(crate) use budget::{Budget, Taken};
@@ -27,4 +28,5 @@ pub use pool::{Lease, Pool};
 pub(crate) use region::Backing;
 pub(crate) use region::Owner;
 pub use region::{Region, Slot};
+pub use splice::Splice;
 pub use unarchiver::Unarchiver;

@@ -76,7 +76,7 @@ impl Pipe {
             match transmit {
                 Some(transmit) => {
                     self.count_sent(link, &transmit);
-                    self.slots.stage(slot, transmit.bytes);
+                    self.slots.stage(slot, transmit.bytes, transmit.splice);
                 }
                 None => self.slots.free.push(slot),
             }
@@ -89,7 +89,7 @@ impl Pipe {
     fn count_sent(&self, link: &Link, transmit: &proto::link::Transmit) {
         let counters = link.counters();
         Counters::add(&counters.frames_sent, 1);
-        Counters::add(&counters.bytes_sent, transmit.bytes as u64);
+        Counters::add(&counters.bytes_sent, transmit.frame_bytes() as u64);
         Counters::add(&counters.messages_sent, transmit.messages.into());
         if self.proto.frames_sent() == 0 {
             Counters::add(&counters.count_wraps, 1);

@@ -13,7 +13,7 @@
 //!     slot[0] = 1;
 //!     queue_pair.post_recv(&mut slots).unwrap();
 //!     let request =
-//!         SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false };
+//!         SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false };
 //!     queue_pair.post_send(&mut vec![request]).unwrap();
 //!     let mut out = Vec::new();
 //!     queue_pair.poll(&mut out, 1);
@@ -34,7 +34,7 @@
 //!     let mut slots = region.into_slots(4096);
 //!     let mut slot = slots.remove(0);
 //!     let request =
-//!         SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false };
+//!         SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false };
 //!     queue_pair.post_send(&mut vec![request]).unwrap();
 //!     slot[0] = 2;
 //! }

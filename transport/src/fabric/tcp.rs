@@ -21,6 +21,7 @@ mod doors;
 pub(crate) mod fuzz;
 mod input;
 mod output;
+mod places;
 mod queue_pair;
 mod queues;
 mod record;
@@ -78,6 +79,7 @@ impl Fabric for TcpFabric {
             recv_queue_max: TCP_QUEUE_MAX,
             frame_bytes_max: TCP_FRAME_BYTES_MAX,
             inline_bytes_max: TCP_INLINE_BYTES_MAX,
+            splices: true,
         }
     }
 

@@ -87,7 +87,7 @@ fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
 fn open(link: &Link, name: &str, index: u32) {
     let request = Sender::new(name, 0).request;
     let mut state = link.state.lock();
-    let correlation = state.outbound.outlet(&request, &mut 0).into();
+    let correlation = state.outbound.outlet(&request, &mut Hint::default()).into();
     state.outbound.asked(correlation);
     let kind = RecordKind::Opened;
     let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };
@@ -253,11 +253,11 @@ fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
     refuse(&link, OpenRefusal::NoSuchMailbox);
     let told = names.iter().filter(|name| {
         let request = Sender::new(name, 0).request;
-        matches!(link.has_room((&request, &mut 0)), Attempt::Failed(_))
+        matches!(link.has_room((&request, &mut Hint::default())), Attempt::Failed(_))
     });
     assert_eq!(told.count(), limits::OPENS_MAX);
     let request = &waits.request;
-    assert!(matches!(link.has_room((request, &mut 0)), Attempt::Wait(Wait::Opening)));
+    assert!(matches!(link.has_room((request, &mut Hint::default())), Attempt::Wait(Wait::Opening)));
 }
 
 /// LN-3.

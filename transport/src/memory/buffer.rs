@@ -1,23 +1,24 @@
 //! Memory of large messages: what one message needed, the next one takes.
 //!
 //! A system that frees a megabyte gives its pages back to the kernel, and fills the next one with
-//! zeros page by page; on the machines measured that took longer than the copy over loopback.
+//! zeros page by page; on the machines measured that took longer than the copy over loopback, and
+//! for messages of 64 MiB five times as long.
 //!
 //! - **ME-6 kept**: large buffers that are given back are kept for later ones, at most
-//!   [`limits::SPARE_BYTES_MAX`] of them in a process; what was not used for longest is freed.
+//!   [`limits::SPARE_BYTES_MAX`] of them in a process. A buffer is freed when nothing has used it
+//!   for [`limits::SPARE_KEPT`], or when it was unused for longest and others need its place.
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
 
 use crate::limits;
 
-/// Buffers from this size on are kept,
+/// Buffers from this size on are kept.
 const SMALLEST: usize = 64 * 1024;
-/// to this one.
-const LARGEST: usize = 8 * 1024 * 1024;
 /// Up to this size a buffer grows by another one that was kept. Of larger ones the system moves the
 /// pages, not the bytes.
 const COPIED_MAX: usize = 4 * 1024 * 1024;
@@ -29,69 +30,108 @@ const WASTE_MAX: usize = 8;
 
 static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: Vec::new(), bytes: 0 });
 
-/// Buffers of the process that nobody uses, the last one given back at the end.
+/// Buffers of the process that nobody uses, each with the time since when; the last one given back
+/// is at the end.
 struct Spare {
-    buffers: Vec<AlignedVec<16>>,
+    buffers: Vec<(AlignedVec<16>, Instant)>,
     bytes: usize,
 }
 
 impl Spare {
     fn take(&mut self, capacity: usize) -> Option<AlignedVec<16>> {
-        let fits = |buffer: &AlignedVec<16>| {
+        let fits = |(buffer, _): &(AlignedVec<16>, Instant)| {
             buffer.capacity() >= capacity && buffer.capacity() / WASTE_MAX <= capacity
         };
         let at = self.buffers.iter().rposition(fits)?;
-        let buffer = self.buffers.remove(at);
+        let (buffer, _) = self.buffers.remove(at);
         self.bytes -= buffer.capacity();
         Some(buffer)
     }
 
     /// Keeps a buffer; returns those that were not used for longest, as many as are too many.
-    fn give(&mut self, buffer: AlignedVec<16>) -> Vec<AlignedVec<16>> {
+    fn give(&mut self, buffer: AlignedVec<16>, now: Instant) -> Vec<AlignedVec<16>> {
         self.bytes += buffer.capacity();
-        self.buffers.push(buffer);
-        let mut over = 0;
-        while self.bytes > limits::SPARE_BYTES_MAX {
-            self.bytes -= self.buffers[over].capacity();
-            over += 1;
+        self.buffers.push((buffer, now));
+        self.take_oldest(|bytes, _| bytes > limits::SPARE_BYTES_MAX)
+    }
+
+    /// Returns the buffers that were not used for too long.
+    fn take_unused(&mut self, now: Instant) -> Vec<AlignedVec<16>> {
+        self.take_oldest(|_, since| now.saturating_duration_since(since) > limits::SPARE_KEPT)
+    }
+
+    /// Takes out the first buffers, as long as `leaves` says so of the bytes of all that are left
+    /// and of the time since when the next one is unused.
+    fn take_oldest(&mut self, leaves: impl Fn(usize, Instant) -> bool) -> Vec<AlignedVec<16>> {
+        let mut count = 0;
+        while let Some((buffer, since)) = self.buffers.get(count)
+            && leaves(self.bytes, *since)
+        {
+            self.bytes -= buffer.capacity();
+            count += 1;
         }
-        self.buffers.drain(..over).collect()
+        self.buffers.drain(..count).map(|(buffer, _)| buffer).collect()
     }
 }
 
 /// Returns an empty buffer with room for so many bytes.
 pub fn take(capacity: usize) -> AlignedVec<16> {
-    let spare = if capacity < SMALLEST { None } else { SPARE.lock().take(capacity) };
-    spare.unwrap_or_else(|| AlignedVec::with_capacity(capacity))
+    take_kept(capacity).unwrap_or_else(|| AlignedVec::with_capacity(capacity))
+}
+
+/// Returns an empty buffer with room for so many bytes if one was kept.
+pub(crate) fn take_kept(capacity: usize) -> Option<AlignedVec<16>> {
+    if capacity < SMALLEST { None } else { SPARE.lock().take(capacity) }
 }
 
 /// Gives a buffer back, whatever is in it.
 pub fn give(mut buffer: AlignedVec<16>) {
-    if (SMALLEST..=LARGEST).contains(&buffer.capacity()) {
+    if (SMALLEST..=limits::SPARE_BYTES_MAX).contains(&buffer.capacity()) {
         buffer.clear();
-        let over = SPARE.lock().give(buffer);
+        let now = Instant::now();
+        let over = SPARE.lock().give(buffer, now);
         // Freed without the lock.
         drop(over);
     }
+}
+
+/// Frees the buffers that nothing has used for [`limits::SPARE_KEPT`]. Each node calls it now and
+/// then.
+pub(crate) fn free_unused() {
+    let now = Instant::now();
+    let unused = SPARE.lock().take_unused(now);
+    drop(unused);
 }
 
 /// Makes room for `more` bytes in `buffer`.
 #[inline]
 pub fn reserve(buffer: &mut AlignedVec<16>, more: usize) {
     if buffer.capacity() - buffer.len() < more {
-        grow(buffer, more);
+        grow(buffer, more, usize::MAX);
+    }
+}
+
+/// Makes room for `more` bytes in `buffer`, which will have `total` bytes in the end.
+pub(crate) fn reserve_towards(buffer: &mut AlignedVec<16>, more: usize, total: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        grow(buffer, more, total);
     }
 }
 
 #[cold]
-fn grow(buffer: &mut AlignedVec<16>, more: usize) {
+fn grow(buffer: &mut AlignedVec<16>, more: usize, total: usize) {
     let bytes = buffer.len() + more;
-    if !(SMALLEST..=COPIED_MAX).contains(&bytes) {
-        return buffer.reserve(more);
+    let room = bytes.max(2 * buffer.capacity()).min(total).max(bytes).saturating_add(SLACK);
+    let few = buffer.len() < SMALLEST && bytes >= SMALLEST;
+    if few || (SMALLEST..=COPIED_MAX).contains(&bytes) {
+        let mut larger = take(room);
+        larger.extend_from_slice(buffer);
+        give(std::mem::replace(buffer, larger));
+    } else if bytes < SMALLEST {
+        buffer.reserve(more);
+    } else {
+        buffer.reserve_exact(room - buffer.len());
     }
-    let mut larger = take(bytes.max(2 * buffer.capacity()) + SLACK);
-    larger.extend_from_slice(buffer);
-    give(std::mem::replace(buffer, larger));
 }
 
 /// A buffer that is given back when dropped.
@@ -134,26 +174,48 @@ mod tests {
     fn so_many_bytes_are_kept_and_no_more() {
         let mut spare = Spare { buffers: Vec::new(), bytes: 0 };
         let large = limits::SPARE_BYTES_MAX / 4;
+        let now = Instant::now();
         for _ in 0..4 {
-            assert!(spare.give(AlignedVec::with_capacity(large)).is_empty());
+            assert!(spare.give(AlignedVec::with_capacity(large), now).is_empty());
         }
-        let over = spare.give(AlignedVec::with_capacity(SMALLEST));
+        let over = spare.give(AlignedVec::with_capacity(SMALLEST), now);
         assert_eq!(over.iter().map(AlignedVec::capacity).collect::<Vec<_>>(), [large]);
         assert!(spare.take(large + 1).is_none());
         assert!(spare.take(large / WASTE_MAX - 1).is_none(), "too much of it would be wasted");
         assert_eq!(spare.take(large / 2).map(|buffer| buffer.capacity()), Some(large));
-        assert!(spare.give(AlignedVec::with_capacity(SMALLEST)).is_empty());
+        let later = now + limits::SPARE_KEPT / 2;
+        assert!(spare.give(AlignedVec::with_capacity(SMALLEST), later).is_empty());
         assert_eq!(spare.bytes, 2 * large + 2 * SMALLEST);
+
+        assert!(spare.take_unused(now + limits::SPARE_KEPT).is_empty());
+        assert_eq!(spare.take_unused(later + limits::SPARE_KEPT).len(), 3);
+        assert_eq!(spare.bytes, SMALLEST, "what was used since is kept");
     }
 
     #[test]
     fn room_is_made_for_what_is_there_and_what_comes() {
-        for bytes in [10, SMALLEST, 4 * SMALLEST, COPIED_MAX + 1, LARGEST + 1] {
-            let mut buffer = AlignedVec::<16>::new();
-            buffer.extend_from_slice(&[7; 100]);
-            reserve(&mut buffer, bytes);
-            assert!(buffer.capacity() >= 100 + bytes);
-            assert_eq!(*buffer, [7; 100]);
+        for bytes in [10, SMALLEST, 4 * SMALLEST, COPIED_MAX + 1, 2 * COPIED_MAX + 1] {
+            for written in [100, SMALLEST] {
+                let mut buffer = AlignedVec::<16>::new();
+                buffer.extend_from_slice(&vec![7; written]);
+                reserve(&mut buffer, bytes);
+                assert!(buffer.capacity() >= written + bytes);
+                assert_eq!(*buffer, vec![7; written]);
+            }
+        }
+    }
+
+    /// FR-2: what is set aside doubles, up to what there will be.
+    #[test]
+    fn no_more_is_set_aside_than_there_will_be() {
+        let total = 4 * COPIED_MAX + 16;
+        let mut buffer = AlignedVec::<16>::with_capacity(COPIED_MAX);
+        while buffer.len() < total {
+            let part = vec![7; (64 * 1024).min(total - buffer.len())];
+            reserve_towards(&mut buffer, part.len(), total);
+            buffer.extend_from_slice(&part);
+            assert!(buffer.capacity() <= (2 * buffer.len()).max(COPIED_MAX) + SLACK);
+            assert!(buffer.capacity() <= total + SLACK);
         }
     }
 }

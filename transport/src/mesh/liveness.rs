@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use crate::cause::LinkCause;
 use crate::limits;
+use crate::memory::buffer;
 
 use super::table::Table;
 
@@ -25,6 +26,7 @@ pub(super) async fn watch(table: Arc<Table>) {
         let mut late = Duration::ZERO;
         let ran = loop {
             table.events.host().pulse(late);
+            buffer::free_unused();
             tokio::select! {
                 biased;
                 () = &mut closing => return,

@@ -3,7 +3,8 @@
 //! - **FR-1 one at a time**: a link carries one fragmented message and one fragmented answer at a
 //!   time; the parts of each come in order, other records in between.
 //! - **FR-2 bounded**: never more bytes than its first record announced, never more than the
-//!   receiver's limit, and memory grows with what arrives, not with what was announced.
+//!   receiver's limit. Memory is taken as parts arrive, not as much as was announced, unless a
+//!   buffer of that size was kept.
 
 use std::time::Instant;
 
@@ -38,7 +39,8 @@ impl Assembly {
         if first.total > bytes_max || part.len() >= first.total as usize {
             return Err(Violation::Fragment);
         }
-        let mut body = buffer::take((first.total as usize).min(EXPECT));
+        let total = first.total as usize;
+        let mut body = buffer::take_kept(total).unwrap_or_else(|| buffer::take(total.min(EXPECT)));
         body.extend_from_slice(part);
         Ok(Assembly { first, deadline, body })
     }
@@ -49,7 +51,7 @@ impl Assembly {
         if part.is_empty() || self.body.len() + part.len() > total {
             return Err(Violation::Fragment);
         }
-        buffer::reserve(&mut self.body, part.len());
+        buffer::reserve_towards(&mut self.body, part.len(), total);
         self.body.extend_from_slice(part);
         if planted!(ReorderedFragments) {
             self.body.rotate_right(part.len());

@@ -2,8 +2,10 @@
 //! payload is aligned where it arrives.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::header::{FRAME_HEADER, FrameHeader, RecordHeader};
+use crate::memory::{Buffer, Splice};
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 use crate::steps::step;
@@ -11,14 +13,31 @@ use crate::steps::step;
 /// Writes records into a slot.
 pub(crate) struct FrameWriter<'a> {
     slot: &'a mut [u8],
+    /// Bytes of the slot.
     used: usize,
+    /// Bytes of the frame that lie elsewhere.
+    spliced: usize,
+    /// Whether one payload may stay where it is (PV-12), and which one does.
+    splices: bool,
+    splice: Option<Splice>,
     records: u16,
 }
 
 impl<'a> FrameWriter<'a> {
     /// An empty frame in `slot`, whose length is the most the frame may have.
     pub(crate) fn new(slot: &'a mut [u8]) -> Self {
-        FrameWriter { slot, used: FRAME_HEADER, records: 0 }
+        let (used, spliced) = (FRAME_HEADER, 0);
+        FrameWriter { slot, used, spliced, splices: false, splice: None, records: 0 }
+    }
+
+    /// Lets one payload stay where it is, if `splices`.
+    pub(crate) fn with_splices(self, splices: bool) -> Self {
+        FrameWriter { splices, ..self }
+    }
+
+    /// Bytes of the frame so far.
+    fn frame_bytes(&self) -> usize {
+        self.used + self.spliced
     }
 
     /// Payload bytes that still fit behind `header`.
@@ -26,12 +45,12 @@ impl<'a> FrameWriter<'a> {
         if self.records == u16::MAX {
             return 0;
         }
-        self.slot.len().saturating_sub(self.used + header.len())
+        self.slot.len().saturating_sub(self.frame_bytes() + header.len())
     }
 
     /// Whether a record with this header and this much payload fits.
     pub(crate) fn fits(&self, header: &RecordHeader, payload: usize) -> bool {
-        self.records < u16::MAX && self.used + header.len() + payload <= self.slot.len()
+        self.records < u16::MAX && self.frame_bytes() + header.len() + payload <= self.slot.len()
     }
 
     /// Whether there is no record yet.
@@ -45,7 +64,7 @@ impl<'a> FrameWriter<'a> {
         let at = self.used;
         let body = at + header.len();
         let end = body + payload.len();
-        self.used = end.next_multiple_of(16).min(self.slot.len());
+        self.used = self.padded(end);
         // The padding, with bytes before it that are written below: of a fixed size.
         self.slot[self.used - 16..self.used].copy_from_slice(&[0; 16]);
         header.encode(&mut self.slot[at..]);
@@ -55,10 +74,45 @@ impl<'a> FrameWriter<'a> {
         self.records - 1
     }
 
-    /// Writes the frame's header and gives its length.
+    /// Where the next record begins in the slot when this one ends there.
+    fn padded(&self, end: usize) -> usize {
+        (end + self.spliced).next_multiple_of(16).min(self.slot.len()) - self.spliced
+    }
+
+    /// Whether a payload may stay where it is.
+    pub(crate) fn takes_splice(&self) -> bool {
+        self.splices && self.splice.is_none()
+    }
+
+    /// Appends a record that [`fits`](Self::fits), whose payload stays where it is; to be called
+    /// only while the frame [takes one](Self::takes_splice). Gives its place in the frame.
+    pub(crate) fn push_splice(
+        &mut self,
+        mut header: RecordHeader,
+        buffer: &Arc<Buffer>,
+        payload: Range<usize>,
+    ) -> u16 {
+        header.payload = payload.len() as u32;
+        header.encode(&mut self.slot[self.used..]);
+        step!(written header.sent());
+        let body = self.used + header.len();
+        self.spliced = payload.len();
+        self.splice = Some(Splice::new(buffer.clone(), payload, body));
+        self.used = self.padded(body);
+        self.slot[body..self.used].fill(0);
+        self.records += 1;
+        self.records - 1
+    }
+
+    /// The payload that stays where it is, to be sent with the slot.
+    pub(crate) fn take_splice(&mut self) -> Option<Splice> {
+        self.splice.take()
+    }
+
+    /// Writes the frame's header; gives how many bytes of the slot belong to the frame.
     pub(crate) fn finish(self, head: Head) -> usize {
         let Head { answer_now, short, consumed, clock_ms } = head;
-        let (records, bytes) = (self.records, self.used as u32);
+        let (records, bytes) = (self.records, self.frame_bytes() as u32);
         let header = FrameHeader { answer_now, short, records, consumed, bytes, clock_ms };
         self.slot[..FRAME_HEADER].copy_from_slice(&header.encode());
         self.used

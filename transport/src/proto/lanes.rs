@@ -7,6 +7,7 @@
 //!   reused. What a burst made of it beyond [`KEPT`] is given back when the lane is empty.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::header::{RecordHeader, RecordKind};
@@ -158,7 +159,7 @@ impl Lane {
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Bulk {
     pub(crate) entry: Entry,
-    pub(crate) body: Buffer,
+    pub(crate) body: Arc<Buffer>,
     /// Of the eager lane: what must leave first (LA-1).
     pub(crate) mark: u64,
     /// Bytes that have left.

@@ -65,6 +65,8 @@ pub(crate) struct Sizes {
     pub(crate) frame_max: usize,
     /// Longest message this side takes.
     pub(crate) message_max: u32,
+    /// Whether a part of a large message may stay where it is (PV-12).
+    pub(crate) splices: bool,
 }
 
 /// Beginning and end of the exchange.

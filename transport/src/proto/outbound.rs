@@ -246,7 +246,8 @@ impl<W> Outbound<W> {
         }
         port.bulk += 1;
         let mark = self.queues.eager.mark();
-        self.queues.bulk.push_back(Bulk { entry, body: mem::take(archive).into(), mark, sent: 0 });
+        let body = Arc::new(mem::take(archive).into());
+        self.queues.bulk.push_back(Bulk { entry, body, mark, sent: 0 });
     }
 
     /// Queues an answer: the archive, or a code.
@@ -257,7 +258,7 @@ impl<W> Outbound<W> {
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, archive);
         } else {
-            let body = mem::take(archive).into();
+            let body = Arc::new(mem::take(archive).into());
             self.queues.bulk_replies.push_back(Bulk { entry, body, mark: 0, sent: 0 });
         }
     }

@@ -14,6 +14,7 @@ use crate::proto::frame::{FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::inlet::Inlets;
 use crate::proto::lanes::Entry;
+use crate::proto::link::Transmit;
 use crate::proto::link::{Arrival, Body, Event, Link, Sizes};
 use crate::proto::outbound::{Notice, Outbound, Room};
 use crate::proto::outlet::Description;
@@ -77,8 +78,10 @@ impl Side {
             closed: false,
         };
         let credit = CreditSettings::new(rings, rings, 4).expect("they cannot stall");
-        let (sizes, now) =
-            (Sizes { frame_max: FRAME_MAX, message_max: 1 << 20 }, crate::sync::some_moment());
+        let (sizes, now) = (
+            Sizes { frame_max: FRAME_MAX, message_max: 1 << 20, splices: true },
+            crate::sync::some_moment(),
+        );
         Side {
             link: Link::new(credit, sizes, Count::default(), now),
             now,
@@ -267,8 +270,13 @@ impl Pair {
         }
         side.notices.extend(side.out.take_notices());
         side.out.sweep();
-        side.frames.extend(transmit.map(|transmit| slot[..transmit.bytes].to_vec()));
-        transmit.is_some()
+        let Some(Transmit { bytes, splice, .. }) = transmit else { return false };
+        let mut frame = slot[..bytes].to_vec();
+        if let Some(splice) = splice {
+            frame.splice(splice.at()..splice.at(), splice.iter().copied());
+        }
+        side.frames.push_back(frame);
+        true
     }
 
     /// A side reads the next frame, if there is one.

@@ -105,7 +105,7 @@ impl Rig {
     /// A link that is confirmed, with a bound, what its node has, and what its fabric has.
     fn new(ring_max: u32, budget: &Arc<Budget>, memory: usize) -> Self {
         let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
-        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20 };
+        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, splices: false };
         let now = crate::sync::some_moment();
         let proto = Link::new(credit, sizes, Count::default(), now);
         let posted = Arc::default();

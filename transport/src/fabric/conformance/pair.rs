@@ -163,6 +163,7 @@ impl End {
         SendRequest {
             slot,
             bytes: frame.len() as u32,
+            splice: None,
             signaled: true,
             solicited: true,
             inline: false,

@@ -21,15 +21,16 @@ impl QueuePairs {
         };
         let index = qp.outgoing.count;
         qp.outgoing.count += 1;
-        physics.log(format_args!("qp {number} sends {index} of {}", request.bytes));
+        let bytes = request.frame_bytes();
+        physics.log(format_args!("qp {number} sends {index} of {bytes}"));
         physics.counters.frames += 1;
-        physics.counters.frame_bytes += u64::from(request.bytes);
-        let passage = physics.pass((qp.node, peer.node), request.bytes as usize);
+        physics.counters.frame_bytes += bytes as u64;
+        let passage = physics.pass((qp.node, peer.node), bytes);
         let mut frame = Frame {
             from: number,
             to: peer.number,
             index,
-            bytes: request.slot[..request.bytes as usize].into(),
+            bytes: request.pieces().concat().into(),
             solicited: request.solicited,
             rnr_tries: qp.config.rnr_retry,
             fails: None,

@@ -7,16 +7,17 @@ use crate::memory::Owner;
 
 const SLOTS: u32 = 8;
 const SLOT_BYTES: usize = 256;
+const LONG_BYTES: usize = 8;
 
 /// A queue pair's reading side reads `input`, so many bytes at once as its first byte says. A
 /// receive that is filled is posted again unless the second byte says otherwise.
 pub fn streams(input: &[u8]) {
     let Some((&[step, again], mut rest)) = input.split_first_chunk() else { return };
     let mut queues = queues();
-    let mut input = Input::new();
+    let mut input = Input::new(LONG_BYTES);
     let step = usize::from(step).max(1) * 8;
     while !rest.is_empty() && !queues.failed() {
-        let fed = input.feed(&rest[..rest.len().min(step)]);
+        let fed = input.feed(&rest[..rest.len().min(step)], &mut queues);
         rest = &rest[fed..];
         while let Some(event) = input.next(&mut queues) {
             match event {
@@ -55,6 +56,7 @@ fn queues() -> Queues {
     let send = |slot| SendRequest {
         slot,
         bytes: SLOT_BYTES as u32,
+        splice: None,
         signaled: true,
         solicited: false,
         inline: false,

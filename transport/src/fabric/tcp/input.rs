@@ -1,12 +1,14 @@
 //! The reading side of a data connection: bytes into posted slots, records into events.
 //!
-//! The rest of a frame is read straight into its slot, what follows it into a buffer of its own, in
-//! one call; from there it is copied once. Every length is checked before a byte is moved (TC-4).
+//! The rest of a frame is read straight into its slot, and in the same call what follows: after a
+//! long frame into the [places](Places) of more such frames, else into a buffer of its own, from
+//! where it is copied once. Every length is checked before a byte is moved (TC-4).
 
 use std::io::{self, IoSliceMut};
 
 use tokio::net::TcpStream;
 
+use super::places::{Buffers, Places};
 use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
 use super::stream;
@@ -18,6 +20,11 @@ pub(super) struct Input {
     /// The bytes of `ahead` that are read and not yet used.
     start: usize,
     end: usize,
+    places: Places,
+    /// Length of the last frame that arrived.
+    last: usize,
+    /// Frames from this length on are expected to be followed by others of their length.
+    long: usize,
     expect: Expect,
     /// A frame was refused: frames are skipped until the peer starts again (TC-3).
     refusing: bool,
@@ -59,11 +66,15 @@ pub(super) enum Event {
 }
 
 impl Input {
-    pub(super) fn new() -> Self {
+    /// Frames from the length `long` on are expected to be followed by others of their length.
+    pub(super) fn new(long: usize) -> Self {
         Input {
             ahead: vec![0; TCP_READ_AHEAD_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
+            places: Places::new(),
+            last: 0,
+            long,
             expect: Expect::Record,
             refusing: false,
         }
@@ -71,36 +82,55 @@ impl Input {
 
     /// Reads once. To be called when [`next`](Self::next) has found nothing more.
     pub(super) fn read(&mut self, stream: &TcpStream, queues: &mut Queues) -> io::Result<usize> {
-        // Less than a record is left over: a few bytes.
-        self.ahead.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        let ahead = &mut self.ahead[self.end..];
-        if let Expect::Frame { filled, bytes, .. } = &mut self.expect
-            && let Some(slot) = queues.next_recv()
-        {
-            let rest = &mut slot[*filled as usize..*bytes as usize];
-            let rest_bytes = rest.len();
-            let read = stream::read(stream, &mut [IoSliceMut::new(rest), IoSliceMut::new(ahead)])?;
-            *filled += read.min(rest_bytes) as u32;
-            self.end += read.saturating_sub(rest_bytes);
-            return Ok(read);
-        }
-        let read = stream::read(stream, &mut [IoSliceMut::new(ahead)])?;
-        self.end += read;
-        Ok(read)
+        self.read_with(queues, |buffers| stream::read(stream, buffers))
     }
 
     /// Takes bytes as [`read`](Self::read) would; gives how many there was room for.
     #[cfg(any(test, feature = "fuzz"))]
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> usize {
+    pub(super) fn feed(&mut self, mut bytes: &[u8], queues: &mut Queues) -> usize {
+        let fed = self.read_with(queues, |buffers| io::Read::read_vectored(&mut bytes, buffers));
+        fed.expect("a slice is read without an error")
+    }
+
+    fn read_with(
+        &mut self,
+        queues: &mut Queues,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        // Less than a record is left over: a few bytes.
         self.ahead.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        let fed = bytes.len().min(self.ahead.len() - self.end);
-        self.ahead[self.end..self.end + fed].copy_from_slice(&bytes[..fed]);
-        self.end += fed;
-        fed
+        let mut slots = queues.recvs_mut();
+        let mut buffers = Buffers::new();
+        let (mut rest, mut filling) = (0, None);
+        if let Expect::Frame { filled, bytes, .. } = &mut self.expect
+            && let Some(slot) = slots.next()
+        {
+            let unfilled = &mut slot[*filled as usize..*bytes as usize];
+            rest = unfilled.len();
+            buffers.push(unfilled);
+            filling = Some(filled);
+        }
+        let room = self.ahead.len();
+        let (begun, ahead) = self.ahead.split_at_mut(self.end);
+        let expected = if self.refusing || self.last < self.long { 0 } else { self.last };
+        let placed = self.places.push((expected, begun), slots, room, &mut buffers);
+        if !placed {
+            buffers.push(ahead);
+        }
+        let read = read(buffers.get())?;
+        if let Some(filled) = filling {
+            *filled += read.min(rest) as u32;
+        }
+        let more = read.saturating_sub(rest);
+        if placed {
+            self.places.add(self.end + more);
+            self.end = 0;
+        } else {
+            self.end += more;
+        }
+        Ok(read)
     }
 
     /// The next event in what was read. Not to be called again after [`Event::TooLong`] or
@@ -109,6 +139,18 @@ impl Input {
         loop {
             let unused = &self.ahead[self.start..self.end];
             match &mut self.expect {
+                Expect::Record if !self.places.is_empty() => {
+                    let Some(record) = self.places.take_record() else {
+                        self.start = 0;
+                        self.end = self.places.move_record(&mut self.ahead);
+                        return None;
+                    };
+                    let event = self.on_record(Record::decode(&record), queues);
+                    self.leave_places(queues);
+                    if let Some(event) = event {
+                        return Some(event);
+                    }
+                }
                 Expect::Record => {
                     let record = Record::decode(unused.first_chunk()?);
                     self.start += RECORD_BYTES;
@@ -136,10 +178,25 @@ impl Input {
                     }
                     let (bytes, solicited, acknowledge) = (*bytes, *solicited, *acknowledge);
                     let event = Event::Arrived { bytes, solicited, acknowledge };
+                    self.last = bytes as usize;
                     self.expect = Expect::Record;
                     return Some(event);
                 }
             }
+        }
+    }
+
+    /// Uses what lies behind a record that was read into its place: the bytes of a frame, if they
+    /// lie where they belong. What does not is moved.
+    fn leave_places(&mut self, queues: &Queues) {
+        let (mut taken, mut as_expected) = (0, false);
+        if let Expect::Frame { filled, bytes, .. } = &mut self.expect {
+            (taken, as_expected) = self.places.take_frame(*bytes as usize);
+            *filled = taken as u32;
+        }
+        if !as_expected && !self.places.is_empty() {
+            self.start = 0;
+            self.end = self.places.move_rest(taken, queues, &mut self.ahead);
         }
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 
 use tokio::net::TcpStream;
 
-use super::queues::Queues;
+use super::queues::{FRAME_PIECES, Queues};
 use super::record::{RECORD_BYTES, Record, Refusal};
 use crate::limits::TCP_WRITE_SLICES;
 
@@ -94,8 +94,7 @@ impl Output {
         if self.begun == 0 {
             return Vec::new();
         }
-        let (record, frame) = queues.frame(self.position);
-        [record, frame].concat().split_off(self.begun)
+        queues.frame(self.position).concat().split_off(self.begun)
     }
 
     /// The queue pair has ended: after the rest of the frame that was begun, its last record is a
@@ -138,19 +137,22 @@ impl Output {
                 slices[count] = IoSlice::new(bytes);
                 count += 1;
             }
-            count + 2 <= TCP_WRITE_SLICES
+            count + FRAME_PIECES <= TCP_WRITE_SLICES
         };
         if self.begun > 0 {
-            let (record, frame) = queues.frame(position);
-            put(&record[self.begun.min(RECORD_BYTES)..]);
-            put(&frame[self.begun.saturating_sub(RECORD_BYTES)..]);
+            let mut written = self.begun;
+            for piece in queues.frame(position) {
+                let skipped = written.min(piece.len());
+                put(&piece[skipped..]);
+                written -= skipped;
+            }
             position += 1;
         }
         let mut room = put(&self.answers[self.answered..]);
         while room && self.turn == Turn::Go && position < queues.posted() {
-            let (record, frame) = queues.frame(position);
-            put(record);
-            room = put(frame);
+            for piece in queues.frame(position) {
+                room = put(piece);
+            }
             position += 1;
         }
         count
@@ -173,8 +175,8 @@ impl Output {
     }
 
     fn advance_frame(&mut self, bytes: &mut usize, queues: &Queues) {
-        let (record, frame) = queues.frame(self.position);
-        let left = record.len() + frame.len() - self.begun;
+        let pieces = queues.frame(self.position);
+        let left = pieces.iter().map(|piece| piece.len()).sum::<usize>() - self.begun;
         if *bytes < left {
             self.begun += *bytes;
             *bytes = 0;

@@ -13,7 +13,9 @@ use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::record::{Record, Refusal};
 use crate::fabric::{Completion, Notify, PostError, QueuePair, SendRequest, Status};
-use crate::limits::{RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_QUEUE_MAX, TCP_READS_PER_CALL};
+use crate::limits::{
+    RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_LONG_FRAME_BYTES, TCP_QUEUE_MAX, TCP_READS_PER_CALL,
+};
 use crate::memory::Slot;
 
 /// A connected queue pair.
@@ -43,7 +45,7 @@ impl TcpQueuePair {
         TcpQueuePair {
             queues,
             stream: Some(stream),
-            input: Input::new(),
+            input: Input::new(TCP_LONG_FRAME_BYTES),
             output: Output::default(),
             unacknowledged: 0,
             asked: false,

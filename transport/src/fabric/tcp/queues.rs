@@ -6,8 +6,11 @@ use std::task::Waker;
 
 use super::record::{RECORD_BYTES, Record};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
-use crate::limits::TCP_FRAME_BYTES_MAX;
-use crate::memory::{Owner, Slot};
+use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_SPLICED_BYTES_KEPT};
+use crate::memory::{Owner, Slot, Splice};
+
+/// Pieces of a send on the stream: its record, and those of its frame.
+pub(super) const FRAME_PIECES: usize = 4;
 
 /// The queues of one queue pair.
 ///
@@ -46,10 +49,10 @@ struct Rules {
 
 impl Rules {
     fn check(&self, request: &SendRequest) -> Result<(), PostError> {
-        let bytes = request.bytes;
-        if bytes as usize > request.slot.len() || bytes > TCP_FRAME_BYTES_MAX {
+        let bytes = request.frame_bytes();
+        if !request.lies_in_slot() || bytes > TCP_FRAME_BYTES_MAX as usize {
             Err(PostError::TooLong)
-        } else if request.inline && bytes > self.inline_bytes {
+        } else if request.inline && bytes > self.inline_bytes as usize {
             Err(PostError::InlineTooLong)
         } else {
             self.check_memory(&request.slot)
@@ -80,6 +83,23 @@ fn fitting<T>(
 struct Send {
     record: [u8; RECORD_BYTES],
     request: SendRequest,
+}
+
+impl Send {
+    fn new(request: SendRequest) -> Self {
+        Send { record: frame_record(&request, false), request }
+    }
+}
+
+fn frame_record(request: &SendRequest, acknowledge: bool) -> [u8; RECORD_BYTES] {
+    let (bytes, solicited) = (request.frame_bytes() as u32, request.solicited);
+    Record::Frame { bytes, solicited, acknowledge }.encode()
+}
+
+/// Bytes that are let go of when the send is accepted: of a buffer of which nothing comes after it.
+fn kept_to_the_end(request: &SendRequest) -> usize {
+    let last = request.splice.as_ref().filter(|splice| splice.is_last());
+    last.map_or(0, Splice::keeps)
 }
 
 /// How many more work requests can be posted. They count until they were polled (PV-9).
@@ -133,12 +153,13 @@ impl Queues {
                 self.complete(Work::Send, request.slot, Status::Flushed, true);
                 continue;
             }
-            let (bytes, solicited) = (request.bytes, request.solicited);
-            let record = Record::Frame { bytes, solicited, acknowledge: false };
-            let signaled = request.signaled;
-            self.sends.push_back(Send { record: record.encode(), request });
+            let (signaled, kept) = (request.signaled, kept_to_the_end(&request));
+            self.sends.push_back(Send::new(request));
             if signaled {
                 self.asked.signaled = self.posted();
+            }
+            if kept > TCP_SPLICED_BYTES_KEPT {
+                self.ask_with_last();
             }
         }
         if kept > 0 && !self.error && (self.is_half_unknown() || self.awaits_acceptance()) {
@@ -174,8 +195,7 @@ impl Queues {
     /// Has the last send posted ask for acknowledgement. Its record must not have been written.
     pub(super) fn ask_with_last(&mut self) {
         if let Some(Send { record, request }) = self.sends.back_mut() {
-            let (bytes, solicited) = (request.bytes, request.solicited);
-            *record = Record::Frame { bytes, solicited, acknowledge: true }.encode();
+            *record = frame_record(request, true);
         }
         self.note_asked();
     }
@@ -195,15 +215,26 @@ impl Queues {
         self.accepted
     }
 
-    /// Record and bytes of a send that was posted and not returned.
-    pub(super) fn frame(&self, position: u64) -> (&[u8], &[u8]) {
-        let send = &self.sends[(position - self.returned) as usize];
-        (&send.record, &send.request.slot[..send.request.bytes as usize])
+    /// Record and bytes of a send that was posted and not accepted, in pieces.
+    pub(super) fn frame(&self, position: u64) -> [&[u8]; FRAME_PIECES] {
+        let Send { record, request } = &self.sends[(position - self.returned) as usize];
+        let [before, splice, after] = request.pieces();
+        [record, before, splice, after]
     }
 
     /// The oldest receive.
     pub(super) fn next_recv(&mut self) -> Option<&mut Slot> {
         self.recvs.front_mut()
+    }
+
+    /// The receives, the oldest first.
+    pub(super) fn recvs(&self) -> impl Iterator<Item = &Slot> {
+        self.recvs.iter()
+    }
+
+    /// The receives, the oldest first.
+    pub(super) fn recvs_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.recvs.iter_mut()
     }
 
     /// The oldest receive is filled.
@@ -218,6 +249,7 @@ impl Queues {
         for _ in 0..count {
             let next = (self.accepted - self.returned) as usize;
             self.accepted += 1;
+            self.sends[next].request.splice = None;
             if self.sends[next].request.signaled {
                 self.return_accepted();
                 self.alarm.ring(false);

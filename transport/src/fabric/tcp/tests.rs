@@ -109,7 +109,14 @@ impl Bare {
         let mut slot = region.into_slots(slot_bytes).swap_remove(0);
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
-        let request = SendRequest { slot, bytes, signaled: true, solicited: false, inline: false };
+        let request = SendRequest {
+            slot,
+            bytes,
+            splice: None,
+            signaled: true,
+            solicited: false,
+            inline: false,
+        };
         self.queue_pair.post_send(&mut vec![request]).unwrap();
     }
 

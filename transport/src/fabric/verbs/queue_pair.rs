@@ -189,7 +189,9 @@ impl QueuePair {
     /// Why `request` cannot be posted, or the key of its memory.
     fn check(&mut self, request: &SendRequest) -> Result<u32, PostError> {
         let bytes = request.bytes;
-        if bytes as usize > request.slot.len() || bytes > VERBS_FRAME_BYTES_MAX {
+        if request.splice.is_some() {
+            Err(PostError::Splice)
+        } else if bytes as usize > request.slot.len() || bytes > VERBS_FRAME_BYTES_MAX {
             Err(PostError::TooLong)
         } else if request.inline && bytes > self.inline_bytes {
             Err(PostError::InlineTooLong)

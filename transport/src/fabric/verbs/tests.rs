@@ -72,7 +72,7 @@ macro_rules! conform {
 conformance::for_each_case!(conform);
 
 fn request(slot: Slot) -> SendRequest {
-    SendRequest { slot, bytes: 1, signaled: true, solicited: true, inline: false }
+    SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false }
 }
 
 /// Connects both sides; what the first one says of it.
@@ -165,7 +165,14 @@ async fn first_frames_wait_for_the_peer() {
         let slot = slots.pop().unwrap();
         queue_pair.arm(Notify::Solicited);
         let bytes = BYTES;
-        let request = SendRequest { slot, bytes, signaled: true, solicited: true, inline: false };
+        let request = SendRequest {
+            slot,
+            bytes,
+            splice: None,
+            signaled: true,
+            solicited: true,
+            inline: false,
+        };
         queue_pair.post_send(&mut vec![request]).unwrap();
     };
     let hear = async |queue_pair: &mut Box<dyn QueuePair>| {

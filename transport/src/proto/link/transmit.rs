@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Handshake, Link, refusal_code};
+use crate::memory::Splice;
 use crate::mutants::planted;
 use crate::proto::credit::{Class, FIRST_COUNT};
 use crate::proto::fate::Sent;
@@ -13,11 +14,21 @@ use crate::proto::outbound::{Filling, Outbound};
 use crate::steps::step;
 
 /// A frame to post.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Transmit {
+    /// Bytes of the slot.
     pub(crate) bytes: usize,
+    /// The part of a large message that stays where it is.
+    pub(crate) splice: Option<Splice>,
     pub(crate) class: Class,
     pub(crate) messages: u32,
+}
+
+impl Transmit {
+    /// Length of the frame.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        self.bytes + self.splice.as_ref().map_or(0, |splice| splice.len())
+    }
 }
 
 impl Link {
@@ -44,7 +55,7 @@ impl Link {
             return None;
         }
         let frame = self.ledger.sent();
-        let mut writer = FrameWriter::new(slot);
+        let mut writer = FrameWriter::new(slot).with_splices(self.sizes.splices);
         self.write_refusals(&mut writer);
         let mut answer_now = false;
         let mut class = if writer.is_empty() { None } else { Some(Class::Credit) };
@@ -81,7 +92,8 @@ impl Link {
         let clock_ms = self.age.clock_ms(now);
         let short = !out.is_empty() && !self.ledger.may_send(Class::Data);
         let head = Head { answer_now, short, consumed, clock_ms };
-        Some(Transmit { bytes: writer.finish(head), class, messages })
+        let splice = writer.take_splice();
+        Some(Transmit { bytes: writer.finish(head), splice, class, messages })
     }
 
     /// Whether nothing at all waits to be sent, not even credits that are due.
@@ -117,7 +129,7 @@ impl Link {
         let consumed = self.ledger.post(Class::Control);
         let clock_ms = self.age.clock_ms(now);
         let bytes = writer.finish(Head { consumed, clock_ms, ..Head::default() });
-        Transmit { bytes, class: Class::Control, messages: 0 }
+        Transmit { bytes, splice: None, class: Class::Control, messages: 0 }
     }
 
     /// Writes refusals; the frames that now have all of theirs written count as consumed (LK-2).

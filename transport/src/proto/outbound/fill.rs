@@ -22,6 +22,9 @@ pub(crate) const REPLY_EXPIRED: u16 = 0xfffb;
 const ANSWERED_MAX: u8 = 3;
 /// Fewest bytes of a fragment worth a record, unless fewer are left.
 const FRAGMENT_MIN: usize = 512;
+/// Fewest bytes of a fragment that are not copied, where the fabric lets them stay where they are:
+/// to gather fewer costs as much as to copy them.
+const SPLICE_MIN: usize = 1024;
 
 /// What [`Outbound::fill`] writes into, and what it tells of.
 pub(crate) struct Filling<'a, 'slot> {
@@ -357,7 +360,12 @@ fn write_part(bulk: &mut Bulk, at: (u32, u32), stream: Stream, to: &mut Filling<
     }
     let part = left.min(to.writer.room(&header));
     let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
-    let place = to.writer.push(RecordHeader { total, ..header }, &bulk.remaining()[..part]);
+    let header = RecordHeader { total, ..header };
+    let place = if part >= SPLICE_MIN && to.writer.takes_splice() {
+        to.writer.push_splice(header, &bulk.body, bulk.sent..bulk.sent + part)
+    } else {
+        to.writer.push(header, &bulk.remaining()[..part])
+    };
     step!(written steps::part_sent(bulk.sent == 0, part == left));
     bulk.sent += part;
     to.wrote(Class::Data);

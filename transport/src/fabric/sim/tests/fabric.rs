@@ -46,7 +46,8 @@ impl End {
         let mut slot = self.slots.pop().unwrap();
         slot[0] = byte;
         let (signaled, solicited, inline) = (true, true, false);
-        let mut batch = vec![SendRequest { slot, bytes: 1, signaled, solicited, inline }];
+        let mut batch =
+            vec![SendRequest { slot, bytes: 1, splice: None, signaled, solicited, inline }];
         self.queue_pair.post_send(&mut batch).unwrap();
     }
 

@@ -1,0 +1,131 @@
+//! Where the next frames will probably lie. A large message comes in frames of one length, so after
+//! a long frame the reading side reads on as if more of the same length followed: each record into
+//! a place for records, each frame into its slot, all in one call and with no copy. Where the
+//! stream brings something else, that is moved into the read-ahead, as if it had been read there.
+
+use std::io::IoSliceMut;
+
+use super::queues::Queues;
+use super::record::RECORD_BYTES;
+use crate::memory::Slot;
+
+/// Most frames that one read may expect.
+pub(super) const PLACES_MAX: usize = 7;
+
+/// Places for frames of one length. They take turns with the read-ahead: while bytes lie here, none
+/// lie there.
+pub(super) struct Places {
+    /// Length of the expected frames.
+    frame: usize,
+    records: [[u8; RECORD_BYTES]; PLACES_MAX],
+    /// The next place of a record. The frame behind it belongs into the oldest receive.
+    next: usize,
+    /// Bytes that were read into the places and are not used yet.
+    read: usize,
+}
+
+impl Places {
+    pub(super) fn new() -> Self {
+        Places { frame: 0, records: [[0; RECORD_BYTES]; PLACES_MAX], next: 0, read: 0 }
+    }
+
+    /// Returns true if nothing lies here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read == 0
+    }
+
+    /// Adds the places for frames of this length to `buffers`: for as many as there are `slots`, but
+    /// for no more bytes than `room`, which is what may have to be moved. The first bytes of the
+    /// first record are there already. Returns false if there is no place, as for frames of length
+    /// 0.
+    pub(super) fn push<'a>(
+        &'a mut self,
+        (frame, begun): (usize, &[u8]),
+        slots: impl Iterator<Item = &'a mut Slot>,
+        room: usize,
+        buffers: &mut Buffers<'a>,
+    ) -> bool {
+        (self.frame, self.next) = (frame, 0);
+        self.records[0][..begun.len()].copy_from_slice(begun);
+        let most = if frame == 0 { 0 } else { room / (RECORD_BYTES + frame) };
+        let (mut any, mut begun) = (false, begun.len());
+        for (record, slot) in self.records.iter_mut().zip(slots).take(most) {
+            let Some(slot) = slot.get_mut(..frame) else { break };
+            buffers.push(&mut record[std::mem::take(&mut begun)..]);
+            buffers.push(slot);
+            any = true;
+        }
+        any
+    }
+
+    /// So many bytes lie in the places.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.read += bytes;
+    }
+
+    /// Takes the next record, if all of it is there.
+    pub(super) fn take_record(&mut self) -> Option<[u8; RECORD_BYTES]> {
+        self.read = self.read.checked_sub(RECORD_BYTES)?;
+        self.next += 1;
+        Some(self.records[self.next - 1])
+    }
+
+    /// Moves what is there of a record to the front of `ahead`, and says how much that is.
+    pub(super) fn move_record(&mut self, ahead: &mut [u8]) -> usize {
+        let begun = std::mem::take(&mut self.read);
+        ahead[..begun].copy_from_slice(&self.records[self.next][..begun]);
+        begun
+    }
+
+    /// Takes the bytes of a frame of this length that lie where they belong, in the oldest receive;
+    /// says how many those are, and whether what follows lies where it belongs, too.
+    pub(super) fn take_frame(&mut self, bytes: usize) -> (usize, bool) {
+        let taken = bytes.min(self.frame).min(self.read);
+        self.read -= taken;
+        (taken, bytes == self.frame)
+    }
+
+    /// Moves all that is left to the front of `ahead`, and says how much that is. Behind the record
+    /// that was taken last, `taken` bytes of its frame lie where they belong.
+    pub(super) fn move_rest(&mut self, taken: usize, queues: &Queues, ahead: &mut [u8]) -> usize {
+        let mut left = std::mem::take(&mut self.read);
+        let mut moved = 0;
+        let mut put = |bytes: &[u8]| {
+            let piece = &bytes[..left.min(bytes.len())];
+            ahead[moved..moved + piece.len()].copy_from_slice(piece);
+            moved += piece.len();
+            left -= piece.len();
+            left > 0
+        };
+        let mut slots = queues.recvs().map(|slot| &slot[..self.frame]);
+        let mut more = slots.next().is_some_and(|slot| put(&slot[taken..]));
+        for record in &self.records[self.next..] {
+            more = more && put(record) && slots.next().is_some_and(&mut put);
+        }
+        moved
+    }
+}
+
+/// The buffers of one read, in order.
+pub(super) struct Buffers<'a> {
+    slices: [IoSliceMut<'a>; BUFFERS_MAX],
+    count: usize,
+}
+
+/// The rest of a frame, the places, and the read-ahead.
+const BUFFERS_MAX: usize = 2 * PLACES_MAX + 2;
+
+impl<'a> Buffers<'a> {
+    pub(super) fn new() -> Self {
+        Buffers { slices: std::array::from_fn(|_| IoSliceMut::new(&mut [])), count: 0 }
+    }
+
+    pub(super) fn push(&mut self, bytes: &'a mut [u8]) {
+        self.slices[self.count] = IoSliceMut::new(bytes);
+        self.count += 1;
+    }
+
+    pub(super) fn get(&mut self) -> &mut [IoSliceMut<'a>] {
+        &mut self.slices[..self.count]
+    }
+}
