@@ -74,6 +74,9 @@ struct Run {
     /// Measures nothing: takes the results that an earlier run wrote to this file
     #[arg(long)]
     from: Option<PathBuf>,
+    /// Prints the rows of the README's table instead of the report
+    #[arg(long)]
+    readme: bool,
     /// The program that holds the peers
     #[arg(long)]
     peers: Option<PathBuf>,
@@ -125,6 +128,7 @@ fn misused(what: &str) -> ExitCode {
 }
 
 fn start(run: Run) -> Result<ExitCode, Failure> {
+    let readme = run.readme;
     let results = match run.from {
         Some(path) => Results::read(&path)?,
         None => {
@@ -145,7 +149,7 @@ fn start(run: Run) -> Result<ExitCode, Failure> {
             rounds::run(&Plan { selection, seconds, rounds, peers })?
         }
     };
-    print!("{}", report::text(&results));
+    print!("{}", if readme { report::readme(&results) } else { report::text(&results) });
     if let Some(path) = run.json {
         results.write(&path)?;
     }

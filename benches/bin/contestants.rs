@@ -6,7 +6,7 @@ use ringpost_benches::serve::Meter;
 use crate::floors::blocking;
 use crate::floors::channel::Channel;
 use crate::floors::tokio_tcp::TokioTcp;
-use crate::ringpost::{Near, Nodes};
+use crate::ringpost::{self, Near};
 
 /// Returns the program of all these contestants, whose allocations `meter` counts.
 pub(crate) fn program(meter: Meter) -> Program {
@@ -15,7 +15,7 @@ pub(crate) fn program(meter: Meter) -> Program {
             PairEntry::of::<TokioTcp>("tokio-tcp"),
             blocking::tcp(),
             blocking::unix(),
-            PairEntry::of::<Nodes>("ringpost"),
+            ringpost::entry(),
         ],
         locals: vec![LocalEntry::of::<Channel>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
         meter,

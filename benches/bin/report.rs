@@ -1,8 +1,10 @@
 //! The report at the end: a table, and for each figure one line that other programs can read.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ringpost_benches::contestant::Role;
+use ringpost_benches::figure::measurements;
 
 use crate::results::{Entry, FigureResults, Missing, Results, Spread};
 
@@ -21,6 +23,59 @@ pub(crate) fn text(results: &Results) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Returns the lines of the README: what was measured and where, and a row for each figure with two
+/// workers on each side, or of one process.
+pub(crate) fn readme(results: &Results) -> String {
+    let measured = measurements().into_iter().filter(|of| of.workers == 2 || !of.is_timed());
+    let names: BTreeSet<String> =
+        measured.flat_map(|of| of.figures()).map(|figure| figure.name).collect();
+    let figures = results.figures.iter().filter(|figure| names.contains(&figure.name));
+    let figures: Vec<&FigureResults> = figures.collect();
+    let with_peers = figures.iter().any(|figure| figure.best(Role::Peer).is_some());
+    let mut text = format!(
+        "Measured at commit {} on {}; medians of {} rounds of {} s.\n\n\
+         | what | Ringpost | floor | ratio |{}\n|---|---|---|---|{}\n",
+        results.commit,
+        results.machine,
+        results.rounds,
+        results.seconds,
+        if with_peers { " best peer | ratio |" } else { "" },
+        if with_peers { "---|---|" } else { "" },
+    );
+    for figure in figures {
+        let ours = figure.best(Role::Ours).map(|(_, spread)| spread);
+        let floor = figure.floor().map(|(_, spread)| spread.median);
+        let said = |value: Option<f64>| {
+            value.map_or_else(|| "-".into(), |value| with_unit(value, &figure.unit))
+        };
+        let (said_ours, said_floor) = (said(ours.map(|spread| spread.median)), said(floor));
+        text +=
+            &format!("| {} | {said_ours} | {said_floor} | {} |", figure.what, ratio(ours, floor));
+        if with_peers {
+            let peer = figure.best(Role::Peer);
+            let median = peer.map(|(_, spread)| spread.median);
+            let name = peer.map_or("", |(entry, _)| entry.contestant.as_str());
+            let peer = format!("{name} {}", said(median));
+            text += &format!(" {} | {} |", peer.trim_start(), ratio(ours, median));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Formats a value with its unit, as a sentence would have it.
+fn with_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "1/s" if value >= 1e6 => format!("{:.2} M/s", value / 1e6),
+        "1/s" if value >= 1e3 => {
+            let whole = value.round() as u64;
+            format!("{},{:03}/s", whole / 1000, whole % 1000)
+        }
+        "1/s" => format!("{}/s", number(value)),
+        _ => format!("{} {unit}", number(value)),
+    }
 }
 
 /// Adds one figure with all its contestants to the table.
@@ -126,6 +181,21 @@ mod tests {
             entry("tonic", Role::Peer, &[50.0]),
         ];
         assert_eq!(line(&figure(entries)), "figure asks_16 250 200 125 1.25 2.00");
+    }
+
+    #[test]
+    fn a_row_of_the_readme_has_units_and_only_figures_of_two_workers() {
+        let floor = entry("tokio-tcp", Role::Floor, &[2_000_000.0]);
+        let two = figure(vec![floor, entry("ringpost", Role::Ours, &[1_234.4])]);
+        let one = FigureResults { name: "asks_16_1".into(), ..two.clone() };
+        let mut results = Results::begin(1.0, 5);
+        results.figures = vec![two, one];
+        let text = readme(&results);
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        let row = "| asks, 16 in flight | 1,234/s | 2.00 M/s | 0.00 |";
+        assert_eq!(rows, ["| what | Ringpost | floor | ratio |", "|---|---|---|---|", row]);
+        results.figures[0].entries.push(entry("tarpc", Role::Peer, &[617.2]));
+        assert!(readme(&results).ends_with(" | 0.00 | tarpc 617/s | 2.00 |\n"));
     }
 
     #[test]

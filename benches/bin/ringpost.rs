@@ -1,10 +1,17 @@
 //! The contestant Ringpost: an actor that counts and echoes.
 
+mod pressure;
+
 use std::error::Error;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost_benches::{Client, Failure, Local, Pair, Small};
+use ringpost_benches::child::Server;
+use ringpost_benches::figure::{Beside, Measurement, Work};
+use ringpost_benches::program::{PairEntry, in_a_task};
+use ringpost_benches::{Client, Failure, Local, Pair, Small, pair};
+
+use self::pressure::Giver;
 
 /// Longest time that an answer may take; only a large message on a busy machine takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,12 +83,31 @@ impl Scale {
 /// Ringpost between two processes.
 pub(crate) struct Nodes;
 
-/// A reference to the actor of the other process.
+/// References to the actors of the other process.
 #[derive(Clone)]
 pub(crate) struct Remote {
     scale: ActorRef<Scale>,
+    giver: ActorRef<Giver>,
     /// The node of this process. Its links end when the last reference is gone.
-    _node: Node,
+    node: Node,
+}
+
+/// Returns the entry of Ringpost between two processes.
+pub(crate) fn entry() -> PairEntry {
+    PairEntry { measure, ..PairEntry::of::<Nodes>("ringpost") }
+}
+
+fn measure(server: Server, measurement: &Measurement, time: Duration) -> Result<Vec<f64>, Failure> {
+    let (measurement, workers) = (measurement.clone(), measurement.workers);
+    in_a_task(workers, async move {
+        let connect = || Nodes::connect(server.address().into());
+        match measurement.work {
+            Work::Reply(beside) => pressure::replies(&connect().await?, beside, time).await,
+            Work::Bulk(Beside::Replies) => pressure::bulk(&connect().await?, time).await,
+            Work::Ticking => pressure::ticking(&connect().await?, time).await,
+            _ => pair::measure::<Nodes>(server, &measurement, time).await,
+        }
+    })
 }
 
 impl Pair for Nodes {
@@ -92,17 +118,19 @@ impl Pair for Nodes {
         let node = Node::builder("server").listen("127.0.0.1:0").start().await;
         let node = node.map_err(Failure::of)?;
         node.spawn("scale", Scale::default()).await.map_err(Failure::of)?;
+        node.spawn("giver", Giver).await.map_err(Failure::of)?;
         let address = node.addresses().first().cloned();
         let address = address.ok_or_else(|| Failure::Failed("the node has no address".into()))?;
         Ok((address, node))
     }
 
     async fn connect(address: String) -> Result<Remote, Failure> {
-        let builder = Node::builder("client").listen("127.0.0.1:0").seeds([address]);
-        let node = builder.start().await.map_err(Failure::of)?;
+        // It does not listen: all that is sent goes by way of that address.
+        let node = Node::builder("client").seeds([address]).start().await.map_err(Failure::of)?;
         node.ready(1).await;
         let scale = node.actor("server/scale").await.map_err(Failure::of)?;
-        Ok(Remote { scale, _node: node })
+        let giver = node.actor("server/giver").await.map_err(Failure::of)?;
+        Ok(Remote { scale, giver, node })
     }
 }
 

@@ -101,6 +101,12 @@ impl PhaseReader {
 
 /// Returns the median of times, in microseconds.
 pub fn median_us(times: &mut [Duration]) -> f64 {
+    percentile_us(times, 50)
+}
+
+/// Returns a percentile of times, in microseconds.
+pub fn percentile_us(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
-    times.get(times.len() / 2).map_or(f64::NAN, |median| median.as_nanos() as f64 / 1000.0)
+    let at = times.get(times.len() * percent / 100);
+    at.map_or(f64::NAN, |time| time.as_nanos() as f64 / 1000.0)
 }

@@ -40,6 +40,15 @@ pub enum Work {
     LargeTell(Size),
     /// Asks with a large message, one after the other, answered with a number.
     LargeAsk(Size),
+    /// Tells of a large message by one task, over a [`Path`](crate::path::Path).
+    Path(Size),
+    /// Asks with a reply of 9 KiB, one after the other, beside tells of 60 MiB that come the same
+    /// way; 99th percentile of the times.
+    Reply(Sharing),
+    /// Tells of 1 MiB by one task, beside asks.
+    Bulk(Beside),
+    /// A tell of 64 MiB that waits for room in a `select!` that ticks: processor time.
+    Ticking,
     /// Tells within a process, by so many tasks.
     LocalTell(usize),
     /// Asks within a process, one after the other.
@@ -48,6 +57,28 @@ pub enum Work {
     Instructions(Cost),
     /// Allocations of one message.
     Allocations(Cost),
+}
+
+/// What replies share with tells of 60 MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nothing: there are no tells.
+    Nothing,
+    /// The link. The tells are made and sent on a thread of their own.
+    Link,
+    /// The link, and the workers of the serving process.
+    Workers,
+}
+
+/// The asks of 32 tasks beside which tells are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// None.
+    Nothing,
+    /// Asks with 100 KiB, answered with a number, on the way of the tells.
+    Asks,
+    /// Asks answered with 100 KiB, on the way of the tells.
+    Replies,
 }
 
 /// The message and the side whose cost is counted.
@@ -113,7 +144,7 @@ pub struct Measurement {
 
 /// Name, group, work, and whether the cores are kept awake, of each measurement between two
 /// processes or within one.
-const TIMED: [(&str, &str, Work, bool); 22] = [
+const TIMED: [(&str, &str, Work, bool); 31] = [
     ("ask_32", "ask", Work::Ask(Size::B32), false),
     ("ask_1k", "ask", Work::Ask(Size::KiB1), false),
     ("ask_32_awake", "awake", Work::Ask(Size::B32), true),
@@ -133,8 +164,17 @@ const TIMED: [(&str, &str, Work, bool); 22] = [
     ("waiting_100", "waiting", Work::Waiting(100), false),
     ("waiting_1000", "waiting", Work::Waiting(1000), false),
     ("waiting_10000", "waiting", Work::Waiting(10_000), false),
+    ("path_10ms", "pressure", Work::Path(Size::MiB1), false),
+    ("reply_quiet", "pressure", Work::Reply(Sharing::Nothing), false),
+    ("reply_beside_bulk", "pressure", Work::Reply(Sharing::Link), false),
+    ("reply_sharing_workers", "pressure", Work::Reply(Sharing::Workers), false),
+    ("bulk_quiet", "pressure", Work::Bulk(Beside::Nothing), false),
+    ("bulk_beside_asks", "pressure", Work::Bulk(Beside::Asks), false),
+    ("bulk_beside_replies", "pressure", Work::Bulk(Beside::Replies), false),
+    ("waiting_cpu", "pressure", Work::Ticking, false),
     ("local_tell", "local", Work::LocalTell(1), false),
     ("local_tell_8", "local", Work::LocalTell(8), false),
+    ("local_tell_1000", "local", Work::LocalTell(1000), false),
     ("local_ask", "local", Work::LocalAsk, false),
 ];
 
@@ -173,35 +213,46 @@ pub fn find(name: &str) -> Option<Measurement> {
 impl Measurement {
     /// Returns the figures that it gives, in the order of its values.
     pub fn figures(&self) -> Vec<Figure> {
-        let what = self.what();
-        let figure = |name: &str, unit, better, what: String| {
-            vec![Figure { name: name.into(), unit, better, what }]
+        let (unit, better) = match self.work {
+            Work::Ask(_) | Work::Reply(_) => ("us", Better::Less),
+            Work::Asks(_) | Work::Tells(_) | Work::Waiting(_) | Work::Bulk(_) => {
+                ("1/s", Better::More)
+            }
+            Work::LargeTell(_) | Work::LargeAsk(_) | Work::Path(_) => ("MB/s", Better::More),
+            Work::Ticking => ("%", Better::Less),
+            Work::LocalTell(_) | Work::LocalAsk => ("ns", Better::Less),
+            Work::Instructions(_) => ("instr", Better::Less),
+            Work::Allocations(_) => ("allocs", Better::Less),
         };
-        match self.work {
+        let figure = |name, what| Figure { name, unit, better, what };
+        let mut figures = vec![figure(self.name.clone(), self.what())];
+        figures.extend(self.second().map(|(name, what)| figure(name, what)));
+        figures
+    }
+
+    /// Returns name and description of the second figure, where there is one. Its unit is that of
+    /// the first.
+    fn second(&self) -> Option<(String, String)> {
+        let (short, end) = match self.name.strip_suffix(ONE_WORKER) {
+            Some(short) if self.workers == 1 => (short, ONE_WORKER),
+            _ => (self.name.as_str(), ""),
+        };
+        let (name, what) = match self.work {
             Work::Ask(_) => {
-                let mut figures = figure(&self.name, "us", Better::Less, what.clone());
-                let name = match self.name.strip_suffix(ONE_WORKER) {
-                    Some(name) => format!("{name}_cpu{ONE_WORKER}"),
-                    None => format!("{}_cpu", self.name),
-                };
-                figures.extend(figure(
-                    &name,
-                    "us",
-                    Better::Less,
-                    format!("{what}: processor time of both"),
-                ));
-                figures
+                (format!("{short}_cpu"), format!("{}: processor time of both", self.what()))
             }
-            Work::Asks(_) | Work::Tells(_) | Work::Waiting(_) => {
-                figure(&self.name, "1/s", Better::More, what)
+            Work::Bulk(Beside::Asks) => {
+                ("asks_beside_bulk".into(), "those asks, 100 KiB, answered with a number".into())
             }
-            Work::LargeTell(_) | Work::LargeAsk(_) => {
-                figure(&self.name, "MB/s", Better::More, what)
+            Work::Bulk(Beside::Replies) => {
+                ("replies_beside_bulk".into(), "those asks, answered with 100 KiB".into())
             }
-            Work::LocalTell(_) | Work::LocalAsk => figure(&self.name, "ns", Better::Less, what),
-            Work::Instructions(_) => figure(&self.name, "instr", Better::Less, what),
-            Work::Allocations(_) => figure(&self.name, "allocs", Better::Less, what),
-        }
+            Work::Ticking => {
+                ("ticking_cpu".into(), "processor time of such a select!, nothing waits".into())
+            }
+            _ => return None,
+        };
+        Some((name + end, what))
     }
 
     /// Describes what is measured, in a few words.
@@ -228,6 +279,18 @@ impl Measurement {
             Work::Waiting(tasks) => format!("tells, {tasks} waiting tasks"),
             Work::LargeTell(of) => format!("{} tells", size(of)),
             Work::LargeAsk(of) => format!("{} asks", size(of)),
+            Work::Path(of) => format!("{} tells over a path of 10 ms", size(of)),
+            Work::Reply(Sharing::Nothing) => "ask, reply of 9 KiB, 99th percentile".into(),
+            Work::Reply(Sharing::Link) => {
+                "ask, reply of 9 KiB, 99th percentile, beside 60 MiB tells".into()
+            }
+            Work::Reply(Sharing::Workers) => {
+                "the same, beside 60 MiB tells made by the same workers".into()
+            }
+            Work::Bulk(Beside::Nothing) => "1 MiB tells, alone".into(),
+            Work::Bulk(Beside::Asks) => "1 MiB tells, beside asks by 32 tasks".into(),
+            Work::Bulk(Beside::Replies) => "1 MiB tells, beside replies to 32 tasks".into(),
+            Work::Ticking => "processor time while a 64 MiB tell waits in a select!".into(),
             Work::LocalTell(1) => "local tell, 1 producer".into(),
             Work::LocalTell(tasks) => format!("local tell, {tasks} producers"),
             Work::LocalAsk => "local ask".into(),

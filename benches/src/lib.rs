@@ -8,11 +8,13 @@
 //! - [`figure`]: the figures, and the measurements that give them.
 //! - [`contestant`]: the contestants and the messages that each of them can send.
 //! - [`failure`], [`clock`], [`child`], [`awake`]: values, times, child processes.
+//! - [`path`], [`beside`]: what makes a measurement hard: a long path, other traffic.
 //! - [`pair`], [`local`]: the traits of a contestant, and its measurement.
 //! - [`serve`]: the serving process, and its answers to the measuring one.
 //! - [`program`]: the command line of a program that holds contestants.
 
 pub mod awake;
+pub mod beside;
 pub mod child;
 pub mod clock;
 pub mod contestant;
@@ -20,6 +22,7 @@ pub mod failure;
 pub mod figure;
 pub mod local;
 pub mod pair;
+pub mod path;
 pub mod program;
 pub mod serve;
 

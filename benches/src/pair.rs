@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::beside::Askers;
 use crate::child::Server;
 use crate::clock::{Alarm, Phase, PhaseReader, Phases, WARM_UP, median_us, process_cpu};
 use crate::failure::Failure;
-use crate::figure::{CostOf, Measurement, Size, Work};
+use crate::figure::{Beside, CostOf, Measurement, Size, Work};
+use crate::path::Path;
 
 /// The bytes of a small message.
 pub type Small = [u8; 32];
@@ -80,13 +82,19 @@ pub async fn measure<P: Pair>(
     measurement: &Measurement,
     time: Duration,
 ) -> Result<Vec<f64>, Failure> {
-    let client = P::connect(server.address().into()).await?;
+    let path = match measurement.work {
+        Work::Path(_) => Some(Path::start(server.address())?),
+        _ => None,
+    };
+    let address = path.as_ref().map_or(server.address(), Path::address);
+    let client = P::connect(address.into()).await?;
     match measurement.work {
         Work::Ask(size) => ask(&client, &Question::echo(size), &mut server, time).await,
         Work::Asks(tasks) => asks(&client, tasks, time).await,
         Work::Tells(size) => Ok(vec![tells(&client, Some(size), 1, time).await?]),
         Work::Waiting(tasks) => Ok(vec![tells(&client, None, tasks, time).await?]),
-        Work::LargeTell(size) => {
+        Work::Bulk(beside) => bulk(&client, beside, time).await,
+        Work::LargeTell(size) | Work::Path(size) => {
             let per_second = tells(&client, Some(size), 1, time).await?;
             Ok(vec![megabytes(per_second, size)])
         }
@@ -106,20 +114,44 @@ pub async fn connect_to_drive<P: Pair>(address: String) -> Result<P::Client, Fai
     Ok(client)
 }
 
-/// Sends `count` messages, one after the other, with a client that [`connect_to_drive`] returned;
-/// returns when the last one has been handled.
+/// Small messages to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Messages {
+    /// What they are.
+    pub message: CostOf,
+    /// How many there are.
+    pub count: u64,
+    /// Number of tasks that send them, each its share and each one after the other.
+    pub tasks: u64,
+}
+
+/// Sends messages with a client that [`connect_to_drive`] returned; returns when the last one has
+/// been handled.
 ///
 /// # Errors
 /// When the contestant fails or refuses.
-pub async fn drive<C: Client>(client: &C, message: CostOf, count: u64) -> Result<(), Failure> {
-    for _ in 0..count {
-        match message {
-            CostOf::Tell => client.tell_small(SMALL).await?,
-            CostOf::Ask => drop(client.echo_small(SMALL).await?),
+pub async fn drive<C: Client>(client: &C, messages: Messages) -> Result<(), Failure> {
+    async fn one<C: Client>(client: C, message: CostOf, count: u64) -> Result<u64, Failure> {
+        for _ in 0..count {
+            match message {
+                CostOf::Tell => client.tell_small(SMALL).await?,
+                CostOf::Ask => drop(client.echo_small(SMALL).await?),
+            }
         }
+        Ok(count)
     }
+    let Messages { message, count, tasks } = messages;
+    let sent = if tasks == 1 {
+        one(client.clone(), message, count).await?
+    } else {
+        let mut set = JoinSet::new();
+        for _ in 0..tasks {
+            set.spawn(one(client.clone(), message, count / tasks));
+        }
+        sum(&mut set).await?
+    };
     match message {
-        CostOf::Tell => barrier(count + 1, || client.handled()).await,
+        CostOf::Tell => barrier(sent + 1, || client.handled()).await,
         CostOf::Ask => Ok(()),
     }
 }
@@ -265,6 +297,24 @@ async fn tells<C: Client>(
     let sent = tell_for(client, payload, tasks, time).await?;
     barrier(warm + sent, || client.handled()).await?;
     Ok(sent as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Tells 1 MiB by one task, beside asks or not. Returns the handled tells per second, and the
+/// answers per second where there are asks.
+async fn bulk<C: Client>(client: &C, beside: Beside, time: Duration) -> Result<Vec<f64>, Failure> {
+    const ASK_BYTES: usize = 100 << 10;
+    let askers = (beside == Beside::Asks).then(|| {
+        let client = client.clone();
+        Askers::start(move || {
+            let client = client.clone();
+            async move { client.weigh(vec![7; ASK_BYTES]).await.map(drop) }
+        })
+    });
+    let mut values = vec![tells(client, Some(Size::MiB1), 1, time).await?];
+    if let Some(askers) = askers {
+        values.push(askers.stop().await?);
+    }
+    Ok(values)
 }
 
 /// Has so many tasks tell for some time. Returns the number of tells that they sent.

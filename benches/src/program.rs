@@ -10,7 +10,7 @@ use crate::child::{Server, serve_command};
 use crate::failure::Failure;
 use crate::figure::{CostOf, Measurement, find};
 use crate::local::{self, Local};
-use crate::pair::{self, Pair};
+use crate::pair::{self, Messages, Pair};
 use crate::serve::{Meter, runtime, serve};
 
 /// A subcommand of such a program; `benches/run` and its children pass these, not users.
@@ -43,6 +43,9 @@ pub enum Task {
         message: CostOf,
         /// Number of messages
         count: u64,
+        /// Number of tasks that send them, so that many wait for room
+        #[arg(long, default_value_t = 1)]
+        tasks: u64,
         /// The address of the server
         address: String,
     },
@@ -67,7 +70,7 @@ pub struct PairEntry {
     /// Serves it until standard input ends.
     pub serve: fn(usize, Meter) -> Result<(), Failure>,
     /// Sends so many messages.
-    pub drive: fn(String, CostOf, u64, Meter) -> Result<(), Failure>,
+    pub drive: fn(String, Messages, Meter) -> Result<(), Failure>,
 }
 
 /// The function that runs one contestant within a process.
@@ -131,8 +134,9 @@ impl Program {
             Task::Serve { contestant, workers } => {
                 (self.pair(&contestant)?.serve)(workers, self.meter)
             }
-            Task::Drive { contestant, message, count, address } => {
-                (self.pair(&contestant)?.drive)(address, message, count, self.meter)
+            Task::Drive { contestant, message, count, tasks, address } => {
+                let messages = Messages { message, count, tasks };
+                (self.pair(&contestant)?.drive)(address, messages, self.meter)
             }
             Task::Burn => burn(),
         }
@@ -194,7 +198,10 @@ fn measure_local<L: Local>(measurement: &Measurement, time: Duration) -> Result<
 
 /// Runs a measurement in a task of a runtime, as actors run, and not in the future that blocks the
 /// main thread.
-fn in_a_task<F>(workers: usize, measuring: F) -> Result<Vec<f64>, Failure>
+///
+/// # Errors
+/// When the measurement fails or panics.
+pub fn in_a_task<F>(workers: usize, measuring: F) -> Result<Vec<f64>, Failure>
 where
     F: Future<Output = Result<Vec<f64>, Failure>> + Send + 'static,
 {
@@ -204,17 +211,12 @@ where
     values
 }
 
-fn drive<P: Pair>(
-    address: String,
-    message: CostOf,
-    count: u64,
-    meter: Meter,
-) -> Result<(), Failure> {
+fn drive<P: Pair>(address: String, messages: Messages, meter: Meter) -> Result<(), Failure> {
     let runtime = runtime(1)?;
     let client = runtime.block_on(pair::connect_to_drive::<P>(address))?;
     let mut driven = Ok(());
     let allocations = meter(&mut || {
-        driven = runtime.block_on(pair::drive(&client, message, count));
+        driven = runtime.block_on(pair::drive(&client, messages));
     });
     driven?;
     println!("allocations {allocations}");

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use ringpost_benches::Failure;
 use ringpost_benches::child::Server;
 use ringpost_benches::clock::{Alarm, WARM_UP};
-use ringpost_benches::figure::{CostOf, Measurement, Size, Work};
-use ringpost_benches::pair::{Laps, SMALL};
+use ringpost_benches::figure::{Measurement, Size, Work};
+use ringpost_benches::pair::{Laps, Messages, SMALL};
 use ringpost_benches::program::PairEntry;
 use ringpost_benches::serve::{Meter, answer_commands};
 
@@ -87,7 +87,7 @@ impl Drop for SocketPath {
     }
 }
 
-fn no_drive(_: String, _: CostOf, _: u64, _: Meter) -> Result<(), Failure> {
+fn no_drive(_: String, _: Messages, _: Meter) -> Result<(), Failure> {
     Err(Failure::Failed("the cost of a message is not counted for blocking sockets".into()))
 }
 
