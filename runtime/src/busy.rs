@@ -69,19 +69,23 @@ impl<F: Future> Future for OnDuty<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
+        let mut future = this.future;
+        let noted = PLACE.try_with(|place| {
+            place.begin(this.duty, *this.runtime);
+            let _end = End(place);
+            future.as_mut().poll(cx)
+        });
         // A thread that is ending has no place any more; nobody will miss it.
-        let _ = PLACE.try_with(|place| place.begin(this.duty, *this.runtime));
-        let _end = End;
-        this.future.poll(cx)
+        noted.unwrap_or_else(|_ending| future.poll(cx))
     }
 }
 
 /// The end of what a thread was busy with, however it comes.
-struct End;
+struct End<'a>(&'a Place);
 
-impl Drop for End {
+impl Drop for End<'_> {
     fn drop(&mut self) {
-        let _ = PLACE.try_with(|place| place.duty.store(None));
+        self.0.duty.store(None);
     }
 }
 

@@ -153,7 +153,7 @@ impl Prepared {
         let outbound = Outbound::new(link_window_bytes, window, eager_max);
         let message_bytes_max = profile.message_bytes_max.min(offer.message_bytes_max);
         let ring = profile.ring_slots as usize;
-        let pool = Pool::new(spare, ring * limits::POOL_PER_RING as usize);
+        let pool = Pool::new(spare);
         let own = (outbound, pool.gauge());
         let accounts = reports.unresolved.begin();
         let signals = reports.unresolved.signals().clone();

@@ -108,20 +108,21 @@ impl<A: Handlers> Cell<A> {
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
     /// handle.
     pub(super) fn open(&self, arrival: Arrival) -> Option<(&'static Label, A::Envelope)> {
-        let is_late = arrival.is_late();
-        let Delivery { ordinal, payload, mut replier, receipt, .. } = arrival.0;
+        let Delivery { ordinal, payload, replier, receipt, deadline } = arrival.0;
         drop(receipt);
         let route = A::ROUTES.get(usize::from(ordinal))?;
-        if is_late && let Some(replier) = replier.take() {
-            self.skipped(&route.label);
-            replier.fail(Replier::LATE);
-            return None;
-        }
-        if replier.as_mut().is_some_and(|replier| !replier.begin()) {
-            self.skipped(&route.label);
-            return None;
-        }
         let is_tell = replier.is_none();
+        let replier = match replier {
+            None => None,
+            Some(replier) => {
+                let begun = begin_ask(replier, deadline);
+                if begun.is_none() {
+                    self.skipped(&route.label);
+                    return None;
+                }
+                begun
+            }
+        };
         match (route.open)(payload, &self.node, replier) {
             Ok(envelope) => Some((&route.label, envelope)),
             Err(error) => {
@@ -170,6 +171,17 @@ impl<A: Handlers> Cell<A> {
             cause,
         });
     }
+}
+
+/// Begins an ask of another node. Returns `None`, and has told its asker, when it must not be
+/// begun: it is too late, or its asker has given up.
+fn begin_ask(mut replier: Replier, deadline: Option<Instant>) -> Option<Replier> {
+    let now = Instant::now();
+    if deadline.is_some_and(|end| end <= now) {
+        replier.fail(Replier::LATE);
+        return None;
+    }
+    replier.begin(now).then_some(replier)
 }
 
 impl<E> Letter<E> {

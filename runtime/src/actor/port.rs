@@ -112,6 +112,7 @@ impl Line {
     }
 
     /// Sends a tell to another node, see [`Port::poll_tell`].
+    #[inline]
     pub(super) fn poll_tell<M: Message>(
         &mut self,
         to: &RemoteSender,

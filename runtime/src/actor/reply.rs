@@ -64,10 +64,8 @@ impl<R> ReplyTo<R> {
             To::Nobody => {}
             To::Local(answerer) => answerer.send(reply),
             // Of an asker that has gone the reply is not even archived.
-            To::Remote(replier, encode) if replier.is_wanted() => {
-                send_archive(replier, encode, &reply);
-            }
-            To::Remote(replier, _) => replier.fail(Replier::EXPIRED),
+            To::Remote(replier, _) if replier.is_given_up() => replier.fail(Replier::EXPIRED),
+            To::Remote(replier, encode) => send_archive(replier, encode, &reply),
         }
     }
 }

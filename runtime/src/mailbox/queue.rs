@@ -43,7 +43,12 @@ impl<T> Queue<T> {
     /// Moves up to `most` messages to `out`.
     pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>) {
         let count = most.min(self.messages.len());
-        out.extend(self.messages.drain(..count));
+        if count == self.messages.len() && out.is_empty() {
+            // Mostly: then none is moved.
+            std::mem::swap(&mut self.messages, out);
+        } else {
+            out.extend(self.messages.drain(..count));
+        }
         self.left += count as u64;
         if self.mark.as_ref().is_some_and(|mark| mark.number < self.left) {
             self.mark = None;

@@ -122,7 +122,7 @@ impl TestInbox {
         let Delivery { payload, replier, receipt, .. } = letter.taken();
         drop(receipt);
         if let Some(mut replier) = replier {
-            if late || !replier.begin() {
+            if late || !replier.begin(Instant::now()) {
                 shared.reach(State::AskSkipped);
                 return None;
             }

@@ -59,7 +59,7 @@ impl Growth {
             self.refused(counters);
             return false;
         }
-        pipe.slots.pool.grow(spare, count);
+        pipe.slots.pool.grow(spare);
         pipe.proto.grow(more);
         Counters::add(&counters.ring_growths, 1);
         let last = pipe.proto.ring() == self.ring_max;

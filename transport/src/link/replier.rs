@@ -35,20 +35,23 @@ impl Replier {
         Replier { link, correlation, begun: false, used: false }
     }
 
-    /// Marks the ask as begun. Returns false when its asker has given up, as far as this node
-    /// knows: then it must not be begun, and this is to be dropped.
+    /// Marks the ask as begun at this time. Returns false when its asker has given up by then, as
+    /// far as this node knows: then it must not be begun, and this is to be dropped.
     #[must_use]
-    pub fn begin(&mut self) -> bool {
-        self.begun = self.is_wanted();
+    pub fn begin(&mut self, now: Instant) -> bool {
+        // The asker was told when its link ended.
+        self.begun = !self.link.has_ended() && {
+            let asks = &mut self.link.state.lock().outbound.open_asks;
+            asks.is_wanted(self.correlation, now.into_std())
+        };
         self.begun
     }
 
-    /// Whether the asker still waits for the answer, as far as this node knows.
-    pub fn is_wanted(&self) -> bool {
-        let now = Instant::now().into_std();
-        // The asker was told when its link ended.
-        !self.link.has_ended()
-            && self.link.state.lock().outbound.open_asks.is_wanted(self.correlation, now)
+    /// Whether the asker has taken its ask back, or the link has ended: then the answer need not
+    /// even be made. (One that is made too late is dropped before it is sent.)
+    pub fn is_given_up(&self) -> bool {
+        self.link.has_ended()
+            || self.link.state.lock().outbound.open_asks.is_cancelled(self.correlation)
     }
 
     /// Waits until few enough bytes of answers to this peer wait to be sent: before that no ask of

@@ -75,7 +75,7 @@ impl Sender {
 fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
     let name = NodeName::new("beta").expect("a good name");
     let peer = NodeId { name, incarnation: Incarnation(1) };
-    let own = (Outbound::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new(), 0).gauge());
+    let own = (Outbound::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new()).gauge());
     let link = Link::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own);
     for (name, index) in mailboxes {
         open(&link, name, *index);
@@ -87,7 +87,7 @@ fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
 fn open(link: &Link, name: &str, index: u32) {
     let request = Sender::new(name, 0).request;
     let mut state = link.state.lock();
-    let correlation = state.outbound.outlet(&request, &mut Hint::default()).into();
+    let correlation = state.outbound.outlet(&request, &mut 0).into();
     state.outbound.asked(correlation);
     let kind = RecordKind::Opened;
     let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };

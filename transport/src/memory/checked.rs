@@ -137,7 +137,7 @@ mod tests {
         let bytes = rkyv::to_bytes::<Error>(&vec![1u32, 2, 3]).unwrap();
         let mut slot = Region::heap(4096).into_slots(4096).pop().unwrap();
         slot[16..16 + bytes.len()].copy_from_slice(&bytes);
-        let pool = Pool::new(Vec::new(), 1);
+        let pool = Pool::new(Vec::new());
         let lease = pool.lease(slot, 16 + bytes.len());
         type Archive = rkyv::Archived<Vec<u32>>;
         let payload = Payload::leased(lease, 16..16 + bytes.len());

@@ -14,24 +14,21 @@ use super::region::Slot;
 /// slots come back by drop, from any thread (ME-3).
 pub struct Pool {
     spare: Arc<Mutex<Vec<Slot>>>,
-    total: usize,
     /// How many are spare when none is leased; shared with the gauge.
     idle: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    /// A pool that starts with these spare slots. `total` also counts the slots that are posted:
-    /// it is what a quarter is taken of.
-    pub fn new(spare: Vec<Slot>, total: usize) -> Self {
+    /// A pool that starts with these spare slots.
+    pub fn new(spare: Vec<Slot>) -> Self {
         let idle = Arc::new(AtomicUsize::new(spare.len()));
-        Pool { spare: Arc::new(Mutex::new(spare)), total, idle }
+        Pool { spare: Arc::new(Mutex::new(spare)), idle }
     }
 
-    /// A spare slot, unless fewer than a quarter of all are spare: then what arrived is to be
-    /// copied out and its slot posted again.
+    /// A spare slot; when there is none, what arrived is to be copied out and its slot posted
+    /// again.
     pub fn take(&self) -> Option<Slot> {
-        let mut spare = self.spare.lock();
-        if spare.len() * 4 < self.total { None } else { spare.pop() }
+        self.spare.lock().pop()
     }
 
     /// Slots that are neither posted nor leased.
@@ -39,9 +36,8 @@ impl Pool {
         self.spare.lock().len()
     }
 
-    /// Adds spare slots, for a ring that grows, too; `total` counts both.
-    pub(crate) fn grow(&mut self, slots: Vec<Slot>, total: usize) {
-        self.total += total;
+    /// Adds spare slots, for a ring that grows.
+    pub(crate) fn grow(&self, slots: Vec<Slot>) {
         self.idle.fetch_add(slots.len(), Ordering::Relaxed);
         self.spare.lock().extend(slots);
     }
@@ -61,7 +57,7 @@ impl Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({} spare of {})", self.spare(), self.total)
+        write!(f, "Pool({} spare)", self.spare())
     }
 }
 
@@ -125,7 +121,7 @@ mod tests {
         let mut slots = Region::heap(4096 * 4).into_slots(4096);
         let mut filled = slots.pop().unwrap();
         filled[..3].copy_from_slice(b"abc");
-        let pool = Pool::new(slots, 4);
+        let pool = Pool::new(slots);
         let lease = pool.lease(filled, 3);
         let other = lease.clone();
         drop(lease);
@@ -140,11 +136,11 @@ mod tests {
 
     // Promised in docs/SEMANTICS.md.
     #[test]
-    fn under_a_quarter_spare_nothing_is_taken() {
-        let pool = Pool::new(Region::heap(4096 * 2).into_slots(4096), 8);
-        let first = pool.take();
-        assert!(first.is_some(), "2 of 8 is a quarter");
-        assert!(pool.take().is_none(), "1 of 8 is less");
-        drop(first);
+    fn without_a_spare_slot_nothing_is_taken_until_a_lease_is_dropped() {
+        let pool = Pool::new(Region::heap(4096).into_slots(4096));
+        let lease = pool.lease(pool.take().unwrap(), 0);
+        assert!(pool.take().is_none());
+        drop(lease);
+        assert!(pool.take().is_some());
     }
 }

@@ -202,6 +202,11 @@ impl OpenAsks {
         self.find(correlation).is_none_or(wanted) || planted!(HandledAbandoned)
     }
 
+    /// Whether the asker has taken the ask back.
+    pub(crate) fn is_cancelled(&mut self, correlation: u64) -> bool {
+        self.find(correlation).is_some_and(|open| open.cancelled) && !planted!(HandledAbandoned)
+    }
+
     /// Frees the slot of an ask whose answer is being written.
     pub(crate) fn close(&mut self, correlation: u64) {
         if let Some(open) = self.find(correlation) {
@@ -280,7 +285,7 @@ mod tests {
         open.cancel(2 << 32);
         assert!(open.is_wanted(1 << 32, now), "another one's");
         open.cancel(1 << 32);
-        assert!(!open.is_wanted(1 << 32, now));
+        assert!(!open.is_wanted(1 << 32, now) && open.is_cancelled(1 << 32));
         open.close(1 << 32);
         open.close(1 << 32);
         assert_eq!(open.len(), 0);

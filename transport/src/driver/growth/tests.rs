@@ -113,7 +113,7 @@ impl Rig {
         let (posted_there, prepares_there) = (Arc::clone(&posted), Arc::clone(&prepares));
         let queue = Queue { receives: Vec::new(), prepares: prepares_there, posted: posted_there };
         let slots = |count: u32| Region::heap(count as usize * SLOT).into_slots(SLOT);
-        let pool = Pool::new(slots(RING), (RING * limits::POOL_PER_RING) as usize);
+        let pool = Pool::new(slots(RING));
         let slots = Slots::new(pool, slots(RING), RING as usize, 0);
         let memory = Arc::new(Memory(AtomicUsize::new(memory)));
         let window = WindowSize { messages: 4, bytes: 5000 };

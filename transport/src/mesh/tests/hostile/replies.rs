@@ -94,7 +94,7 @@ async fn answer(mut queue: mpsc::UnboundedReceiver<Delivery>, made: Arc<AtomicUs
         let mut replier = replier.expect("an ask");
         poll_fn(|cx| replier.poll_room(cx)).await;
         drop(receipt);
-        if !replier.begin() {
+        if !replier.begin(tokio::time::Instant::now()) {
             continue;
         }
         // The handler takes a moment, in which others begin.
