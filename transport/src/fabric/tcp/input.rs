@@ -12,7 +12,7 @@ use super::places::{Buffers, Places};
 use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
 use super::stream;
-use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
+use crate::limits::{TCP_EXPECTED_BYTES, TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
 
 /// What a queue pair has read.
 pub(super) struct Input {
@@ -69,7 +69,7 @@ impl Input {
     /// Frames from the length `long` on are expected to be followed by others of their length.
     pub(super) fn new(long: usize) -> Self {
         Input {
-            ahead: vec![0; TCP_READ_AHEAD_BYTES].into_boxed_slice(),
+            ahead: vec![0; TCP_EXPECTED_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
             places: Places::new(),
@@ -117,7 +117,8 @@ impl Input {
         let expected = if self.refusing || self.last < self.long { 0 } else { self.last };
         let placed = self.places.push((expected, begun), slots, room, &mut buffers);
         if !placed {
-            buffers.push(ahead);
+            let most = ahead.len().min(TCP_READ_AHEAD_BYTES);
+            buffers.push(&mut ahead[..most]);
         }
         let read = read(buffers.get())?;
         if let Some(filled) = filling {
