@@ -48,8 +48,8 @@
 //!   Dropping the [`QueuePair`] closes, too.
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
-//! - **PV-12 splices**: where [`Limits::splices`] says so, a send may carry bytes that lie outside of
-//!   its slot ([`SendRequest::splice`]). The peer cannot tell: they are a part of the frame like
+//! - **PV-12 splices**: where [`Limits::splices`] says so, a send may carry bytes that lie outside
+//!   of its slot ([`SendRequest::splice`]). The peer cannot tell: they are a part of the frame like
 //!   any other. Their buffer is let go of when the slot comes back, or before.
 //!
 //! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its

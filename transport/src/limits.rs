@@ -144,7 +144,7 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub const PEERS_KNOWN_MAX: usize = 1024;
 
 /// Work requests posted at once.
-pub const POST_LIST_MAX: usize = 16;
+pub const POST_LIST_MAX: usize = 32;
 /// One send in this many is signaled (and the last before idle).
 pub const SIGNAL_EVERY: u32 = 32;
 /// Completions taken per poll.
@@ -166,13 +166,17 @@ pub const TCP_INLINE_BYTES_MAX: u32 = 1024;
 pub const TCP_REGION_BYTES_MAX: usize = 16 * 1024 * 1024 * 1024;
 /// What one read of a data connection takes beyond the frame it is in.
 pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
+/// What one read of a data connection takes of frames that are expected beyond the one it is in:
+/// so much may have to be moved.
+pub const TCP_EXPECTED_BYTES: usize = 264 * 1024;
 /// A larger buffer of which a part is spliced into a frame is not kept for an acknowledgement that
 /// comes with the next frame: its last part asks for one at once.
 pub const TCP_SPLICED_BYTES_KEPT: usize = 256 * 1024;
 /// After a frame of so many bytes the tcp fabric expects another one of its length.
 pub const TCP_LONG_FRAME_BYTES: usize = 2 * 1024;
-/// Accepted frames that are acknowledged at once, even when nothing else is written.
-pub const TCP_ACKNOWLEDGE_EVERY: u32 = 16;
+/// Accepted frames that are acknowledged at once, even when nothing else is written. Each such
+/// acknowledgement wakes the sender, and a sender that needs one earlier asks for it.
+pub const TCP_ACKNOWLEDGE_EVERY: u32 = 64;
 /// Reads in one call of the tcp fabric, so that a peer that never stops cannot hold the task.
 pub const TCP_READS_PER_CALL: usize = 8;
 /// Buffers in one write of the tcp fabric: a post list of frames of which each has a record, a

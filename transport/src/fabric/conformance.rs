@@ -1,4 +1,4 @@
-//! One body of tests for every fabric: what the contract ([`PV-1` to `PV-11`](super)) promises,
+//! One body of tests for every fabric: what the contract ([`PV-1` to `PV-12`](super)) promises,
 //! asked of a pair of connected queue pairs.
 //!
 //! A case takes only what the contract promises: it allows notifications that are spurious, and no
@@ -26,6 +26,7 @@ mod errors;
 mod notify;
 mod pair;
 mod send;
+mod splice;
 
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub(crate) use pair::Pairs;
 #[cfg(feature = "verbs")]
 pub(crate) use pair::{End, Pair, Plan};
 pub(crate) use send::*;
+pub(crate) use splice::*;
 
 /// Bounds a case that waits for something that never comes.
 const CASE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,6 +64,7 @@ macro_rules! for_each_case {
             both_sides_close drop_closes
             peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
             drop_unconnected connect_to_dropped_peer
+            spliced_send spliced_both_ways spliced_limits spliced_memory_is_let_go
         }
     };
 }

@@ -12,8 +12,14 @@
 //!     let mut slot = slots.remove(0);
 //!     slot[0] = 1;
 //!     queue_pair.post_recv(&mut slots).unwrap();
-//!     let request =
-//!         SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false };
+//!     let request = SendRequest {
+//!         slot,
+//!         bytes: 1,
+//!         splice: None,
+//!         signaled: true,
+//!         solicited: true,
+//!         inline: false,
+//!     };
 //!     queue_pair.post_send(&mut vec![request]).unwrap();
 //!     let mut out = Vec::new();
 //!     queue_pair.poll(&mut out, 1);
@@ -33,8 +39,14 @@
 //! fn carry(queue_pair: &mut dyn QueuePair, region: Region) {
 //!     let mut slots = region.into_slots(4096);
 //!     let mut slot = slots.remove(0);
-//!     let request =
-//!         SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false };
+//!     let request = SendRequest {
+//!         slot,
+//!         bytes: 1,
+//!         splice: None,
+//!         signaled: true,
+//!         solicited: true,
+//!         inline: false,
+//!     };
 //!     queue_pair.post_send(&mut vec![request]).unwrap();
 //!     slot[0] = 2;
 //! }

@@ -11,7 +11,7 @@
 //!   first, and nothing is allocated for what a peer says.
 //! - **TC-5 no allocation** for a frame once the queue pair stands.
 //! - **TC-6 acknowledgement**: acceptance travels with the next frame. By itself it is written when
-//!   16 frames are unacknowledged, at the close, before a refusal, and when the sender asks for it:
+//!   64 frames are unacknowledged, at the close, before a refusal, and when the sender asks for it:
 //!   for every half of its send queue, and when its owner armed for any completion while a signaled
 //!   send is out. So a connection without traffic may stay unacknowledged for less than half of its
 //!   send queue, and no completion that is waited for is held back.

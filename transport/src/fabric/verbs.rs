@@ -216,6 +216,8 @@ fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
         recv_queue_max: requests,
         frame_bytes_max: least(|rail| rail.attributes.frame_bytes_max).min(VERBS_FRAME_BYTES_MAX),
         inline_bytes_max,
+        // A device sends from memory that is registered for it.
+        splices: false,
     })
 }
 

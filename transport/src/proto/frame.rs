@@ -173,6 +173,7 @@ mod tests {
     use super::*;
     use crate::proto::header::RecordKind;
     use proptest::prelude::*;
+    use rkyv::util::AlignedVec;
 
     fn read_all(frame: &[u8]) -> Result<Vec<Record>, Violation> {
         let (header, mut reader) = FrameReader::new(frame)?;
@@ -207,6 +208,46 @@ mod tests {
             for cut in 0..bytes {
                 prop_assert!(read_all(&slot[..cut]).is_err());
             }
+        }
+
+        /// PV-12: a frame has the same bytes whether a payload of it stays where it is or not.
+        #[test]
+        fn a_payload_that_stays_where_it_is_changes_no_byte(
+            payloads in proptest::collection::vec(0usize..900, 1..8),
+            which in 0..8_usize,
+            slot_bytes in (60..130_usize).prop_map(|words| words * 16),
+        ) {
+            let (mut copied, mut spliced) = (vec![0xaa; slot_bytes], vec![0xbb; slot_bytes]);
+            let mut plain = FrameWriter::new(&mut copied);
+            let mut splicing = FrameWriter::new(&mut spliced).with_splices(true);
+            for (i, bytes) in payloads.iter().enumerate() {
+                let header = RecordHeader::new(RecordKind::Tell);
+                prop_assert_eq!(plain.room(&header), splicing.room(&header));
+                let bytes = *bytes.min(&plain.room(&header));
+                if !plain.fits(&header, bytes) {
+                    break;
+                }
+                let whole: Vec<_> = (0..bytes + 7).map(|n| (n + i) as u8).collect();
+                let payload = 3..bytes + 3;
+                let mut buffer = AlignedVec::new();
+                buffer.extend_from_slice(&whole);
+                let place = plain.push(header, &whole[payload.clone()]);
+                let same = if i == which {
+                    prop_assert!(splicing.takes_splice());
+                    splicing.push_splice(header, &Arc::new(buffer.into()), payload)
+                } else {
+                    splicing.push(header, &whole[payload])
+                };
+                prop_assert_eq!(place, same);
+            }
+            let bytes = plain.finish(Head::default());
+            let splice = splicing.take_splice();
+            let around = splicing.finish(Head::default());
+            spliced.truncate(around);
+            if let Some(splice) = splice {
+                spliced.splice(splice.at()..splice.at(), splice.iter().copied());
+            }
+            prop_assert_eq!(&copied[..bytes], &spliced[..]);
         }
 
         #[test]

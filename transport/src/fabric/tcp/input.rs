@@ -12,7 +12,7 @@ use super::places::{Buffers, Places};
 use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
 use super::stream;
-use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
+use crate::limits::{TCP_EXPECTED_BYTES, TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
 
 /// What a queue pair has read.
 pub(super) struct Input {
@@ -21,13 +21,36 @@ pub(super) struct Input {
     start: usize,
     end: usize,
     places: Places,
-    /// Length of the last frame that arrived.
-    last: usize,
-    /// Frames from this length on are expected to be followed by others of their length.
-    long: usize,
+    expected: Expected,
     expect: Expect,
     /// A frame was refused: frames are skipped until the peer starts again (TC-3).
     refusing: bool,
+}
+
+/// The length that the next frames probably have: that of the longest one before them, unless many
+/// shorter ones have come since.
+struct Expected {
+    /// Only frames from this length on are expected to be followed by others of their length.
+    long: usize,
+    /// 0 when no length is expected.
+    bytes: usize,
+    /// Shorter frames in a row.
+    shorter: u32,
+}
+
+/// Shorter frames after which no length is expected: the end of a large message, and a few others.
+const SHORTER_MAX: u32 = 8;
+
+impl Expected {
+    fn note(&mut self, bytes: usize) {
+        if bytes >= self.long.max(self.bytes) {
+            (self.bytes, self.shorter) = (bytes, 0);
+        } else if self.shorter < SHORTER_MAX {
+            self.shorter += 1;
+        } else {
+            self.bytes = 0;
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -69,12 +92,11 @@ impl Input {
     /// Frames from the length `long` on are expected to be followed by others of their length.
     pub(super) fn new(long: usize) -> Self {
         Input {
-            ahead: vec![0; TCP_READ_AHEAD_BYTES].into_boxed_slice(),
+            ahead: vec![0; TCP_EXPECTED_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
             places: Places::new(),
-            last: 0,
-            long,
+            expected: Expected { long, bytes: 0, shorter: 0 },
             expect: Expect::Record,
             refusing: false,
         }
@@ -114,10 +136,11 @@ impl Input {
         }
         let room = self.ahead.len();
         let (begun, ahead) = self.ahead.split_at_mut(self.end);
-        let expected = if self.refusing || self.last < self.long { 0 } else { self.last };
+        let expected = if self.refusing { 0 } else { self.expected.bytes };
         let placed = self.places.push((expected, begun), slots, room, &mut buffers);
         if !placed {
-            buffers.push(ahead);
+            let most = ahead.len().min(TCP_READ_AHEAD_BYTES);
+            buffers.push(&mut ahead[..most]);
         }
         let read = read(buffers.get())?;
         if let Some(filled) = filling {
@@ -178,7 +201,7 @@ impl Input {
                     }
                     let (bytes, solicited, acknowledge) = (*bytes, *solicited, *acknowledge);
                     let event = Event::Arrived { bytes, solicited, acknowledge };
-                    self.last = bytes as usize;
+                    self.expected.note(bytes as usize);
                     self.expect = Expect::Record;
                     return Some(event);
                 }

@@ -117,9 +117,12 @@ impl Output {
                 self.position = queues.accepted();
                 self.turn = Turn::Go;
             }
-            let mut slices = [IoSlice::new(&[]); TCP_WRITE_SLICES];
-            let count = self.gather(queues, &mut slices);
-            match super::stream::write(stream, &slices[..count]) {
+            // Mostly it is one frame.
+            let written = match queues.posted() - self.position {
+                0..=2 => self.write_once::<{ 2 * FRAME_PIECES + 1 }>(stream, queues),
+                _ => self.write_once::<TCP_WRITE_SLICES>(stream, queues),
+            };
+            match written {
                 Ok(0) => self.broken = true,
                 Ok(bytes) => self.advance(bytes, queues),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -127,6 +130,17 @@ impl Output {
                 Err(_) => self.broken = true,
             }
         }
+    }
+
+    /// Makes one call with up to `SLICES` pieces.
+    fn write_once<const SLICES: usize>(
+        &self,
+        stream: &TcpStream,
+        queues: &Queues,
+    ) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = self.gather(queues, &mut slices);
+        super::stream::write(stream, &slices[..count])
     }
 
     fn gather<'a>(&'a self, queues: &'a Queues, slices: &mut [IoSlice<'a>]) -> usize {
@@ -137,7 +151,7 @@ impl Output {
                 slices[count] = IoSlice::new(bytes);
                 count += 1;
             }
-            count + FRAME_PIECES <= TCP_WRITE_SLICES
+            count + FRAME_PIECES <= slices.len()
         };
         if self.begun > 0 {
             let mut written = self.begun;

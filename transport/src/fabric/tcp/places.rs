@@ -10,7 +10,7 @@ use super::record::RECORD_BYTES;
 use crate::memory::Slot;
 
 /// Most frames that one read may expect.
-pub(super) const PLACES_MAX: usize = 7;
+pub(super) const PLACES_MAX: usize = 31;
 
 /// Places for frames of one length. They take turns with the read-ahead: while bytes lie here, none
 /// lie there.
@@ -34,10 +34,10 @@ impl Places {
         self.read == 0
     }
 
-    /// Adds the places for frames of this length to `buffers`: for as many as there are `slots`, but
-    /// for no more bytes than `room`, which is what may have to be moved. The first bytes of the
-    /// first record are there already. Returns false if there is no place, as for frames of length
-    /// 0.
+    /// Adds the places for frames of this length to `buffers`: for as many as there are `slots`,
+    /// but for no more bytes than `room`, which is what may have to be moved. The first bytes of
+    /// the first record are there already. Returns false if there is no place, as for frames of
+    /// length 0.
     pub(super) fn push<'a>(
         &'a mut self,
         (frame, begun): (usize, &[u8]),

@@ -1,6 +1,7 @@
 //! The tcp fabric under the conformance body, and what only a stream can bring upon it.
 
 mod acknowledgements;
+mod splices;
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -30,7 +30,7 @@ fn written(bare: Bare) -> (Vec<u8>, Bare) {
 }
 
 /// Drives the queue pair by `turn` until this much is written.
-async fn until_written(mut bare: Bare, count: usize) -> (Vec<u8>, Bare) {
+pub(super) async fn until_written(mut bare: Bare, count: usize) -> (Vec<u8>, Bare) {
     let mut all = Vec::new();
     loop {
         turn(&mut bare);
