@@ -143,6 +143,8 @@ impl Input {
             buffers.push(&mut ahead[..most]);
         }
         let read = read(buffers.get())?;
+        // It borrows where it read to.
+        drop(buffers);
         if let Some(filled) = filling {
             *filled += read.min(rest) as u32;
         }

@@ -5,6 +5,7 @@
 
 use std::io::{self, IoSlice};
 
+use arrayvec::ArrayVec;
 use tokio::net::TcpStream;
 
 use super::queues::{FRAME_PIECES, Queues};
@@ -117,12 +118,7 @@ impl Output {
                 self.position = queues.accepted();
                 self.turn = Turn::Go;
             }
-            // Mostly it is one frame.
-            let written = match queues.posted() - self.position {
-                0..=2 => self.write_once::<{ 2 * FRAME_PIECES + 1 }>(stream, queues),
-                _ => self.write_once::<TCP_WRITE_SLICES>(stream, queues),
-            };
-            match written {
+            match self.write_once(stream, queues) {
                 Ok(0) => self.broken = true,
                 Ok(bytes) => self.advance(bytes, queues),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -132,26 +128,23 @@ impl Output {
         }
     }
 
-    /// Makes one call with up to `SLICES` pieces.
-    fn write_once<const SLICES: usize>(
-        &self,
-        stream: &TcpStream,
-        queues: &Queues,
-    ) -> io::Result<usize> {
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let count = self.gather(queues, &mut slices);
-        super::stream::write(stream, &slices[..count])
+    fn write_once(&self, stream: &TcpStream, queues: &Queues) -> io::Result<usize> {
+        let mut slices = ArrayVec::new();
+        self.gather(queues, &mut slices);
+        super::stream::write(stream, &slices)
     }
 
-    fn gather<'a>(&'a self, queues: &'a Queues, slices: &mut [IoSlice<'a>]) -> usize {
+    fn gather<'a>(
+        &'a self,
+        queues: &'a Queues,
+        slices: &mut ArrayVec<IoSlice<'a>, TCP_WRITE_SLICES>,
+    ) {
         let mut position = self.position;
-        let mut count = 0;
         let mut put = |bytes: &'a [u8]| {
             if !bytes.is_empty() {
-                slices[count] = IoSlice::new(bytes);
-                count += 1;
+                slices.push(IoSlice::new(bytes));
             }
-            count + FRAME_PIECES <= slices.len()
+            slices.remaining_capacity() >= FRAME_PIECES
         };
         if self.begun > 0 {
             let mut written = self.begun;
@@ -169,7 +162,6 @@ impl Output {
             }
             position += 1;
         }
-        count
     }
 
     fn advance(&mut self, mut bytes: usize, queues: &Queues) {

@@ -5,6 +5,8 @@
 
 use std::io::IoSliceMut;
 
+use arrayvec::ArrayVec;
+
 use super::queues::Queues;
 use super::record::RECORD_BYTES;
 use crate::memory::Slot;
@@ -108,8 +110,7 @@ impl Places {
 
 /// The buffers of one read, in order.
 pub(super) struct Buffers<'a> {
-    slices: [IoSliceMut<'a>; BUFFERS_MAX],
-    count: usize,
+    slices: ArrayVec<IoSliceMut<'a>, BUFFERS_MAX>,
 }
 
 /// The rest of a frame, the places, and the read-ahead.
@@ -117,15 +118,14 @@ const BUFFERS_MAX: usize = 2 * PLACES_MAX + 2;
 
 impl<'a> Buffers<'a> {
     pub(super) fn new() -> Self {
-        Buffers { slices: std::array::from_fn(|_| IoSliceMut::new(&mut [])), count: 0 }
+        Buffers { slices: ArrayVec::new() }
     }
 
     pub(super) fn push(&mut self, bytes: &'a mut [u8]) {
-        self.slices[self.count] = IoSliceMut::new(bytes);
-        self.count += 1;
+        self.slices.push(IoSliceMut::new(bytes));
     }
 
     pub(super) fn get(&mut self) -> &mut [IoSliceMut<'a>] {
-        &mut self.slices[..self.count]
+        &mut self.slices
     }
 }
