@@ -77,8 +77,6 @@ pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 pub const DOWN_AFTER: Duration = Duration::from_secs(8);
 /// How long a closing queue pair may take to give its work requests back.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long each phase of a goodbye may take.
-pub const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Default ring: receive slots posted for one peer from the start, so that an idle one is cheap.
 pub const RING_SLOTS: u32 = 16;
