@@ -75,10 +75,10 @@ pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.
 pub const DOWN_AFTER: Duration = Duration::from_secs(8);
+/// Longest `down_after`: a year, so that no clock overflows.
+pub const DOWN_AFTER_MAX: Duration = DEADLINE_MAX;
 /// How long a closing queue pair may take to give its work requests back.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long each phase of a goodbye may take.
-pub const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Default ring: receive slots posted for one peer from the start, so that an idle one is cheap.
 pub const RING_SLOTS: u32 = 16;

@@ -110,13 +110,18 @@ mod switch {
         LostGrant,
         /// The peer is granted slots of which only half are posted.
         UnpostedGrant,
+        /// A window report that an answer to an OPEN kept from its frame waits for the next wake-up.
+        LateReport,
+        /// A side whose last message left the queue unwritten believes that it waits for credits:
+        /// no commit wakes its driver.
+        StaleStall,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 38] = [
+    pub const ALL: [Mutant; 40] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -155,6 +160,8 @@ mod switch {
         Mutant::GrowsAfterGoodbye,
         Mutant::LostGrant,
         Mutant::UnpostedGrant,
+        Mutant::LateReport,
+        Mutant::StaleStall,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

@@ -29,7 +29,7 @@ pub struct Profile {
     pub mailbox_window_bytes: u32,
     /// Bytes that one peer may have waiting in all mailboxes of this node.
     pub link_window_bytes: u32,
-    /// Silence after which a node is reported down.
+    /// Silence after which a node is reported down: 3 s to a year.
     pub down_after: Duration,
 }
 
@@ -94,13 +94,33 @@ impl Profile {
         between("mailbox_window_messages", self.mailbox_window_messages, 1, 1 << 20)?;
         between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
-        if self.down_after < limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX {
+        let least = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
+        if !(least..=limits::DOWN_AFTER_MAX).contains(&self.down_after) {
             return Err(InvalidProfile {
                 what: "down_after (ms)",
-                value: self.down_after.as_millis() as u64,
-                must: "at least three heartbeats, 3,000 ms".into(),
+                value: u64::try_from(self.down_after.as_millis()).unwrap_or(u64::MAX),
+                must: "at least three heartbeats, 3,000 ms, and at most a year".into(),
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time that no clock can add up would end the task that redials a lost node.
+    #[test]
+    fn a_silence_longer_than_any_clock_is_refused() {
+        let profile = |down_after| Profile { down_after, ..Profile::default() };
+        for (down_after, sound) in [
+            (Duration::from_millis(2_999), false),
+            (Duration::from_secs(3), true),
+            (limits::DOWN_AFTER_MAX, true),
+            (Duration::MAX, false),
+        ] {
+            assert_eq!(profile(down_after).validate().is_ok(), sound, "{down_after:?}");
+        }
     }
 }

@@ -7,10 +7,13 @@ mod tests;
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+use crate::limits;
 
 pub use preface::{PREFACE_BYTES, PROTOCOL_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
@@ -24,6 +27,11 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// that it was started on, in the order that this gives to tasks.
     fn is_simulated(&self) -> bool {
         false
+    }
+
+    /// Returns how often the nodes on it send each other heartbeats and probe their links.
+    fn heartbeat_interval(&self) -> Duration {
+        limits::HEARTBEAT_INTERVAL
     }
 
     /// Connects to `address`.

@@ -104,6 +104,12 @@ impl Life {
         view.and_then(|peer| peer.link).is_some_and(|link| link.uncredited.is_some())
     }
 
+    /// Returns how many messages and answers are committed and not on their way.
+    pub(super) fn queued(&self) -> usize {
+        let links = self.endpoint.view().into_iter().filter_map(|peer| peer.link);
+        links.map(|link| link.queued).sum()
+    }
+
     /// What its links carried, and how often one replaced another.
     pub(super) fn links(&self) -> (Vec<LinkStats>, u64) {
         let stats: Vec<LinkStats> = self.endpoint.stats().into_iter().map(|(_, s)| s).collect();

@@ -42,6 +42,12 @@ pub struct Plan {
     pub close_one_in: u32,
     /// Faults, in the order they come.
     pub faults: u32,
+    /// Whether there are heartbeats. Without them nothing has a driver look for work that was not woken
+    /// for it: a wake-up that is lost is a wait without an end.
+    /// Only without faults, some of which are found by heartbeats alone.
+    pub heartbeats: bool,
+    /// Drivers are woken for nothing whenever nothing else can run: they are to have nothing to do.
+    pub idle_wakes: bool,
 }
 
 /// How the nodes of a scenario leave.
@@ -88,6 +94,8 @@ impl Plan {
             still_max: Duration::from_millis([0, 0, 200, 5_000][rng.usize(0..4)]),
             close_one_in: [0, 0, 150, 60][rng.usize(0..4)],
             faults: [0, 0, 1, 2, 4][rng.usize(0..5)],
+            heartbeats: true,
+            idle_wakes: false,
         };
         plan.growing(&mut Rng::with_seed(seed ^ 0x6704))
     }
@@ -111,7 +119,26 @@ impl Plan {
             self.messages = rng.u64(1..=4);
         }
         self.farewell = Farewell { tells, together: rng.u32(0..4) == 0 };
+        self.heartbeats = self.faults > 0 || rng.bool();
+        self.idle_wakes = rng.u32(0..4) == 0;
+        if rng.u32(0..8) == 0 {
+            self.fleeting(rng);
+        }
         self
+    }
+
+    /// Much waits for credits, and often nothing of it is sent: mailboxes close and askers give up.
+    fn fleeting(&mut self, rng: &mut Rng) {
+        for profile in &mut self.profiles {
+            *profile = Profile { ring_growth_bytes_max: 0, ..narrow(profile, rng) };
+        }
+        self.link.latency = Duration::from_micros(rng.u64(500..5_000));
+        (self.crowd, self.mailboxes) = (true, rng.usize(2..=3));
+        self.messages = self.messages.min(40);
+        self.senders = rng.usize(6..=20);
+        self.close_one_in = rng.u32(2..=10);
+        self.patience_max = Duration::from_millis(5);
+        (self.still_max, self.idle_wakes) = (Duration::ZERO, true);
     }
 }
 

@@ -20,6 +20,13 @@ use super::shared::{Setting, Shared, State};
 /// stall.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Longer than any scenario.
+const NEVER: Duration = Duration::from_secs(60 * 60);
+
+/// Virtual time in which each message that is committed is on its way, unless a wake-up was lost:
+/// much more than the slowest path takes for all windows.
+const SENT_AFTER: Duration = Duration::from_secs(1);
+
 /// How a scenario went.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -44,6 +51,12 @@ pub fn run(seed: u64) -> Outcome {
 
 async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     world.set_links(plan.link);
+    if !plan.heartbeats {
+        world.set_heartbeat_interval(NEVER);
+    }
+    if plan.idle_wakes {
+        world.wake_when_idle();
+    }
     let shared = Arc::new(Shared::new(plan.faults == 0, State::OF_TRAFFIC));
     let setting = Setting { seed, plan: Arc::new(plan), world, shared };
     let mut lives = Vec::new();
@@ -57,6 +70,7 @@ async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     for life in &mut lives {
         life.fall_quiet().await;
     }
+    check_sent(&setting, &lives).await;
     for life in lives.iter_mut().skip(1) {
         life.part(&setting);
     }
@@ -93,7 +107,25 @@ fn conclude(setting: &Setting, lives: &[Life], mut reached: Reached) -> Outcome 
     if counters.rnr != 0 {
         faults.push(format!("SC-4: {} frames found no posted receive", counters.rnr));
     }
+    if counters.overdue != 0 {
+        faults.push(format!("SC-10: {} frames waited for no wake-up", counters.overdue));
+    }
     Outcome { faults, reached, log: world.log_text(), history }
+}
+
+/// SC-10: without heartbeats, too, no message is left behind that could be sent.
+async fn check_sent(Setting { plan, world, shared, .. }: &Setting, lives: &[Life]) {
+    if plan.heartbeats {
+        return;
+    }
+    world.sleep(SENT_AFTER).await;
+    for life in lives {
+        let queued = life.queued();
+        if queued > 0 {
+            let node = life.diary.run().node;
+            shared.fault(format!("SC-10: node {node} has not sent {queued} messages"));
+        }
+    }
 }
 
 /// Notes the nodes that have more to say to the first one, which is about to say goodbye, than it

@@ -14,6 +14,9 @@ use crate::memory::{Lease, Slot};
 use crate::mutants::planted;
 use crate::proto::link::Event;
 
+#[cfg(test)]
+mod tests;
+
 /// Steps after which a busy driver lets other tasks run.
 const STEPS_MAX: u32 = 16;
 
@@ -74,7 +77,7 @@ impl Driver {
             return Err(LinkCause::Left);
         }
         // Reports that an answer to an OPEN kept from the frame go with the next look.
-        let late = !reported && pipe.proto.takes_control();
+        let late = !reported && pipe.proto.takes_control() && !planted!(LateReport);
         Ok(received >= limits::POLL_BATCH || !sent_all || late)
     }
 

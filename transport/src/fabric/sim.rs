@@ -10,7 +10,8 @@
 //!   insertion. A scenario keeps that by using no randomness, thread or clock of its own, no
 //!   `select!` without `biased`, and no `tokio::time::advance`.
 //! - **SI-3 unkind**: whatever the [contract](super) leaves open is chosen by the seed: late send
-//!   completions, short polls, spurious and late notifications, flushed sends that arrived, peers
+//!   completions, completions between two looks of one turn, short polls, spurious and late
+//!   notifications, flushed sends that arrived, peers
 //!   whose death shows only when one sends, the order between the two queues.
 //! - **SI-4 ends**: a scenario in which nothing can happen any more, or that takes more virtual
 //!   time than its limit, panics with the seed and the end of the log.

@@ -85,21 +85,23 @@ pub(super) async fn choose(
 fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]) {
     let theirs = &met.hello.fabrics;
     let peer = table.peer(&met.hello.node.name);
-    let well = chosen.is_some() && passed_over.is_empty();
-    let news = !well && peer.is_news(&passed_over.join("; "));
     let name = peer.name();
-    match chosen {
-        Some(fabric) if well => {
-            peer.is_well();
-            tracing::info!(peer = %name, fabric, ?theirs, "fabric chosen");
+    if let (Some(fabric), []) = (chosen, passed_over) {
+        peer.is_well();
+        return tracing::info!(peer = %name, fabric, ?theirs, "fabric chosen");
+    }
+    let cause = if chosen.is_some() { "worse_fabric" } else { "no_common_fabric" };
+    let suppressed = peer.warns(&passed_over.join("; "), &table.refusals, cause);
+    match (chosen, suppressed) {
+        (_, None) => tracing::debug!(peer = %name, ?chosen, ?passed_over, "as the last time"),
+        (Some(fabric), Some(suppressed)) => {
+            let what = "better ones did not come up";
+            tracing::warn!(peer = %name, fabric, ?passed_over, suppressed, "{what}");
         }
-        Some(fabric) if news => {
-            tracing::warn!(peer = %name, fabric, ?passed_over, "better ones did not come up");
+        (None, Some(suppressed)) => {
+            let what = "no fabric could be connected";
+            tracing::warn!(peer = %name, ?passed_over, ?theirs, suppressed, "{what}");
         }
-        None if news => {
-            tracing::warn!(peer = %name, ?passed_over, ?theirs, "no fabric could be connected");
-        }
-        _ => tracing::debug!(peer = %name, ?chosen, ?passed_over, "as the last time"),
     }
 }
 

@@ -114,23 +114,24 @@ pub(super) async fn accepted(
     let peer = table.peer(&hello.node.name);
     match join(&table, Met { channel, hello, side: Side::Acceptor }).await {
         Ok(session) => session.run().await,
-        Err(failure) => refused(&peer, &failure),
+        Err(failure) => refused(&table, &peer, &failure),
     }
     Ok(())
 }
 
 /// Says that a node was refused, once for each cause: it will try again.
-fn refused(peer: &Peer, failure: &Failure) {
-    let peer_name = peer.name();
-    match failure {
+fn refused(table: &Table, peer: &Peer, failure: &Failure) {
+    let warned = match failure {
         // Why was said when the last fabric was given up.
-        Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => {}
-        Failure::Rejected(_) if peer.is_news(&failure.to_string()) => {
-            return tracing::warn!(peer = %peer_name, %failure, "a node was refused");
-        }
-        _ => {}
+        Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => None,
+        Failure::Rejected(_) => peer.warns(&failure.to_string(), &table.refusals, failure.label()),
+        _ => None,
+    };
+    let peer = peer.name();
+    match warned {
+        Some(suppressed) => tracing::warn!(%peer, %failure, suppressed, "a node was refused"),
+        None => tracing::debug!(%peer, %failure, "a connection ended"),
     }
-    tracing::debug!(peer = %peer_name, %failure, "a connection ended");
 }
 
 /// Whether an address is of this machine. What is not an IP address (a simulated one) counts.

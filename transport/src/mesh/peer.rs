@@ -18,6 +18,7 @@ use crate::unresolved::Unresolved;
 
 use super::connection_state::{Command, ConnectionState};
 use super::event_queue::EventQueue;
+use super::refusals::RefusalLog;
 use super::view::{PeerView, Unlinked};
 use super::waiters::Waiters;
 
@@ -249,15 +250,22 @@ impl Peer {
         }
     }
 
-    /// Whether something that is amiss is another than the last: only then it is worth a warning,
-    /// for it is met again at each dial.
-    pub(super) fn is_news(&self, complaint: &str) -> bool {
+    /// Returns how many complaints of this cause went without a warning since the last one, if this
+    /// one is to be a warning: if it differs from the last one about this peer, for it is met again
+    /// at each dial, and if the log takes one (MS-13).
+    pub(super) fn warns(
+        &self,
+        complaint: &str,
+        log: &RefusalLog,
+        cause: &'static str,
+    ) -> Option<u64> {
         let last = &mut self.state.lock().complaint;
-        let news = last.as_deref() != Some(complaint);
-        if news {
-            *last = Some(complaint.into());
+        if last.as_deref() == Some(complaint) {
+            return None;
         }
-        news
+        let suppressed = log.admit(cause, Instant::now())?;
+        *last = Some(complaint.into());
+        Some(suppressed)
     }
 
     /// Nothing is amiss any more.

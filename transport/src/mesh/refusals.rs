@@ -1,9 +1,11 @@
-//! The log of accepted connections that came to nothing before their peer had proved itself.
-//! Created by [`accept`](super::accept), shared by the tasks that serve connections.
+//! The log of connections that came to nothing: one of those whose peer had not proved itself,
+//! created by [`accept`](super::accept), and one in the [`table`](super::table) of those whose peer
+//! had. Shared by the tasks that serve connections.
 //!
 //! - **MS-13 a stranger cannot fill the log**: of each cause there is at most one warning in
 //!   `REFUSALS_REPORTED_EVERY`, which says how many went before it without one; the others are for
-//!   debugging. The causes are the labels of [`Failure`], so the memory is fixed.
+//!   debugging. The same holds for a node that knows the secret and comes under ever new names.
+//!   The causes are the labels of [`Failure`] and a few more, so the memory is fixed.
 //!
 //! Without this each connection of a stranger wrote a line, and a log that blocks its writers
 //! stopped the drivers of honest links, which run on the same threads.
@@ -49,7 +51,7 @@ impl RefusalLog {
 
     /// Returns how many refusals of this cause went without a warning since the last one, if there
     /// is to be one now.
-    fn admit(&self, cause: &'static str, now: Instant) -> Option<u64> {
+    pub(super) fn admit(&self, cause: &'static str, now: Instant) -> Option<u64> {
         let mut causes = self.0.lock();
         let Some(told) = causes.get_mut(cause) else {
             causes.insert(cause, Told { last: now, suppressed: 0 });

@@ -4,6 +4,7 @@
 //!   driver says so, and for no other reason: what this task finds out it tells the driver.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
@@ -32,6 +33,8 @@ pub(super) struct Session {
     /// When the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
+    /// Between two heartbeats.
+    interval: Duration,
     /// Those that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// The bootstrap connection is of no use any more: when the link has to have ended, and why
@@ -49,6 +52,7 @@ impl Session {
         let meter = Meter::new(guard.peer().name(), carrier.running.link.clone());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
         let (heard, liveness, probes) = (Instant::now(), LinkLiveness::default(), Vec::new());
+        let interval = table.network.wire.heartbeat_interval();
         Session {
             table,
             carrier,
@@ -58,6 +62,7 @@ impl Session {
             stalls,
             heard,
             liveness,
+            interval,
             probes,
             over: None,
         }
@@ -76,7 +81,7 @@ impl Session {
     }
 
     async fn watch(&mut self) -> LinkCause {
-        let mut beat = heartbeats();
+        let mut beat = heartbeats(self.interval);
         loop {
             let open = self.over.is_none();
             let patience = self.over.as_ref().map_or_else(Instant::now, |(patience, _)| *patience);
@@ -152,9 +157,7 @@ impl Session {
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = link.probe();
         let silent = self.liveness.beat(link.stats().frames_received, stalled);
-        if silent
-            || self.heard.elapsed() >= limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX
-        {
+        if silent || self.heard.elapsed() >= self.interval * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
@@ -182,9 +185,8 @@ impl Session {
     }
 }
 
-fn heartbeats() -> Interval {
-    let mut beat =
-        interval_at(Instant::now() + limits::HEARTBEAT_INTERVAL, limits::HEARTBEAT_INTERVAL);
+fn heartbeats(interval: Duration) -> Interval {
+    let mut beat = interval_at(Instant::now() + interval, interval);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat
 }

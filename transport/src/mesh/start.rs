@@ -148,6 +148,7 @@ pub(super) fn table(
         tasks,
         peers: Default::default(),
         unmet: Default::default(),
+        refusals: Default::default(),
     };
     (Arc::new(table), wants)
 }

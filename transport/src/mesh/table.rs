@@ -21,6 +21,7 @@ use crate::profile::Profile;
 
 use super::event_queue::EventQueue;
 use super::peer::Peer;
+use super::refusals::RefusalLog;
 use super::tasks::Tasks;
 
 /// A node's peers, and what its tasks share.
@@ -37,6 +38,8 @@ pub(super) struct Table {
     pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.
     pub(super) unmet: Mutex<BTreeMap<String, String>>,
+    /// Nodes that proved themselves and got no link, or not the best one.
+    pub(super) refusals: RefusalLog,
 }
 
 /// The peers that are remembered.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use super::state::Shared;
+use super::state::{Shared, State};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -68,6 +68,11 @@ impl Clock {
     /// makes sure that tokio stops in time for the next.
     pub(super) fn idle(&self) {
         let tokio_ns = self.follow();
+        let (woken, wakes) = self.shared.with_wakes(State::wake_idle);
+        wakes.into_iter().for_each(Waker::wake);
+        if woken {
+            return self.wake_pump();
+        }
         loop {
             let (rest, wakes) = self.shared.with_wakes(|state| {
                 let (next, now) = (state.physics.next_at(), state.physics.now);

@@ -15,6 +15,8 @@ const NOTIFIED_LATE_MAX_NS: u64 = 3_000_000;
 #[derive(Debug, Default)]
 pub(super) struct CompletionState {
     ready: VecDeque<Completion>,
+    /// Those that come while the owner runs: right after a look that finds nothing.
+    late: VecDeque<Completion>,
     armed: Option<Notify>,
     notified: bool,
     waker: Option<Waker>,
@@ -30,7 +32,13 @@ impl CompletionState {
         status: Status,
         solicited: bool,
     ) {
-        self.ready.push_back(Completion { work, slot, status });
+        let completion = Completion { work, slot, status };
+        let looks = self.notified && !self.ready.is_empty();
+        if !self.late.is_empty() || (looks && physics.one_in(2)) {
+            self.late.push_back(completion);
+            return;
+        }
+        self.ready.push_back(completion);
         let solicited = solicited || status != Status::Success;
         match self.armed {
             Some(Notify::Any) => self.notify(physics),
@@ -55,6 +63,15 @@ impl CompletionState {
         }
     }
 
+    /// Wakes an owner that sleeps, for nothing. Returns false if it does not, or has a reason to wake.
+    pub(super) fn wake_idle(&mut self, physics: &mut Physics) -> bool {
+        let sleeps = self.armed.is_some() && self.ready.is_empty() && !self.notified;
+        let waker = self.waker.as_ref().filter(|_| sleeps).cloned();
+        let woken = waker.is_some();
+        physics.wake(waker);
+        woken
+    }
+
     /// The software goes on after a pause: it looks again, whatever was notified meanwhile.
     pub(super) fn resume(&mut self, physics: &mut Physics) {
         self.notified = true;
@@ -69,6 +86,10 @@ impl CompletionState {
             count = physics.chance.usize(1..count);
         }
         out.extend(self.ready.drain(..count));
+        if count == 0 && !self.late.is_empty() {
+            self.ready.append(&mut self.late);
+            self.notify(physics);
+        }
     }
 
     /// Asks for one notification. `Any` is kept if `Solicited` is asked for after it.

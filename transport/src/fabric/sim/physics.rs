@@ -12,6 +12,18 @@ use super::event::{Event, NodeId};
 use super::heap::Heap;
 use super::link_model::{Links, Passage, nanos};
 use super::rule::{Case, Counters, On, Rule, Verdict};
+use crate::limits;
+
+/// Whether owners of queue pairs are woken for nothing when nothing is runnable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleWakes {
+    /// The world does not do this.
+    Never,
+    /// At the next occasion.
+    Next,
+    /// They were woken, and whatever runs now runs because of it.
+    Running,
+}
 
 /// Time, chance, paths and faults of one world.
 pub(super) struct Physics {
@@ -23,6 +35,8 @@ pub(super) struct Physics {
     pub(super) counters: Counters,
     /// Nodes whose software stands still.
     pub(super) paused: BTreeSet<NodeId>,
+    pub(super) heartbeat_interval: Duration,
+    pub(super) idle_wakes: IdleWakes,
     heap: Heap<Event>,
     names: Vec<Arc<str>>,
     log: String,
@@ -39,6 +53,8 @@ impl Physics {
             rules: Vec::new(),
             counters: Counters::default(),
             paused: BTreeSet::new(),
+            heartbeat_interval: limits::HEARTBEAT_INTERVAL,
+            idle_wakes: IdleWakes::Never,
             heap: Heap::new(),
             names: Vec::new(),
             log: String::new(),

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::super::{PostError, QueuePairConfig, SendRequest};
 use super::event::{Event, NodeId, Number};
-use super::physics::Physics;
+use super::physics::{IdleWakes, Physics};
 use super::queue_pair::{Peer, Phase, QueuePair};
 use crate::limits::SLOT_BYTES_MAX;
 use crate::memory::{Owner, Slot};
@@ -120,6 +120,18 @@ impl QueuePairs {
         }
     }
 
+    /// Wakes the owners that wait for a completion, where there is none (PV-8). Returns true if there
+    /// are such.
+    pub(super) fn wake_idle(&mut self, physics: &mut Physics) -> bool {
+        let mut woken = false;
+        for qp in self.all.values_mut().filter(|qp| matches!(qp.phase, Phase::Ready)) {
+            if !physics.paused.contains(&qp.node) {
+                woken |= qp.done.wake_idle(physics);
+            }
+        }
+        woken
+    }
+
     /// Posts the front of `batch` (PV-9).
     pub(super) fn post_send(
         &mut self,
@@ -151,6 +163,10 @@ impl QueuePairs {
         if paused {
             qp.outgoing.frozen.extend(batch.drain(..taken));
             return result;
+        }
+        if physics.idle_wakes == IdleWakes::Running {
+            physics.log(format_args!("qp {number} posts {taken} frames for no reason to wake"));
+            physics.counters.overdue += taken as u64;
         }
         for request in batch.drain(..taken) {
             self.send(physics, number, request);

@@ -153,6 +153,9 @@ pub struct Counters {
     pub stream_bytes: u64,
     /// Times that a frame found no posted receive. Links keep this at 0.
     pub rnr: u64,
+    /// Frames that were posted only because their poster was [woken for
+    /// nothing](super::World::wake_when_idle): a wake-up was lost before. Links keep this at 0.
+    pub overdue: u64,
     /// Dials that reached a node while a stream between the same two nodes was there.
     pub crossed_dials: u64,
     /// What frames met.

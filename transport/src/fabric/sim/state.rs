@@ -7,7 +7,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use super::event::{Event, NodeId, PipeEnd};
-use super::physics::Physics;
+use super::physics::{IdleWakes, Physics};
 use super::queue_pair::{Cause, Phase};
 use super::queue_pairs::QueuePairs;
 use super::streams::Streams;
@@ -120,6 +120,17 @@ impl State {
         for event in std::mem::take(&mut self.held) {
             self.happen(event);
         }
+    }
+
+    /// Nothing is runnable: wakes the owners that sleep, once before the next event, where the world
+    /// is to do this. Returns true if it woke some.
+    pub(super) fn wake_idle(&mut self) -> bool {
+        let State { physics, queue_pairs, .. } = self;
+        let woken = physics.idle_wakes == IdleWakes::Next && queue_pairs.wake_idle(physics);
+        if physics.idle_wakes != IdleWakes::Never {
+            physics.idle_wakes = if woken { IdleWakes::Running } else { IdleWakes::Next };
+        }
+        woken
     }
 
     /// The next event happens, if there is one.

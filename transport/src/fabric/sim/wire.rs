@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -33,6 +34,10 @@ impl SimWire {
 impl Wire for SimWire {
     fn is_simulated(&self) -> bool {
         true
+    }
+
+    fn heartbeat_interval(&self) -> Duration {
+        self.shared.with(|state| state.physics.heartbeat_interval)
     }
 
     fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {

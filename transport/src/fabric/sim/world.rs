@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::event::Event;
 use super::link_model::{LinkModel, nanos};
+use super::physics::IdleWakes;
 use super::queue::SimFabric;
 use super::rule::{Counters, Rule};
 use super::state::Shared;
@@ -75,6 +76,20 @@ impl World {
             let (from, to) = (state.physics.node(from), state.physics.node(to));
             state.physics.links.set(from, to, model);
         });
+    }
+
+    /// Sets how often nodes send heartbeats on links that begin from now on. A heartbeat has the
+    /// driver of its link look for work: with none in the whole run a wake-up that was lost shows as
+    /// a wait without an end.
+    pub fn set_heartbeat_interval(&self, interval: Duration) {
+        self.0.with(|state| state.physics.heartbeat_interval = interval);
+    }
+
+    /// From now on wakes those who wait for a completion whenever nothing else can run, for nothing,
+    /// as a fabric may (PV-8). They find nothing to do, unless what gave it to them did not wake
+    /// them: what they post then is counted ([`Counters::overdue`]).
+    pub fn wake_when_idle(&self) {
+        self.0.with(|state| state.physics.idle_wakes = IdleWakes::Next);
     }
 
     /// Adds a rule about frames that are posted from now on, behind those there are.

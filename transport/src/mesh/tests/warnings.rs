@@ -1,10 +1,11 @@
 //! What the log says of a peer that cannot be linked, or is refused: each cause once, however often
 //! it is dialled or dials.
 
+use futures::future::join_all;
 use tokio::time::Instant;
 use tracing::Level;
 
-use super::hostile::peer::identity;
+use super::hostile::peer::{identity, silence};
 use super::simulated::sim_config;
 use super::*;
 use crate::bootstrap::{self, Failure, Handshake, Identity, Rejection};
@@ -128,4 +129,50 @@ async fn knock(world: &World, stranger: &Identity) {
     let Err(Failure::RejectedByPeer(Rejection::WrongSecret)) = met else {
         panic!("{:?}", met.map(|_| "met").unwrap_err());
     };
+}
+
+/// Names that one holder of the secret comes under.
+const NAMES: usize = 50;
+
+/// MS-13: a peer that knows the secret has no more warnings written, whatever it calls itself.
+#[test]
+fn a_peer_that_comes_under_ever_new_names_is_one_line_of_the_log_for_each_cause() {
+    let warnings = Recorder::new(Level::WARN);
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    sim::run(4, |world| {
+        let warnings = warnings.clone();
+        async move {
+            let _beta = Node::start(sim_config(&world, "beta", &[])).await.unwrap();
+            // Beta chooses the fabric of those, and waits for the choice of these.
+            for (prefix, line) in
+                [("c", "no fabric could be connected"), ("a", "a node was refused")]
+            {
+                join_all((0..NAMES).map(|number| leave_waiting(&world, prefix, number))).await;
+                let told = warnings.take();
+                assert_eq!(told.len(), 1, "{told:?}");
+                assert!(told[0].contains(line), "{told:?}");
+                tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
+                leave_waiting(&world, prefix, NAMES).await;
+                let told = warnings.take();
+                assert_eq!(told.len(), 1, "{told:?}");
+                assert!(told[0].contains(&format!("suppressed: {}", NAMES - 1)), "{told:?}");
+            }
+        }
+    });
+}
+
+/// A peer that shares no fabric with beta proves itself, and waits for beta to give it up.
+async fn leave_waiting(world: &World, prefix: &str, number: usize) {
+    let name = format!("{prefix}{number}");
+    let mut identity = identity(&name);
+    identity.fabrics = vec!["none".into()];
+    let stream = world.network(&name).0.dial("beta:7700".into()).await.unwrap();
+    let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
+    let handshake = Handshake::dial(&identity);
+    let met = bootstrap::meet(stream, handshake, &[], deadline, std::future::pending()).await;
+    let (mut channel, _) = met.map_err(|failure| failure.to_string()).unwrap();
+    if name.as_str() > "beta" {
+        channel.send(&silence()).await.unwrap();
+    }
+    while channel.recv().await.is_ok() {}
 }

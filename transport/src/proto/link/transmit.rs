@@ -106,7 +106,7 @@ impl Link {
             && !self.probe
             && (!leave || goodbye_sent.is_some());
         if idle {
-            self.uncredited = false;
+            self.uncredited &= planted!(StaleStall);
             self.count_consumed();
         }
         idle && !self.ledger.credit_due()
