@@ -17,7 +17,8 @@ pub fn streams(input: &[u8]) {
     let mut input = Input::new(LONG_BYTES);
     let step = usize::from(step).max(1) * 8;
     while !rest.is_empty() && !queues.failed() {
-        let fed = input.feed(&rest[..rest.len().min(step)], &mut queues);
+        let lead = queues.posted() > queues.accepted();
+        let fed = input.feed(&rest[..rest.len().min(step)], &mut queues, lead);
         rest = &rest[fed..];
         while let Some(event) = input.next(&mut queues) {
             match event {

@@ -102,21 +102,28 @@ impl Input {
         }
     }
 
-    /// Reads once. To be called when [`next`](Self::next) has found nothing more.
-    pub(super) fn read(&mut self, stream: &TcpStream, queues: &mut Queues) -> io::Result<usize> {
-        self.read_with(queues, |buffers| stream::read(stream, buffers))
+    /// Reads once. To be called when [`next`](Self::next) has found nothing more. `lead`: what the
+    /// peer writes next will probably begin with an acceptance.
+    pub(super) fn read(
+        &mut self,
+        stream: &TcpStream,
+        queues: &mut Queues,
+        lead: bool,
+    ) -> io::Result<usize> {
+        self.read_with(queues, lead, |buffers| stream::read(stream, buffers))
     }
 
     /// Takes bytes as [`read`](Self::read) would; gives how many there was room for.
     #[cfg(any(test, feature = "fuzz"))]
-    pub(super) fn feed(&mut self, mut bytes: &[u8], queues: &mut Queues) -> usize {
-        let fed = self.read_with(queues, |buffers| io::Read::read_vectored(&mut bytes, buffers));
-        fed.expect("a slice is read without an error")
+    pub(super) fn feed(&mut self, mut bytes: &[u8], queues: &mut Queues, lead: bool) -> usize {
+        self.read_with(queues, lead, |buffers| io::Read::read_vectored(&mut bytes, buffers))
+            .expect("a slice is read without an error")
     }
 
     fn read_with(
         &mut self,
         queues: &mut Queues,
+        lead: bool,
         read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         // Less than a record is left over: a few bytes.
@@ -134,10 +141,12 @@ impl Input {
             buffers.push(unfilled);
             filling = Some(filled);
         }
-        let room = self.ahead.len();
+        // A frame that was begun shows that there is much to read, and how the stream goes on.
+        let room = if rest > 0 { self.ahead.len() } else { TCP_READ_AHEAD_BYTES };
         let (begun, ahead) = self.ahead.split_at_mut(self.end);
         let expected = if self.refusing { 0 } else { self.expected.bytes };
-        let placed = self.places.push((expected, begun), slots, room, &mut buffers);
+        let first = (lead && rest == 0, &*begun, expected);
+        let placed = self.places.push(first, slots, room, &mut buffers);
         if !placed {
             let most = ahead.len().min(TCP_READ_AHEAD_BYTES);
             buffers.push(&mut ahead[..most]);
@@ -212,9 +221,9 @@ impl Input {
     }
 
     /// Uses what lies behind a record that was read into its place: the bytes of a frame, if they
-    /// lie where they belong. What does not is moved.
+    /// lie where they belong. The rest is moved.
     fn leave_places(&mut self, queues: &Queues) {
-        let (mut taken, mut as_expected) = (0, false);
+        let (mut taken, mut as_expected) = (0, self.places.is_lead());
         if let Expect::Frame { filled, bytes, .. } = &mut self.expect {
             (taken, as_expected) = self.places.take_frame(*bytes as usize);
             *filled = taken as u32;

@@ -19,7 +19,9 @@ pub(super) const PLACES_MAX: usize = 31;
 pub(super) struct Places {
     /// Length of the expected frames.
     frame: usize,
-    records: [[u8; RECORD_BYTES]; PLACES_MAX],
+    /// Before the first frame one more record is expected, of an acceptance.
+    lead: bool,
+    records: [[u8; RECORD_BYTES]; PLACES_MAX + 1],
     /// The next place of a record. The frame behind it belongs into the oldest receive.
     next: usize,
     /// Bytes that were read into the places and are not used yet.
@@ -28,7 +30,8 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn new() -> Self {
-        Places { frame: 0, records: [[0; RECORD_BYTES]; PLACES_MAX], next: 0, read: 0 }
+        let records = [[0; RECORD_BYTES]; PLACES_MAX + 1];
+        Places { frame: 0, lead: false, records, next: 0, read: 0 }
     }
 
     /// Returns true if nothing lies here.
@@ -42,17 +45,24 @@ impl Places {
     /// length 0.
     pub(super) fn push<'a>(
         &'a mut self,
-        (frame, begun): (usize, &[u8]),
+        (lead, begun, frame): (bool, &[u8], usize),
         slots: impl Iterator<Item = &'a mut Slot>,
         room: usize,
         buffers: &mut Buffers<'a>,
     ) -> bool {
-        (self.frame, self.next) = (frame, 0);
+        (self.lead, self.frame, self.next) = (lead, frame, 0);
         self.records[0][..begun.len()].copy_from_slice(begun);
-        let most = if frame == 0 { 0 } else { room / (RECORD_BYTES + frame) };
-        let (mut any, mut begun) = (false, begun.len());
-        for (record, slot) in self.records.iter_mut().zip(slots).take(most) {
-            let Some(slot) = slot.get_mut(..frame) else { break };
+        let most = if frame == 0 { 0 } else { PLACES_MAX.min(room / (RECORD_BYTES + frame)) };
+        let mut slots = slots.take(most).map_while(|slot| slot.get_mut(..frame)).peekable();
+        let (mut records, mut begun) = (self.records.iter_mut(), begun.len());
+        if slots.peek().is_some()
+            && lead
+            && let Some(record) = records.next()
+        {
+            buffers.push(&mut record[std::mem::take(&mut begun)..]);
+        }
+        let mut any = false;
+        for (slot, record) in slots.zip(records) {
             buffers.push(&mut record[std::mem::take(&mut begun)..]);
             buffers.push(slot);
             any = true;
@@ -79,9 +89,17 @@ impl Places {
         begun
     }
 
+    /// Returns true if the record that was taken last has no place of a frame behind it.
+    pub(super) fn is_lead(&self) -> bool {
+        self.lead && self.next == 1
+    }
+
     /// Takes the bytes of a frame of this length that lie where they belong, in the oldest receive;
     /// says how many those are, and whether what follows lies where it belongs, too.
     pub(super) fn take_frame(&mut self, bytes: usize) -> (usize, bool) {
+        if self.is_lead() {
+            return (0, false);
+        }
         let taken = bytes.min(self.frame).min(self.read);
         self.read -= taken;
         (taken, bytes == self.frame)
@@ -100,7 +118,7 @@ impl Places {
             left > 0
         };
         let mut slots = queues.recvs().map(|slot| &slot[..self.frame]);
-        let mut more = slots.next().is_some_and(|slot| put(&slot[taken..]));
+        let mut more = self.is_lead() || slots.next().is_some_and(|slot| put(&slot[taken..]));
         for record in &self.records[self.next..] {
             more = more && put(record) && slots.next().is_some_and(&mut put);
         }
@@ -113,8 +131,8 @@ pub(super) struct Buffers<'a> {
     slices: ArrayVec<IoSliceMut<'a>, BUFFERS_MAX>,
 }
 
-/// The rest of a frame, the places, and the read-ahead.
-const BUFFERS_MAX: usize = 2 * PLACES_MAX + 2;
+/// The rest of a frame or the first record, and the places.
+const BUFFERS_MAX: usize = 2 * PLACES_MAX + 1;
 
 impl<'a> Buffers<'a> {
     pub(super) fn new() -> Self {

@@ -155,7 +155,9 @@ impl TcpQueuePair {
                 return;
             }
             let Some(stream) = &self.stream else { return };
-            match self.input.read(stream, &mut self.queues) {
+            // What the peer writes next tells of the sends that it has by then.
+            let lead = self.output.position() > self.queues.accepted();
+            match self.input.read(stream, &mut self.queues, lead) {
                 Ok(0) => return self.fail(Failure::Send(Status::RetryExceeded)),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,

@@ -136,7 +136,8 @@ proptest! {
         let (mut accepted, mut got) = (Vec::new(), Vec::new());
         let mut steps = steps.iter().cycle();
         while !rest.is_empty() {
-            let fed = input.feed(&rest[..rest.len().min(*steps.next().unwrap())], &mut queues);
+            let step = *steps.next().unwrap();
+            let fed = input.feed(&rest[..rest.len().min(step)], &mut queues, step % 2 == 0);
             rest = &rest[fed..];
             while let Some(event) = input.next(&mut queues) {
                 match event {
