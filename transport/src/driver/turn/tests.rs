@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::*;
+use crate::driver::dispatch::Run;
 use crate::driver::growth::Growth;
 use crate::driver::mailboxes::Mailboxes;
 use crate::driver::reports::Reports;
@@ -115,8 +116,8 @@ impl Inbox for Basket {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, delivery: Delivery) -> Result<(), Refusal> {
-        self.waiting.lock().push(delivery);
+    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+        self.waiting.lock().append(run);
         Ok(())
     }
 
@@ -169,13 +170,13 @@ impl Rig {
         };
         let slots = |count: u32| Region::heap(count as usize * SLOT).into_slots(SLOT);
         let mut ring = slots(RING);
-        let pool = Pool::new(slots(RING), 2 * RING as usize);
+        let pool = Pool::new(slots(RING));
         let outbound = Outbound::new(6000, WINDOW, proto::link::Link::eager_max(SLOT));
         let signals = reports.unresolved.signals().clone();
         let own = (outbound, pool.gauge());
         let link = Link::new(reports.peer.clone(), "toy", 1 << 20, signals, own);
         let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
-        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20 };
+        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, splices: false };
         let accounts = reports.unresolved.begin();
         let start = tokio::time::Instant::now().into_std();
         let proto = proto::link::Link::new(credit, sizes, accounts.waiting(), start);
@@ -190,6 +191,7 @@ impl Rig {
             reports,
             phase: watch::channel(Phase::Opening).0,
             scratch: Scratch::default(),
+            run: Run::default(),
         };
         let mut rig = Rig { driver, wire, host, said: Vec::new() };
         rig.turn();
@@ -229,7 +231,7 @@ impl Rig {
         self.turn();
     }
 
-    /// An actor takes this many messages of a mailbox.
+    /// The layer above takes this many messages of a mailbox.
     fn take(&self, mailbox: usize, messages: usize) {
         let basket = self.host.0.lock()[mailbox].1.clone();
         let taken: Vec<Delivery> = basket.waiting.lock().drain(..messages).collect();
