@@ -19,9 +19,9 @@
 //!   mailbox than its window and one message, nor in all than the link's window and one each.
 //! - **SC-9 goodbye**: in a run without faults, nodes that leave say goodbye in bounded virtual
 //!   time and lose nothing that was committed, however much of it waits then.
-//! - **SC-10 woken**: no wake-up of a driver is lost. In a quarter of the runs drivers are woken for
-//!   nothing whenever nothing else can run, and then send nothing. Half of the runs without faults
-//!   have no heartbeats, which would make up for what was lost: SC-3 holds there too, and what was
+//! - **SC-10 woken**: no wake-up of a driver is lost. In some runs drivers are woken for nothing
+//!   whenever nothing else can run, and then send nothing. Half of the runs without faults have no
+//!   heartbeats, which would make up for what was lost: SC-3 holds there too, and what was
 //!   committed is sent in bounded time.
 //!
 //! Dialogues (`dialogue.rs`) are about asks between actors, and of these demand SC-3 and SC-7 only:

@@ -110,7 +110,7 @@ mod switch {
         LostGrant,
         /// The peer is granted slots of which only half are posted.
         UnpostedGrant,
-        /// A window report that an answer to an OPEN kept from its frame waits for the next wake-up.
+        /// A window report that an answer to an OPEN kept from its frame waits for a later wake.
         LateReport,
         /// A side whose last message left the queue unwritten believes that it waits for credits:
         /// no commit wakes its driver.

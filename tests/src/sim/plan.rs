@@ -21,9 +21,6 @@ pub struct Plan {
     pub senders: usize,
     /// Messages of each sender.
     pub messages: u64,
-    /// Rings start as small as they may, and windows are wide: what waits waits for credits, and
-    /// rings grow.
-    pub narrow: bool,
     /// How the nodes leave.
     pub farewell: Farewell,
     /// Most senders send to the first mailbox of a node.
@@ -42,12 +39,8 @@ pub struct Plan {
     pub close_one_in: u32,
     /// Faults, in the order they come.
     pub faults: u32,
-    /// Whether there are heartbeats. Without them nothing has a driver look for work that was not woken
-    /// for it: a wake-up that is lost is a wait without an end.
-    /// Only without faults, some of which are found by heartbeats alone.
-    pub heartbeats: bool,
-    /// Drivers are woken for nothing whenever nothing else can run: they are to have nothing to do.
-    pub idle_wakes: bool,
+    /// What wakes drivers beside what they are to be woken for.
+    pub wakes: Wakes,
 }
 
 /// How the nodes of a scenario leave.
@@ -58,6 +51,16 @@ pub struct Farewell {
     pub tells: u64,
     /// The nodes leave all at once, not one after the other.
     pub together: bool,
+}
+
+/// What wakes drivers beside what they are to be woken for.
+#[derive(Debug, Clone, Default)]
+pub struct Wakes {
+    /// Heartbeats. Without them nothing makes up for a wake-up that is lost: it is a wait without
+    /// an end. They are always there in runs with faults, some of which only they find.
+    pub heartbeats: bool,
+    /// Nothing at all, whenever nothing else can run: then drivers are to have nothing to do.
+    pub idle: bool,
 }
 
 impl Plan {
@@ -84,7 +87,6 @@ impl Plan {
             mailboxes: rng.usize(1..=5),
             senders: if crowd { rng.usize(20..=40) } else { rng.usize(1..=3) },
             messages: if crowd { messages / 12 } else { messages },
-            narrow: false,
             farewell: Farewell::default(),
             crowd,
             identities: rng.bool(),
@@ -94,17 +96,18 @@ impl Plan {
             still_max: Duration::from_millis([0, 0, 200, 5_000][rng.usize(0..4)]),
             close_one_in: [0, 0, 150, 60][rng.usize(0..4)],
             faults: [0, 0, 1, 2, 4][rng.usize(0..5)],
-            heartbeats: true,
-            idle_wakes: false,
+            wakes: Wakes::default(),
         };
         plan.growing(&mut Rng::with_seed(seed ^ 0x6704))
     }
 
     /// Draws how rings grow. From numbers of its own, so that the rest of a seed's plan stays.
     fn growing(mut self, rng: &mut Rng) -> Self {
-        self.narrow = rng.u32(0..4) == 0;
+        // Rings start as small as they may, and windows are wide: what waits waits for credits, and
+        // rings grow.
+        let tight = rng.u32(0..4) == 0;
         for profile in &mut self.profiles {
-            if self.narrow {
+            if tight {
                 *profile = narrow(profile, rng);
             }
             // A ring is doubled for so many slots.
@@ -115,12 +118,12 @@ impl Plan {
         }
         let tells = if rng.bool() { 0 } else { rng.u64(1..=100) };
         // Rings that are as small as ever when the first goodbye comes.
-        if self.narrow && rng.bool() {
+        if tight && rng.bool() {
             self.messages = rng.u64(1..=4);
         }
         self.farewell = Farewell { tells, together: rng.u32(0..4) == 0 };
-        self.heartbeats = self.faults > 0 || rng.bool();
-        self.idle_wakes = rng.u32(0..4) == 0;
+        let heartbeats = self.faults > 0 || rng.bool();
+        self.wakes = Wakes { heartbeats, idle: rng.u32(0..4) == 0 };
         if rng.u32(0..8) == 0 {
             self.fleeting(rng);
         }
@@ -138,7 +141,7 @@ impl Plan {
         self.senders = rng.usize(6..=20);
         self.close_one_in = rng.u32(2..=10);
         self.patience_max = Duration::from_millis(5);
-        (self.still_max, self.idle_wakes) = (Duration::ZERO, true);
+        (self.still_max, self.wakes.idle) = (Duration::ZERO, true);
     }
 }
 

@@ -51,10 +51,10 @@ pub fn run(seed: u64) -> Outcome {
 
 async fn play(seed: u64, plan: Plan, world: World) -> Outcome {
     world.set_links(plan.link);
-    if !plan.heartbeats {
+    if !plan.wakes.heartbeats {
         world.set_heartbeat_interval(NEVER);
     }
-    if plan.idle_wakes {
+    if plan.wakes.idle {
         world.wake_when_idle();
     }
     let shared = Arc::new(Shared::new(plan.faults == 0, State::OF_TRAFFIC));
@@ -115,7 +115,7 @@ fn conclude(setting: &Setting, lives: &[Life], mut reached: Reached) -> Outcome 
 
 /// SC-10: without heartbeats, too, no message is left behind that could be sent.
 async fn check_sent(Setting { plan, world, shared, .. }: &Setting, lives: &[Life]) {
-    if plan.heartbeats {
+    if plan.wakes.heartbeats {
         return;
     }
     world.sleep(SENT_AFTER).await;

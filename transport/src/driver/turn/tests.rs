@@ -231,7 +231,7 @@ impl Rig {
         self.turn();
     }
 
-    /// The layer above takes this many messages of a mailbox.
+    /// Takes so many messages from a mailbox.
     fn take(&self, mailbox: usize, messages: usize) {
         let basket = self.host.0.lock()[mailbox].1.clone();
         let taken: Vec<Delivery> = basket.waiting.lock().drain(..messages).collect();

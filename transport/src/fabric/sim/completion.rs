@@ -63,7 +63,7 @@ impl CompletionState {
         }
     }
 
-    /// Wakes an owner that sleeps, for nothing. Returns false if it does not, or has a reason to wake.
+    /// Wakes an owner that sleeps, for nothing. Returns false if it is awake, or has a reason to.
     pub(super) fn wake_idle(&mut self, physics: &mut Physics) -> bool {
         let sleeps = self.armed.is_some() && self.ready.is_empty() && !self.notified;
         let waker = self.waker.as_ref().filter(|_| sleeps).cloned();

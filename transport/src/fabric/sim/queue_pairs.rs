@@ -120,8 +120,8 @@ impl QueuePairs {
         }
     }
 
-    /// Wakes the owners that wait for a completion, where there is none (PV-8). Returns true if there
-    /// are such.
+    /// Wakes the owners that wait for a completion, where there is none (PV-8). Returns true if
+    /// there are such.
     pub(super) fn wake_idle(&mut self, physics: &mut Physics) -> bool {
         let mut woken = false;
         for qp in self.all.values_mut().filter(|qp| matches!(qp.phase, Phase::Ready)) {

@@ -122,8 +122,8 @@ impl State {
         }
     }
 
-    /// Nothing is runnable: wakes the owners that sleep, once before the next event, where the world
-    /// is to do this. Returns true if it woke some.
+    /// Nothing is runnable: wakes the owners that sleep, once before the next event, where the
+    /// world is to do this. Returns true if it woke some.
     pub(super) fn wake_idle(&mut self) -> bool {
         let State { physics, queue_pairs, .. } = self;
         let woken = physics.idle_wakes == IdleWakes::Next && queue_pairs.wake_idle(physics);

@@ -79,15 +79,15 @@ impl World {
     }
 
     /// Sets how often nodes send heartbeats on links that begin from now on. A heartbeat has the
-    /// driver of its link look for work: with none in the whole run a wake-up that was lost shows as
-    /// a wait without an end.
+    /// driver of its link look for work: with none in the whole run a wake-up that was lost shows
+    /// as a wait without an end.
     pub fn set_heartbeat_interval(&self, interval: Duration) {
         self.0.with(|state| state.physics.heartbeat_interval = interval);
     }
 
-    /// From now on wakes those who wait for a completion whenever nothing else can run, for nothing,
-    /// as a fabric may (PV-8). They find nothing to do, unless what gave it to them did not wake
-    /// them: what they post then is counted ([`Counters::overdue`]).
+    /// From now on wakes the tasks that wait for a completion whenever nothing else can run, for
+    /// nothing, as a fabric may (PV-8). They find nothing to do, unless what gave it to them did
+    /// not wake them: what they post then is counted ([`Counters::overdue`]).
     pub fn wake_when_idle(&self) {
         self.0.with(|state| state.physics.idle_wakes = IdleWakes::Next);
     }

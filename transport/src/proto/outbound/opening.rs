@@ -72,8 +72,8 @@ impl<W> Outbound<W> {
         }
     }
 
-    /// Returns the port of a request for a sender that does not wait: none while it is being opened,
-    /// and why the opening that it tried before was refused (OU-4).
+    /// Returns the port of a request for a sender that does not wait: none while it is being
+    /// opened, and why the opening that it tried before was refused (OU-4).
     pub(crate) fn try_port(
         &mut self,
         request: &Arc<OpenRequest>,
