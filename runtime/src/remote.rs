@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ringpost_transport::Endpoint;
 use ringpost_transport::id::{NodeId, NodeName};
-use ringpost_transport::mailbox::OpenRequest;
+use ringpost_transport::open_request::OpenRequest;
 use tokio::runtime::Handle;
 
 use crate::address::Address;

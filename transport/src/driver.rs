@@ -31,13 +31,13 @@ use tokio::sync::watch;
 use crate::cause::LinkCause;
 use crate::fabric::{Fabric, FabricError, Opening, QueuePairConfig, Side};
 use crate::limits;
-use crate::link::Link;
+use crate::link::LinkHandle;
 use crate::memory::{Pool, Slot};
 use crate::profile::Profile;
 use crate::proto;
 use crate::proto::credit::CreditSettings;
 use crate::proto::link::Sizes;
-use crate::proto::outbound::Outbound;
+use crate::proto::send_queue::SendQueue;
 use crate::proto::window::WindowSize;
 
 use dispatch::Run;
@@ -143,26 +143,27 @@ impl Prepared {
         let queues = opening.connect(offer.queue_pair, way).await?;
         let message_max = limits::archive_bytes_max(profile.message_bytes_max);
         let sizes = Sizes { frame_max, message_max, splices: fabric.limits().splices };
-        let eager_max = proto::link::Link::eager_max(frame_max);
+        let eager_max = proto::link::LinkProtocol::eager_max(frame_max);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,
             bytes: profile.mailbox_window_bytes,
         };
         // What the peer would take is not what this node would keep for it: the smaller counts.
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
-        let outbound = Outbound::new(link_window_bytes, window, eager_max);
+        let send_queue = SendQueue::new(link_window_bytes, window, eager_max);
         let message_bytes_max = profile.message_bytes_max.min(offer.message_bytes_max);
         let ring = profile.ring_slots as usize;
         let pool = Pool::new(spare);
-        let own = (outbound, pool.gauge());
+        let own = (send_queue, pool.gauge());
         let accounts = reports.unresolved.begin();
         let signals = reports.unresolved.signals().clone();
         signals.set_peer_blocked(false);
-        let link = Link::new(reports.peer.clone(), fabric.name(), message_bytes_max, signals, own);
+        let link =
+            LinkHandle::new(reports.peer.clone(), fabric.name(), message_bytes_max, signals, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let start = tokio::time::Instant::now().into_std();
-        let proto = proto::link::Link::new(credit, sizes, accounts.waiting(), start);
+        let proto = proto::link::LinkProtocol::new(credit, sizes, accounts.waiting(), start);
         let pipe = Pipe::new(proto, queues, Slots::new(pool, send_slots, ring, inline_max));
         let pipe = Arc::new(Mutex::new(pipe));
         let poster: Weak<Mutex<Pipe>> = Arc::downgrade(&pipe);
@@ -218,7 +219,7 @@ fn ring_max(profile: &Profile, fabric: &dyn Fabric) -> u32 {
 
 /// One link's driver.
 struct Driver {
-    link: Arc<Link>,
+    link: Arc<LinkHandle>,
     pipe: Arc<Mutex<Pipe>>,
     mailboxes: Mailboxes,
     growth: Growth,
@@ -256,7 +257,7 @@ impl Drop for Driver {
 /// A link whose driver runs.
 pub(crate) struct Running {
     /// What its senders share. Not to be used before it is confirmed.
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<LinkHandle>,
     phase: watch::Receiver<Phase>,
 }
 

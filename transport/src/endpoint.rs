@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::cause::LinkCause;
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
-use crate::mailbox::OpenRequest;
 use crate::mesh::Mesh;
+use crate::open_request::OpenRequest;
 
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};

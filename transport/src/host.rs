@@ -14,7 +14,7 @@ use crate::link::{CloseNotice, Receipt, Replier};
 use crate::memory::Payload;
 
 pub use crate::cause::{Fate, LinkCause, NodeDownCause, OpenRefusal, Refusal, Violation};
-pub use crate::mailbox::{Accepted, OpenRequest, Target};
+pub use crate::open_request::{Accepted, OpenRequest, Target};
 
 /// The layer above: it knows the mailboxes of this node.
 pub trait Host: Send + Sync + 'static {

@@ -36,13 +36,13 @@ pub mod host;
 pub mod id;
 pub mod limits;
 mod link;
-pub mod mailbox;
 pub mod memory;
 mod mesh;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
+pub mod open_request;
 mod profile;
 mod proto;
 #[cfg(all(test, any(feature = "sim", feature = "verbs")))]

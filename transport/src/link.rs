@@ -45,7 +45,7 @@ use crate::driver_signals::DriverSignals;
 use crate::id::NodeId;
 use crate::limits;
 use crate::memory::Gauge;
-use crate::proto::outbound::Outbound;
+use crate::proto::send_queue::SendQueue;
 
 use asks::ReplySlots;
 use wait_queue::WaitQueue;
@@ -68,7 +68,7 @@ pub(crate) use wait_queue::Line;
 pub use wait_queue::WaitsFor;
 
 /// One link, as its senders and its session see it.
-pub(crate) struct Link {
+pub(crate) struct LinkHandle {
     peer: NodeId,
     fabric: &'static str,
     /// Largest message the peer takes, in bytes of what the user sends.
@@ -87,20 +87,20 @@ pub(crate) struct Link {
 pub(crate) trait Poster: Send + Sync {
     /// Writes what waits into frames and posts them, if that is possible at once. Returns false
     /// when the driver has to be woken.
-    fn try_post(&self, link: &Link) -> bool;
+    fn try_post(&self, link: &LinkHandle) -> bool;
 }
 
 struct State {
-    outbound: Outbound<Asker>,
+    send_queue: SendQueue<Asker>,
     confirms: Confirms,
     waiting: WaitQueue,
     /// Ports at which the first sender waits for the link's window, in the order of service.
     for_link: VecDeque<u32>,
-    /// Whether a port is among them, by its key.
+    /// Whether a mailbox is among them, by its key.
     is_for_link: Vec<bool>,
     /// Tasks that wait until fewer bytes of answers do.
     for_replies: Vec<Waker>,
-    wishes: Wishes,
+    requests: DriverRequests,
     /// What was committed waits for credits, since then.
     uncredited: Option<Instant>,
     /// Of the driver's pool.
@@ -115,7 +115,7 @@ struct State {
 
 /// What the session wants of the driver.
 #[derive(Default)]
-pub(crate) struct Wishes {
+pub(crate) struct DriverRequests {
     /// End with this cause.
     pub(crate) close: Option<LinkCause>,
     /// Say goodbye.
@@ -124,29 +124,29 @@ pub(crate) struct Wishes {
     pub(crate) probe: bool,
 }
 
-impl Link {
+impl LinkHandle {
     pub(crate) fn new(
         peer: NodeId,
         fabric: &'static str,
         message_bytes_max: u32,
         signals: Arc<DriverSignals>,
-        (outbound, gauge): (Outbound<Asker>, Gauge),
+        (send_queue, gauge): (SendQueue<Asker>, Gauge),
     ) -> Arc<Self> {
         let state = State {
-            outbound,
+            send_queue,
             confirms: Confirms::default(),
             waiting: WaitQueue::default(),
             for_link: VecDeque::new(),
             is_for_link: Vec::new(),
             for_replies: Vec::new(),
-            wishes: Wishes::default(),
+            requests: DriverRequests::default(),
             uncredited: None,
             gauge,
             awake: true,
             starved: false,
             quiet: false,
         };
-        Arc::new(Link {
+        Arc::new(LinkHandle {
             peer,
             fabric,
             message_bytes_max,
@@ -182,24 +182,24 @@ impl Link {
 
     /// Ends the link; the driver drains it and reports `cause`, unless it ended before.
     pub(crate) fn close(&self, cause: LinkCause) {
-        self.wish(|wishes| wishes.close = Some(wishes.close.take().unwrap_or(cause)));
+        self.wish(|requests| requests.close = Some(requests.close.take().unwrap_or(cause)));
     }
 
     /// Starts the goodbye exchange: nothing new is committed, what was committed is sent, then both
     /// sides acknowledge everything and the link ends as [`LinkCause::Left`].
     pub(crate) fn goodbye(&self) {
-        self.wish(|wishes| wishes.leave = true);
+        self.wish(|requests| requests.leave = true);
     }
 
     /// Called at each heartbeat: makes the link show that it still carries frames. Whether the
     /// driver has not run since the last call.
     pub(crate) fn probe(&self) -> bool {
-        self.wish(|wishes| std::mem::replace(&mut wishes.probe, true))
+        self.wish(|requests| std::mem::replace(&mut requests.probe, true))
     }
 
-    fn wish<T>(&self, wish: impl FnOnce(&mut Wishes) -> T) -> T {
+    fn wish<T>(&self, wish: impl FnOnce(&mut DriverRequests) -> T) -> T {
         let mut state = self.state.lock();
-        let answer = wish(&mut state.wishes);
+        let answer = wish(&mut state.requests);
         state.awake = true;
         drop(state);
         self.signals.wake();
@@ -227,18 +227,18 @@ impl Link {
         // The driver knows that there is something to do, and nobody else is to be told: of most
         // messages of many.
         let roused = state.awake && !state.starved;
-        if roused && !state.outbound.has_news() && !state.waiting.has_news() {
+        if roused && !state.send_queue.has_news() && !state.waiting.has_news() {
             return;
         }
         self.finish_with_news(state, rouse);
     }
 
     fn finish_with_news(&self, mut state: MutexGuard<'_, State>, rouse: bool) {
-        if state.outbound.has_news() {
+        if state.send_queue.has_news() {
             state.act_on_notices();
         }
-        let idle = !state.awake && !state.outbound.is_empty();
-        let wake = rouse && (idle || (state.starved && state.outbound.has_urgent()));
+        let idle = !state.awake && !state.send_queue.is_empty();
+        let wake = rouse && (idle || (state.starved && state.send_queue.has_urgent()));
         state.awake |= wake;
         state.starved &= !wake;
         // Later senders find the driver awake, and what they commit goes with the next frames.
@@ -277,8 +277,8 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for LinkHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Link(to {} over {})", self.peer.name, self.fabric)
+        write!(f, "LinkHandle(to {} over {})", self.peer.name, self.fabric)
     }
 }

@@ -20,8 +20,8 @@ use crate::accounts::Accounts;
 use crate::cause::Fate;
 use crate::confirm::Confirm;
 use crate::driver_signals::DriverSignals;
-use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
+use crate::open_request::OpenRequest;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
 /// What is not settled between this node and one peer.
@@ -205,7 +205,7 @@ impl Doubts {
 mod tests {
     use super::*;
     use crate::cause::Refusal;
-    use crate::mailbox::Target;
+    use crate::open_request::Target;
 
     const FIRST: u32 = u32::MAX - 1;
 

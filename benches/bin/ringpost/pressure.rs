@@ -106,9 +106,9 @@ async fn give(giver: &ActorRef<Giver>, bytes: u64) -> Result<(), Failure> {
     right.then_some(()).ok_or_else(|| Failure::Failed("an answer is wrong".into()))
 }
 
-/// Asks for replies, one each [`ASKED_EVERY`], beside a stream of large tells or not. Returns the 99th
-/// percentile of their times, in microseconds. An ask that must wait for the one before it counts
-/// from when it was due.
+/// Asks for replies, one each [`ASKED_EVERY`], beside a stream of large tells or not. Returns the
+/// 99th percentile of their times, in microseconds. An ask that must wait for the one before it
+/// counts from when it was due.
 pub(super) async fn replies(
     remote: &Remote,
     beside: Sharing,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringpost_transport::host::{Fate, Host, Lost, PeerEvent};
 use ringpost_transport::id::NodeId;
-use ringpost_transport::mailbox::OpenRequest;
+use ringpost_transport::open_request::OpenRequest;
 use tokio::sync::broadcast;
 
 use super::{Inbox, OpenRefusal, Target};

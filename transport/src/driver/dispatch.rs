@@ -7,9 +7,9 @@ use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::driver_signals::Dirty;
 use crate::host::Delivery;
 use crate::link::{Asker, Counters, Replier, ReplyLoss};
-use crate::mailbox::OpenRequest;
 use crate::memory::{Payload, buffer};
 use crate::mutants::planted;
+use crate::open_request::OpenRequest;
 use crate::proto::fate::{Sent, What};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::{Arrival, Body, Event};
@@ -215,7 +215,7 @@ impl Driver {
     fn refused(&self, sent: &Sent, refusal: Refusal) -> Result<(), Violation> {
         Counters::add(&self.link.counters().refusals, 1);
         let What::Tell { message, confirm } = sent.what else { return Err(Violation::Refusal) };
-        let letter = self.link.settle(sent.port, message, confirm);
+        let letter = self.link.settle(sent.mailbox, message, confirm);
         let fate = Err(Fate::Refused(refusal));
         self.reports.settle(letter, if planted!(RefusedIsDelivered) { Ok(()) } else { fate });
         Ok(())

@@ -7,9 +7,9 @@ use crate::accounts::Accounts;
 use crate::cause::Violation;
 use crate::driver_signals::Taken;
 use crate::host::Inbox;
-use crate::link::{CloseNotice, Link, Receipt};
+use crate::link::{CloseNotice, LinkHandle, Receipt};
 use crate::proto::inlet::Inlets;
-use crate::proto::outlet::Description;
+use crate::proto::remote_mailbox::Description;
 use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 
 /// One opened mailbox.
@@ -57,7 +57,7 @@ impl Mailboxes {
     /// Opens a mailbox, unless it is open; gives its place and description.
     pub(super) fn open(
         &mut self,
-        link: &Arc<Link>,
+        link: &Arc<LinkHandle>,
         inbox: Arc<dyn Inbox>,
     ) -> ((u32, u32), Vec<u8>) {
         let (size, accepted) = (self.size, inbox.accepted());

@@ -12,7 +12,7 @@ use super::slots::Slots;
 use crate::cause::LinkCause;
 use crate::fabric::{Notify, QueuePair, Status};
 use crate::limits;
-use crate::link::{Counters, Link, Poster, Sending};
+use crate::link::{Counters, LinkHandle, Poster, Sending};
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
@@ -23,7 +23,7 @@ pub(super) const BATCHES_MAX: u32 = 4;
 
 /// The sending side of a link.
 pub(super) struct Pipe {
-    pub(super) proto: proto::link::Link,
+    pub(super) proto: proto::link::LinkProtocol,
     pub(super) queues: Box<dyn QueuePair>,
     pub(super) slots: Slots,
     sending: Sending,
@@ -31,7 +31,11 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(proto: proto::link::Link, queues: Box<dyn QueuePair>, slots: Slots) -> Self {
+    pub(super) fn new(
+        proto: proto::link::LinkProtocol,
+        queues: Box<dyn QueuePair>,
+        slots: Slots,
+    ) -> Self {
         Pipe { proto, queues, slots, sending: Sending::default(), ended: false }
     }
 
@@ -50,7 +54,11 @@ impl Pipe {
 
     /// Posts what there is to send and credit for, in so many batches at most. Returns false when
     /// there may be more to post now: what was committed during the last post woke nobody.
-    pub(super) fn transmit(&mut self, link: &Link, batches_max: u32) -> Result<bool, LinkCause> {
+    pub(super) fn transmit(
+        &mut self,
+        link: &LinkHandle,
+        batches_max: u32,
+    ) -> Result<bool, LinkCause> {
         for _ in 0..batches_max {
             self.stage_batch(link);
             if self.slots.batch.is_empty() {
@@ -64,7 +72,7 @@ impl Pipe {
     }
 
     /// Fills a batch.
-    fn stage_batch(&mut self, link: &Link) {
+    fn stage_batch(&mut self, link: &LinkHandle) {
         let mut more = true;
         while more && self.slots.batch.len() < limits::POST_LIST_MAX {
             let Some(mut slot) = self.slots.free.pop() else {
@@ -86,7 +94,7 @@ impl Pipe {
         }
     }
 
-    fn count_sent(&self, link: &Link, transmit: &proto::link::Transmit) {
+    fn count_sent(&self, link: &LinkHandle, transmit: &proto::link::Transmit) {
         let counters = link.counters();
         Counters::add(&counters.frames_sent, 1);
         Counters::add(&counters.bytes_sent, transmit.frame_bytes() as u64);
@@ -101,7 +109,7 @@ impl Pipe {
 }
 
 impl Poster for Mutex<Pipe> {
-    fn try_post(&self, link: &Link) -> bool {
+    fn try_post(&self, link: &LinkHandle) -> bool {
         // PI-1, and PI-2: the driver's turn, or another sender's, may be past what waits now.
         let Some(mut pipe) = self.try_lock() else { return false };
         if pipe.ended {

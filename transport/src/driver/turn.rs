@@ -69,7 +69,7 @@ impl Driver {
     /// Does what the session wants, reads what arrived and sends what waits; returns true if there
     /// is more to do at once.
     fn work(&mut self, pipe: &mut Pipe) -> Result<bool, LinkCause> {
-        self.heed_wishes(pipe)?;
+        self.heed_requests(pipe)?;
         let received = self.receive(pipe)?;
         let reported = self.report_windows(pipe);
         let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;
@@ -81,15 +81,15 @@ impl Driver {
         Ok(received >= limits::POLL_BATCH || !sent_all || late)
     }
 
-    fn heed_wishes(&mut self, pipe: &mut Pipe) -> Result<(), LinkCause> {
-        let wishes = self.link.take_wishes();
-        if let Some(cause) = wishes.close {
+    fn heed_requests(&mut self, pipe: &mut Pipe) -> Result<(), LinkCause> {
+        let requests = self.link.take_requests();
+        if let Some(cause) = requests.close {
             return Err(cause);
         }
-        if wishes.leave {
+        if requests.leave {
             pipe.proto.leave();
         }
-        if wishes.probe {
+        if requests.probe {
             pipe.proto.probe();
         }
         Ok(())

@@ -9,11 +9,13 @@ use std::task::{Context, Poll, Waker, ready};
 use rkyv::util::AlignedVec;
 
 use crate::id::NodeName;
-use crate::link::{Attempt, Awaited, Hint, Link, LinkEnded, Outgoing, SendKind, Unsent, Wait};
-use crate::mailbox::{Accepted, OpenRequest};
+use crate::link::{
+    Attempt, Awaited, Hint, LinkEnded, LinkHandle, Outgoing, SendKind, Unsent, Wait,
+};
 use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
+use crate::open_request::{Accepted, OpenRequest};
 
 /// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
@@ -54,18 +56,18 @@ pub struct Waiter(Option<Box<Waiting>>);
 /// What a send that waits has. Most sends do not: they never allocate it.
 #[derive(Default)]
 struct Waiting {
-    line: Option<(Arc<Link>, usize)>,
+    line: Option<(Arc<LinkHandle>, usize)>,
     peer: Option<(Arc<Peer>, u64)>,
     /// Written once, whatever the send has to wait for.
     archive: Option<AlignedVec<16>>,
 }
 
 impl Waiter {
-    fn line(&self) -> Option<&(Arc<Link>, usize)> {
+    fn line(&self) -> Option<&(Arc<LinkHandle>, usize)> {
         self.0.as_ref()?.line.as_ref()
     }
 
-    fn take_line(&mut self) -> Option<(Arc<Link>, usize)> {
+    fn take_line(&mut self) -> Option<(Arc<LinkHandle>, usize)> {
         self.0.as_mut()?.line.take()
     }
 
@@ -165,7 +167,7 @@ impl RemoteSender {
     /// `waiter`.
     fn begin(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<LinkHandle>,
         (message, kind): (&Accepted, SendKind),
         archive: Archive<'_>,
         waiter: &mut Waiter,
@@ -280,7 +282,7 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Arc<Link>, Unsent>> {
+    ) -> Poll<Result<Arc<LinkHandle>, Unsent>> {
         if let Some((link, _)) = waiter.line() {
             if !link.has_ended() {
                 return Poll::Ready(Ok(link.clone()));

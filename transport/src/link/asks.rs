@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::Link;
+use super::LinkHandle;
 use crate::cause::{LinkCause, Refusal};
 use crate::memory::Payload;
 use crate::proto::asks::GivenUp;
@@ -119,7 +119,7 @@ impl ReplySlots {
     }
 }
 
-impl Link {
+impl LinkHandle {
     /// Gives an asker its answer, and wakes it.
     pub(crate) fn answer(&self, asker: Asker, answer: Answer) {
         let answered = self.replies.lock().answer(asker, answer);
@@ -134,14 +134,14 @@ impl Link {
 /// polled, too. Dropping it gives the ask up: one that was not sent never will be, of another the
 /// peer is told, which then does not begin it, or drops its answer where it is made.
 pub struct PendingReply {
-    link: Arc<Link>,
+    link: Arc<LinkHandle>,
     correlation: u64,
     /// `None` once the answer came, or was given up.
     asker: Option<Asker>,
 }
 
 impl PendingReply {
-    pub(super) fn new(link: Arc<Link>, correlation: u64, asker: Asker) -> Self {
+    pub(super) fn new(link: Arc<LinkHandle>, correlation: u64, asker: Asker) -> Self {
         PendingReply { link, correlation, asker: Some(asker) }
     }
 
@@ -150,7 +150,7 @@ impl PendingReply {
     pub fn give_up(&mut self) -> bool {
         let Some(asker) = self.asker.take() else { return false };
         let mut state = self.link.state.lock();
-        let (given_up, _) = state.outbound.give_up(self.correlation);
+        let (given_up, _) = state.send_queue.give_up(self.correlation);
         self.link.finish(state);
         let left = self.link.replies.lock().remove(asker);
         drop(left);

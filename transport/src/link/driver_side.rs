@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::asks::Asker;
-use super::{Counters, Link, Replier, ReplyLoss, State, WaitsFor, Wishes};
+use super::{Counters, DriverRequests, LinkHandle, Replier, ReplyLoss, State, WaitsFor};
 use crate::cause::{LinkCause, Refusal, Violation};
 use crate::driver_signals::DriverSignals;
 use crate::mutants::planted;
@@ -35,7 +35,7 @@ pub(crate) struct Sending {
     dropped: Vec<Entry>,
 }
 
-impl Link {
+impl LinkHandle {
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -53,13 +53,13 @@ impl Link {
     /// Reads one frame; grants the room that it reports to those who wait.
     pub(crate) fn handle_frame(
         &self,
-        proto: &mut proto::link::Link,
+        proto: &mut proto::link::LinkProtocol,
         frame: &[u8],
         events: &mut Vec<Event<Asker>>,
         now: Instant,
     ) -> Result<(), Violation> {
         let mut state = self.state.lock();
-        let result = proto.handle_frame(frame, &mut state.outbound, events, now);
+        let result = proto.handle_frame(frame, &mut state.send_queue, events, now);
         state.quiet = proto.is_quiet();
         self.finish_as_driver(state);
         result
@@ -70,16 +70,16 @@ impl Link {
     /// again and found nothing.
     pub(crate) fn poll_transmit(
         &self,
-        proto: &mut proto::link::Link,
+        proto: &mut proto::link::LinkProtocol,
         slot: &mut [u8],
         sending: &mut Sending,
     ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
         let mut transmit = None;
-        if !proto.is_idle(&state.outbound) {
+        if !proto.is_idle(&state.send_queue) {
             let now = tokio::time::Instant::now().into_std();
             let dropped = &mut sending.dropped;
-            transmit = proto.poll_transmit(&mut state.outbound, slot, dropped, now);
+            transmit = proto.poll_transmit(&mut state.send_queue, slot, dropped, now);
         }
         if state.uncredited.is_some() != proto.waits_for_credits() {
             self.turn_uncredited(&mut state);
@@ -89,12 +89,12 @@ impl Link {
             sending.late.extend(state.drop_entry(&entry).0);
         }
         let mut for_replies = Vec::new();
-        if !state.for_replies.is_empty() && state.outbound.takes_replies() {
+        if !state.for_replies.is_empty() && state.send_queue.takes_replies() {
             for_replies = std::mem::take(&mut state.for_replies);
         }
         // What the notices queue is sent now, not at the next occasion.
         state.act_on_notices();
-        let more = (transmit.is_some() || dropped) && !proto.is_idle(&state.outbound);
+        let more = (transmit.is_some() || dropped) && !proto.is_idle(&state.send_queue);
         // While credits are gone, what brings them back wakes the driver: no further message need,
         // only what could go without them.
         state.awake = more || transmit.is_some() || proto.waits_for_credits();
@@ -120,18 +120,18 @@ impl Link {
     }
 
     /// What the session wants; each wish is given once.
-    pub(crate) fn take_wishes(&self) -> Wishes {
-        let wishes = std::mem::take(&mut self.state.lock().wishes);
-        if wishes.leave {
+    pub(crate) fn take_requests(&self) -> DriverRequests {
+        let requests = std::mem::take(&mut self.state.lock().requests);
+        if requests.leave {
             self.stop_commits();
         }
-        wishes
+        requests
     }
 
     /// Nothing new is committed from now on: one of the two is leaving. Those who wait are told.
     pub(crate) fn stop_commits(&self) {
         let mut state = self.state.lock();
-        state.outbound.leave();
+        state.send_queue.leave();
         state.waiting.wake_all();
         self.finish_as_driver(state);
     }
@@ -143,10 +143,10 @@ impl Link {
 
     /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of
     /// its sender that waits.
-    pub(crate) fn settle(&self, port: u32, message: u128, confirm: u64) -> UnackedTell {
+    pub(crate) fn settle(&self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
         let mut state = self.state.lock();
-        let letter = state.letter(port, message, confirm);
-        state.outbound.settle(port);
+        let letter = state.letter(mailbox, message, confirm);
+        state.send_queue.settle(mailbox);
         self.finish_as_driver(state);
         letter
     }
@@ -172,20 +172,20 @@ impl Link {
     }
 
     /// Ends the link (LN-3): asks fail, waiters wake, and what was committed is given back.
-    pub(crate) fn end(&self, proto: &mut proto::link::Link, cause: &LinkCause) -> Remains {
+    pub(crate) fn end(&self, proto: &mut proto::link::LinkProtocol, cause: &LinkCause) -> Remains {
         let mut state = self.state.lock();
         self.ended.store(true, Ordering::Release);
         let asks: Vec<_> =
-            if planted!(OpenAsks) { Vec::new() } else { state.outbound.asks.end().collect() };
+            if planted!(OpenAsks) { Vec::new() } else { state.send_queue.asks.end().collect() };
         let mut wakers = state.waiting.end();
         wakers.append(&mut state.for_replies);
-        let entries = state.outbound.end();
+        let entries = state.send_queue.end();
         let tells = entries.iter().filter(|entry| entry.kind == RecordKind::Tell);
-        let not_sent = tells.map(|e| state.letter(e.port, e.message, e.correlation)).collect();
+        let not_sent = tells.map(|e| state.letter(e.mailbox, e.message, e.correlation)).collect();
         let (in_flight, word) = proto.end();
         let doubts = in_flight.iter().filter_map(|sent| {
             let What::Tell { message, confirm } = sent.what else { return None };
-            Some(((sent.frame, sent.place), state.letter(sent.port, message, confirm)))
+            Some(((sent.frame, sent.place), state.letter(sent.mailbox, message, confirm)))
         });
         let doubts = doubts.collect();
         drop(state);
@@ -200,8 +200,8 @@ impl Link {
 }
 
 impl State {
-    fn letter(&mut self, port: u32, message: u128, confirm: u64) -> UnackedTell {
-        let request = self.outbound.request_of(port);
+    fn letter(&mut self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
+        let request = self.send_queue.request_of(mailbox);
         UnackedTell { request, message, confirm: self.confirms.take(confirm) }
     }
 
@@ -209,13 +209,13 @@ impl State {
     fn drop_entry(&mut self, entry: &Entry) -> (Option<Asker>, Option<UnackedTell>) {
         let (mut asker, mut letter) = (None, None);
         match entry.kind {
-            RecordKind::Ask => asker = self.outbound.asks.answer(entry.correlation),
+            RecordKind::Ask => asker = self.send_queue.asks.answer(entry.correlation),
             RecordKind::Tell => {
-                letter = Some(self.letter(entry.port, entry.message, entry.correlation));
+                letter = Some(self.letter(entry.mailbox, entry.message, entry.correlation));
             }
             _ => {}
         }
-        self.outbound.settle(entry.port);
+        self.send_queue.settle(entry.mailbox);
         (asker, letter)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use rkyv::util::AlignedVec;
 
 use crate::cause::NodeDownCause;
-use crate::mailbox::Accepted;
+use crate::open_request::Accepted;
 use crate::proto::error::OpenRefusal;
 #[cfg(feature = "steps")]
 use crate::steps::Step;

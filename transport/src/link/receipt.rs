@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::Link;
+use super::LinkHandle;
 use crate::driver_signals::Taken;
 
 /// The room a delivered message takes in its sender's window. Dropping it gives the room back, to
@@ -40,12 +40,12 @@ impl fmt::Debug for Receipt {
 /// Tells a link that a mailbox closed, by being dropped.
 #[derive(Debug)]
 pub struct CloseNotice {
-    link: Weak<Link>,
+    link: Weak<LinkHandle>,
     inbox: u64,
 }
 
 impl CloseNotice {
-    pub(crate) fn new(link: &Arc<Link>, inbox: u64) -> Self {
+    pub(crate) fn new(link: &Arc<LinkHandle>, inbox: u64) -> Self {
         CloseNotice { link: Arc::downgrade(link), inbox }
     }
 

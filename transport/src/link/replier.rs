@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
-use super::Link;
+use super::LinkHandle;
 use crate::steps::step;
 
 /// Where the answer to an ask goes. Dropped unused, the asker is told [`Replier::NOT_BEGUN`] or
 /// [`Replier::NO_REPLY`].
 pub struct Replier {
-    link: Arc<Link>,
+    link: Arc<LinkHandle>,
     correlation: u64,
     begun: bool,
     used: bool,
@@ -29,9 +29,9 @@ impl Replier {
     /// The code an asker gets when its ask was found too late to be begun.
     pub const LATE: u16 = 0xfffc;
     /// The code an asker gets when its ask was begun and the answer came too late to be sent.
-    pub const EXPIRED: u16 = crate::proto::outbound::REPLY_EXPIRED;
+    pub const EXPIRED: u16 = crate::proto::send_queue::REPLY_EXPIRED;
 
-    pub(crate) fn new(link: Arc<Link>, correlation: u64) -> Self {
+    pub(crate) fn new(link: Arc<LinkHandle>, correlation: u64) -> Self {
         Replier { link, correlation, begun: false, used: false }
     }
 
@@ -41,7 +41,7 @@ impl Replier {
     pub fn begin(&mut self, now: Instant) -> bool {
         // The asker was told when its link ended.
         self.begun = !self.link.has_ended() && {
-            let asks = &mut self.link.state.lock().outbound.open_asks;
+            let asks = &mut self.link.state.lock().send_queue.open_asks;
             asks.is_wanted(self.correlation, now.into_std())
         };
         self.begun
@@ -51,14 +51,14 @@ impl Replier {
     /// even be made. (One that is made too late is dropped before it is sent.)
     pub fn is_given_up(&self) -> bool {
         self.link.has_ended()
-            || self.link.state.lock().outbound.open_asks.is_cancelled(self.correlation)
+            || self.link.state.lock().send_queue.open_asks.is_cancelled(self.correlation)
     }
 
     /// Waits until few enough bytes of answers to this peer wait to be sent: before that no ask of
     /// it is to be begun. Keeps the waker until then, or until the link ends.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.link.state.lock();
-        if state.outbound.takes_replies() || self.link.has_ended() {
+        if state.send_queue.takes_replies() || self.link.has_ended() {
             return Poll::Ready(());
         }
         if !state.for_replies.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -91,7 +91,7 @@ impl Replier {
         if self.link.has_ended() {
             return;
         }
-        state.outbound.reply(self.correlation, code, archive);
+        state.send_queue.reply(self.correlation, code, archive);
         step!(ReplyCommitted);
         self.link.finish(state);
     }

@@ -6,13 +6,13 @@ use std::task::Waker;
 use super::asks::PendingReply;
 use super::outgoing::{Hint, Outgoing, SendKind, Unsent, Wait};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
-use super::{Counters, Link, State};
+use super::{Counters, LinkHandle, State};
 use crate::confirm::Confirmation;
-use crate::mailbox::{Accepted, OpenRequest};
 use crate::mutants::planted;
+use crate::open_request::{Accepted, OpenRequest};
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
-use crate::proto::outbound::{Notice, Room};
+use crate::proto::send_queue::{Notice, Room};
 use crate::steps::step;
 
 /// How far an attempt to send came.
@@ -42,7 +42,7 @@ pub enum Awaited {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkEnded;
 
-impl Link {
+impl LinkHandle {
     /// One step of a send: commits when the mailbox is open and has room; else waits, if there is a
     /// waker. `place` is the sender's place in a line between steps; `hint` makes the next look for
     /// the mailbox quick.
@@ -57,7 +57,7 @@ impl Link {
         let attempt = if self.has_ended() {
             *place = None;
             Attempt::LinkEnded
-        } else if state.outbound.is_leaving() {
+        } else if state.send_queue.is_leaving() {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)
         } else if let Some(key) = *place {
@@ -74,17 +74,17 @@ impl Link {
         let mut state = self.state.lock();
         let attempt = match () {
             () if self.has_ended() => Attempt::LinkEnded,
-            () if state.outbound.is_leaving() => Attempt::Failed(Unsent::Leaving),
-            () => match state.outbound.try_port(request, &mut hint.outlet) {
+            () if state.send_queue.is_leaving() => Attempt::Failed(Unsent::Leaving),
+            () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
                 Err(refused) => Attempt::Failed(Unsent::at_end(Some(refused))),
                 Ok(None) => Attempt::Wait(Wait::Opening),
-                Ok(Some(port)) if state.waiting.is_waited(Line::Port(port)) => {
+                Ok(Some(mailbox)) if state.waiting.is_waited(Line::Room(mailbox)) => {
                     Attempt::Wait(Wait::Room)
                 }
-                Ok(Some(port)) => match state.room(port, 0) {
+                Ok(Some(mailbox)) => match state.room(mailbox, 0) {
                     Room::Yes => Attempt::Committed(Awaited::Nothing),
                     lacking => {
-                        state.outbound.say_blocked(port, lacking);
+                        state.send_queue.say_blocked(mailbox, lacking);
                         Attempt::Wait(Wait::Room)
                     }
                 },
@@ -120,10 +120,10 @@ impl Link {
             }
             Attempt::Wait(wait)
         };
-        let outlet = state.outbound.outlet(request, &mut hint.outlet);
+        let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         // OU-2: nothing goes to a mailbox before what it accepts is known.
-        let Some((port, opened)) = state.outbound.port(outlet) else {
-            return wait(state, Line::Outlet(outlet), WaitsFor::Opening, Wait::Opening);
+        let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
+            return wait(state, Line::Opening(outlet), WaitsFor::Opening, Wait::Opening);
         };
         let ordinal = match find(&opened.accepted, message, kind, hint.ordinal) {
             Ok(ordinal) => ordinal,
@@ -131,20 +131,20 @@ impl Link {
         };
         hint.ordinal = ordinal;
         if let SendKind::UrgentSignal(signal) = kind {
-            state.outbound.signal(port, signal);
+            state.send_queue.signal(mailbox, signal);
             return Attempt::Committed(Awaited::Nothing);
         }
-        let line = Line::Port(port);
+        let line = Line::Room(mailbox);
         if state.waiting.is_waited(line) {
             return wait(state, line, WaitsFor::Turn, Wait::Room);
         }
-        match state.room(port, bytes) {
+        match state.room(mailbox, bytes) {
             Room::Yes => {
-                state.outbound.reserve(port, bytes);
-                self.commit(state, (port, ordinal), outgoing, waker)
+                state.send_queue.reserve(mailbox, bytes);
+                self.commit(state, (mailbox, ordinal), outgoing, waker)
             }
             lacking if waker.is_some() => {
-                state.lacks(port, lacking);
+                state.lacks(mailbox, lacking);
                 let for_what = match lacking {
                     Room::NotInLink => WaitsFor::LinkWindow,
                     _ => WaitsFor::MailboxWindow,
@@ -154,7 +154,7 @@ impl Link {
             lacking => {
                 // It comes again, and there would be no room for ever if the peer had no reason to
                 // report what little was taken.
-                state.outbound.say_blocked(port, lacking);
+                state.send_queue.say_blocked(mailbox, lacking);
                 Attempt::Wait(Wait::Room)
             }
         }
@@ -180,25 +180,25 @@ impl Link {
                 state.leave(place.take());
                 Attempt::Failed(failure)
             }
-            Standing::Granted { port, ordinal } => {
+            Standing::Granted { mailbox, ordinal } => {
                 *place = None;
                 let Some((want, _)) = state.waiting.leave(key) else {
                     return Attempt::Wait(Wait::Room);
                 };
                 debug_assert_eq!(want.bytes as usize, outgoing.archive.len(), "archived once");
                 if let SendKind::UrgentSignal(signal) = want.kind {
-                    let closed = state.outbound.at(port).closed;
+                    let closed = state.send_queue.at(mailbox).closed;
                     if !closed {
-                        state.outbound.signal(port, signal);
+                        state.send_queue.signal(mailbox, signal);
                     }
-                    state.outbound.settle(port);
+                    state.send_queue.settle(mailbox);
                     return if closed { CLOSED } else { Attempt::Committed(Awaited::Nothing) };
                 }
-                if state.outbound.at(port).closed {
-                    state.outbound.release(port, want.bytes);
+                if state.send_queue.at(mailbox).closed {
+                    state.send_queue.release(mailbox, want.bytes);
                     return CLOSED;
                 }
-                self.commit(state, (port, ordinal), outgoing, waker)
+                self.commit(state, (mailbox, ordinal), outgoing, waker)
             }
         }
     }
@@ -207,13 +207,13 @@ impl Link {
     fn commit(
         self: &Arc<Self>,
         state: &mut State,
-        (port, ordinal): (u32, u16),
+        (mailbox, ordinal): (u32, u16),
         Outgoing { message, kind, archive }: Outgoing<'_>,
         waker: Option<&Waker>,
     ) -> Attempt {
         let entry = |kind, correlation, deadline| Entry {
             kind,
-            port,
+            mailbox,
             ordinal,
             correlation,
             message: message.id,
@@ -222,8 +222,8 @@ impl Link {
         let (entry, awaited) = match kind {
             SendKind::Ask { deadline } => {
                 let asker = self.replies.lock().insert(waker);
-                let Ok(correlation) = state.outbound.asks.insert(asker) else {
-                    state.outbound.release(port, archive.len() as u32);
+                let Ok(correlation) = state.send_queue.asks.insert(asker) else {
+                    state.send_queue.release(mailbox, archive.len() as u32);
                     self.replies.lock().remove(asker);
                     return Attempt::Failed(Unsent::TooManyAsks);
                 };
@@ -239,7 +239,7 @@ impl Link {
                 (entry(RecordKind::Signal, 1, None), Awaited::Nothing)
             }
         };
-        state.outbound.commit(entry, archive);
+        state.send_queue.commit(entry, archive);
         step!(any kind.committed());
         Attempt::Committed(awaited)
     }
@@ -265,7 +265,7 @@ impl Link {
                 Err(LinkEnded)
             }
             None => {
-                let outlet = state.outbound.outlet(request, &mut hint.outlet);
+                let outlet = state.send_queue.outlet(request, &mut hint.outlet);
                 let message = Accepted { id: 0, layout: 0, reply: 0 };
                 let want = Want { message, kind: SendKind::Signal(0), bytes: 0 };
                 let line = Line::Closing(outlet);
@@ -297,129 +297,129 @@ impl State {
         let line = self.waiting.line(key);
         let Some((want, standing)) = self.waiting.leave(key) else { return };
         match (standing, want.kind) {
-            (Standing::Granted { port, .. }, SendKind::UrgentSignal(_)) => {
-                self.outbound.settle(port);
+            (Standing::Granted { mailbox, .. }, SendKind::UrgentSignal(_)) => {
+                self.send_queue.settle(mailbox);
             }
-            (Standing::Granted { port, .. }, _) => self.outbound.release(port, want.bytes),
+            (Standing::Granted { mailbox, .. }, _) => self.send_queue.release(mailbox, want.bytes),
             (Standing::Waiting | Standing::Ended(_), _) => {
                 // The next in line may need less room than this one.
-                if let Some(Line::Port(port)) = line {
-                    self.outbound.look_again(port, !self.for_link.is_empty());
+                if let Some(Line::Room(mailbox)) = line {
+                    self.send_queue.look_again(mailbox, !self.for_link.is_empty());
                 }
             }
         }
     }
 
-    /// Whether a message may be committed to a port now. While others wait for the link's window, a
-    /// port at which something is outstanding takes its turn among them (LN-2).
-    pub(super) fn room(&self, port: u32, bytes: u32) -> Room {
-        match self.outbound.room(port, bytes) {
-            Room::Yes if self.waits_its_turn(port) => Room::NotInLink,
+    /// Whether a message may be committed to a mailbox now. While others wait for the link's
+    /// window, a mailbox at which something is outstanding takes its turn among them (LN-2).
+    pub(super) fn room(&self, mailbox: u32, bytes: u32) -> Room {
+        match self.send_queue.room(mailbox, bytes) {
+            Room::Yes if self.waits_its_turn(mailbox) => Room::NotInLink,
             room => room,
         }
     }
 
-    fn waits_its_turn(&self, port: u32) -> bool {
-        !self.for_link.is_empty() && !self.outbound.is_idle(port)
+    fn waits_its_turn(&self, mailbox: u32) -> bool {
+        !self.for_link.is_empty() && !self.send_queue.is_idle(mailbox)
     }
 
-    /// Tells the peer what the first sender at a port waits for, and has it served when there is
+    /// Tells the peer what the first sender at a mailbox waits for, and has it served when there is
     /// room in the link's window.
-    fn lacks(&mut self, port: u32, lacking: Room) {
-        self.outbound.say_blocked(port, lacking);
+    fn lacks(&mut self, mailbox: u32, lacking: Room) {
+        self.send_queue.say_blocked(mailbox, lacking);
         if lacking == Room::NotInLink {
-            self.wait_for_link(port);
+            self.wait_for_link(mailbox);
         }
     }
 
     /// Grants room to those who wait, as far as there is some now.
     #[cold]
     pub(super) fn act_on_notices(&mut self) {
-        for notice in self.outbound.take_notices() {
+        for notice in self.send_queue.take_notices() {
             match notice {
-                Notice::Opened(outlet, port) => {
-                    while let Some(key) = self.waiting.first(Line::Outlet(outlet)) {
-                        self.move_to_port(key, port);
+                Notice::Opened(outlet, mailbox) => {
+                    while let Some(key) = self.waiting.first(Line::Opening(outlet)) {
+                        self.move_to_mailbox(key, mailbox);
                     }
-                    self.grant_in_turn(port);
+                    self.grant_in_turn(mailbox);
                 }
-                Notice::Room(port) => self.grant_in_turn(port),
+                Notice::Room(mailbox) => self.grant_in_turn(mailbox),
                 Notice::LinkRoom => self.grant_by_link(),
-                Notice::Ended { outlet, port, refusal } => {
+                Notice::Ended { outlet, mailbox, refusal } => {
                     let ended = Standing::Ended(Unsent::at_end(refusal));
-                    self.waiting.resolve_all(Line::Outlet(outlet), &ended);
+                    self.waiting.resolve_all(Line::Opening(outlet), &ended);
                     self.waiting.resolve_all(Line::Closing(outlet), &ended);
-                    if let Some(port) = port {
-                        self.waiting.resolve_all(Line::Port(port), &ended);
+                    if let Some(mailbox) = mailbox {
+                        self.waiting.resolve_all(Line::Room(mailbox), &ended);
                     }
                 }
             }
         }
-        self.outbound.sweep();
+        self.send_queue.sweep();
     }
 
     /// A mailbox is open for a sender that waited for that. A signal ahead of messages waits for
     /// nothing more.
-    fn move_to_port(&mut self, key: usize, port: u32) {
-        if self.outbound.at(port).closed {
+    fn move_to_mailbox(&mut self, key: usize, mailbox: u32) {
+        if self.send_queue.at(mailbox).closed {
             self.waiting.resolve(key, Standing::Ended(Unsent::Closed));
         } else if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
-            self.outbound.use_port(port);
-            self.waiting.resolve(key, Standing::Granted { port, ordinal });
+            self.send_queue.use_mailbox(mailbox);
+            self.waiting.resolve(key, Standing::Granted { mailbox, ordinal });
         } else {
-            self.waiting.move_to(key, Line::Port(port));
+            self.waiting.move_to(key, Line::Room(mailbox));
         }
     }
 
-    /// Grants the room at a port; while others wait for the link's window, one message of a port at
-    /// which nothing is outstanding, and the rest in turn (LN-2).
-    fn grant_in_turn(&mut self, port: u32) {
+    /// Grants the room at a mailbox; while others wait for the link's window, one message of a
+    /// mailbox at which nothing is outstanding, and the rest in turn (LN-2).
+    fn grant_in_turn(&mut self, mailbox: u32) {
         if self.for_link.is_empty() {
-            self.grant(port, usize::MAX);
+            self.grant(mailbox, usize::MAX);
             return;
         }
-        if self.outbound.is_idle(port) {
-            self.grant(port, 1);
+        if self.send_queue.is_idle(mailbox) {
+            self.grant(mailbox, 1);
         }
-        if self.waiting.is_waited(Line::Port(port)) {
-            self.wait_for_link(port);
+        if self.waiting.is_waited(Line::Room(mailbox)) {
+            self.wait_for_link(mailbox);
         }
     }
 
-    /// Grants room at a port to so many at most, in the order of the line (LN-2, WQ-2, WQ-3).
+    /// Grants room at a mailbox to so many at most, in the order of the line (LN-2, WQ-2, WQ-3).
     /// Whether it granted any.
-    fn grant(&mut self, port: u32, most: usize) -> bool {
+    fn grant(&mut self, mailbox: u32, most: usize) -> bool {
         let mut granted = 0;
         if planted!(WakeAll) {
             self.waiting.wake_all();
         }
         // Those who wait at one that closed are told so by its own notice.
-        let open = self.outbound.is_open(port);
+        let open = self.send_queue.is_open(mailbox);
         while open
             && granted < most
-            && let Some(key) = self.waiting.first(Line::Port(port))
+            && let Some(key) = self.waiting.first(Line::Room(mailbox))
         {
             let want = self.waiting.want(key);
             if planted!(LinePerReference) && want.bytes > 1 << 20 && !self.waiting.is_last(key) {
-                self.waiting.move_to(key, Line::Port(port));
+                self.waiting.move_to(key, Line::Room(mailbox));
                 continue;
             }
-            let ordinal = match find(&self.outbound.at(port).accepted, &want.message, want.kind, 0)
-            {
-                Ok(ordinal) => ordinal,
-                Err(failure) => {
-                    self.waiting.resolve(key, Standing::Ended(failure));
-                    continue;
-                }
-            };
-            match self.outbound.room(port, want.bytes) {
+            let ordinal =
+                match find(&self.send_queue.at(mailbox).accepted, &want.message, want.kind, 0) {
+                    Ok(ordinal) => ordinal,
+                    Err(failure) => {
+                        self.waiting.resolve(key, Standing::Ended(failure));
+                        continue;
+                    }
+                };
+            match self.send_queue.room(mailbox, want.bytes) {
                 Room::Yes => {
-                    self.outbound.reserve(port, want.bytes);
-                    self.waiting.resolve(key, Standing::Granted { port, ordinal });
+                    self.send_queue.reserve(mailbox, want.bytes);
+                    self.waiting.resolve(key, Standing::Granted { mailbox, ordinal });
                     granted += 1;
                 }
                 lacking => {
-                    self.lacks(port, lacking);
+                    self.lacks(mailbox, lacking);
                     break;
                 }
             }
@@ -427,31 +427,31 @@ impl State {
         granted > 0
     }
 
-    /// Grants room that came free in the link's window: one message to each port in turn.
+    /// Grants room that came free in the link's window: one message to each mailbox in turn.
     fn grant_by_link(&mut self) {
-        while let Some(port) = self.for_link.pop_front() {
-            self.is_for_link[port as usize] = false;
-            let granted = self.grant(port, 1);
-            if !granted && self.is_for_link[port as usize] {
+        while let Some(mailbox) = self.for_link.pop_front() {
+            self.is_for_link[mailbox as usize] = false;
+            let granted = self.grant(mailbox, 1);
+            if !granted && self.is_for_link[mailbox as usize] {
                 // Too little room for the next one in turn: it stays the next one.
                 self.for_link.pop_back();
-                self.for_link.push_front(port);
+                self.for_link.push_front(mailbox);
                 return;
             }
-            if granted && self.waiting.is_waited(Line::Port(port)) {
-                self.wait_for_link(port);
+            if granted && self.waiting.is_waited(Line::Room(mailbox)) {
+                self.wait_for_link(mailbox);
             }
         }
     }
 
-    /// Puts a port at the end of those that wait for the link's window.
-    fn wait_for_link(&mut self, port: u32) {
-        let at = port as usize;
+    /// Puts a mailbox at the end of those that wait for the link's window.
+    fn wait_for_link(&mut self, mailbox: u32) {
+        let at = mailbox as usize;
         if at >= self.is_for_link.len() {
             self.is_for_link.resize(at + 1, false);
         }
         if !std::mem::replace(&mut self.is_for_link[at], true) {
-            self.for_link.push_back(port);
+            self.for_link.push_back(mailbox);
         }
     }
 }

@@ -6,16 +6,16 @@ use std::task::{Wake, Waker};
 
 use rkyv::util::AlignedVec;
 
-use super::{Attempt, Hint, Link, Outgoing, SendKind, Unsent, Wait};
+use super::{Attempt, Hint, LinkHandle, Outgoing, SendKind, Unsent, Wait};
 use crate::cause::OpenRefusal;
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
-use crate::mailbox::{Accepted, OpenRequest, Target};
 use crate::memory::Pool;
+use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::header::{RecordHeader, RecordKind};
-use crate::proto::outbound::Outbound;
-use crate::proto::outlet::Description;
+use crate::proto::remote_mailbox::Description;
+use crate::proto::send_queue::SendQueue;
 use crate::proto::window::{Count, WindowSize};
 
 const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
@@ -47,22 +47,22 @@ impl Sender {
         Sender { request: Arc::new(request), archive, place: None, bell: Arc::default() }
     }
 
-    fn poll(&mut self, link: &Arc<Link>) -> Attempt {
+    fn poll(&mut self, link: &Arc<LinkHandle>) -> Attempt {
         let waker = Waker::from(self.bell.clone());
         let outgoing =
             Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut self.archive };
         link.attempt((&self.request, &mut Hint::default()), outgoing, &mut self.place, Some(&waker))
     }
 
-    fn commits(&mut self, link: &Arc<Link>) -> bool {
+    fn commits(&mut self, link: &Arc<LinkHandle>) -> bool {
         matches!(self.poll(link), Attempt::Committed(_))
     }
 
-    fn waits(&mut self, link: &Arc<Link>) -> bool {
+    fn waits(&mut self, link: &Arc<LinkHandle>) -> bool {
         matches!(self.poll(link), Attempt::Wait(Wait::Room))
     }
 
-    fn drop_it(&mut self, link: &Link) {
+    fn drop_it(&mut self, link: &LinkHandle) {
         link.forget(self.place.take().expect("it waits"));
     }
 
@@ -72,11 +72,11 @@ impl Sender {
 }
 
 /// A link on which each of these mailboxes is open, at the index that is beside its name.
-fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
+fn opened(mailboxes: &[(&str, u32)]) -> Arc<LinkHandle> {
     let name = NodeName::new("beta").expect("a good name");
     let peer = NodeId { name, incarnation: Incarnation(1) };
-    let own = (Outbound::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new()).gauge());
-    let link = Link::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own);
+    let own = (SendQueue::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new()).gauge());
+    let link = LinkHandle::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own);
     for (name, index) in mailboxes {
         open(&link, name, *index);
     }
@@ -84,25 +84,25 @@ fn opened(mailboxes: &[(&str, u32)]) -> Arc<Link> {
 }
 
 /// The peer opens a mailbox.
-fn open(link: &Link, name: &str, index: u32) {
+fn open(link: &LinkHandle, name: &str, index: u32) {
     let request = Sender::new(name, 0).request;
     let mut state = link.state.lock();
-    let correlation = state.outbound.outlet(&request, &mut 0).into();
-    state.outbound.asked(correlation);
+    let correlation = state.send_queue.outlet(&request, &mut 0).into();
+    state.send_queue.asked(correlation);
     let kind = RecordKind::Opened;
     let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };
     let header = RecordHeader { correlation, ..place };
     let (carried, accepted) = (Count::default(), vec![MESSAGE]);
     let description = Description { window: WINDOW, carried, accepted }.encode();
-    state.outbound.handle_opened(&header, &description).expect("honest");
+    state.send_queue.handle_opened(&header, &description).expect("honest");
     link.finish(state);
 }
 
 /// The peer refuses the only opening that it has not answered.
-fn refuse(link: &Link, refusal: OpenRefusal) {
+fn refuse(link: &LinkHandle, refusal: OpenRefusal) {
     let mut state = link.state.lock();
-    state.outbound.asked(0);
-    state.outbound.handle_open_refused(0, refusal).expect("it is being opened");
+    state.send_queue.asked(0);
+    state.send_queue.handle_open_refused(0, refusal).expect("it is being opened");
     link.finish(state);
 }
 
@@ -158,8 +158,8 @@ fn room_in_the_links_window_wakes_only_those_it_is_for() {
     assert!(first.waits(&link) && rest.iter_mut().all(|sender| sender.waits(&link)));
     // Written, then taken: as much as one of them needs is free again.
     let mut state = link.state.lock();
-    state.outbound.release(0, 900);
-    state.outbound.reserve(0, 850);
+    state.send_queue.release(0, 900);
+    state.send_queue.reserve(0, 850);
     link.finish(state);
     assert_eq!(first.woken(), 1);
     assert_eq!(rest.iter().map(Sender::woken).sum::<usize>(), 0);
@@ -181,7 +181,7 @@ fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
     // One message of the first mailbox is off: the room goes to the one that waited for the link.
     let release = || {
         let mut state = link.state.lock();
-        state.outbound.release(0, 300);
+        state.send_queue.release(0, 300);
         link.finish(state);
     };
     release();
@@ -203,14 +203,14 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
         Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut sender.archive };
     let attempt = link.attempt((&sender.request, &mut Hint::default()), outgoing, &mut None, None);
     assert!(matches!(attempt, Attempt::Wait(Wait::Room)));
-    assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
+    assert!(link.state.lock().send_queue.has_urgent(), "the peer is told");
     let link = opened(&[("one", 0)]);
     for _ in 0..WINDOW.messages {
         assert!(Sender::new("one", 10).commits(&link));
     }
     let request = &sender.request;
     assert!(matches!(link.has_room((request, &mut Hint::default())), Attempt::Wait(Wait::Room)));
-    assert!(link.state.lock().outbound.has_urgent(), "the peer is told");
+    assert!(link.state.lock().send_queue.has_urgent(), "the peer is told");
 }
 
 /// OU-4: it does not wait, and no other sender does that would be told.
@@ -264,6 +264,6 @@ fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
 #[test]
 fn nothing_is_committed_to_a_link_that_is_left() {
     let link = opened(&[("one", 0)]);
-    link.state.lock().outbound.leave();
+    link.state.lock().send_queue.leave();
     assert!(matches!(Sender::new("one", 10).poll(&link), Attempt::Failed(_)));
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::wait_queue::{Line, Waited, WaitsFor};
-use super::{Link, State};
-use crate::mailbox::OpenRequest;
-use crate::proto::outbound::Room;
+use super::{LinkHandle, State};
+use crate::open_request::OpenRequest;
+use crate::proto::send_queue::Room;
 
 /// What a link looks like at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) struct Stall {
     pub(crate) since: Instant,
 }
 
-impl Link {
+impl LinkHandle {
     /// What it looks like now.
     pub(crate) fn view(&self) -> LinkView {
         let mut state = self.state.lock();
@@ -66,7 +66,7 @@ impl Link {
             .collect();
         waiting.sort_by_key(|line| std::cmp::Reverse(line.senders));
         let uncredited = state.uncredited.map(|since| since.elapsed());
-        let (queued, leased) = (state.outbound.queued(), state.gauge.leased());
+        let (queued, leased) = (state.send_queue.queued(), state.gauge.leased());
         LinkView { fabric: self.fabric, queued, uncredited, leased, waiting }
     }
 
@@ -94,17 +94,17 @@ impl State {
     /// The mailbox at which senders wait, and what for.
     pub(super) fn waits_at(&mut self, line: Line) -> Option<(OpenRequest, WaitsFor)> {
         match line {
-            Line::Outlet(outlet) | Line::Closing(outlet) => {
-                Some((self.outbound.request(outlet)?.clone(), WaitsFor::Opening))
+            Line::Opening(outlet) | Line::Closing(outlet) => {
+                Some((self.send_queue.request(outlet)?.clone(), WaitsFor::Opening))
             }
-            Line::Port(port) => {
+            Line::Room(mailbox) => {
                 let first = self.waiting.first(line)?;
-                let for_what = match self.room(port, self.waiting.want(first).bytes) {
+                let for_what = match self.room(mailbox, self.waiting.want(first).bytes) {
                     Room::NotInMailbox => WaitsFor::MailboxWindow,
                     Room::NotInLink => WaitsFor::LinkWindow,
                     Room::Yes => WaitsFor::Turn,
                 };
-                Some(((*self.outbound.request_of(port)).clone(), for_what))
+                Some(((*self.send_queue.request_of(mailbox)).clone(), for_what))
             }
         }
     }

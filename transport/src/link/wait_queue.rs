@@ -13,14 +13,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::outgoing::{SendKind, Unsent};
-use crate::mailbox::Accepted;
+use crate::open_request::Accepted;
 
 /// All lines of a link.
 #[derive(Default)]
 pub(super) struct WaitQueue {
     entries: slab::Slab<Entry>,
     outlets: Vec<Ends>,
-    ports: Vec<Ends>,
+    mailboxes: Vec<Ends>,
     closings: Vec<Ends>,
     /// Wakers that are no longer needed. Dropping one may run code of its executor, so it is done
     /// without the lock (LN-1).
@@ -52,9 +52,9 @@ pub enum WaitsFor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Line {
     /// For a mailbox to be opened.
-    Outlet(u32),
+    Opening(u32),
     /// For room in a mailbox.
-    Port(u32),
+    Room(u32),
     /// For a mailbox to close.
     Closing(u32),
 }
@@ -93,9 +93,10 @@ pub(super) struct Want {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     Waiting,
-    /// It may commit: to this port, under this ordinal. Room is reserved, but for an urgent signal.
+    /// It may commit: to this mailbox, under this ordinal. Room is reserved, but for an urgent
+    /// signal.
     Granted {
-        port: u32,
+        mailbox: u32,
         ordinal: u16,
     },
     Ended(Unsent),
@@ -161,8 +162,8 @@ impl WaitQueue {
 
     fn ends(&mut self, line: Line) -> &mut Ends {
         let (lines, key) = match line {
-            Line::Outlet(key) => (&mut self.outlets, key as usize),
-            Line::Port(key) => (&mut self.ports, key as usize),
+            Line::Opening(key) => (&mut self.outlets, key as usize),
+            Line::Room(key) => (&mut self.mailboxes, key as usize),
             Line::Closing(key) => (&mut self.closings, key as usize),
         };
         if key >= lines.len() {
@@ -180,8 +181,8 @@ impl WaitQueue {
     /// The first entry of a line.
     pub(super) fn first(&self, line: Line) -> Option<usize> {
         let (lines, key) = match line {
-            Line::Outlet(key) => (&self.outlets, key),
-            Line::Port(key) => (&self.ports, key),
+            Line::Opening(key) => (&self.outlets, key),
+            Line::Room(key) => (&self.mailboxes, key),
             Line::Closing(key) => (&self.closings, key),
         };
         lines.get(key as usize).map(|ends| ends.first).filter(|first| *first != NONE)
@@ -256,7 +257,7 @@ impl WaitQueue {
     /// Empties all lines: the link has ended. Returns the wakers of all.
     pub(super) fn end(&mut self) -> Vec<Waker> {
         let mut all = std::mem::take(&mut self.entries);
-        (self.outlets, self.ports, self.closings) = Default::default();
+        (self.outlets, self.mailboxes, self.closings) = Default::default();
         all.drain().map(|entry| entry.waker).collect()
     }
 
@@ -272,9 +273,9 @@ impl WaitQueue {
 
     /// The lines in which senders wait.
     pub(super) fn lines(&self) -> impl Iterator<Item = Waited> {
-        let outlets = (0..).map(Line::Outlet).zip(&self.outlets);
-        let ports = (0..).map(Line::Port).zip(&self.ports);
-        outlets.chain(ports).filter_map(|(line, ends)| {
+        let outlets = (0..).map(Line::Opening).zip(&self.outlets);
+        let mailboxes = (0..).map(Line::Room).zip(&self.mailboxes);
+        outlets.chain(mailboxes).filter_map(|(line, ends)| {
             let (_, since) = self.entries.get(ends.first)?.wait?;
             Some(Waited { line, senders: ends.len, since })
         })
@@ -323,7 +324,7 @@ mod tests {
             let mut queue = WaitQueue::default();
             let mut oracle: Vec<Vec<(u32, usize)>> = vec![Vec::new(); 3];
             for (number, (what, line, at)) in (0..).zip(steps) {
-                let place = Line::Port(line);
+                let place = Line::Room(line);
                 let (own, line) = (line, line as usize);
                 match what {
                     0 | 1 => {
@@ -339,12 +340,12 @@ mod tests {
                     3 if at < oracle[line].len() => {
                         let entry = oracle[line].remove(at);
                         let to = (own + 1) % 3;
-                        queue.move_to(entry.1, Line::Port(to));
+                        queue.move_to(entry.1, Line::Room(to));
                         oracle[to as usize].push(entry);
                     }
                     4 if !oracle[line].is_empty() => {
                         let (_, key) = oracle[line].remove(0);
-                        let granted = Standing::Granted { port: own, ordinal: 7 };
+                        let granted = Standing::Granted { mailbox: own, ordinal: 7 };
                         queue.resolve(key, granted.clone());
                         prop_assert_eq!(queue.take_wakers().0.len(), 1);
                         prop_assert_eq!(queue.standing(key), granted);
@@ -353,7 +354,7 @@ mod tests {
                     _ => {}
                 }
                 for (line, own) in oracle.iter().enumerate() {
-                    let place = Line::Port(line as u32);
+                    let place = Line::Room(line as u32);
                     let expected = own.iter().map(|(number, _)| *number).collect::<Vec<_>>();
                     prop_assert_eq!(numbers(&mut queue, place), expected);
                     prop_assert_eq!(queue.ends(place).len, own.len());

@@ -10,7 +10,7 @@ use crate::bootstrap::Hello;
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::NodeId;
-use crate::link::Link;
+use crate::link::LinkHandle;
 use crate::mutants::planted;
 use crate::steps::step;
 
@@ -88,7 +88,7 @@ impl ConnectionGuard {
     }
 
     /// The link stands: it is there for all who waited. Says no when the node is shutting down.
-    pub(super) fn link_up(&self, link: Arc<Link>) -> bool {
+    pub(super) fn link_up(&self, link: Arc<LinkHandle>) -> bool {
         let fabric = link.fabric();
         let wakers = {
             let mut state = self.peer.state.lock();

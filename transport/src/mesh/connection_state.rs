@@ -9,7 +9,7 @@ use crate::bootstrap::Message;
 use crate::cause::LinkCause;
 use crate::id::Incarnation;
 use crate::limits;
-use crate::link::Link;
+use crate::link::LinkHandle;
 
 /// A peer's connection (MS-1: at most one).
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub(super) enum ConnectionState {
     /// One was chosen and is being made into a link.
     Joining(Owner),
     /// There is a link.
-    Linked(Owner, Arc<Link>),
+    Linked(Owner, Arc<LinkHandle>),
 }
 
 /// The task that owns a peer's connection.
@@ -58,7 +58,7 @@ impl Owner {
 
 impl ConnectionState {
     /// The link, if it is up. One that has ended is on its way out.
-    pub(super) fn link(&self) -> Option<&Arc<Link>> {
+    pub(super) fn link(&self) -> Option<&Arc<LinkHandle>> {
         match self {
             ConnectionState::Linked(_, link) if !link.has_ended() => Some(link),
             _ => None,

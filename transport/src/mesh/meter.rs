@@ -6,17 +6,17 @@ use std::sync::Arc;
 use crate::cause::LinkCause;
 use crate::host::PeerEvent;
 use crate::id::NodeName;
-use crate::link::{Link, LinkStats};
+use crate::link::{LinkHandle, LinkStats};
 
 /// Publishes what one link carries.
 pub(super) struct Meter {
-    link: Arc<Link>,
+    link: Arc<LinkHandle>,
     peer: String,
     published: LinkStats,
 }
 
 impl Meter {
-    pub(super) fn new(peer: &NodeName, link: Arc<Link>) -> Self {
+    pub(super) fn new(peer: &NodeName, link: Arc<LinkHandle>) -> Self {
         Meter { link, peer: peer.to_string(), published: LinkStats::default() }
     }
 

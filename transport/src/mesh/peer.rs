@@ -13,7 +13,7 @@ use crate::bootstrap::{ADDRESSES_MAX, Message};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
-use crate::link::{Link, LinkStats};
+use crate::link::{LinkHandle, LinkStats};
 use crate::unresolved::Unresolved;
 
 use super::connection_state::{Command, ConnectionState};
@@ -32,7 +32,7 @@ pub(crate) struct Peer {
     changed: Notify,
     pub(super) state: Mutex<State>,
     /// The link of its connection, for senders. Written under the state's lock.
-    pub(super) link: ArcSwapOption<Link>,
+    pub(super) link: ArcSwapOption<LinkHandle>,
 }
 
 /// What is known of a peer.
@@ -111,7 +111,7 @@ impl Peer {
     /// The link there is now; it may have ended. Takes no lock, so one that stands since this very
     /// moment may not be seen: [`poll_link`](Self::poll_link) sees it.
     #[inline]
-    pub(crate) fn link(&self) -> Guard<Option<Arc<Link>>> {
+    pub(crate) fn link(&self) -> Guard<Option<Arc<LinkHandle>>> {
         self.link.load()
     }
 
@@ -121,7 +121,7 @@ impl Peer {
         &self,
         ticket: &mut Option<u64>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Arc<Link>, NodeDownCause>> {
+    ) -> Poll<Result<Arc<LinkHandle>, NodeDownCause>> {
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
         let outcome = if let Some(link) = state.connection.link() {
@@ -163,7 +163,7 @@ impl Peer {
     }
 
     /// The node and the link to it, if it is up.
-    pub(super) fn linked(&self) -> Option<(NodeId, Arc<Link>)> {
+    pub(super) fn linked(&self) -> Option<(NodeId, Arc<LinkHandle>)> {
         match &self.state.lock().connection {
             ConnectionState::Linked(owner, link) => {
                 let node = NodeId { name: self.name.clone(), incarnation: owner.incarnation };

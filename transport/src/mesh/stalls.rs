@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::id::NodeName;
 use crate::limits;
-use crate::link::{Line, Link, Stall, WaitsFor};
+use crate::link::{Line, LinkHandle, Stall, WaitsFor};
 
 /// The waits of one link that the log has told of.
 pub(super) struct Stalls {
-    link: Arc<Link>,
+    link: Arc<LinkHandle>,
     peer: NodeName,
     /// By line; `None` is for credits. For what, and how long the first sender had waited when it
     /// was seen last.
@@ -19,7 +19,7 @@ pub(super) struct Stalls {
 }
 
 impl Stalls {
-    pub(super) fn new(peer: &NodeName, link: Arc<Link>) -> Self {
+    pub(super) fn new(peer: &NodeName, link: Arc<LinkHandle>) -> Self {
         Stalls { link, peer: peer.clone(), told: BTreeMap::new() }
     }
 

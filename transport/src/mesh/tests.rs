@@ -32,8 +32,8 @@ use crate::config::{Config, Network};
 use crate::entropy::Entropy;
 use crate::host::{Host, Inbox, Lost, PeerEvent};
 use crate::id::{NodeId, NodeName};
-use crate::link::Link;
-use crate::mailbox::OpenRequest;
+use crate::link::LinkHandle;
+use crate::open_request::OpenRequest;
 use crate::profile::Profile;
 
 /// A layer above that only watches.
@@ -106,7 +106,7 @@ impl Node {
         self.mesh.linked().iter().map(|node| node.name.to_string()).collect()
     }
 
-    async fn link(&self, name: &str) -> Result<Arc<Link>, NodeDownCause> {
+    async fn link(&self, name: &str) -> Result<Arc<LinkHandle>, NodeDownCause> {
         let peer = self.mesh.peer(&NodeName::new(name).unwrap());
         let mut ticket = None;
         poll_fn(|cx| peer.poll_link(&mut ticket, cx)).await

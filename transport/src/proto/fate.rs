@@ -18,7 +18,7 @@ pub(crate) struct Sent {
     pub(crate) frame: u32,
     /// The place of its (last) record in that frame.
     pub(crate) place: u16,
-    pub(crate) port: u32,
+    pub(crate) mailbox: u32,
     pub(crate) what: What,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn fates_across_the_wrap_of_the_count() {
         let mut flight = InFlight::default();
-        let sent = |frame: u32, place| Sent { frame, place, port: 0, what: What::Signal };
+        let sent = |frame: u32, place| Sent { frame, place, mailbox: 0, what: What::Signal };
         for (frame, place) in [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1), (1, 0)] {
             flight.push(sent(frame, place));
         }

@@ -1,7 +1,7 @@
 //! The queues of committed messages, in the order of service.
 //!
-//! - **LA-1 order**: messages of one port leave in commit order, sizes mixed: while a port has
-//!   messages in the bulk queue, its small ones queue there too; and a bulk message starts only
+//! - **LA-1 order**: messages of one mailbox leave in commit order, sizes mixed: while a mailbox
+//!   has messages in the bulk queue, its small ones queue there too; and a bulk message starts only
 //!   when everything that was in the eager queue before it has left.
 //! - **LA-2 no allocation**: bytes of small messages lie behind each other in one buffer per lane,
 //!   reused. What a burst made of it beyond [`KEPT`] is given back when the lane is empty.
@@ -19,8 +19,8 @@ use crate::memory::Buffer;
 pub(crate) struct Entry {
     /// TELL, ASK, SIGNAL or REPLY.
     pub(crate) kind: RecordKind,
-    /// The port it goes to; unused for an answer.
-    pub(crate) port: u32,
+    /// The mailbox it goes to; unused for an answer.
+    pub(crate) mailbox: u32,
     pub(crate) ordinal: u16,
     /// Of an ask or an answer; of a tell whose sender waits for its fate; else 0.
     pub(crate) correlation: u64,
@@ -190,7 +190,7 @@ mod tests {
 
     fn entry(ordinal: u16) -> Entry {
         let kind = RecordKind::Tell;
-        Entry { kind, port: 0, ordinal, correlation: 0, message: 0, deadline: None }
+        Entry { kind, mailbox: 0, ordinal, correlation: 0, message: 0, deadline: None }
     }
 
     proptest! {

@@ -31,7 +31,7 @@ pub(crate) use event::{Arrival, Body, Event};
 pub(crate) use transmit::Transmit;
 
 /// The driver's part of the protocol.
-pub(crate) struct Link {
+pub(crate) struct LinkProtocol {
     ledger: Ledger,
     in_flight: InFlight,
     /// Refusals that are to be written.
@@ -79,7 +79,7 @@ struct Handshake {
     goodbye_received: Option<u32>,
 }
 
-impl Link {
+impl LinkProtocol {
     /// One side of a link that starts now; `carried` of the peer's messages wait here from earlier
     /// links.
     pub(crate) fn new(
@@ -88,7 +88,7 @@ impl Link {
         carried: Count,
         start: Instant,
     ) -> Self {
-        Link {
+        LinkProtocol {
             ledger: Ledger::new(credit),
             in_flight: InFlight::default(),
             refusals: VecDeque::new(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
-use crate::mailbox::{Accepted, OpenRequest, Target};
+use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
 use crate::proto::error::{Refusal, Violation};
 use crate::proto::fate::What;
@@ -15,9 +15,9 @@ use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::inlet::Inlets;
 use crate::proto::lanes::Entry;
 use crate::proto::link::Transmit;
-use crate::proto::link::{Arrival, Body, Event, Link, Sizes};
-use crate::proto::outbound::{Notice, Outbound, Room};
-use crate::proto::outlet::Description;
+use crate::proto::link::{Arrival, Body, Event, LinkProtocol, Sizes};
+use crate::proto::remote_mailbox::Description;
+use crate::proto::send_queue::{Notice, Room, SendQueue};
 use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 
 pub(crate) const FRAME_MAX: usize = 1024;
@@ -46,8 +46,8 @@ pub(crate) struct Toy {
 }
 
 pub(crate) struct Side {
-    pub(crate) link: Link,
-    pub(crate) out: Outbound<()>,
+    pub(crate) link: LinkProtocol,
+    pub(crate) out: SendQueue<()>,
     pub(crate) now: Instant,
     /// Frames on their way to the other side.
     pub(crate) frames: VecDeque<Vec<u8>>,
@@ -83,9 +83,9 @@ impl Side {
             crate::sync::some_moment(),
         );
         Side {
-            link: Link::new(credit, sizes, Count::default(), now),
+            link: LinkProtocol::new(credit, sizes, Count::default(), now),
             now,
-            out: Outbound::new(LINK_WINDOW, WINDOW, Link::eager_max(FRAME_MAX)),
+            out: SendQueue::new(LINK_WINDOW, WINDOW, LinkProtocol::eager_max(FRAME_MAX)),
             frames: VecDeque::new(),
             boxes: [toy(), toy()],
             answers: Vec::new(),
@@ -109,19 +109,19 @@ impl Side {
     /// Commits a message, unless its mailbox is not open or has no room.
     pub(crate) fn send(&mut self, to: &Arc<OpenRequest>, bytes: &[u8], kind: RecordKind) -> bool {
         let outlet = self.out.outlet(to, &mut 0);
-        let Some((port, _)) = self.out.port(outlet) else { return false };
-        let room = self.out.room(port, bytes.len() as u32);
-        self.out.say_blocked(port, room);
+        let Some((mailbox, _)) = self.out.mailbox(outlet) else { return false };
+        let room = self.out.room(mailbox, bytes.len() as u32);
+        self.out.say_blocked(mailbox, room);
         if room != Room::Yes {
             return false;
         }
-        self.out.reserve(port, bytes.len() as u32);
-        let mailbox = usize::from(*to == name("1"));
-        self.sent[mailbox] += 1;
-        let message = self.sent[mailbox] as u128;
+        self.out.reserve(mailbox, bytes.len() as u32);
+        let sent = &mut self.sent[usize::from(*to == name("1"))];
+        *sent += 1;
+        let message = *sent as u128;
         let ask = kind == RecordKind::Ask;
         let correlation = if ask { self.out.asks.insert(()).expect("few asks") } else { 0 };
-        let entry = Entry { kind, port, ordinal: 0, correlation, message, deadline: None };
+        let entry = Entry { kind, mailbox, ordinal: 0, correlation, message, deadline: None };
         let mut archive = AlignedVec::new();
         archive.extend_from_slice(bytes);
         self.out.commit(entry, &mut archive);
@@ -197,7 +197,7 @@ impl Side {
             Event::Refused(sent, Refusal::Closed) => {
                 let What::Tell { message, .. } = sent.what else { return Err(Violation::Refusal) };
                 self.refused.push(message);
-                self.out.settle(sent.port);
+                self.out.settle(sent.mailbox);
             }
             Event::Unsent(entry) => self.drop_entry(&entry),
             Event::Delivered(confirm) => self.confirmed.push(confirm),
@@ -214,7 +214,7 @@ impl Side {
         } else {
             self.refused.push(entry.message);
         }
-        self.out.settle(entry.port);
+        self.out.settle(entry.mailbox);
     }
 
     fn open(&mut self, correlation: u64, request: &OpenRequest) -> Result<(), Violation> {

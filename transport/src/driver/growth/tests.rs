@@ -16,8 +16,8 @@ use crate::memory::{Pool, Region};
 use crate::proto::credit::CreditSettings;
 use crate::proto::frame::{FrameReader, FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
-use crate::proto::link::{Link, Sizes};
-use crate::proto::outbound::Outbound;
+use crate::proto::link::{LinkProtocol, Sizes};
+use crate::proto::send_queue::SendQueue;
 use crate::proto::window::{Count, WindowSize};
 
 const SLOT: usize = 2048;
@@ -92,7 +92,7 @@ struct Rig {
     pipe: Pipe,
     growth: Growth,
     counters: Counters,
-    out: Outbound<()>,
+    out: SendQueue<()>,
     /// Receives with the queue pair beyond the ring that the link began with.
     posted: Arc<AtomicUsize>,
     prepares: Arc<AtomicBool>,
@@ -107,7 +107,7 @@ impl Rig {
         let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
         let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, splices: false };
         let now = crate::sync::some_moment();
-        let proto = Link::new(credit, sizes, Count::default(), now);
+        let proto = LinkProtocol::new(credit, sizes, Count::default(), now);
         let posted = Arc::default();
         let prepares = Arc::new(AtomicBool::new(true));
         let (posted_there, prepares_there) = (Arc::clone(&posted), Arc::clone(&prepares));
@@ -121,7 +121,7 @@ impl Rig {
             pipe: Pipe::new(proto, Box::new(queue), slots),
             growth: Growth::new(memory, SLOT as u32, ring_max, budget.clone()),
             counters: Counters::default(),
-            out: Outbound::new(6000, window, Link::eager_max(SLOT)),
+            out: SendQueue::new(6000, window, LinkProtocol::eager_max(SLOT)),
             posted,
             prepares,
             now,

@@ -8,7 +8,7 @@ use crate::cause::{Fate, Refusal};
 use crate::endpoint::{Awaited, CloseNotice, Confirmation, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
 use crate::host::Delivery;
-use crate::mailbox::{Accepted, Target};
+use crate::open_request::{Accepted, Target};
 
 const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
 

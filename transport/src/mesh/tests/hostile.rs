@@ -20,7 +20,7 @@ use crate::cause::{Fate, LinkCause, Refusal, Violation};
 use crate::endpoint::{Awaited, CloseNotice, RemoteSender, SendKind, Unsent, Waiter};
 use crate::host::Delivery;
 use crate::limits;
-use crate::mailbox::{Accepted, Target};
+use crate::open_request::{Accepted, Target};
 use crate::proto::header::RecordKind;
 use breaches::{Act, Breach};
 use peer::{Linked, Proven, head, identity};

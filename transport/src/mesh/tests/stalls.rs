@@ -13,7 +13,7 @@ use crate::fabric::sim::{self, World};
 use crate::host::Delivery;
 use crate::limits;
 use crate::link::WaitsFor;
-use crate::mailbox::{Accepted, Target};
+use crate::open_request::{Accepted, Target};
 
 const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
 

@@ -2,10 +2,10 @@
 //!
 //! Both sides are the production [`Ledger`](super::Ledger); only the choice of what to send next is
 //! the model's: any class that waits and may be sent, one record to a frame, or a credit-only frame
-//! by the rule of `Link::poll_transmit`; after one answer, further ones wait for data that waits,
-//! as they do in `outbound/fill.rs` after a few. A ring may grow and a side may leave in any state
-//! where a link could; nothing that waits may depend on either. States are compared by differences
-//! of counts, so that a cycle across the wrap-around is found as one.
+//! by the rule of `LinkProtocol::poll_transmit`; after one answer, further ones wait for data that
+//! waits, as they do in `send_queue/fill.rs` after a few. A ring may grow and a side may leave in
+//! any state where a link could; nothing that waits may depend on either. States are compared by
+//! differences of counts, so that a cycle across the wrap-around is found as one.
 
 mod growth;
 mod side;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
-use crate::mailbox::OpenRequest;
+use crate::open_request::OpenRequest;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
 use crate::proto::lanes::Entry;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Arrival, Body, Event, Link, refusal_of};
+use super::{Arrival, Body, Event, LinkProtocol, refusal_of};
 use crate::limits;
 use crate::mutants::planted;
 use crate::proto::error::{OpenRefusal, Violation};
@@ -10,20 +10,20 @@ use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
 use crate::proto::frame::{FrameReader, Record};
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind, Stream};
-use crate::proto::outbound::Outbound;
-use crate::proto::outlet::decode_request;
+use crate::proto::remote_mailbox::decode_request;
+use crate::proto::send_queue::SendQueue;
 #[cfg(feature = "steps")]
 use crate::proto::steps;
 use crate::proto::window::Count;
 use crate::steps::step;
 
-impl Link {
+impl LinkProtocol {
     /// Reads one frame. Appends what is to be done to `events`, to be done in order before
-    /// [`handle_dispatched`](Link::handle_dispatched) is called and the next frame is read.
+    /// [`handle_dispatched`](LinkProtocol::handle_dispatched) is called and the next frame is read.
     pub(crate) fn handle_frame<W>(
         &mut self,
         frame: &[u8],
-        out: &mut Outbound<W>,
+        out: &mut SendQueue<W>,
         events: &mut Vec<Event<W>>,
         now: Instant,
     ) -> Result<(), Violation> {
@@ -47,7 +47,7 @@ impl Link {
         events.extend(out.take_unsendable().into_iter().map(Event::Unsent));
         // Refusals in this very frame were handled above (FA-2).
         while let Some(sent) = self.in_flight.acknowledge(header.consumed) {
-            out.settle(sent.port);
+            out.settle(sent.mailbox);
             if sent.what.confirm() != 0 {
                 step!(Acknowledged);
                 events.push(Event::Delivered(sent.what.confirm()));
@@ -64,7 +64,7 @@ impl Link {
         &mut self,
         frame: &[u8],
         record: &Record,
-        out: &mut Outbound<W>,
+        out: &mut SendQueue<W>,
         events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         if record.header.kind != RecordKind::Confirm || frame.len() != self.sizes.frame_max {
@@ -82,7 +82,7 @@ impl Link {
         arrived: &Arrived,
         frame: &[u8],
         record: Record,
-        out: &mut Outbound<W>,
+        out: &mut SendQueue<W>,
         events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         let header = record.header;
@@ -145,7 +145,7 @@ impl Link {
         arrived: &Arrived,
         frame: &[u8],
         record: &Record,
-        out: &mut Outbound<W>,
+        out: &mut SendQueue<W>,
         events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         let Record { header, place, ref payload } = *record;
@@ -215,7 +215,7 @@ impl Arrived {
         place: u16,
         (header, deadline): (&RecordHeader, Option<Instant>),
         body: Body,
-        out: &mut Outbound<W>,
+        out: &mut SendQueue<W>,
         events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         let RecordHeader { kind, correlation, ordinal, mailbox, generation, .. } = *header;

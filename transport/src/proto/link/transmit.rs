@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Handshake, Link, refusal_code};
+use super::{Handshake, LinkProtocol, refusal_code};
 use crate::memory::Splice;
 use crate::mutants::planted;
 use crate::proto::credit::{Class, FIRST_COUNT};
@@ -10,7 +10,7 @@ use crate::proto::fate::Sent;
 use crate::proto::frame::{FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
-use crate::proto::outbound::{Filling, Outbound};
+use crate::proto::send_queue::{Filling, SendQueue};
 use crate::steps::step;
 
 /// A frame to post.
@@ -31,12 +31,12 @@ impl Transmit {
     }
 }
 
-impl Link {
+impl LinkProtocol {
     /// The next frame, written into `slot`; `None` when there is nothing to send or no credit for
     /// it. Asks that are not sent, because their askers have given up, go to `dropped`.
     pub(crate) fn poll_transmit<W>(
         &mut self,
-        out: &mut Outbound<W>,
+        out: &mut SendQueue<W>,
         slot: &mut [u8],
         dropped: &mut Vec<Entry>,
         now: Instant,
@@ -97,7 +97,7 @@ impl Link {
     }
 
     /// Whether nothing at all waits to be sent, not even credits that are due.
-    pub(crate) fn is_idle<W>(&mut self, out: &Outbound<W>) -> bool {
+    pub(crate) fn is_idle<W>(&mut self, out: &SendQueue<W>) -> bool {
         let Handshake { confirm_sent, leave, goodbye_sent, .. } = self.handshake;
         let idle = confirm_sent
             && out.is_empty()
@@ -184,7 +184,7 @@ impl Link {
     /// A probe, and the goodbye when nothing else waits; says whether the frame wants an answer.
     fn write_last<W>(
         &mut self,
-        out: &Outbound<W>,
+        out: &SendQueue<W>,
         writer: &mut FrameWriter<'_>,
         class: &mut Option<Class>,
         frame: u32,
@@ -211,7 +211,7 @@ impl Link {
         answer_now
     }
 
-    fn note_stall<W>(&mut self, out: &Outbound<W>) {
+    fn note_stall<W>(&mut self, out: &SendQueue<W>) {
         self.uncredited = !out.is_empty() && self.handshake.confirm_received;
     }
 }

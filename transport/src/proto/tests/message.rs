@@ -17,10 +17,10 @@ fn a_delivery_is_confirmed_without_further_traffic() {
     pair.open(0, "0");
     let side = &mut pair.sides[0];
     let outlet = side.out.outlet(&name("0"), &mut 0);
-    let (port, _) = side.out.port(outlet).unwrap();
+    let (mailbox, _) = side.out.mailbox(outlet).unwrap();
     let (kind, message) = (RecordKind::Tell, 1);
-    let entry = Entry { kind, port, ordinal: 0, correlation: 42, message, deadline: None };
-    side.out.reserve(port, 0);
+    let entry = Entry { kind, mailbox, ordinal: 0, correlation: 42, message, deadline: None };
+    side.out.reserve(mailbox, 0);
     side.out.commit(entry, &mut rkyv::util::AlignedVec::new());
     pair.exchange();
     assert_eq!(pair.sides[0].confirmed, [42]);
@@ -37,13 +37,13 @@ fn the_deadline_of_a_large_ask_counts_from_its_first_part() {
     let (second, start) = (Duration::from_secs(1), pair.sides[0].now);
     let out = &mut pair.sides[0].out;
     let outlet = out.outlet(&name("0"), &mut 0);
-    let (port, _) = out.port(outlet).unwrap();
+    let (mailbox, _) = out.mailbox(outlet).unwrap();
     let (kind, correlation) = (RecordKind::Ask, out.asks.insert(()).unwrap());
     let deadline = Some(start + 5 * second);
-    let entry = Entry { kind, port, ordinal: 0, correlation, message: 1, deadline };
+    let entry = Entry { kind, mailbox, ordinal: 0, correlation, message: 1, deadline };
     let mut archive = rkyv::util::AlignedVec::new();
     archive.resize(2000, 7);
-    out.reserve(port, 2000);
+    out.reserve(mailbox, 2000);
     out.commit(entry, &mut archive);
     while pair.transmit(0) {}
     let frames = std::mem::take(&mut pair.sides[0].frames);

@@ -1,8 +1,8 @@
 //! Mailboxes that are opened, refused and closed.
 
 use crate::proto::header::FRAME_HEADER;
-use crate::proto::outbound::Notice;
 use crate::proto::pair::{self, Pair, name};
+use crate::proto::send_queue::Notice;
 
 #[test]
 fn requests_for_one_mailbox_share_its_port_and_end_together() {
@@ -12,13 +12,16 @@ fn requests_for_one_mailbox_share_its_port_and_end_together() {
     let out = &mut pair.sides[0].out;
     let outlets = [out.outlet(&name("0"), &mut 0), out.outlet(&name("also 0"), &mut 0)];
     assert_ne!(outlets[0], outlets[1]);
-    assert_eq!(out.port(outlets[0]).unwrap().0, out.port(outlets[1]).unwrap().0);
+    assert_eq!(out.mailbox(outlets[0]).unwrap().0, out.mailbox(outlets[1]).unwrap().0);
     pair.sides[0].notices.clear();
     pair.close(1, 0);
     pair.transmit(1);
     pair.receive(0).unwrap();
     let ended = std::mem::take(&mut pair.sides[0].notices);
-    assert_eq!(ended, outlets.map(|outlet| Notice::Ended { outlet, port: Some(0), refusal: None }));
+    assert_eq!(
+        ended,
+        outlets.map(|outlet| Notice::Ended { outlet, mailbox: Some(0), refusal: None })
+    );
 }
 
 #[test]
@@ -27,7 +30,7 @@ fn a_description_longer_than_a_frame_comes_in_parts() {
     pair.sides[1].accepted = 100;
     pair.open(0, "0");
     let outlet = pair.sides[0].out.outlet(&name("0"), &mut 0);
-    assert_eq!(pair.sides[0].out.port(outlet).unwrap().1.accepted.len(), 100);
+    assert_eq!(pair.sides[0].out.mailbox(outlet).unwrap().1.accepted.len(), 100);
     let (bytes, room) = (100 * 48 + 32, pair::FRAME_MAX - FRAME_HEADER - 32);
     assert!(bytes > 2 * room);
 }
@@ -38,5 +41,5 @@ fn a_mailbox_that_is_not_there_is_refused() {
     let outlet = pair.sides[0].out.outlet(&name("nobody"), &mut 0);
     pair.settle();
     let refusal = Some(crate::proto::error::OpenRefusal::NoSuchMailbox);
-    assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, port: None, refusal }]);
+    assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, mailbox: None, refusal }]);
 }

@@ -1,6 +1,6 @@
 //! All interleavings of two mailboxes of which one is stuck: opening, windows, closing, reopening.
 //!
-//! The sender is the production [`Outbound`] and its notices; the receiver's counts are the
+//! The sender is the production [`SendQueue`] and its notices; the receiver's counts are the
 //! production [`RecvWindow`], [`LinkRecvWindow`] and [`Inlets`]. The model's own are the senders'
 //! tasks, the marks that make a report (as `link/receipt.rs` and `driver/mailboxes.rs` make them)
 //! and two queues of records that lose nothing: credits are the other model's concern.
@@ -19,12 +19,12 @@ use std::time::Instant;
 use rkyv::util::AlignedVec;
 
 use super::{Count, WindowSize};
-use crate::mailbox::{OpenRequest, Target};
+use crate::open_request::{OpenRequest, Target};
 use crate::proto::credit::Class;
 use crate::proto::frame::{FrameReader, FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
-use crate::proto::outbound::{Filling, Notice, Outbound, Room};
+use crate::proto::send_queue::{Filling, Notice, Room, SendQueue};
 
 use receiver::Receiver;
 
@@ -62,8 +62,8 @@ struct Setting {
 /// Where a sender waits: for the opening, or for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum At {
-    Outlet(u32),
-    Port(u32),
+    Opening(u32),
+    Room(u32),
 }
 
 /// Larger messages are large ones, which small ones of other mailboxes overtake.
@@ -89,8 +89,8 @@ struct Sender {
 struct Flying {
     header: RecordHeader,
     payload: Vec<u8>,
-    /// The sender's port, of a message.
-    port: u32,
+    /// The sender's mailbox, of a message.
+    mailbox: u32,
 }
 
 /// A record on its way back, or a message's fate, which travels in order with them.
@@ -102,7 +102,7 @@ enum Returning {
 
 #[derive(Clone, Hash)]
 struct State {
-    out: Outbound<()>,
+    out: SendQueue<()>,
     senders: [Sender; 2],
     forth: VecDeque<Flying>,
     back: VecDeque<Returning>,
@@ -136,7 +136,7 @@ impl State {
             committed: 0,
         });
         State {
-            out: Outbound::new(setting.link_bytes, setting.window, EAGER_MAX),
+            out: SendQueue::new(setting.link_bytes, setting.window, EAGER_MAX),
             senders,
             forth: VecDeque::new(),
             back: VecDeque::new(),
@@ -177,11 +177,12 @@ impl State {
         }
         for notice in self.out.take_notices() {
             let over = |at: At| match notice {
-                Notice::Opened(outlet, _) => at == At::Outlet(outlet),
-                Notice::Room(port) => at == At::Port(port),
-                Notice::LinkRoom => matches!(at, At::Port(_)),
-                Notice::Ended { outlet, port, .. } => {
-                    at == At::Outlet(outlet) || port.is_some_and(|port| at == At::Port(port))
+                Notice::Opened(outlet, _) => at == At::Opening(outlet),
+                Notice::Room(mailbox) => at == At::Room(mailbox),
+                Notice::LinkRoom => matches!(at, At::Room(_)),
+                Notice::Ended { outlet, mailbox, .. } => {
+                    at == At::Opening(outlet)
+                        || mailbox.is_some_and(|mailbox| at == At::Room(mailbox))
                 }
             };
             for sender in &mut self.senders {
@@ -197,11 +198,11 @@ impl State {
             Step::Transmit => self.transmit(setting),
             Step::Arrive => {
                 let flying = self.forth.pop_front().expect("a record");
-                let port = (flying.header.kind == RecordKind::Tell).then_some(flying.port);
+                let mailbox = (flying.header.kind == RecordKind::Tell).then_some(flying.mailbox);
                 self.receiver.arrive(flying, &mut self.back);
-                match port {
-                    Some(port) if setting.lazy => self.back.push_back(Returning::Fate(port)),
-                    Some(port) => self.out.settle(port),
+                match mailbox {
+                    Some(mailbox) if setting.lazy => self.back.push_back(Returning::Fate(mailbox)),
+                    Some(mailbox) => self.out.settle(mailbox),
                     None => {}
                 }
             }
@@ -219,18 +220,18 @@ impl State {
         let sender = &mut self.senders[who];
         let bytes = setting.messages[who][sender.committed];
         let outlet = self.out.outlet(&sender.request, &mut 0);
-        sender.waits_at = Some(At::Outlet(outlet));
-        let Some((port, _)) = self.out.port(outlet) else { return };
-        sender.waits_at = Some(At::Port(port));
-        let bound = setting.fault == Fault::LinkBindsAll && self.out.binds_all(port, bytes);
-        let room = self.out.room(port, bytes);
-        self.out.say_blocked(port, room);
+        sender.waits_at = Some(At::Opening(outlet));
+        let Some((mailbox, _)) = self.out.mailbox(outlet) else { return };
+        sender.waits_at = Some(At::Room(mailbox));
+        let bound = setting.fault == Fault::LinkBindsAll && self.out.binds_all(mailbox, bytes);
+        let room = self.out.room(mailbox, bytes);
+        self.out.say_blocked(mailbox, room);
         if room != Room::Yes || bound {
             return;
         }
-        self.out.reserve(port, bytes);
+        self.out.reserve(mailbox, bytes);
         let (kind, ordinal) = (RecordKind::Tell, who as u16);
-        let entry = Entry { kind, port, ordinal, correlation: 0, message: 0, deadline: None };
+        let entry = Entry { kind, mailbox, ordinal, correlation: 0, message: 0, deadline: None };
         let mut archive = AlignedVec::with_capacity(bytes as usize);
         archive.resize(bytes as usize, 0);
         self.out.commit(entry, &mut archive);
@@ -241,8 +242,8 @@ impl State {
     fn transmit(&mut self, setting: &Setting) {
         let mut slot = [0; 2048];
         let mut writer = FrameWriter::new(&mut slot);
-        let (mut ports, mut dropped) = (VecDeque::new(), Vec::new());
-        let mut sent = |sent: crate::proto::fate::Sent| ports.push_back(sent.port);
+        let (mut mailboxes, mut dropped) = (VecDeque::new(), Vec::new());
+        let mut sent = |sent: crate::proto::fate::Sent| mailboxes.push_back(sent.mailbox);
         self.out.fill(
             Class::Data,
             &mut Filling {
@@ -263,9 +264,9 @@ impl State {
                 continue;
             }
             let is_message = header.kind == RecordKind::Tell;
-            let port = if is_message { ports.pop_front().expect("its port") } else { 0 };
+            let mailbox = if is_message { mailboxes.pop_front().expect("its mailbox") } else { 0 };
             let payload = slot[record.payload].to_vec();
-            self.forth.push_back(Flying { header, payload, port });
+            self.forth.push_back(Flying { header, payload, mailbox });
         }
         assert!(dropped.is_empty(), "only asks are dropped");
     }
@@ -273,14 +274,14 @@ impl State {
     fn handle_return(&mut self, setting: &Setting) {
         let out = &mut self.out;
         match self.back.pop_front().expect("a record") {
-            Returning::Fate(port) => out.settle(port),
+            Returning::Fate(mailbox) => out.settle(mailbox),
             Returning::Record(header, payload) => match header.kind {
                 RecordKind::Opened => out.handle_opened(&header, &payload).expect("honest"),
                 RecordKind::Closed => {
                     let lost = out.outstanding_at(header.mailbox);
                     out.handle_closed(header.mailbox, header.generation).expect("honest");
                     for entry in out.take_unsendable() {
-                        out.settle(entry.port);
+                        out.settle(entry.mailbox);
                     }
                     if setting.fault == Fault::ClosedKeeps {
                         out.forget_release(lost);
@@ -294,18 +295,18 @@ impl State {
         }
     }
 
-    /// Whether the link's window is the sum of its ports.
+    /// Whether the link's window is the sum of its mailboxes.
     fn leaks(&self) -> bool {
-        let (link, ports) = self.out.outstanding();
-        link != ports
+        let (link, mailboxes) = self.out.outstanding();
+        link != mailboxes
     }
 
     /// What holds when nothing moves any more, unless somebody closes a mailbox.
     fn check_rest(&self) {
         assert_eq!(self.out.uses(), 0, "every message has its fate");
-        let (_, ports) = self.out.outstanding();
+        let (_, mailboxes) = self.out.outstanding();
         let there = self.receiver.unreported();
-        assert_eq!(ports, there, "no room is lost between the two sides");
+        assert_eq!(mailboxes, there, "no room is lost between the two sides");
     }
 
     fn is_served(&self, setting: &Setting) -> bool {

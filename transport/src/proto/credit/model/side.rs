@@ -158,8 +158,8 @@ impl Side {
     }
 
     /// Whether the ring may grow now: by the rule of
-    /// [`Link::takes_control`](crate::proto::link::Link::takes_control), but whether the peer is
-    /// short or not.
+    /// [`LinkProtocol::takes_control`](crate::proto::link::LinkProtocol::takes_control), but
+    /// whether the peer is short or not.
     pub(super) fn may_grow(&self) -> bool {
         let told = self.grant == 0 && self.ledger.may_send(Class::Control);
         let takes_control = told && self.goodbye.sent.is_none();
@@ -232,7 +232,7 @@ impl Side {
     }
 
     /// Whether the goodbye exchange is complete, as
-    /// [`Link::is_done`](crate::proto::link::Link::is_done) has it.
+    /// [`LinkProtocol::is_done`](crate::proto::link::LinkProtocol::is_done) has it.
     pub(super) fn is_done(&self) -> bool {
         let [acknowledged, reported] = self.goodbyes_over();
         acknowledged && reported

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use super::{Fault, Flying, Returning, Setting};
-use crate::mailbox::Target;
+use crate::open_request::Target;
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use crate::proto::inlet::Inlets;
-use crate::proto::outlet::{Description, decode_request};
+use crate::proto::remote_mailbox::{Description, decode_request};
 use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 
 /// One opening of a mailbox, as its receipts keep it.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Outbound, Queues, Turn};
+use super::{Queues, SendQueue, Turn};
 use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::fate::{Sent, What};
@@ -26,7 +26,7 @@ const FRAGMENT_MIN: usize = 512;
 /// to gather fewer costs as much as to copy them.
 const SPLICE_MIN: usize = 1024;
 
-/// What [`Outbound::fill`] writes into, and what it tells of.
+/// What [`SendQueue::fill`] writes into, and what it tells of.
 pub(crate) struct Filling<'a, 'slot> {
     pub(crate) writer: &'a mut FrameWriter<'slot>,
     /// The frame's number.
@@ -57,7 +57,7 @@ impl Filling<'_, '_> {
     }
 }
 
-impl<W> Outbound<W> {
+impl<W> SendQueue<W> {
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.has_no_control() && self.queues.replies.is_empty() && !self.has_data()
@@ -137,18 +137,18 @@ impl<W> Outbound<W> {
             }
         }
         while let Some((key, signal)) = self.queues.signals.front().copied() {
-            let port = &mut self.ports[key as usize];
+            let mailbox = &mut self.mailboxes[key as usize];
             let header = RecordHeader {
-                mailbox: port.index,
-                generation: port.generation,
+                mailbox: mailbox.index,
+                generation: mailbox.generation,
                 ordinal: signal,
                 ..RecordHeader::new(RecordKind::Signal)
             };
             // A mailbox that closed takes no signals.
-            if !port.closed && !to.control(header, &[]) {
+            if !mailbox.closed && !to.control(header, &[]) {
                 return;
             }
-            port.urgent.retain(|waiting| *waiting != signal);
+            mailbox.urgent.retain(|waiting| *waiting != signal);
             self.queues.signals.pop_front();
             self.settle(key);
         }
@@ -187,7 +187,7 @@ impl<W> Outbound<W> {
 
     fn fill_eager(&mut self, to: &mut Filling<'_, '_>) {
         while let Some((entry, bytes)) = self.queues.eager.front() {
-            let port = &self.ports[entry.port as usize];
+            let mailbox = &self.mailboxes[entry.mailbox as usize];
             if self.is_unwanted(entry, to.now) {
                 let bytes = bytes.len() as u32;
                 if let Some(entry) = self.queues.eager.pop() {
@@ -195,7 +195,7 @@ impl<W> Outbound<W> {
                 }
                 continue;
             }
-            let header = entry.header((port.index, port.generation), to.now);
+            let header = entry.header((mailbox.index, mailbox.generation), to.now);
             if !to.writer.fits(&header, bytes.len()) {
                 return;
             }
@@ -222,20 +222,20 @@ impl<W> Outbound<W> {
                 self.queues.message = self.queues.bulk.pop_front();
             }
             let Some(bulk) = &self.queues.message else { return };
-            let key = bulk.entry.port as usize;
+            let key = bulk.entry.mailbox as usize;
             // One that was begun is sent to its end.
             if bulk.sent == 0 && self.is_unwanted(&bulk.entry, to.now) {
-                self.ports[key].bulk -= 1;
+                self.mailboxes[key].bulk -= 1;
                 if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
                     self.drop_entry(entry, body.len() as u32, to);
                 }
                 continue;
             }
             let Some(bulk) = &mut self.queues.message else { return };
-            let at = (self.ports[key].index, self.ports[key].generation);
+            let at = (self.mailboxes[key].index, self.mailboxes[key].generation);
             match write_part(bulk, at, Stream::Messages, to) {
                 Part::Last(place) => {
-                    self.ports[key].bulk -= 1;
+                    self.mailboxes[key].bulk -= 1;
                     if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
                         self.sent(&entry, body.len() as u32, place, to);
                     }
@@ -295,14 +295,14 @@ impl<W> Outbound<W> {
     }
 
     fn drop_entry(&mut self, entry: Entry, bytes: u32, to: &mut Filling<'_, '_>) {
-        self.unreserve(entry.port, bytes);
+        self.unreserve(entry.mailbox, bytes);
         to.dropped.push(entry);
     }
 
     /// The last record of a message was written: it is in flight.
     fn sent(&mut self, entry: &Entry, bytes: u32, place: u16, to: &mut Filling<'_, '_>) {
         to.messages += 1;
-        self.ports[entry.port as usize].window.wrote(bytes);
+        self.mailboxes[entry.mailbox as usize].window.wrote(bytes);
         if entry.kind == RecordKind::Ask && self.asks.sent(entry.correlation) {
             self.queues.cancels.push_back(entry.correlation);
         }
@@ -311,7 +311,7 @@ impl<W> Outbound<W> {
             RecordKind::Ask => What::Ask,
             _ => What::Signal,
         };
-        (to.sent)(Sent { frame: to.frame, place, port: entry.port, what });
+        (to.sent)(Sent { frame: to.frame, place, mailbox: entry.mailbox, what });
     }
 
     /// What waits when the link ends: it was not sent.

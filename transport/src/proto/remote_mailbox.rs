@@ -1,12 +1,12 @@
 //! The sender's end of opened mailboxes.
 //!
-//! An *outlet* is a request (by name or identity) and how far it got. A *port* is an opened mailbox
-//! of the peer; two outlets that turn out to be the same mailbox share its port, and so its window
-//! and its order.
+//! An *outlet* is a request (by name or identity) and how far it got. A *mailbox* is an opened
+//! mailbox of the peer; two outlets that turn out to be the same mailbox share its mailbox, and so
+//! its window and its order.
 //!
 //! - **OU-1 once**: while a request is being opened or is open, it is not sent again.
 //! - **OU-2 known first**: what a mailbox accepts is known before anything is sent to it.
-//! - **OU-3 gone is gone**: after CLOSED a port takes nothing more; what waited for it is told.
+//! - **OU-3 gone is gone**: after CLOSED a mailbox takes nothing more; what waited for it is told.
 //! - **OU-4 refused is told**: a refusal of an opening that a sender tried, which waits for
 //!   nothing, is kept for its next try, unless another opening is begun before. So many are kept as
 //!   may be opened at once; the oldest gives way.
@@ -17,7 +17,7 @@ use super::header::{u32_at, u64_at, u128_at};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::id::Incarnation;
 use crate::limits;
-use crate::mailbox::{Accepted, OpenRequest, Target};
+use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::error::Violation;
 
 /// A request for a mailbox, and how far it got.
@@ -25,7 +25,7 @@ use crate::proto::error::Violation;
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) struct Outlet {
     pub(crate) request: Arc<OpenRequest>,
-    pub(crate) state: OutletState,
+    pub(crate) state: OpenState,
     /// A sender that does not wait found it closed: it looks again (OU-4).
     pub(crate) tried: bool,
 }
@@ -33,19 +33,19 @@ pub(crate) struct Outlet {
 /// How far a request got.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Hash))]
-pub(crate) enum OutletState {
+pub(crate) enum OpenState {
     /// OPEN was not written yet: the peer has nothing to answer.
     Unasked,
     /// OPEN was written; these bytes of the description have come.
     Opening(Vec<u8>),
-    /// It is open, at this port.
+    /// It is open, at this mailbox.
     Open(u32),
 }
 
 /// An opened mailbox of the peer.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Hash))]
-pub(crate) struct Port {
+pub(crate) struct RemoteMailbox {
     pub(crate) request: Arc<OpenRequest>,
     /// The outlets that turned out to be this mailbox.
     pub(crate) outlets: Vec<u32>,
@@ -55,13 +55,13 @@ pub(crate) struct Port {
     pub(crate) window: SendWindow,
     /// Signals ahead of messages that wait to be written; few, each once.
     pub(crate) urgent: Vec<u16>,
-    /// Messages of this port in the bulk queue: while there are any, all go there (order).
+    /// Messages of this mailbox in the bulk queue: while there are any, all go there (order).
     pub(crate) bulk: u32,
-    /// The peer was told that this port waits.
+    /// The peer was told that this mailbox waits.
     pub(crate) blocked: bool,
     /// The mailbox is closed (OU-3).
     pub(crate) closed: bool,
-    /// Messages with room reserved, queued or without a fate, and urgent signals; the port stays
+    /// Messages with room reserved, queued or without a fate, and urgent signals; the mailbox stays
     /// until there are none.
     pub(crate) uses: u32,
 }

@@ -1,21 +1,21 @@
-//! What `window/model.rs` needs of an [`Outbound`]: to tell two states apart, and to plant the
+//! What `window/model.rs` needs of an [`SendQueue`]: to tell two states apart, and to plant the
 //! faults that it has to find.
 
 use std::hash::{Hash, Hasher};
 
-use super::{Count, Outbound, Room};
+use super::{Count, Room, SendQueue};
 
-impl Hash for Outbound<()> {
+impl Hash for SendQueue<()> {
     /// Everything that decides what happens next. The two maps say nothing that the slabs do not.
     fn hash<H: Hasher>(&self, to: &mut H) {
         for (key, outlet) in &self.outlets {
             (key, outlet).hash(to);
         }
         self.outlets.vacant_key().hash(to);
-        for (key, port) in &self.ports {
-            (key, port).hash(to);
+        for (key, mailbox) in &self.mailboxes {
+            (key, mailbox).hash(to);
         }
-        self.ports.vacant_key().hash(to);
+        self.mailboxes.vacant_key().hash(to);
         self.link_window.hash(to);
         self.openings.hash(to);
         let q = &self.queues;
@@ -33,26 +33,26 @@ impl Hash for Outbound<()> {
     }
 }
 
-impl Outbound<()> {
-    /// What is outstanding over the link, and in all its open ports together (OB-2).
+impl SendQueue<()> {
+    /// What is outstanding over the link, and in all its open mailboxes together (OB-2).
     pub(crate) fn outstanding(&self) -> (Count, Count) {
         let mut sum = Count::default();
-        for (_, port) in self.ports.iter().filter(|(_, port)| !port.closed) {
-            sum.add(port.window.outstanding().messages, port.window.outstanding().bytes);
+        for (_, mailbox) in self.mailboxes.iter().filter(|(_, mailbox)| !mailbox.closed) {
+            sum.add(mailbox.window.outstanding().messages, mailbox.window.outstanding().bytes);
         }
         (self.link_window.window.outstanding(), sum)
     }
 
     /// Messages queued or without a fate.
     pub(crate) fn uses(&self) -> u32 {
-        self.ports.iter().map(|(_, port)| port.uses).sum()
+        self.mailboxes.iter().map(|(_, mailbox)| mailbox.uses).sum()
     }
 
     /// What is outstanding at an open mailbox.
     pub(crate) fn outstanding_at(&self, index: u32) -> Count {
         self.by_mailbox
             .get(&index)
-            .map_or(Count::default(), |key| self.ports[*key as usize].window.outstanding())
+            .map_or(Count::default(), |key| self.mailboxes[*key as usize].window.outstanding())
     }
 
     /// A fault: what was released is outstanding again.
@@ -61,10 +61,10 @@ impl Outbound<()> {
     }
 
     /// A fault: the link's window binds a mailbox with nothing outstanding, too.
-    pub(crate) fn binds_all(&mut self, port: u32, bytes: u32) -> bool {
+    pub(crate) fn binds_all(&mut self, mailbox: u32, bytes: u32) -> bool {
         let room = self.link_window.window.room(bytes);
         if !room {
-            self.say_blocked(port, Room::NotInLink);
+            self.say_blocked(mailbox, Room::NotInLink);
         }
         !room
     }

@@ -1,15 +1,16 @@
 //! What senders hand to a link: requests for mailboxes, committed messages, answers, signals.
 //!
 //! This is the part of the protocol that senders touch from their own tasks, so it is apart from
-//! [`Link`](super::link::Link), which only the driver has. It is locked by whoever shares it.
+//! [`LinkProtocol`](super::link::LinkProtocol), which only the driver has. It is locked by whoever
+//! shares it.
 //!
 //! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
 //!   record is written; then it is in flight. It leaves its lane unwritten when its mailbox closes
-//!   ([`take_unsendable`](Outbound::take_unsendable)) or, an ask, when its asker gives up.
-//! - **OB-2 room first**: room for a message is reserved in its port's window and in the link's
+//!   ([`take_unsendable`](SendQueue::take_unsendable)) or, an ask, when its asker gives up.
+//! - **OB-2 room first**: room for a message is reserved in its mailbox's window and in the link's
 //!   before it is committed, and given back when it is not committed after all.
 //! - **OB-3 bounded**: messages by the windows, answers by the asks that are open (their bytes by
-//!   those who make them, who ask [`takes_replies`](Outbound::takes_replies) first), cancellations
+//!   those who make them, who ask [`takes_replies`](SendQueue::takes_replies) first), cancellations
 //!   by the asks that are pending, signals and openings by the mailboxes.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,11 +22,11 @@ use rkyv::util::AlignedVec;
 use super::asks::{GivenUp, OpenAsks, PendingAsks};
 use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
-use super::outlet::{Outlet, Port};
+use super::remote_mailbox::{Outlet, RemoteMailbox};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::limits;
-use crate::mailbox::OpenRequest;
 use crate::mutants::planted;
+use crate::open_request::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
 
 mod fill;
@@ -38,10 +39,10 @@ pub(crate) use fill::{Filling, REPLY_EXPIRED};
 /// Everything that waits to be put into frames, and the windows it had to pass. `W` is what waits
 /// for an answer.
 #[cfg_attr(test, derive(Clone))]
-pub(crate) struct Outbound<W> {
+pub(crate) struct SendQueue<W> {
     outlets: slab::Slab<Outlet>,
     by_request: HashMap<Arc<OpenRequest>, u32>,
-    ports: slab::Slab<Port>,
+    mailboxes: slab::Slab<RemoteMailbox>,
     by_mailbox: HashMap<u32, u32>,
     link_window: LinkWindow,
     queues: Queues,
@@ -58,7 +59,7 @@ pub(crate) struct Outbound<W> {
     /// Largest payload that goes into one record.
     eager_max: usize,
     notices: Vec<Notice>,
-    /// Ports that are to be [swept](Outbound::sweep).
+    /// Ports that are to be [swept](SendQueue::sweep).
     freed: Vec<u32>,
     /// Nothing new is committed.
     leaving: bool,
@@ -87,7 +88,7 @@ struct Openings {
 #[cfg_attr(test, derive(Clone))]
 struct Queues {
     control: VecDeque<(RecordHeader, Vec<u8>)>,
-    /// Signals ahead of messages, each once: the port, and the signal.
+    /// Signals ahead of messages, each once: the mailbox, and the signal.
     signals: VecDeque<(u32, u16)>,
     /// Asks that were sent and whose askers have given up.
     cancels: VecDeque<u64>,
@@ -126,15 +127,15 @@ struct Refused {
 /// Something that senders wait for has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The outlet is open, at this port.
+    /// The outlet is open, at this mailbox.
     Opened(u32, u32),
-    /// The port may have room.
+    /// The mailbox may have room.
     Room(u32),
     /// The link's window may have room.
     LinkRoom,
-    /// The outlet is gone, and its port if it was open: the peer refused to open it, or the mailbox
-    /// closed.
-    Ended { outlet: u32, port: Option<u32>, refusal: Option<OpenRefusal> },
+    /// The outlet is gone, and its mailbox if it was open: the peer refused to open it, or the
+    /// mailbox closed.
+    Ended { outlet: u32, mailbox: Option<u32>, refusal: Option<OpenRefusal> },
 }
 
 /// Whether a message may be committed now.
@@ -147,7 +148,7 @@ pub(crate) enum Room {
     NotInLink,
 }
 
-impl<W> Outbound<W> {
+impl<W> SendQueue<W> {
     /// `eager_max` is the largest payload that fits one record of one frame. `mailbox_window` is
     /// the most that is sent ahead to one mailbox, whatever the peer allows.
     pub(crate) fn new(
@@ -158,10 +159,10 @@ impl<W> Outbound<W> {
         let messages = limits::LINK_WINDOW_MESSAGES;
         let size = WindowSize { messages, bytes: link_window_bytes };
         let window = SendWindow::new(size, Count::default());
-        Outbound {
+        SendQueue {
             outlets: slab::Slab::new(),
             by_request: HashMap::new(),
-            ports: slab::Slab::new(),
+            mailboxes: slab::Slab::new(),
             by_mailbox: HashMap::new(),
             link_window: LinkWindow { window, ..LinkWindow::default() },
             queues: Queues::default(),
@@ -178,9 +179,9 @@ impl<W> Outbound<W> {
         }
     }
 
-    /// Whether a message of `bytes` may be committed to the port now (OB-2).
-    pub(crate) fn room(&self, port: u32, bytes: u32) -> Room {
-        let window = &self.ports[port as usize].window;
+    /// Whether a message of `bytes` may be committed to the mailbox now (OB-2).
+    pub(crate) fn room(&self, mailbox: u32, bytes: u32) -> Room {
+        let window = &self.mailboxes[mailbox as usize].window;
         if !window.room(bytes) {
             Room::NotInMailbox
         } else if !window.is_idle() && !self.link_window.window.room(bytes) {
@@ -190,17 +191,19 @@ impl<W> Outbound<W> {
         }
     }
 
-    /// Whether nothing is outstanding at a port that is open.
-    pub(crate) fn is_idle(&self, port: u32) -> bool {
-        self.ports.get(port as usize).is_some_and(|port| port.window.is_idle())
+    /// Whether nothing is outstanding at a mailbox that is open.
+    pub(crate) fn is_idle(&self, mailbox: u32) -> bool {
+        self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| mailbox.window.is_idle())
     }
 
     /// Has the peer told, once, that a sender waits for this room.
-    pub(crate) fn say_blocked(&mut self, port: u32, lacking: Room) {
-        let port = &mut self.ports[port as usize];
+    pub(crate) fn say_blocked(&mut self, mailbox: u32, lacking: Room) {
+        let mailbox = &mut self.mailboxes[mailbox as usize];
         let (said, header) = match lacking {
             Room::Yes => return,
-            Room::NotInMailbox => (&mut port.blocked, blocked(port.index, port.generation)),
+            Room::NotInMailbox => {
+                (&mut mailbox.blocked, blocked(mailbox.index, mailbox.generation))
+            }
             Room::NotInLink => (&mut self.link_window.blocked, blocked(ALL_MAILBOXES, 0)),
         };
         if !std::mem::replace(said, true) && !planted!(SilentBlock) {
@@ -209,10 +212,10 @@ impl<W> Outbound<W> {
     }
 
     /// Reserves the room of a message for which [there is some](Self::room).
-    pub(crate) fn reserve(&mut self, port: u32, bytes: u32) {
-        let port = &mut self.ports[port as usize];
-        port.window.send(bytes);
-        port.uses += 1;
+    pub(crate) fn reserve(&mut self, mailbox: u32, bytes: u32) {
+        let mailbox = &mut self.mailboxes[mailbox as usize];
+        mailbox.window.send(bytes);
+        mailbox.uses += 1;
         self.link_window.window.send(bytes);
     }
 
@@ -223,10 +226,10 @@ impl<W> Outbound<W> {
     }
 
     fn unreserve(&mut self, key: u32, bytes: u32) {
-        let port = &mut self.ports[key as usize];
+        let mailbox = &mut self.mailboxes[key as usize];
         // What was outstanding at a mailbox that closed is off both windows already.
-        if !port.closed {
-            port.window.unsend(bytes);
+        if !mailbox.closed {
+            mailbox.window.unsend(bytes);
             self.link_window.window.unsend(bytes);
             self.notices.push(Notice::Room(key));
             if self.link_window.blocked {
@@ -238,13 +241,13 @@ impl<W> Outbound<W> {
     /// Commits a message whose room [was reserved](Self::reserve) (OB-1). A large one takes the
     /// memory of `archive`; a small one is copied.
     pub(crate) fn commit(&mut self, entry: Entry, archive: &mut AlignedVec<16>) {
-        let port = &mut self.ports[entry.port as usize];
-        let behind = port.bulk > 0 && !planted!(Overtaking);
+        let mailbox = &mut self.mailboxes[entry.mailbox as usize];
+        let behind = mailbox.bulk > 0 && !planted!(Overtaking);
         if archive.len() <= self.eager_max && !behind {
             self.queues.eager.push(entry, archive);
             return;
         }
-        port.bulk += 1;
+        mailbox.bulk += 1;
         let mark = self.queues.eager.mark();
         let body = Arc::new(mem::take(archive).into());
         self.queues.bulk.push_back(Bulk { entry, body, mark, sent: 0 });
@@ -253,7 +256,8 @@ impl<W> Outbound<W> {
     /// Queues an answer: the archive, or a code.
     pub(crate) fn reply(&mut self, correlation: u64, code: u16, archive: &mut AlignedVec<16>) {
         let kind = RecordKind::Reply;
-        let entry = Entry { kind, port: 0, ordinal: code, correlation, message: 0, deadline: None };
+        let entry =
+            Entry { kind, mailbox: 0, ordinal: code, correlation, message: 0, deadline: None };
         self.queues.reply_bytes += archive.len();
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, archive);
@@ -280,12 +284,12 @@ impl<W> Outbound<W> {
     }
 
     /// Sends a signal ahead of messages; one that waits already is not sent twice (OB-3).
-    pub(crate) fn signal(&mut self, port: u32, signal: u16) {
-        let urgent = &mut self.ports[port as usize].urgent;
+    pub(crate) fn signal(&mut self, mailbox: u32, signal: u16) {
+        let urgent = &mut self.mailboxes[mailbox as usize].urgent;
         if !urgent.contains(&signal) {
             urgent.push(signal);
-            self.queues.signals.push_back((port, signal));
-            self.ports[port as usize].uses += 1;
+            self.queues.signals.push_back((mailbox, signal));
+            self.mailboxes[mailbox as usize].uses += 1;
         }
     }
 
@@ -311,15 +315,15 @@ impl<W> Outbound<W> {
             return self.release_link(news);
         }
         let key = *self.by_mailbox.get(&index).ok_or(Violation::Unknown)?;
-        let port = &mut self.ports[key as usize];
-        if port.generation != generation {
+        let mailbox = &mut self.mailboxes[key as usize];
+        if mailbox.generation != generation {
             return Err(Violation::Unknown);
         }
-        let news = port.window.report(taken)?;
+        let news = mailbox.window.report(taken)?;
         if news == Count::default() {
             return Ok(());
         }
-        port.blocked = false;
+        mailbox.blocked = false;
         if !planted!(SkippedWake) {
             self.notices.push(Notice::Room(key));
         }
@@ -334,32 +338,32 @@ impl<W> Outbound<W> {
         Ok(())
     }
 
-    /// One message of the port has its fate, or was dropped.
-    pub(crate) fn settle(&mut self, port: u32) {
-        self.ports[port as usize].uses -= 1;
-        self.free_port(port);
+    /// One message of the mailbox has its fate, or was dropped.
+    pub(crate) fn settle(&mut self, mailbox: u32) {
+        self.mailboxes[mailbox as usize].uses -= 1;
+        self.free_mailbox(mailbox);
     }
 
-    /// Records that a port is used by something that has no fate yet.
-    pub(crate) fn use_port(&mut self, port: u32) {
-        self.ports[port as usize].uses += 1;
+    /// Records that a mailbox is used by something that has no fate yet.
+    pub(crate) fn use_mailbox(&mut self, mailbox: u32) {
+        self.mailboxes[mailbox as usize].uses += 1;
     }
 
-    fn free_port(&mut self, key: u32) {
-        let port = &self.ports[key as usize];
-        if port.closed && port.uses == 0 {
+    fn free_mailbox(&mut self, key: u32) {
+        let mailbox = &self.mailboxes[key as usize];
+        if mailbox.closed && mailbox.uses == 0 {
             self.freed.push(key);
         }
     }
 
-    /// Lets go of ports that closed and have nothing without a fate. To be called when all
-    /// [notices](Self::take_notices) were acted on: they name ports.
+    /// Lets go of mailboxes that closed and have nothing without a fate. To be called when all
+    /// [notices](Self::take_notices) were acted on: they name mailboxes.
     pub(crate) fn sweep(&mut self) {
         for key in std::mem::take(&mut self.freed) {
-            let port = self.ports.get(key as usize);
+            let mailbox = self.mailboxes.get(key as usize);
             // A signal may have come to use it since.
-            if port.is_some_and(|port| port.closed && port.uses == 0) {
-                self.ports.remove(key as usize);
+            if mailbox.is_some_and(|mailbox| mailbox.closed && mailbox.uses == 0) {
+                self.mailboxes.remove(key as usize);
             }
         }
     }
@@ -378,31 +382,31 @@ impl<W> Outbound<W> {
         q.eager.len() + q.replies.len() + q.bulk.len() + q.bulk_replies.len() + under_way
     }
 
-    /// The request that first opened a port.
-    pub(crate) fn request_of(&self, port: u32) -> Arc<OpenRequest> {
-        self.ports[port as usize].request.clone()
+    /// The request that first opened a mailbox.
+    pub(crate) fn request_of(&self, mailbox: u32) -> Arc<OpenRequest> {
+        self.mailboxes[mailbox as usize].request.clone()
     }
 
-    /// Whether there is an open port of this key.
-    pub(crate) fn is_open(&self, port: u32) -> bool {
-        self.ports.get(port as usize).is_some_and(|port| !port.closed)
+    /// Whether there is an open mailbox of this key.
+    pub(crate) fn is_open(&self, mailbox: u32) -> bool {
+        self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| !mailbox.closed)
     }
 
-    /// The first sender that waits at a port is gone: the next one may find room, and so may those
-    /// that wait for the link's window behind it.
-    pub(crate) fn look_again(&mut self, port: u32, for_link: bool) {
-        self.notices.push(Notice::Room(port));
+    /// The first sender that waits at a mailbox is gone: the next one may find room, and so may
+    /// those that wait for the link's window behind it.
+    pub(crate) fn look_again(&mut self, mailbox: u32, for_link: bool) {
+        self.notices.push(Notice::Room(mailbox));
         if for_link {
             self.notices.push(Notice::LinkRoom);
         }
     }
 
-    /// A port, which is there as long as anything of it has no fate.
-    pub(crate) fn at(&self, port: u32) -> &Port {
-        &self.ports[port as usize]
+    /// A mailbox, which is there as long as anything of it has no fate.
+    pub(crate) fn at(&self, mailbox: u32) -> &RemoteMailbox {
+        &self.mailboxes[mailbox as usize]
     }
 
-    /// Whether there is anything to act on: notices, or ports to let go of.
+    /// Whether there is anything to act on: notices, or mailboxes to let go of.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.notices.is_empty() || !self.freed.is_empty()

@@ -3,16 +3,16 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Notice, Outbound, Refused};
+use super::{Notice, Refused, SendQueue};
 use crate::limits;
-use crate::mailbox::OpenRequest;
+use crate::open_request::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
-use crate::proto::outlet::{Description, Outlet, OutletState, Port, encode_request};
+use crate::proto::remote_mailbox::{Description, OpenState, Outlet, RemoteMailbox, encode_request};
 use crate::proto::window::{SendWindow, WindowSize};
 
-impl<W> Outbound<W> {
+impl<W> SendQueue<W> {
     /// The outlet of a request; opening begins when it is new (OU-1). `hint` is where the caller
     /// found it the last time.
     pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>, hint: &mut u32) -> u32 {
@@ -28,7 +28,7 @@ impl<W> Outbound<W> {
             return *key;
         }
         self.refused.take(request);
-        let state = OutletState::Unasked;
+        let state = OpenState::Unasked;
         let outlet = Outlet { request: request.clone(), state, tried: false };
         let key = self.outlets.insert(outlet) as u32;
         self.by_request.insert(request.clone(), key);
@@ -53,9 +53,9 @@ impl<W> Outbound<W> {
     /// The OPEN of an outlet was written: from now on the peer may answer it.
     pub(crate) fn asked(&mut self, correlation: u64) {
         if let Some(outlet) = self.outlets.get_mut(correlation as usize)
-            && matches!(outlet.state, OutletState::Unasked)
+            && matches!(outlet.state, OpenState::Unasked)
         {
-            outlet.state = OutletState::Opening(Vec::new());
+            outlet.state = OpenState::Opening(Vec::new());
         }
     }
 
@@ -64,17 +64,17 @@ impl<W> Outbound<W> {
         self.send_opens();
     }
 
-    /// The port of an outlet, once it is open.
-    pub(crate) fn port(&self, outlet: u32) -> Option<(u32, &Port)> {
+    /// The mailbox of an outlet, once it is open.
+    pub(crate) fn mailbox(&self, outlet: u32) -> Option<(u32, &RemoteMailbox)> {
         match self.outlets.get(outlet as usize)?.state {
-            OutletState::Unasked | OutletState::Opening(_) => None,
-            OutletState::Open(port) => Some((port, self.ports.get(port as usize)?)),
+            OpenState::Unasked | OpenState::Opening(_) => None,
+            OpenState::Open(mailbox) => Some((mailbox, self.mailboxes.get(mailbox as usize)?)),
         }
     }
 
-    /// Returns the port of a request for a sender that does not wait: none while it is being
+    /// Returns the mailbox of a request for a sender that does not wait: none while it is being
     /// opened, and why the opening that it tried before was refused (OU-4).
-    pub(crate) fn try_port(
+    pub(crate) fn try_mailbox(
         &mut self,
         request: &Arc<OpenRequest>,
         hint: &mut u32,
@@ -83,11 +83,11 @@ impl<W> Outbound<W> {
             return Err(refusal);
         }
         let outlet = self.outlet(request, hint);
-        let port = self.port(outlet).map(|(port, _)| port);
+        let mailbox = self.mailbox(outlet).map(|(mailbox, _)| mailbox);
         if let Some(outlet) = self.outlets.get_mut(outlet as usize) {
-            outlet.tried |= port.is_none();
+            outlet.tried |= mailbox.is_none();
         }
-        Ok(port)
+        Ok(mailbox)
     }
 
     /// The request of an outlet.
@@ -103,7 +103,7 @@ impl<W> Outbound<W> {
     ) -> Result<(), Violation> {
         let key = header.correlation;
         let outlet = self.outlets.get_mut(key as usize).ok_or(Violation::Opening)?;
-        let OutletState::Opening(bytes) = &mut outlet.state else {
+        let OpenState::Opening(bytes) = &mut outlet.state else {
             return Err(Violation::Opening);
         };
         if bytes.len() + part.len() > Description::BYTES_MAX {
@@ -115,21 +115,23 @@ impl<W> Outbound<W> {
         }
         let description = Description::decode(bytes)?;
         let request = outlet.request.clone();
-        let port = match self.by_mailbox.get(&header.mailbox) {
-            Some(port) if self.ports[*port as usize].generation == header.generation => *port,
+        let mailbox = match self.by_mailbox.get(&header.mailbox) {
+            Some(mailbox) if self.mailboxes[*mailbox as usize].generation == header.generation => {
+                *mailbox
+            }
             Some(_) => return Err(Violation::Opening),
-            None => self.insert_port(header, request, description),
+            None => self.insert_mailbox(header, request, description),
         };
         if let Some(outlet) = self.outlets.get_mut(key as usize) {
-            outlet.state = OutletState::Open(port);
+            outlet.state = OpenState::Open(mailbox);
         }
-        self.ports[port as usize].outlets.push(key as u32);
-        self.notices.push(Notice::Opened(key as u32, port));
+        self.mailboxes[mailbox as usize].outlets.push(key as u32);
+        self.notices.push(Notice::Opened(key as u32, mailbox));
         self.open_answered();
         Ok(())
     }
 
-    fn insert_port(
+    fn insert_mailbox(
         &mut self,
         header: &RecordHeader,
         request: Arc<OpenRequest>,
@@ -139,7 +141,7 @@ impl<W> Outbound<W> {
             messages: description.window.messages.min(self.mailbox_window.messages),
             bytes: description.window.bytes.min(self.mailbox_window.bytes),
         };
-        let port = self.ports.insert(Port {
+        let mailbox = self.mailboxes.insert(RemoteMailbox {
             request,
             outlets: Vec::new(),
             index: header.mailbox,
@@ -152,8 +154,8 @@ impl<W> Outbound<W> {
             closed: false,
             uses: 0,
         }) as u32;
-        self.by_mailbox.insert(header.mailbox, port);
-        port
+        self.by_mailbox.insert(header.mailbox, mailbox);
+        mailbox
     }
 
     /// The peer refused to open a mailbox.
@@ -163,7 +165,7 @@ impl<W> Outbound<W> {
         refusal: OpenRefusal,
     ) -> Result<(), Violation> {
         let opening = self.outlets.get(correlation as usize);
-        let Some(Outlet { request, state: OutletState::Opening(_), tried }) = opening else {
+        let Some(Outlet { request, state: OpenState::Opening(_), tried }) = opening else {
             return Err(Violation::Opening);
         };
         if *tried {
@@ -174,10 +176,10 @@ impl<W> Outbound<W> {
         Ok(())
     }
 
-    fn end_outlet(&mut self, key: u32, port: Option<u32>, refusal: Option<OpenRefusal>) {
+    fn end_outlet(&mut self, key: u32, mailbox: Option<u32>, refusal: Option<OpenRefusal>) {
         if let Some(outlet) = self.outlets.try_remove(key as usize) {
             self.by_request.remove(&outlet.request);
-            self.notices.push(Notice::Ended { outlet: key, port, refusal });
+            self.notices.push(Notice::Ended { outlet: key, mailbox, refusal });
         }
     }
 
@@ -186,18 +188,18 @@ impl<W> Outbound<W> {
     /// [taken out](Self::take_unsendable) before anything else is committed: its room is free.
     pub(crate) fn handle_closed(&mut self, index: u32, generation: u32) -> Result<(), Violation> {
         let Some(key) = self.by_mailbox.remove(&index) else { return Err(Violation::Unknown) };
-        let port = &mut self.ports[key as usize];
-        if port.generation != generation {
+        let mailbox = &mut self.mailboxes[key as usize];
+        if mailbox.generation != generation {
             return Err(Violation::Unknown);
         }
-        port.closed = true;
-        self.closing |= port.window.has_unwritten();
-        let outstanding = port.window.outstanding();
-        port.window.release(outstanding)?;
-        for outlet in mem::take(&mut port.outlets) {
+        mailbox.closed = true;
+        self.closing |= mailbox.window.has_unwritten();
+        let outstanding = mailbox.window.outstanding();
+        mailbox.window.release(outstanding)?;
+        for outlet in mem::take(&mut mailbox.outlets) {
             self.end_outlet(outlet, Some(key), None);
         }
-        self.free_port(key);
+        self.free_mailbox(key);
         self.release_link(outstanding)
     }
 
@@ -208,7 +210,7 @@ impl<W> Outbound<W> {
         if !mem::take(&mut self.closing) {
             return all;
         }
-        let closed = |entry: &Entry| self.ports[entry.port as usize].closed;
+        let closed = |entry: &Entry| self.mailboxes[entry.mailbox as usize].closed;
         let q = &mut self.queues;
         q.eager.take_out(closed, &mut all);
         let small = all.len();
@@ -220,7 +222,7 @@ impl<W> Outbound<W> {
             !leaves
         });
         for entry in &all[small..] {
-            self.ports[entry.port as usize].bulk -= 1;
+            self.mailboxes[entry.mailbox as usize].bulk -= 1;
         }
         all
     }
