@@ -1,4 +1,4 @@
-//! Large tells beside asks that never stop.
+//! Tasks beside each other: asks that never stop beside large tells, and the sum of what tasks did.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,6 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
-use crate::pair::sum;
 
 /// Tasks that ask, each with one ask on its way.
 pub const ASKERS: usize = 32;
@@ -53,4 +52,13 @@ impl Askers {
         sum(&mut self.tasks).await?;
         Ok(per_second)
     }
+}
+
+/// Waits for all tasks and returns the sum of what they counted.
+pub(crate) async fn sum(tasks: &mut JoinSet<Result<u64, Failure>>) -> Result<u64, Failure> {
+    let mut total = 0;
+    while let Some(counted) = tasks.join_next().await {
+        total += counted.map_err(Failure::of)??;
+    }
+    Ok(total)
 }

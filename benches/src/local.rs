@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use crate::beside::sum;
 use crate::clock::{Alarm, WARM_UP};
 use crate::failure::Failure;
 use crate::figure::{Measurement, Work};
-use crate::pair::{barrier, sum};
+use crate::pair::barrier;
 
 /// A contestant within one process: a reference to an actor that counts, on the same runtime.
 pub trait Local: Clone + Send + Sync + 'static {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::beside::Askers;
+use crate::beside::{Askers, sum};
 use crate::child::Server;
 use crate::clock::{Alarm, Phase, PhaseReader, Phases, WARM_UP, median_us, process_cpu};
 use crate::failure::Failure;
@@ -385,13 +385,4 @@ async fn large_asks<C: Client>(
         answers += 1;
     }
     Ok(vec![megabytes(f64::from(answers) / start.elapsed().as_secs_f64(), size)])
-}
-
-/// Waits for all tasks and returns the sum of what they counted.
-pub(crate) async fn sum(tasks: &mut JoinSet<Result<u64, Failure>>) -> Result<u64, Failure> {
-    let mut total = 0;
-    while let Some(counted) = tasks.join_next().await {
-        total += counted.map_err(Failure::of)??;
-    }
-    Ok(total)
 }

@@ -18,8 +18,8 @@ use super::{Block, PATIENCE, Remote, of};
 
 /// More than a slot, so it is cut into fragments as bulk is.
 const REPLY_BYTES: u64 = 9 << 10;
-/// Time from one ask to the next, so that the times are of all moments alike, whether they pass
-/// fast or slowly.
+/// Time from one ask to the next, unless the answer takes longer. Asks without a pause would be
+/// mostly of the moments at which they are fast.
 const ASKED_EVERY: Duration = Duration::from_millis(5);
 /// A tell beside which replies are measured.
 const LARGE_BYTES: u64 = 60 << 20;
@@ -107,8 +107,7 @@ async fn give(giver: &ActorRef<Giver>, bytes: u64) -> Result<(), Failure> {
 }
 
 /// Asks for replies, one each [`ASKED_EVERY`], beside a stream of large tells or not. Returns the
-/// 99th percentile of their times, in microseconds. An ask that must wait for the one before it
-/// counts from when it was due.
+/// 99th percentile of their times, in microseconds.
 pub(super) async fn replies(
     remote: &Remote,
     beside: Sharing,
@@ -129,13 +128,11 @@ pub(super) async fn replies(
     let (mut due, mut times) = (start, Vec::new());
     // Most times say nothing where no large tell was under way.
     while start.elapsed() < time || (beside && blocks() == before && start.elapsed() < PATIENCE) {
-        if Instant::now() < due {
-            tokio::time::sleep_until(due.into()).await;
-            due = Instant::now();
-        }
+        tokio::time::sleep_until(due.into()).await;
+        let asked = Instant::now();
         give(&remote.giver, REPLY_BYTES).await?;
-        times.push(due.elapsed());
-        due += ASKED_EVERY;
+        times.push(asked.elapsed());
+        due = asked + ASKED_EVERY;
     }
     if beside && blocks() == before {
         return Err(Failure::Failed("no large tell came beside the replies".into()));
