@@ -6,17 +6,15 @@ use std::task::{Context, Poll, ready};
 
 use tokio::time::Instant;
 
+use super::Reply;
 use super::running::is_running;
-use super::{Reply, remote_send};
 use crate::deadlines::{Deadlines, Expired};
 use crate::error::{AskError, Cause, NotBegun};
 use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{
-    self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, RemoteSender, SendKind, Waiter,
-};
+use crate::remote::{self, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
 use crate::slot::Asker;
 
 /// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
@@ -73,6 +71,14 @@ pub enum PendingFate {
 }
 
 impl PendingFate {
+    /// Puts what is known of the fate of a tell to another node where its sender waits for it.
+    #[inline]
+    pub(super) fn note(fate: Option<&mut Option<Self>>, awaited: Awaited) {
+        if let (Some(fate), Awaited::Fate(confirmation)) = (fate, awaited) {
+            *fate = Some(PendingFate::Remote(confirmation));
+        }
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fate> {
         match self {
             PendingFate::Known(fate) => Poll::Ready(*fate),
@@ -85,7 +91,7 @@ impl PendingFate {
 #[derive(Default)]
 pub struct Line {
     turn: Option<u64>,
-    remote: Waiter,
+    pub(super) remote: Waiter,
 }
 
 impl Line {
@@ -109,49 +115,6 @@ impl Line {
         if let Some(turn) = self.turn.take() {
             intake.leave(turn);
         }
-    }
-
-    /// Sends a tell to another node, see [`Port::poll_tell`].
-    #[inline]
-    pub(super) fn poll_tell<M: Message>(
-        &mut self,
-        to: &RemoteSender,
-        message: &mut Option<M>,
-        accepted: &Accepted,
-        fate: Option<&mut Option<PendingFate>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cause>> {
-        let kind = if fate.is_some() { SendKind::ConfirmedTell } else { SendKind::Tell };
-        let sent = remote_send::poll_send(to, message, (accepted, kind), &mut self.remote, cx);
-        let awaited = ready!(sent)?;
-        if let Some(fate) = fate {
-            *fate = match awaited {
-                Awaited::Fate(confirmation) => Some(PendingFate::Remote(confirmation)),
-                Awaited::Nothing | Awaited::Reply(_) => None,
-            };
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Sends an ask to another node, see [`AskPort::poll_ask`].
-    pub(super) fn poll_ask<M: Message, R>(
-        &mut self,
-        (to, node): (&RemoteSender, &Node),
-        message: &mut Option<M>,
-        (accepted, deadline): (&Accepted, Instant),
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Pending<R>, Cause>> {
-        if accepted.reply == 0 {
-            return Poll::Ready(Err(Cause::LocalOnly));
-        }
-        let kind = SendKind::Ask { deadline: Some(deadline.into_std()) };
-        let sent = remote_send::poll_send(to, message, (accepted, kind), &mut self.remote, cx);
-        Poll::Ready(match ready!(sent)? {
-            Awaited::Reply(answer) => {
-                Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
-            }
-            Awaited::Nothing | Awaited::Fate(_) => Err(Cause::LinkDown),
-        })
     }
 }
 
@@ -183,6 +146,16 @@ pub struct RemoteAnswer {
 }
 
 impl<R: Reply> Pending<R> {
+    /// Of an ask of another node.
+    pub(super) fn remote(awaited: Awaited, node: &Node) -> Result<Self, Cause> {
+        match awaited {
+            Awaited::Reply(answer) => {
+                Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
+            }
+            Awaited::Nothing | Awaited::Fate(_) => Err(Cause::LinkDown),
+        }
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
         match self {
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),

@@ -160,7 +160,11 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
             }
             Way::Remote(sender, _) => {
                 let accepted = const { &accepted::<M, Local<()>>() };
-                line.poll_tell(sender, message, accepted, fate, cx)
+                let kind = remote_send::tell(fate.is_some());
+                let to = (sender, accepted, kind);
+                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
+                PendingFate::note(fate, awaited);
+                Poll::Ready(Ok(()))
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -209,7 +213,9 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
             }
             Way::Remote(sender, node) => {
                 let accepted = const { &accepted::<M, R>() };
-                line.poll_ask((sender, node), message, (accepted, deadline), cx)
+                let to = (sender, accepted, remote_send::ask(deadline));
+                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
+                Poll::Ready(Pending::remote(awaited, node))
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }

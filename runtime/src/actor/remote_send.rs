@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
 use crate::error::Cause;
 use crate::message::Message;
@@ -11,13 +12,12 @@ use crate::remote::{self, Accepted, ArchiveFailed, Awaited, RemoteSender, SendKi
 /// Sends when there is a link, the actor is opened and has room. Empties `message` if and only if
 /// it was sent.
 pub(super) fn poll_send<M: Message>(
-    to: &RemoteSender,
+    (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
     message: &mut Option<M>,
-    (accepted, kind): (&Accepted, SendKind),
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Awaited, Cause>> {
-    if M::CODEC.is_none() {
+    if M::CODEC.is_none() || (matches!(kind, SendKind::Ask { .. }) && accepted.reply == 0) {
         return Poll::Ready(Err(Cause::LocalOnly));
     }
     let mut failure = None;
@@ -37,6 +37,16 @@ pub(super) fn poll_send<M: Message>(
             Poll::Ready(Err(remote::cause_of(unsent, failure)))
         }
     }
+}
+
+/// A tell, whose sender waits for its fate or not.
+pub(super) fn tell(confirm: bool) -> SendKind {
+    if confirm { SendKind::ConfirmedTell } else { SendKind::Tell }
+}
+
+/// An ask, whose asker gives up then.
+pub(super) fn ask(deadline: Instant) -> SendKind {
+    SendKind::Ask { deadline: Some(deadline.into_std()) }
 }
 
 /// Sends a tell if that needs no waiting. Empties `message` if and only if it was sent.

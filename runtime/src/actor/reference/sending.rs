@@ -60,7 +60,11 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
             }
             Way::Remote(sender, _) => {
                 let accepted = const { &accepted::<M, A::Reply>() };
-                line.poll_tell(sender, message, accepted, fate, cx)
+                let kind = remote_send::tell(fate.is_some());
+                let to = (sender, accepted, kind);
+                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
+                PendingFate::note(fate, awaited);
+                Poll::Ready(Ok(()))
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -106,7 +110,9 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
             }
             Way::Remote(sender, node) => {
                 let accepted = const { &accepted::<M, A::Reply>() };
-                line.poll_ask((sender, node), message, (accepted, deadline), cx)
+                let to = (sender, accepted, remote_send::ask(deadline));
+                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
+                Poll::Ready(Pending::remote(awaited, node))
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }

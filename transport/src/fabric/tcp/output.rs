@@ -118,7 +118,12 @@ impl Output {
                 self.position = queues.accepted();
                 self.turn = Turn::Go;
             }
-            match self.write_once(stream, queues) {
+            let mut slices = ArrayVec::new();
+            self.gather(queues, &mut slices);
+            let written = super::stream::write(stream, &slices);
+            // It borrows what is written.
+            drop(slices);
+            match written {
                 Ok(0) => self.broken = true,
                 Ok(bytes) => self.advance(bytes, queues),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -126,12 +131,6 @@ impl Output {
                 Err(_) => self.broken = true,
             }
         }
-    }
-
-    fn write_once(&self, stream: &TcpStream, queues: &Queues) -> io::Result<usize> {
-        let mut slices = ArrayVec::new();
-        self.gather(queues, &mut slices);
-        super::stream::write(stream, &slices)
     }
 
     fn gather<'a>(
