@@ -91,6 +91,31 @@ fn a_remote_tell_and_ask_allocate_little_on_the_senders_thread() {
     here.block_on(async { tokio::join!(alpha.shutdown(PATIENCE), beta.shutdown(PATIENCE)) });
 }
 
+/// Both nodes run on this thread, so that everything is counted: sender, drivers, mailbox and actor.
+#[test]
+fn a_remote_tell_allocates_nothing_on_either_side_and_an_ask_once() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (alpha, beta, actor) = runtime.block_on(async {
+        let beta = listening("beta", &[]).await;
+        let alpha = listening("alpha", &[&beta]).await;
+        alpha.ready(1).await;
+        beta.spawn("counter", Counter::default()).await.unwrap();
+        let actor = alpha.actor::<Counter>("beta/counter").await.unwrap();
+        (alpha, beta, actor)
+    });
+    let tell = allocations!(runtime, "remote tell, both sides", {
+        actor.tell(Count { by: 1 }).await.unwrap();
+    });
+    let view = allocations!(runtime, "remote tell to a view handler, both sides", {
+        actor.tell(Seen { by: 1 }).await.unwrap();
+    });
+    let ask = allocations!(runtime, "remote ask, both sides", {
+        actor.ask(Count { by: 1 }).await.unwrap();
+    });
+    assert!(tell < 0.05 && view < 0.05 && ask < 1.05);
+    runtime.block_on(async { tokio::join!(alpha.shutdown(PATIENCE), beta.shutdown(PATIENCE)) });
+}
+
 #[test]
 fn references_are_a_pointer_in_size() {
     fn size<T>(what: &str) -> usize {
