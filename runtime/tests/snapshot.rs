@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use ringpost::WaitsFor;
 use ringpost::prelude::*;
+use ringpost::{NodeEvent, WaitsFor};
 
 use crate::actors::{Note, Notebook, held, node};
 use crate::remote::{PATIENCE, listening};
@@ -136,9 +136,14 @@ async fn counting() {
     let held = held(&beta, 10).await;
     let there: ActorRef<Notebook> = alpha.actor("beta/held").await.unwrap();
     there.tell(Note { number: 1 }).confirmed().await.unwrap();
+    // Messages may come before beta's own thread has noted the link; then it could not leave it.
+    beta.ready(1).await;
     held.actor.kill().await.unwrap();
     held.actor.wait_stopped().await;
+    let mut events = alpha.events();
     beta.shutdown(PATIENCE).await;
+    // A node that closes itself reports no other one down.
+    while !matches!(events.recv().await.unwrap(), NodeEvent::NodeDown { .. }) {}
     alpha.shutdown(PATIENCE).await;
 
     let sums = sums(&snapshotter);
