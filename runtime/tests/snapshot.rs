@@ -136,6 +136,8 @@ async fn counting() {
     let held = held(&beta, 10).await;
     let there: ActorRef<Notebook> = alpha.actor("beta/held").await.unwrap();
     there.tell(Note { number: 1 }).confirmed().await.unwrap();
+    // Messages may come before beta's own thread has noted the link; then it could not leave it.
+    beta.ready(1).await;
     held.actor.kill().await.unwrap();
     held.actor.wait_stopped().await;
     let mut events = alpha.events();
