@@ -12,46 +12,67 @@ use super::region::Slot;
 
 /// Spare receive slots of one link. The link takes one for each that it leases upward; leased
 /// slots come back by drop, from any thread (ME-3).
+///
+/// - **ME-8 shells**: what counts the holders of a leased slot is kept with the pool when its last
+///   holder has gone, so that a lease allocates nothing. (Two holders that go at the same moment may
+///   both leave it to the other; then it is freed, and the slot comes back all the same.)
 pub struct Pool {
-    spare: Arc<Mutex<Vec<Slot>>>,
+    home: Arc<Mutex<Home>>,
     /// How many are spare when none is leased; shared with the gauge.
     idle: Arc<AtomicUsize>,
+}
+
+/// What is not leased.
+struct Home {
+    spare: Vec<Slot>,
+    /// Empty; at most as many as there were leases at once (ME-8).
+    shells: Vec<Arc<Filled>>,
 }
 
 impl Pool {
     /// A pool that starts with these spare slots.
     pub fn new(spare: Vec<Slot>) -> Self {
         let idle = Arc::new(AtomicUsize::new(spare.len()));
-        Pool { spare: Arc::new(Mutex::new(spare)), idle }
+        Pool { home: Arc::new(Mutex::new(Home { spare, shells: Vec::new() })), idle }
     }
 
     /// A spare slot; when there is none, what arrived is to be copied out and its slot posted
     /// again.
     pub fn take(&self) -> Option<Slot> {
-        self.spare.lock().pop()
+        self.home.lock().spare.pop()
     }
 
     /// Slots that are neither posted nor leased.
     pub fn spare(&self) -> usize {
-        self.spare.lock().len()
+        self.home.lock().spare.len()
     }
 
     /// Adds spare slots, for a ring that grows.
     pub(crate) fn grow(&self, slots: Vec<Slot>) {
         self.idle.fetch_add(slots.len(), Ordering::Relaxed);
-        self.spare.lock().extend(slots);
+        self.home.lock().spare.extend(slots);
     }
 
     /// Shows how many slots are leased.
     pub(crate) fn gauge(&self) -> Gauge {
-        Gauge { spare: Arc::downgrade(&self.spare), idle: self.idle.clone() }
+        Gauge { home: Arc::downgrade(&self.home), idle: self.idle.clone() }
     }
 
     /// Leases a filled slot upward: its first `bytes` bytes are readable until the last clone of
     /// the lease is dropped; then the slot is spare again.
     pub fn lease(&self, slot: Slot, bytes: usize) -> Lease {
         assert!(bytes <= slot.len(), "a lease lies inside its slot");
-        Lease(Arc::new(Filled { slot: Some(slot), bytes, home: Arc::downgrade(&self.spare) }))
+        let mut shell = self.home.lock().shells.pop();
+        match shell.as_mut().and_then(Arc::get_mut) {
+            Some(filled) => {
+                (filled.slot, filled.bytes) = (Some(slot), bytes);
+                Lease(shell)
+            }
+            None => {
+                let home = Arc::downgrade(&self.home);
+                Lease(Some(Arc::new(Filled { slot: Some(slot), bytes, home })))
+            }
+        }
     }
 }
 
@@ -63,7 +84,7 @@ impl fmt::Debug for Pool {
 
 /// Shows how many slots of a pool are leased. Keeps no slot alive.
 pub(crate) struct Gauge {
-    spare: Weak<Mutex<Vec<Slot>>>,
+    home: Weak<Mutex<Home>>,
     /// How many are spare when none is leased. Relaxed: it is a number to look at.
     idle: Arc<AtomicUsize>,
 }
@@ -71,7 +92,7 @@ pub(crate) struct Gauge {
 impl Gauge {
     /// How many slots are leased; 0 when the pool is gone.
     pub(crate) fn leased(&self) -> usize {
-        let spare = self.spare.upgrade().map(|spare| spare.lock().len());
+        let spare = self.home.upgrade().map(|home| home.lock().spare.len());
         let idle = self.idle.load(Ordering::Relaxed);
         spare.map_or(0, |spare| idle.saturating_sub(spare))
     }
@@ -81,13 +102,13 @@ struct Filled {
     slot: Option<Slot>,
     bytes: usize,
     /// The pool, unless it is gone.
-    home: Weak<Mutex<Vec<Slot>>>,
+    home: Weak<Mutex<Home>>,
 }
 
 impl Drop for Filled {
     fn drop(&mut self) {
         if let (Some(slot), Some(home)) = (self.slot.take(), self.home.upgrade()) {
-            home.lock().push(slot);
+            home.lock().spare.push(slot);
         }
     }
 }
@@ -95,18 +116,35 @@ impl Drop for Filled {
 /// A filled receive slot, shared by all that read it. Keeps the slot, its region and nothing else
 /// of the link alive; may outlive the link.
 #[derive(Clone)]
-pub struct Lease(Arc<Filled>);
+pub struct Lease(Option<Arc<Filled>>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(mut shell) = self.0.take() else { return };
+        // A look that costs nothing before the one that decides.
+        if Arc::strong_count(&shell) > 1 {
+            return;
+        }
+        let Some(filled) = Arc::get_mut(&mut shell) else { return };
+        if let (Some(slot), Some(home)) = (filled.slot.take(), filled.home.upgrade()) {
+            let mut home = home.lock();
+            home.spare.push(slot);
+            home.shells.push(shell);
+        }
+    }
+}
 
 impl Deref for Lease {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        self.0.slot.as_ref().map_or(&[], |slot| &slot[..self.0.bytes])
+        let Some(Filled { slot: Some(slot), bytes, .. }) = self.0.as_deref() else { return &[] };
+        &slot[..*bytes]
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lease({} bytes)", self.0.bytes)
+        write!(f, "Lease({} bytes)", self.len())
     }
 }
 
@@ -132,6 +170,21 @@ mod tests {
         let late = pool.lease(taken, 0);
         drop(pool);
         assert!(late.is_empty());
+    }
+
+    /// ME-8.
+    #[test]
+    fn the_shell_of_a_lease_is_used_again() {
+        let pool = Pool::new(Region::heap(4096 * 2).into_slots(4096));
+        let shell = |lease: &Lease| lease.0.as_ref().map(Arc::as_ptr);
+        let [first, second] = [1, 2].map(|bytes| pool.lease(pool.take().unwrap(), bytes));
+        let (other, before) = (first.clone(), shell(&first));
+        drop(first);
+        assert_eq!((other.len(), pool.spare()), (1, 0), "a clone still holds it");
+        drop(other);
+        let again = pool.lease(pool.take().unwrap(), 3);
+        assert_eq!((shell(&again), again.len(), second.len()), (before, 3, 2));
+        assert_ne!(shell(&second), before);
     }
 
     // Promised in docs/SEMANTICS.md.
