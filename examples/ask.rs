@@ -6,7 +6,7 @@
 //! ask: 3
 //! client: 5
 //! the handler's own error: Err("there is no square root of -1")
-//! time-out: no answer came in time: the message may still be handled; ...
+//! time-out: no answer came in time: the message may have been handled, or may be later; ...
 //! ```
 #![deny(warnings)]
 

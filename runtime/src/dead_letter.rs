@@ -20,9 +20,10 @@ pub enum DeadLetterCause {
     Stopped,
     /// The bytes that arrived are not an archive of the message.
     InvalidArchive,
-    /// The message never left this node: its link ended first.
+    /// The link ended before the message arrived: it was certainly not handled.
     NotSent,
-    /// The link was lost before the other node acknowledged the message: it may have been handled.
+    /// The link was lost after the message left, and the other node did not report what became of
+    /// it: it may have been handled.
     Unknown,
     /// The other node refused it: the actor had ended.
     Refused,

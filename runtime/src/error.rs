@@ -12,13 +12,16 @@ use crate::address::InvalidActorName;
 /// An error of the user's, passed on as it is.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why nothing was sent. The message is still the sender's; whether trying again can help is said
-/// by [`is_retryable`](Cause::is_retryable).
+/// Why a message was not sent. A failed `tell` returns the message beside it; a failed `ask` has
+/// dropped its message. [`is_retryable`](Cause::is_retryable) says whether trying again can help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The mailbox has no room.
-    #[error("the mailbox is full: try again later, or use `tell`, which waits for room")]
+    /// The mailbox has no room. Only from `try_tell`, and from a `tell` of an actor to itself.
+    #[error(
+        "the mailbox is full: try again later; `tell` waits for room, except in an actor that \
+        tells itself"
+    )]
     MailboxFull,
     /// The actor has stopped or is stopping.
     #[error(
@@ -29,7 +32,10 @@ pub enum Cause {
     #[error("there is no such actor: it ended, was never started, or its node was restarted")]
     NoSuchActor,
     /// The actor is of another type than the reference.
-    #[error("the actor is of another type: check the name and the type it was looked up with")]
+    #[error(
+        "the actor is of another type: check the name, and that both programs take the type from \
+        the same crate or give it `#[actor(name = ..)]`"
+    )]
     WrongActorType,
     /// The actor's node cannot be reached.
     #[error("the actor's node is unreachable, {0}: try again when it is back")]
@@ -48,12 +54,13 @@ pub enum Cause {
     /// The archive is larger than the limit.
     #[error(
         "the message is {bytes} bytes, more than the limit of {limit}: split it, or raise \
-        `message_bytes_max` in the profile"
+        `message_bytes_max` in the profiles of both nodes"
     )]
     TooLarge {
-        /// Size of the archive.
+        /// Bytes of the archive: those of the user, and what lengths, pointers and padding add.
         bytes: usize,
-        /// The limit.
+        /// `message_bytes_max` of the node that takes less, in bytes of the user; an archive may
+        /// have 256 and a thousandth more.
         limit: usize,
     },
     /// The message or its reply cannot leave its node, and the actor is on another one.
@@ -65,11 +72,9 @@ pub enum Cause {
     /// The archive could not be written.
     #[error("the message could not be archived: {0}")]
     Archive(String),
-    /// There is no link to the node right now. Only where waiting was not wanted.
-    #[error(
-        "there is no link to the actor's node right now: try again later, or use `tell`, which \
-        waits for one"
-    )]
+    /// There is no link to the actor's node, or the actor is still being looked up over it
+    /// (`try_tell`); or the link was lost before an ask had left this node.
+    #[error("there was no usable link to the actor's node: try again later; `tell` waits for one")]
     LinkDown,
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
@@ -86,8 +91,9 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether the same message may be accepted later, with nothing else changed. Nothing was sent,
-    /// so that trying again never sends it twice.
+    /// Returns true if the same message may be accepted later by the same nodes. Nothing was sent,
+    /// so that trying again never sends it twice. False for `Leaving`, also where only the actor's
+    /// node is leaving: its next run may accept the message.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -172,10 +178,10 @@ pub enum AskError {
     /// The link was lost; whether the message was handled is unknown.
     #[error("the link to the actor's node was lost ({0}): the message may have been handled")]
     LinkDown(LinkCause),
-    /// The message was handled, and the reply is larger than this node takes.
+    /// The message was handled, and the reply is larger than one of the two nodes takes.
     #[error(
-        "the reply is larger than this node takes: raise `message_bytes_max` in its profile, or \
-        ask for less"
+        "the reply is larger than one of the two nodes takes: raise `message_bytes_max` in both \
+        profiles, or ask for less"
     )]
     ReplyTooLarge,
     /// The message was handled, and the reply could not be archived, or its archive is invalid.

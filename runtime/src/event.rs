@@ -14,14 +14,19 @@ pub enum NodeEvent {
         /// The fabric that carries the link.
         fabric: &'static str,
     },
-    /// A link was lost. It is dialled again; asks that were pending on it have failed.
+    /// A link ended. Asks that were pending on it have failed. Unless the peer left or this node is
+    /// shutting down, the peer is dialled again; a peer that left is dialled when a sender waits
+    /// for it.
     LinkDown {
         /// The node.
         node: NodeId,
         /// Why.
         cause: LinkCause,
     },
-    /// A node is gone. What waited for it has failed.
+    /// A run of a node is gone. Its pending asks have failed. Senders that wait for a link go on
+    /// waiting: they use the link to the node's next run, or fail with `NodeUnreachable` when
+    /// `down_after` has passed since they began to wait or the node was last heard, whichever is
+    /// later.
     NodeDown {
         /// The node.
         node: NodeId,

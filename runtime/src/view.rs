@@ -12,7 +12,8 @@ use crate::message::{Message, Wire};
 use crate::node::Node;
 
 /// The archive of an `M`, in the buffer it arrived in, checked once. Dereferences to `M`'s archived
-/// form.
+/// form. A message that was sent on this node is archived into a buffer of its own first; a handler
+/// takes `M` itself where most senders are local.
 ///
 /// It owns what it points to: it may be kept beyond the handler and moved to other tasks. As long
 /// as it lives it holds a receive buffer of its link; [`detach`](View::detach) what is kept for

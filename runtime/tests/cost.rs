@@ -91,7 +91,8 @@ fn a_remote_tell_and_ask_allocate_little_on_the_senders_thread() {
     here.block_on(async { tokio::join!(alpha.shutdown(PATIENCE), beta.shutdown(PATIENCE)) });
 }
 
-/// Both nodes run on this thread, so that everything is counted: sender, drivers, mailbox and actor.
+/// Both nodes run on this thread, so that everything is counted: sender, drivers, mailbox and
+/// actor.
 #[test]
 fn a_remote_tell_allocates_nothing_on_either_side_and_an_ask_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -263,7 +263,7 @@ async fn a_mailbox_that_senders_wait_for_is_in_the_log_once_and_when_it_has_room
     held.gate.add_permits(1);
     waits.await.unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(log.count("what waited for long goes on actor=alpha/held"), 1);
+    assert_eq!(log.count("stalled senders resumed actor=alpha/held"), 1);
     assert_eq!(log.count("senders wait for long"), 1);
     let counts = sums(&snapshotter);
     assert_eq!(counts["ringpost_mailbox_waits_total"], 1);

@@ -8,9 +8,10 @@ pub use crate::proto::error::{OpenRefusal, Refusal, Violation};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It never left this node.
+    /// The peer certainly did not get it: it never left this node, or the peer reported after the
+    /// link's end that it did not consume it.
     NotSent,
-    /// It was sent, and the link was lost before the peer acknowledged it.
+    /// It was sent, and the link was lost; no report of the peer said what became of it.
     Unknown,
     /// The peer refused it.
     Refused(Refusal),

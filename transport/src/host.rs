@@ -118,7 +118,7 @@ pub enum PeerEvent {
         /// The fabric that carries it.
         fabric: &'static str,
     },
-    /// A link was lost. It is dialled again.
+    /// A link ended. It is dialled again, unless the peer left and no sender waits for it.
     LinkDown {
         /// The peer.
         peer: NodeId,

@@ -71,13 +71,13 @@ pub use wait_queue::WaitsFor;
 pub(crate) struct LinkHandle {
     peer: NodeId,
     fabric: &'static str,
-    /// Largest message the peer takes, in bytes of what the user sends.
+    /// Largest message that both nodes take, in bytes of what the user sends.
     message_bytes_max: u32,
     state: Mutex<State>,
     replies: Mutex<ReplySlots>,
     signals: Arc<DriverSignals>,
-    /// Posts for a sender; set before the first one comes. The driver owns it: what was asked, and
-    /// keeps an ended link, keeps none of its memory.
+    /// Posts for a sender; set before the first sender comes. Weak, because senders keep an ended
+    /// link alive and must not keep its queue pair and slots.
     poster: OnceLock<Weak<dyn Poster>>,
     ended: AtomicBool,
     counters: Counters,
@@ -94,9 +94,9 @@ struct State {
     send_queue: SendQueue<Asker>,
     confirms: Confirms,
     waiting: WaitQueue,
-    /// Ports at which the first sender waits for the link's window, in the order of service.
+    /// Mailboxes at which the first sender waits for the link's window, in the order of service.
     for_link: VecDeque<u32>,
-    /// Whether a mailbox is among them, by its key.
+    /// For each mailbox, by its key: whether it is in `for_link`.
     is_for_link: Vec<bool>,
     /// Tasks that wait until fewer bytes of answers do.
     for_replies: Vec<Waker>,
@@ -169,7 +169,7 @@ impl LinkHandle {
         self.fabric
     }
 
-    /// Longest archive the peer takes.
+    /// Returns the longest archive that both nodes take, in bytes.
     fn archive_max(&self) -> usize {
         limits::archive_bytes_max(self.message_bytes_max) as usize
     }
@@ -224,8 +224,7 @@ impl LinkHandle {
 
     #[inline]
     fn finish_as(&self, state: MutexGuard<'_, State>, rouse: bool) {
-        // The driver knows that there is something to do, and nobody else is to be told: of most
-        // messages of many.
+        // Most messages: the driver is awake already and no sender is to be told.
         let roused = state.awake && !state.starved;
         if roused && !state.send_queue.has_news() && !state.waiting.has_news() {
             return;

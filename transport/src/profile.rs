@@ -21,7 +21,9 @@ pub struct Profile {
     /// Slots that data never takes: at least 1, at most a quarter of the ring.
     pub credit_reserve: u32,
     /// Largest message, in bytes of what the user sends, up to 1 GiB; larger ones are refused where
-    /// they are sent. (Its archive may be larger by 256 bytes and a thousandth.)
+    /// they are sent. (Its archive may be larger by 256 bytes and a thousandth.) The smaller
+    /// setting of two nodes counts. A message larger than a window is sent when nothing of this
+    /// node waits in its mailbox.
     pub message_bytes_max: u32,
     /// Messages that one peer may have waiting in one mailbox.
     pub mailbox_window_messages: u32,

@@ -62,16 +62,16 @@ pub trait AskPort<M: Message>: Port<M> {
 
 /// The fate of a message that was sent, when it is known.
 pub enum PendingFate {
-    /// It is.
+    /// The fate is known.
     #[doc(hidden)]
     Known(Fate),
-    /// The other node will say.
+    /// The other node will report the fate.
     #[doc(hidden)]
     Remote(Confirmation),
 }
 
 impl PendingFate {
-    /// Puts what is known of the fate of a tell to another node where its sender waits for it.
+    /// Keeps the confirmation of a confirmed tell in `fate`.
     #[inline]
     pub(super) fn note(fate: Option<&mut Option<Self>>, awaited: Awaited) {
         if let (Some(fate), Awaited::Fate(confirmation)) = (fate, awaited) {
@@ -146,7 +146,7 @@ pub struct RemoteAnswer {
 }
 
 impl<R: Reply> Pending<R> {
-    /// Of an ask of another node.
+    /// Makes the pending answer of an ask to another node.
     pub(super) fn remote(awaited: Awaited, node: &Node) -> Result<Self, Cause> {
         match awaited {
             Awaited::Reply(answer) => {
@@ -163,7 +163,7 @@ impl<R: Reply> Pending<R> {
                 let payload = ready!(Pin::new(answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskError::InvalidReply)?;
                 Poll::Ready((codec.decode)(payload, node).map_err(|error| {
-                    tracing::warn!(%error, "the archive of a reply");
+                    tracing::warn!(%error, "a reply could not be read and its asker gets InvalidReply: build both nodes alike");
                     AskError::InvalidReply
                 }))
             }

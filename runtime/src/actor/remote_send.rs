@@ -28,6 +28,8 @@ pub(super) fn poll_send<M: Message>(
     match sent {
         Poll::Pending => Poll::Pending,
         Poll::Ready(Ok(awaited)) => {
+            // Now, not when the whole send is dropped: it may wait for long for its answer.
+            *waiter = Waiter::default();
             *message = None;
             Poll::Ready(Ok(awaited))
         }
@@ -39,12 +41,12 @@ pub(super) fn poll_send<M: Message>(
     }
 }
 
-/// A tell, whose sender waits for its fate or not.
+/// Returns the kind of a tell; with `confirm`, its sender waits for the fate.
 pub(super) fn tell(confirm: bool) -> SendKind {
     if confirm { SendKind::ConfirmedTell } else { SendKind::Tell }
 }
 
-/// An ask, whose asker gives up then.
+/// Returns the kind of an ask that its asker gives up at `deadline`.
 pub(super) fn ask(deadline: Instant) -> SendKind {
     SendKind::Ask { deadline: Some(deadline.into_std()) }
 }

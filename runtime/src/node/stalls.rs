@@ -62,7 +62,7 @@ fn look(residents: &Residents, told: &mut BTreeMap<usize, (Address, Duration)>) 
         seen.insert(resident.token(), (actor.clone(), waited));
     }
     for (actor, waited) in told.values() {
-        tracing::info!(%actor, ?waited, "what waited for long goes on");
+        tracing::info!(%actor, ?waited, "stalled senders resumed");
     }
     *told = seen;
 }

@@ -136,6 +136,12 @@ impl RemoteSender {
 
     /// Sends one message or signal: waits for a link, for the mailbox to be opened and, unless it
     /// goes ahead of messages, for room in its window; then it is committed.
+    ///
+    /// # Errors
+    /// [`Unsent`]: nothing was sent.
+    ///
+    /// # Cancel safety
+    /// Dropping `waiter` before this is ready sends nothing and gives up the place in line.
     pub fn poll_send(
         &self,
         message: &Accepted,
@@ -201,10 +207,10 @@ impl RemoteSender {
     ) -> Poll<Result<Attempt, Unsent>> {
         let link = ready!(self.poll_link(waiter, cx))?;
         let waiting = waiter.keep();
-        let mut place = waiting.line.take().map(|(_, place)| place);
         let Some(bytes) = &mut waiting.archive else {
             return Poll::Ready(self.begin(&link, (message, kind), archive, waiter, cx.waker()));
         };
+        let mut place = waiting.line.take().map(|(_, place)| place);
         let outgoing = Outgoing { message, kind, archive: bytes };
         let attempt = self.0.hint.with(|hint| {
             link.attempt((&self.0.request, hint), outgoing, &mut place, Some(cx.waker()))
@@ -253,7 +259,13 @@ impl RemoteSender {
         }
     }
 
-    /// Ready when the mailbox is closed or was never there; an error when its node is down first.
+    /// Waits until the mailbox is closed or was never there.
+    ///
+    /// # Errors
+    /// [`Unsent::NodeDown`] when the node is down first.
+    ///
+    /// # Cancel safety
+    /// Dropping `waiter` gives the wait up.
     pub fn poll_closed(
         &self,
         waiter: &mut Waiter,

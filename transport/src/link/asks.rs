@@ -3,6 +3,8 @@
 //! - **AW-1 one asker**: a reply slot belongs to one asker from its ask's commit until the asker
 //!   has taken the answer or has gone; an answer that comes later meets no other asker.
 //! - **AW-2 reused**: slots are used again, so an ask allocates nothing once as many were pending.
+//! - **AW-3 all answered**: when the link ends, every slot whose asker waits gets an answer, also
+//!   that of an ask whose answer was read and could not be dispatched any more.
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +25,7 @@ pub enum ReplyLoss {
     /// It never left this node: its time was over before.
     #[error("it could not be sent in time")]
     Late,
-    /// The link was lost before the ask had left this node.
+    /// The link was lost before the whole ask had left this node: it is certainly not handled.
     #[error("the link was lost before it was sent: {0}")]
     Unsent(LinkCause),
     /// The link was lost; whether the ask was handled is unknown.
@@ -89,6 +91,19 @@ impl ReplySlots {
         }
     }
 
+    /// Answers all that still wait with `loss` (AW-3). Returns their wakers.
+    fn end(&mut self, loss: &ReplyLoss) -> Vec<Waker> {
+        let waiting = |slot: &mut ReplySlot| match &mut slot.state {
+            SlotState::Waiting(waker) => {
+                let waker = waker.take();
+                slot.state = SlotState::Answered(Err(loss.clone()));
+                waker
+            }
+            _ => None,
+        };
+        self.slots.iter_mut().filter_map(waiting).collect()
+    }
+
     /// Takes the answer, and frees the slot; or keeps the waker. Returns a waker to be dropped
     /// without the lock, too.
     fn poll(&mut self, asker: Asker, waker: &Waker) -> (Poll<Option<Answer>>, Option<Waker>) {
@@ -128,6 +143,12 @@ impl LinkHandle {
             waker.wake();
         }
     }
+
+    /// Answers all askers that still wait, because the link has ended (AW-3).
+    pub(super) fn answer_all(&self, loss: &ReplyLoss) {
+        let wakers = self.replies.lock().end(loss);
+        wakers.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// The answer to an ask, when it comes; the task that sent the ask is woken for it before this was
@@ -143,6 +164,12 @@ pub struct PendingReply {
 impl PendingReply {
     pub(super) fn new(link: Arc<LinkHandle>, correlation: u64, asker: Asker) -> Self {
         PendingReply { link, correlation, asker: Some(asker) }
+    }
+
+    /// Returns the number under which the peer answers.
+    #[cfg(test)]
+    pub(crate) fn correlation(&self) -> u64 {
+        self.correlation
     }
 
     /// Gives the ask up, as dropping this does. Returns true if it was not sent, and so certainly

@@ -194,6 +194,9 @@ impl LinkHandle {
             let loss = if arrived { ReplyLoss::LinkDown(cause) } else { ReplyLoss::Unsent(cause) };
             self.answer(ask, Err(loss));
         }
+        if !planted!(OpenAsks) {
+            self.answer_all(&ReplyLoss::LinkDown(cause.clone()));
+        }
         wakers.into_iter().for_each(Waker::wake);
         Remains { not_sent, doubts, word }
     }

@@ -18,8 +18,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) archive: &'a mut AlignedVec<16>,
 }
 
-/// Where a sender found its mailbox the last time, and under which number its message: another
-/// link, and another message, look there first, and at worst in vain.
+/// Where a sender found its mailbox and its message's number the last time. Checked before use, so
+/// a stale hint costs only a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Hint {
     pub(crate) outlet: u32,

@@ -22,7 +22,7 @@ pub struct Replier {
 impl Replier {
     /// The code an asker gets when its replier was dropped after the ask was begun.
     pub const NO_REPLY: u16 = 0xffff;
-    /// The code an asker gets when the answer is larger than its node takes.
+    /// The code an asker gets when the answer is larger than one of the two nodes takes.
     pub const TOO_LARGE: u16 = 0xfffe;
     /// The code an asker gets when its replier was dropped before the ask was begun.
     pub const NOT_BEGUN: u16 = 0xfffd;
@@ -47,8 +47,8 @@ impl Replier {
         self.begun
     }
 
-    /// Whether the asker has taken its ask back, or the link has ended: then the answer need not
-    /// even be made. (One that is made too late is dropped before it is sent.)
+    /// Returns true if the asker has taken its ask back, or the link has ended: then the answer
+    /// need not even be made. (One that is made too late is dropped before it is sent.)
     pub fn is_given_up(&self) -> bool {
         self.link.has_ended()
             || self.link.state.lock().send_queue.open_asks.is_cancelled(self.correlation)
@@ -67,10 +67,10 @@ impl Replier {
         Poll::Pending
     }
 
-    /// Sends the answer; a large archive's memory is taken. One that is larger than the asker takes
-    /// is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded by the asks.
-    /// A layer that begins asks and answers them later may so have an answer of any size wait for
-    /// each that it began before [there was no room](Self::poll_room).
+    /// Sends the answer; a large archive's memory is taken. One that is larger than one of the two
+    /// nodes takes is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded
+    /// by the asks. A layer that begins asks and answers them later may so have an answer of any
+    /// size wait for each that it began before [there was no room](Self::poll_room).
     pub fn send(mut self, archive: &mut AlignedVec<16>) {
         if archive.len() > self.link.archive_max() {
             self.finish(Self::TOO_LARGE, &mut AlignedVec::new());

@@ -224,6 +224,7 @@ impl LinkHandle {
                 let asker = self.replies.lock().insert(waker);
                 let Ok(correlation) = state.send_queue.asks.insert(asker) else {
                     state.send_queue.release(mailbox, archive.len() as u32);
+                    // Its waker is not the last one: the sender has another.
                     self.replies.lock().remove(asker);
                     return Attempt::Failed(Unsent::TooManyAsks);
                 };

@@ -1,7 +1,8 @@
 //! Senders that wait at a link, in lines. Created with the link; under its lock.
 //!
-//! - **WQ-1 one line each mailbox**: references that lead to one mailbox wait in one line, in the
-//!   order they came; before a mailbox is opened, one line each reference.
+//! - **WQ-1 one line for each mailbox**: references that lead to one mailbox wait in one line, in
+//!   the order they came; until the mailbox is open, there is one line for each request (name or
+//!   identity, and expected type).
 //! - **WQ-2 constant work**: joining, leaving and being granted room cost the same whoever else
 //!   waits.
 //! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the

@@ -14,8 +14,8 @@ use super::region::Slot;
 /// slots come back by drop, from any thread (ME-3).
 ///
 /// - **ME-8 shells**: what counts the holders of a leased slot is kept with the pool when its last
-///   holder has gone, so that a lease allocates nothing. (Two holders that go at the same moment may
-///   both leave it to the other; then it is freed, and the slot comes back all the same.)
+///   holder has gone, so that a lease allocates nothing. (Two holders that go at the same moment
+///   may both leave it to the other; then it is freed, and the slot comes back all the same.)
 pub struct Pool {
     home: Arc<Mutex<Home>>,
     /// How many are spare when none is leased; shared with the gauge.

@@ -93,7 +93,9 @@ fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]
     let cause = if chosen.is_some() { "worse_fabric" } else { "no_common_fabric" };
     let suppressed = peer.warns(&passed_over.join("; "), &table.refusals, cause);
     match (chosen, suppressed) {
-        (_, None) => tracing::debug!(peer = %name, ?chosen, ?passed_over, "as the last time"),
+        (_, None) => {
+            tracing::debug!(peer = %name, ?chosen, ?passed_over, "fabric selection unchanged")
+        }
         (Some(fabric), Some(suppressed)) => {
             let what = "better ones did not come up";
             tracing::warn!(peer = %name, fabric, ?passed_over, suppressed, "{what}");

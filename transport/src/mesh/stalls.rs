@@ -45,7 +45,7 @@ impl Stalls {
             seen.insert(line, (for_what, waited));
         }
         for (for_what, waited) in self.told.values() {
-            tracing::info!(%peer, ?for_what, ?waited, "what waited for long goes on");
+            tracing::info!(%peer, ?for_what, ?waited, "stalled senders resumed");
         }
         self.told = seen;
     }

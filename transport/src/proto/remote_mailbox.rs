@@ -1,8 +1,8 @@
-//! The sender's end of opened mailboxes.
+//! Mailboxes of the peer, as their senders see them.
 //!
-//! An *outlet* is a request (by name or identity) and how far it got. A *mailbox* is an opened
-//! mailbox of the peer; two outlets that turn out to be the same mailbox share its mailbox, and so
-//! its window and its order.
+//! An [`Outlet`] is a request for a mailbox, by name or identity, and how far it got. A
+//! [`RemoteMailbox`] is a mailbox of the peer that is open. Two outlets that the peer answers with
+//! the same mailbox share one `RemoteMailbox`, and so its window and its order.
 //!
 //! - **OU-1 once**: while a request is being opened or is open, it is not sent again.
 //! - **OU-2 known first**: what a mailbox accepts is known before anything is sent to it.

@@ -59,7 +59,7 @@ pub(crate) struct SendQueue<W> {
     /// Largest payload that goes into one record.
     eager_max: usize,
     notices: Vec<Notice>,
-    /// Ports that are to be [swept](SendQueue::sweep).
+    /// Mailboxes that closed and have nothing without a fate: to be [swept](SendQueue::sweep).
     freed: Vec<u32>,
     /// Nothing new is committed.
     leaving: bool,
@@ -267,8 +267,8 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Whether so few bytes of answers wait, and so few asks are open, that further asks may be
-    /// begun.
+    /// Returns true while fewer than [`limits::REPLY_BYTES_MAX`] bytes of answers wait: further
+    /// asks may be begun.
     pub(crate) fn takes_replies(&self) -> bool {
         self.queues.reply_bytes < limits::REPLY_BYTES_MAX || planted!(EndlessReplies)
     }

@@ -1,10 +1,13 @@
 //! A whole driver on a toy queue pair, turn by turn; its peer is played frame by frame.
 
 use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
 
 use parking_lot::Mutex;
+use rkyv::util::AlignedVec;
 use tokio::sync::watch;
 
 use super::*;
@@ -19,7 +22,9 @@ use crate::fabric::{
 };
 use crate::host::{Delivery, Host, Inbox, Lost, OpenRefusal, PeerEvent, Refusal};
 use crate::id::{Incarnation, NodeId, NodeName};
-use crate::link::{CloseNotice, LinkHandle};
+use crate::link::{
+    Attempt, Awaited, CloseNotice, Hint, LinkHandle, Outgoing, PendingReply, ReplyLoss, SendKind,
+};
 use crate::memory::{Budget, Pool, Region};
 use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto;
@@ -27,9 +32,9 @@ use crate::proto::credit::CreditSettings;
 use crate::proto::frame::{FrameReader, FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::Sizes;
-use crate::proto::remote_mailbox::encode_request;
+use crate::proto::remote_mailbox::{Description, encode_request};
 use crate::proto::send_queue::SendQueue;
-use crate::proto::window::WindowSize;
+use crate::proto::window::{Count, WindowSize};
 use crate::unresolved::Unresolved;
 
 const SLOT: usize = 2048;
@@ -204,8 +209,7 @@ impl Rig {
 
     /// The driver is woken, and runs until it sleeps.
     fn turn(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(self.driver.turn(&mut cx).is_pending(), "the link lives");
+        assert!(self.poll().is_pending(), "the link lives");
         for frame in self.wire.lock().sent.drain(..) {
             let (head, mut reader) = FrameReader::new(&frame).expect("a frame");
             while let Some(record) = reader.read(head.records).expect("a record") {
@@ -214,8 +218,17 @@ impl Rig {
         }
     }
 
+    fn poll(&mut self) -> Poll<LinkCause> {
+        self.driver.turn(&mut Context::from_waker(Waker::noop()))
+    }
+
     /// A frame with these records comes from the peer, which has consumed all that was sent.
     fn hear(&mut self, records: &[(RecordHeader, Vec<u8>)]) {
+        self.arrives(records);
+        self.turn();
+    }
+
+    fn arrives(&mut self, records: &[(RecordHeader, Vec<u8>)]) {
         let consumed = self.driver.pipe.lock().proto.frames_sent();
         {
             let wire = &mut *self.wire.lock();
@@ -228,7 +241,27 @@ impl Rig {
             let (work, status) = (Work::Recv { bytes }, Status::Success);
             wire.done.push_back(Completion { work, slot, status });
         }
+    }
+
+    /// An ask of this side, to a mailbox of the peer that is opened for it.
+    fn ask(&mut self) -> PendingReply {
+        let target = Target::Name("its".into());
+        let request = Arc::new(OpenRequest { target, kind: 0 });
+        let (kind, mut place) = (SendKind::Ask { deadline: None }, None);
+        let mut attempt = |rig: &Rig| {
+            let (mut archive, mut hint) = (AlignedVec::new(), Hint::default());
+            let outgoing = Outgoing { message: &MESSAGE, kind, archive: &mut archive };
+            let to = (&request, &mut hint);
+            rig.driver.link.attempt(to, outgoing, &mut place, Some(Waker::noop()))
+        };
+        assert!(matches!(attempt(self), Attempt::Wait(_)));
         self.turn();
+        let (window, accepted) = (WINDOW, vec![MESSAGE]);
+        let description = Description { window, carried: Count::default(), accepted };
+        self.hear(&[(at(RecordKind::Opened, 0).0, description.encode())]);
+        let Attempt::Committed(Awaited::Reply(reply)) = attempt(self) else { panic!("no room") };
+        self.turn();
+        reply
     }
 
     /// Takes so many messages from a mailbox.
@@ -276,4 +309,32 @@ fn what_is_taken_while_an_open_is_answered_is_reported_before_the_driver_sleeps(
     rig.take(0, WINDOW.messages as usize / 2);
     rig.hear(&[open("other", 2)]);
     assert_eq!(rig.said, [RecordKind::Opened, RecordKind::Window]);
+}
+
+/// AW-3: what was read before a breach of the protocol is not dispatched any more, and what comes
+/// behind a message that cannot be delivered is not either; their askers are told all the same.
+#[test]
+fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
+    let answer = |correlation| {
+        (RecordHeader { correlation, ..RecordHeader::new(RecordKind::Reply) }, Vec::new())
+    };
+    let breach = (RecordHeader::new(RecordKind::Confirm), Vec::new());
+    let nowhere = at(RecordKind::Tell, 7);
+    for behind in [false, true] {
+        let mut rig = Rig::new();
+        let mut reply = rig.ask();
+        let correlation = reply.correlation();
+        let frame = if behind {
+            [nowhere.clone(), answer(correlation)]
+        } else {
+            [answer(correlation), breach.clone()]
+        };
+        rig.arrives(&frame);
+        assert!(matches!(rig.poll(), Poll::Ready(LinkCause::Violation(_))));
+        drop(rig);
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Err(ReplyLoss::LinkDown(_))) = Pin::new(&mut reply).poll(&mut cx) else {
+            panic!("it waits for ever");
+        };
+    }
 }

@@ -112,7 +112,7 @@ impl Log {
 }
 
 const WAIT: &str = "senders wait for long";
-const GO_ON: &str = "what waited for long goes on";
+const GO_ON: &str = "stalled senders resumed";
 
 // Promised in docs/SEMANTICS.md.
 #[test]

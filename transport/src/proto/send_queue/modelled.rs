@@ -1,5 +1,5 @@
-//! What `window/model.rs` needs of an [`SendQueue`]: to tell two states apart, and to plant the
-//! faults that it has to find.
+//! The parts of a [`SendQueue`] that `window/model.rs` needs: what tells two states apart, and the
+//! faults that the model has to find.
 
 use std::hash::{Hash, Hasher};
 

@@ -73,21 +73,20 @@ impl<W> SendQueue<W> {
     }
 
     /// Returns the mailbox of a request for a sender that does not wait: none while it is being
-    /// opened, and why the opening that it tried before was refused (OU-4).
+    /// opened, and why the opening that was tried before was refused; then another one begins
+    /// (OU-4).
     pub(crate) fn try_mailbox(
         &mut self,
         request: &Arc<OpenRequest>,
         hint: &mut u32,
     ) -> Result<Option<u32>, OpenRefusal> {
-        if let Some(refusal) = self.refused.take(request) {
-            return Err(refusal);
-        }
+        let refusal = self.refused.take(request);
         let outlet = self.outlet(request, hint);
         let mailbox = self.mailbox(outlet).map(|(mailbox, _)| mailbox);
         if let Some(outlet) = self.outlets.get_mut(outlet as usize) {
             outlet.tried |= mailbox.is_none();
         }
-        Ok(mailbox)
+        refusal.map_or(Ok(mailbox), Err)
     }
 
     /// The request of an outlet.

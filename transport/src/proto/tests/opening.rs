@@ -5,7 +5,7 @@ use crate::proto::pair::{self, Pair, name};
 use crate::proto::send_queue::Notice;
 
 #[test]
-fn requests_for_one_mailbox_share_its_port_and_end_together() {
+fn requests_for_one_mailbox_share_its_window_and_end_together() {
     let mut pair = Pair::confirmed();
     pair.open(0, "0");
     pair.open(0, "also 0");
