@@ -163,7 +163,8 @@ impl<R: Reply> Pending<R> {
                 let payload = ready!(Pin::new(answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskError::InvalidReply)?;
                 Poll::Ready((codec.decode)(payload, node).map_err(|error| {
-                    tracing::warn!(%error, "a reply could not be read and its asker gets InvalidReply: build both nodes alike");
+                    let advice = "build both nodes alike";
+                    tracing::warn!(%error, advice, "a reply could not be read");
                     AskError::InvalidReply
                 }))
             }

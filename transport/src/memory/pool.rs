@@ -1,5 +1,9 @@
 //! A link's pool of receive slots and the leases on filled ones. Safe code: what it hands out are
 //! owned slots (ME-1).
+//!
+//! - **ME-8 shells**: what counts the holders of a leased slot is kept with the pool when its last
+//!   holder has gone, so that a lease allocates nothing. (Two holders that go at the same moment
+//!   may both leave it to the other; then it is freed, and the slot comes back all the same.)
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,10 +16,6 @@ use super::region::Slot;
 
 /// Spare receive slots of one link. The link takes one for each that it leases upward; leased
 /// slots come back by drop, from any thread (ME-3).
-///
-/// - **ME-8 shells**: what counts the holders of a leased slot is kept with the pool when its last
-///   holder has gone, so that a lease allocates nothing. (Two holders that go at the same moment
-///   may both leave it to the other; then it is freed, and the slot comes back all the same.)
 pub struct Pool {
     home: Arc<Mutex<Home>>,
     /// How many are spare when none is leased; shared with the gauge.
