@@ -1,4 +1,4 @@
-//! Tells whose senders wait for their fates.
+//! Confirmations: the fates of tells, on their way to the senders that wait for them.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,8 @@ impl Confirm {
     }
 }
 
-/// Those of one link, by the number that the message's entry has.
+/// The waiting senders of one link, by the number in the entry of their message. Under the
+/// link's lock.
 #[derive(Default)]
 pub(crate) struct Confirms(slab::Slab<Confirm>);
 

@@ -1,4 +1,5 @@
-//! Every bound and every time-out of the transport, in one place, with its reason.
+//! Every bound and time-out of the transport that a peer or an operator can notice, with its
+//! reason; what only tunes one file is a constant there.
 //!
 //! No time-out decides whether something is correct: each only bounds a wait.
 

@@ -182,24 +182,24 @@ impl LinkHandle {
 
     /// Ends the link; the driver drains it and reports `cause`, unless it ended before.
     pub(crate) fn close(&self, cause: LinkCause) {
-        self.wish(|requests| requests.close = Some(requests.close.take().unwrap_or(cause)));
+        self.request(|requests| requests.close = Some(requests.close.take().unwrap_or(cause)));
     }
 
     /// Starts the goodbye exchange: nothing new is committed, what was committed is sent, then both
     /// sides acknowledge everything and the link ends as [`LinkCause::Left`].
     pub(crate) fn goodbye(&self) {
-        self.wish(|requests| requests.leave = true);
+        self.request(|requests| requests.leave = true);
     }
 
     /// Called at each heartbeat: makes the link show that it still carries frames. Whether the
     /// driver has not run since the last call.
     pub(crate) fn probe(&self) -> bool {
-        self.wish(|requests| std::mem::replace(&mut requests.probe, true))
+        self.request(|requests| std::mem::replace(&mut requests.probe, true))
     }
 
-    fn wish<T>(&self, wish: impl FnOnce(&mut DriverRequests) -> T) -> T {
+    fn request<T>(&self, change: impl FnOnce(&mut DriverRequests) -> T) -> T {
         let mut state = self.state.lock();
-        let answer = wish(&mut state.requests);
+        let answer = change(&mut state.requests);
         state.awake = true;
         drop(state);
         self.signals.wake();

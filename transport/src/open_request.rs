@@ -1,4 +1,4 @@
-//! Which mailbox a sender means, and what a mailbox accepts.
+//! Open requests, and the messages that a mailbox accepts.
 
 use crate::id::Incarnation;
 

@@ -1,5 +1,5 @@
 //! The link protocol, sans I/O: no sockets, no clock, no tasks. `handle_*` takes what arrived or
-//! happened in, `poll_*` gives out what is to be sent; whoever drives it owns the memory.
+//! happened in, `poll_*` gives out what is to be sent; the driver owns the memory.
 //!
 //! In reading order: [`header`] is the bytes, [`frame`] reads and writes them, [`credit`] says when
 //! a frame may be sent, [`window`] when a message may be committed, [`remote_mailbox`] and

@@ -41,7 +41,7 @@ pub(crate) trait Directory: Send + Sync + 'static {
     fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal>;
 }
 
-/// Who is told what happens between nodes.
+/// The receivers of what happens between nodes.
 #[derive(Clone)]
 pub(crate) struct Observers {
     pub(crate) dead_letters: Arc<DeadLetters>,

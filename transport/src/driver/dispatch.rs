@@ -1,4 +1,4 @@
-//! Doing what a frame asks for.
+//! Dispatch: carries out what a frame asks for, and reports what was taken.
 
 use super::Driver;
 use super::pipe::Pipe;
@@ -50,8 +50,8 @@ impl Driver {
                     result = result.and(refused);
                 }
                 Event::Unsent(entry) => {
-                    if let Some(letter) = self.link.drop_unsent(&entry) {
-                        self.reports.settle(letter, Err(Fate::Refused(Refusal::Closed)));
+                    if let Some(tell) = self.link.drop_unsent(&entry) {
+                        self.reports.settle(tell, Err(Fate::Refused(Refusal::Closed)));
                     }
                 }
                 Event::Delivered(confirm) => self.link.delivered(confirm),
@@ -215,9 +215,9 @@ impl Driver {
     fn refused(&self, sent: &Sent, refusal: Refusal) -> Result<(), Violation> {
         Counters::add(&self.link.counters().refusals, 1);
         let What::Tell { message, confirm } = sent.what else { return Err(Violation::Refusal) };
-        let letter = self.link.settle(sent.mailbox, message, confirm);
+        let tell = self.link.settle(sent.mailbox, message, confirm);
         let fate = Err(Fate::Refused(refusal));
-        self.reports.settle(letter, if planted!(RefusedIsDelivered) { Ok(()) } else { fate });
+        self.reports.settle(tell, if planted!(RefusedIsDelivered) { Ok(()) } else { fate });
         Ok(())
     }
 

@@ -94,14 +94,14 @@ impl Driver {
         pipe.end();
         let cut = pipe.proto.assembling();
         Counters::add(&self.link.counters().fragments_cut, cut as u64);
-        let Remains { not_sent, doubts, word } = self.link.end(&mut pipe.proto, &cause);
+        let Remains { not_sent, doubts, report } = self.link.end(&mut pipe.proto, &cause);
         self.reports.unresolved.keep(self.mailboxes.end());
-        let settled = self.reports.unresolved.end(self.reports.epoch, doubts, word);
-        for letter in not_sent {
-            self.reports.settle(letter, Err(Fate::NotSent));
+        let settled = self.reports.unresolved.end(self.reports.epoch, doubts, report);
+        for tell in not_sent {
+            self.reports.settle(tell, Err(Fate::NotSent));
         }
-        for (letter, fate) in settled {
-            self.reports.settle(letter, fate);
+        for (tell, fate) in settled {
+            self.reports.settle(tell, fate);
         }
         tracing::debug!(peer = %self.reports.peer.name, %cause, "link ended");
         self.phase.send_replace(Phase::Ended(cause));

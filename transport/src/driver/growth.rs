@@ -39,8 +39,8 @@ impl Growth {
     pub(super) fn grow(&mut self, pipe: &mut Pipe, counters: &Counters) -> bool {
         let ring = pipe.proto.ring();
         let more = ring.min(self.ring_max.saturating_sub(ring));
-        // One that cannot be told of it would wait for credits that come at a quarter of a ring it
-        // does not know.
+        // After a goodbye the peer cannot be told of new slots, and a larger ring would return
+        // credits too late for the peer.
         let tells = pipe.proto.takes_control() || planted!(GrowsAfterGoodbye);
         if more == 0 || !tells || !pipe.proto.take_shortage() {
             return false;

@@ -23,24 +23,19 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn settle(&self, letter: UnackedTell, fate: Result<(), Fate>) {
-        settle(&*self.host, &self.peer.name, letter, fate);
+    pub(super) fn settle(&self, tell: UnackedTell, fate: Result<(), Fate>) {
+        settle(&*self.host, &self.peer.name, tell, fate);
     }
 }
 
 /// Tells of the fate of a tell: who waits for it, and the layer above when it is lost. (Signals
 /// have none: their message is 0.)
-pub(crate) fn settle(
-    host: &dyn Host,
-    peer: &NodeName,
-    letter: UnackedTell,
-    fate: Result<(), Fate>,
-) {
-    if let (Err(fate), 1..) = (fate, letter.message) {
-        let target = letter.request.target.clone();
-        host.lost(Lost { peer: peer.clone(), target, message: letter.message, fate });
+pub(crate) fn settle(host: &dyn Host, peer: &NodeName, tell: UnackedTell, fate: Result<(), Fate>) {
+    if let (Err(fate), 1..) = (fate, tell.message) {
+        let target = tell.request.target.clone();
+        host.lost(Lost { peer: peer.clone(), target, message: tell.message, fate });
     }
-    if let Some(confirm) = letter.confirm {
+    if let Some(confirm) = tell.confirm {
         confirm.tell(fate);
     }
 }

@@ -1,4 +1,4 @@
-//! What only the driver calls.
+//! The driver's side of a link's handle: called by the driver alone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ pub(crate) struct Remains {
     /// Tells that were sent and not acknowledged, with frame and place.
     pub(crate) doubts: Vec<((u32, u16), UnackedTell)>,
     /// What the peer may be told of its own.
-    pub(crate) word: Option<Consumed>,
+    pub(crate) report: Option<Consumed>,
 }
 
 /// What came of writing a frame.
@@ -107,7 +107,7 @@ impl LinkHandle {
         (transmit, more)
     }
 
-    /// What was committed begins to wait for credits, or has waited.
+    /// Starts or ends the wait of committed messages for credits.
     #[cold]
     fn turn_uncredited(&self, state: &mut State) {
         match state.uncredited.take() {
@@ -119,7 +119,7 @@ impl LinkHandle {
         }
     }
 
-    /// What the session wants; each wish is given once.
+    /// Takes the session's requests; each is given once.
     pub(crate) fn take_requests(&self) -> DriverRequests {
         let requests = std::mem::take(&mut self.state.lock().requests);
         if requests.leave {
@@ -128,7 +128,7 @@ impl LinkHandle {
         requests
     }
 
-    /// Nothing new is committed from now on: one of the two is leaving. Those who wait are told.
+    /// Stops commits: one of the two nodes is leaving. Wakes all that wait.
     pub(crate) fn stop_commits(&self) {
         let mut state = self.state.lock();
         state.send_queue.leave();
@@ -145,25 +145,25 @@ impl LinkHandle {
     /// its sender that waits.
     pub(crate) fn settle(&self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
         let mut state = self.state.lock();
-        let letter = state.letter(mailbox, message, confirm);
+        let tell = state.unacked_tell(mailbox, message, confirm);
         state.send_queue.settle(mailbox);
         self.finish_as_driver(state);
-        letter
+        tell
     }
 
-    /// A committed message is not sent, because its mailbox closed. Returns it for the report, if
-    /// it is a tell; of an ask, the asker is told.
+    /// Drops a committed message whose mailbox closed. Returns it for the report, if it is a tell;
+    /// of an ask, the asker is told.
     pub(crate) fn drop_unsent(&self, entry: &Entry) -> Option<UnackedTell> {
         let mut state = self.state.lock();
-        let (asker, letter) = state.drop_entry(entry);
+        let (asker, tell) = state.drop_entry(entry);
         self.finish_as_driver(state);
         if let Some(asker) = asker {
             self.answer(asker, Err(ReplyLoss::Refused(Refusal::Closed)));
         }
-        letter
+        tell
     }
 
-    /// A tell was delivered whose sender waits to hear so.
+    /// Tells a waiting sender that its tell was delivered.
     pub(crate) fn delivered(&self, confirm: u64) {
         let sender = self.state.lock().confirms.take(confirm);
         if let Some(sender) = sender {
@@ -181,11 +181,12 @@ impl LinkHandle {
         wakers.append(&mut state.for_replies);
         let entries = state.send_queue.end();
         let tells = entries.iter().filter(|entry| entry.kind == RecordKind::Tell);
-        let not_sent = tells.map(|e| state.letter(e.mailbox, e.message, e.correlation)).collect();
-        let (in_flight, word) = proto.end();
+        let not_sent =
+            tells.map(|e| state.unacked_tell(e.mailbox, e.message, e.correlation)).collect();
+        let (in_flight, report) = proto.end();
         let doubts = in_flight.iter().filter_map(|sent| {
             let What::Tell { message, confirm } = sent.what else { return None };
-            Some(((sent.frame, sent.place), state.letter(sent.mailbox, message, confirm)))
+            Some(((sent.frame, sent.place), state.unacked_tell(sent.mailbox, message, confirm)))
         });
         let doubts = doubts.collect();
         drop(state);
@@ -198,27 +199,27 @@ impl LinkHandle {
             self.answer_all(&ReplyLoss::LinkDown(cause.clone()));
         }
         wakers.into_iter().for_each(Waker::wake);
-        Remains { not_sent, doubts, word }
+        Remains { not_sent, doubts, report }
     }
 }
 
 impl State {
-    fn letter(&mut self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
+    fn unacked_tell(&mut self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
         let request = self.send_queue.request_of(mailbox);
         UnackedTell { request, message, confirm: self.confirms.take(confirm) }
     }
 
     /// A committed message will not be sent. Returns the waiter of an ask, or a tell.
     fn drop_entry(&mut self, entry: &Entry) -> (Option<Asker>, Option<UnackedTell>) {
-        let (mut asker, mut letter) = (None, None);
+        let (mut asker, mut tell) = (None, None);
         match entry.kind {
             RecordKind::Ask => asker = self.send_queue.asks.answer(entry.correlation),
             RecordKind::Tell => {
-                letter = Some(self.letter(entry.mailbox, entry.message, entry.correlation));
+                tell = Some(self.unacked_tell(entry.mailbox, entry.message, entry.correlation));
             }
             _ => {}
         }
         self.send_queue.settle(entry.mailbox);
-        (asker, letter)
+        (asker, tell)
     }
 }

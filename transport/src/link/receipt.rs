@@ -58,8 +58,7 @@ impl CloseNotice {
 
 impl Drop for CloseNotice {
     fn drop(&mut self) {
-        // The news is that of the peer's next link, too, and a stale notice says nothing of the
-        // mailbox.
+        // A stale notice is dropped: the next link gets a notice of its own.
         if let Some(link) = self.link.upgrade().filter(|link| !link.has_ended()) {
             link.signals.close(self.inbox);
         }

@@ -20,7 +20,7 @@ pub struct LinkView {
     /// For how long they have waited for credits, if they do.
     pub uncredited: Option<Duration>,
     /// Receive slots that are leased: the messages in them wait in mailboxes, or are kept by
-    /// whoever took them.
+    /// the receivers that took them.
     pub leased: usize,
     /// Senders that wait, by mailbox, the longest line first.
     pub waiting: Vec<Waiting>,
@@ -53,7 +53,7 @@ pub(crate) struct Stall {
 }
 
 impl LinkHandle {
-    /// What it looks like now.
+    /// Returns a view of the link as it is now.
     pub(crate) fn view(&self) -> LinkView {
         let mut state = self.state.lock();
         let lines: Vec<Waited> = state.waiting.lines().collect();

@@ -75,10 +75,11 @@ struct Entry {
     line: Option<Line>,
     before: usize,
     after: usize,
-    waker: Waker,
+    /// `None` once it was woken for good.
+    waker: Option<Waker>,
     want: Want,
     standing: Standing,
-    /// What it waits for, as it was at first, and since when.
+    /// What it waits for, as it was at first, and since when; `None` once it was resolved.
     wait: Option<(WaitsFor, Instant)>,
 }
 
@@ -122,6 +123,7 @@ impl WaitQueue {
     ) -> usize {
         let wait = for_what.map(|for_what| (for_what, Instant::now()));
         let (before, after, standing) = (NONE, NONE, Standing::Waiting);
+        let waker = Some(waker);
         let key =
             self.entries.insert(Entry { line: None, before, after, waker, want, standing, wait });
         self.append(key, line);
@@ -212,8 +214,8 @@ impl WaitQueue {
     /// Keeps the waker of an entry that goes on waiting.
     pub(super) fn keep(&mut self, key: usize, waker: &Waker) {
         let kept = &mut self.entries[key].waker;
-        if !kept.will_wake(waker) {
-            self.retired.push(std::mem::replace(kept, waker.clone()));
+        if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            self.retired.extend(kept.replace(waker.clone()));
         }
     }
 
@@ -222,7 +224,8 @@ impl WaitQueue {
         self.unlink(key);
         let entry = &mut self.entries[key];
         entry.standing = standing;
-        self.woken.push(entry.waker.clone());
+        self.woken.extend(entry.waker.take());
+        self.waited.extend(entry.wait.take().map(|(for_what, since)| (for_what, since.elapsed())));
     }
 
     /// Resolves every entry of a line alike.
@@ -245,21 +248,21 @@ impl WaitQueue {
         }
         self.unlink(key);
         let Entry { waker, want, standing, wait, .. } = self.entries.remove(key);
-        self.retired.push(waker);
+        self.retired.extend(waker);
         self.waited.extend(wait.map(|(for_what, since)| (for_what, since.elapsed())));
         Some((want, standing))
     }
 
     /// Wakes all that wait, whatever for.
     pub(super) fn wake_all(&mut self) {
-        self.woken.extend(self.entries.iter().map(|(_, entry)| entry.waker.clone()));
+        self.woken.extend(self.entries.iter().filter_map(|(_, entry)| entry.waker.clone()));
     }
 
     /// Empties all lines: the link has ended. Returns the wakers of all.
     pub(super) fn end(&mut self) -> Vec<Waker> {
         let mut all = std::mem::take(&mut self.entries);
         (self.outlets, self.mailboxes, self.closings) = Default::default();
-        all.drain().map(|entry| entry.waker).collect()
+        all.drain().filter_map(|entry| entry.waker).collect()
     }
 
     /// Whether there is anything to do for those that waited.

@@ -116,7 +116,7 @@ impl Ledger {
         self.consumed
     }
 
-    /// Records an arrival, with the count and the wish it carried. Gives how many of this side's
+    /// Records an arrival, with the count it carried and whether it asks for an answer. Gives how many of this side's
     /// frames the peer newly reports.
     pub(crate) fn arrive(&mut self, peer_count: u32, answer_now: bool) -> Result<u32, Violation> {
         if self.received.wrapping_sub(self.reported) >= self.settings.ring {

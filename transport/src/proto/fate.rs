@@ -4,7 +4,7 @@
 //!   when the link ends; the last are in doubt until the peer says what it [`Consumed`].
 //! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused
 //!   is in the same or an earlier frame; so what is acknowledged and was not refused, was queued.
-//! - **FA-3 last word**: what a side says it consumed of a link is said after its last frame was
+//! - **FA-3 final report**: a side reports what it consumed of a link after its last frame was
 //!   dispatched, with every refusal that the other side may not have read.
 
 use std::collections::VecDeque;

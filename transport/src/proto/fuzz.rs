@@ -27,8 +27,8 @@ pub fn frames(input: &[u8]) {
         }
     }
     pair.transmit(SIDE);
-    let (_, word) = pair.sides[SIDE].link.end();
-    assert_eq!(word.is_none(), pair.sides[SIDE].link.is_distrusted());
+    let (_, report) = pair.sides[SIDE].link.end();
+    assert_eq!(report.is_none(), pair.sides[SIDE].link.is_distrusted());
 }
 
 /// Two sides with a mailbox open each way, and messages on the way from the attacked one.

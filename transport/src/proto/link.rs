@@ -284,7 +284,7 @@ impl LinkProtocol {
         self.distrusted
     }
 
-    /// What is left when the link ends: this side's messages in doubt (FA-1), and the word on the
+    /// What is left when the link ends: this side's messages in doubt (FA-1), and the report on the
     /// peer's (FA-3), unless it broke the protocol.
     pub(crate) fn end(&mut self) -> (Vec<Sent>, Option<Consumed>) {
         let mut count = self.ledger.received();
@@ -299,10 +299,10 @@ impl LinkProtocol {
         if planted!(WordWithoutRefusals) {
             refusals.clear();
         }
-        let word = (!self.distrusted).then_some(Consumed { count, refusals });
+        let report = (!self.distrusted).then_some(Consumed { count, refusals });
         let doubts =
             if planted!(ForgottenFate) { Vec::new() } else { self.in_flight.end().collect() };
-        (doubts, word)
+        (doubts, report)
     }
 }
 

@@ -106,7 +106,7 @@ struct Queues {
     turn: Turn,
 }
 
-/// Who is served first in the next frame.
+/// The queue that is served first in the next frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Turn {
     #[default]

@@ -133,7 +133,7 @@ proptest! {
         prop_assert!(committed <= count);
     }
 
-    /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's word gives each
+    /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's report gives each
     /// message in doubt the fate that the peer's mailbox shows; none is left out or told of twice.
     // Promised in docs/SEMANTICS.md.
     #[test]
@@ -154,26 +154,26 @@ proptest! {
         }
 
         let [left, right] = &mut pair.sides;
-        let letter = |message| UnackedTell { request: name("0"), message, confirm: None };
+        let tell = |message| UnackedTell { request: name("0"), message, confirm: None };
         let (in_flight, _) = left.link.end();
         let message = |sent: &Sent| match sent.what {
             What::Tell { message, .. } => message,
             other => panic!("only tells were sent: {other:?}"),
         };
-        let doubts = in_flight.iter().map(|s| ((s.frame, s.place), letter(message(s)))).collect();
-        let word = right.link.end().1.expect("an honest peer");
+        let doubts = in_flight.iter().map(|s| ((s.frame, s.place), tell(message(s)))).collect();
+        let report = right.link.end().1.expect("an honest peer");
         let unresolved = Unresolved::new();
         unresolved.begin();
         unresolved.end(1, doubts, None);
-        let mut settled = unresolved.refused(1, &word.refusals);
-        settled.extend(unresolved.consumed(Some((1, word.count))));
+        let mut settled = unresolved.refused(1, &report.refusals);
+        settled.extend(unresolved.consumed(Some((1, report.count))));
 
         let arrived = (right.boxes[0].taken.len() + right.boxes[0].waiting.len()) as u128;
         let mut lost = left.refused.clone();
         lost.extend(left.out.end().iter().map(|entry| entry.message));
-        for (letter, fate) in settled {
-            prop_assert_eq!(fate.is_ok(), letter.message <= arrived, "{}", letter.message);
-            lost.extend(fate.err().map(|_| letter.message));
+        for (tell, fate) in settled {
+            prop_assert_eq!(fate.is_ok(), tell.message <= arrived, "{}", tell.message);
+            lost.extend(fate.err().map(|_| tell.message));
         }
         lost.sort_unstable();
         let committed = left.committed(0) as u128;

@@ -1,4 +1,4 @@
-//! What arrives.
+//! The reader of frames: checks each record and turns it into events.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Putting what waits into a frame, in the order of service: control, small answers, then in turn
+//! The filler of frames, in the order of service: control, small answers, then in turn
 //! small messages, the large message under way and the large answer under way.
 
 use std::time::Instant;
