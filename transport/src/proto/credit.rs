@@ -116,8 +116,8 @@ impl Ledger {
         self.consumed
     }
 
-    /// Records an arrival, with the count it carried and whether it asks for an answer. Gives how many of this side's
-    /// frames the peer newly reports.
+    /// Records an arrival, with the count it carried and whether it asks for an answer. Gives how
+    /// many of this side's frames the peer newly reports.
     pub(crate) fn arrive(&mut self, peer_count: u32, answer_now: bool) -> Result<u32, Violation> {
         if self.received.wrapping_sub(self.reported) >= self.settings.ring {
             return Err(Violation::CreditOverrun);

@@ -133,8 +133,9 @@ proptest! {
         prop_assert!(committed <= count);
     }
 
-    /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's report gives each
-    /// message in doubt the fate that the peer's mailbox shows; none is left out or told of twice.
+    /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's report gives
+    /// each message in doubt the fate that the peer's mailbox shows; none is left out or told of
+    /// twice.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn after_a_cut_the_word_tells_every_fate_truly(
