@@ -207,8 +207,15 @@ impl RemoteSender {
     ) -> Poll<Result<Attempt, Unsent>> {
         let link = ready!(self.poll_link(waiter, cx))?;
         let waiting = waiter.keep();
-        let Some(bytes) = &mut waiting.archive else {
-            return Poll::Ready(self.begin(&link, (message, kind), archive, waiter, cx.waker()));
+        let bytes = match &mut waiting.archive {
+            Some(bytes) => bytes,
+            none => {
+                let mut bytes = AlignedVec::new();
+                if archive(&mut bytes).is_err() {
+                    return Poll::Ready(Err(Unsent::Archive));
+                }
+                none.insert(bytes)
+            }
         };
         let mut place = waiting.line.take().map(|(_, place)| place);
         let outgoing = Outgoing { message, kind, archive: bytes };
