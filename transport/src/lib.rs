@@ -14,7 +14,8 @@
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
-//! - `config` and `profile`: what a node is started with; [`open_request`] and [`cause`]: plain values.
+//! - `config` and `profile`: what a node is started with; [`open_request`] and [`cause`]: plain
+//!   values.
 //! - [`limits`], [`id`], [`entropy`], `sync`; for the tests only: `mutants`, planted bugs, `steps`,
 //!   at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
 //!   any bytes.
