@@ -59,7 +59,7 @@ pub enum Work {
     Allocations(Cost),
 }
 
-/// What replies share with tells of 60 MiB.
+/// The things that replies share with tells of 60 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// Nothing: there are no tells.

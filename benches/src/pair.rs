@@ -117,7 +117,7 @@ pub async fn connect_to_drive<P: Pair>(address: String) -> Result<P::Client, Fai
 /// Small messages to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Messages {
-    /// What they are.
+    /// The kind of each of them.
     pub message: CostOf,
     /// How many there are.
     pub count: u64,

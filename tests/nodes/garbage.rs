@@ -11,8 +11,8 @@ use crate::process::{PATIENCE, Process, linked, within};
 const CONNECTIONS: usize = 10_000;
 /// Connections open at once.
 const AT_ONCE: usize = 50;
-/// What a node may grow by: far less than the garbage would take if it were kept, and more than the
-/// 26 MB by which the rings of its one link may grow.
+/// KiB that a node may grow by: far less than the garbage would take if it were kept, and more than
+/// the 26 MB by which the rings of its one link may grow.
 const GROWTH_KIB_MAX: u64 = 64 * 1024;
 
 // Promised in docs/SEMANTICS.md.

@@ -94,7 +94,7 @@ async fn a_survivor_of_random_faults_uses_no_more_at_the_end() {
         let more = match what.as_str() {
             "allocated" => ALLOCATED_MAX,
             "resident" => RESIDENT_MAX + after["grown"],
-            // What the rings may grow by is a bound of the node's.
+            // The growth of the rings has a bound of its own, the node's.
             "grown" => continue,
             "threads" => THREADS_MAX,
             _ => 0,

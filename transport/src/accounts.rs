@@ -64,7 +64,8 @@ impl Accounts {
         (key, std::mem::take(&mut account.waiting))
     }
 
-    /// What is taken of the mailbox of an account that [was opened](Self::open).
+    /// Returns the counter of what is taken of the mailbox of an account that
+    /// [was opened](Self::open).
     pub(crate) fn taken(&self, key: u32) -> Arc<Taken> {
         self.all[key as usize].taken.clone()
     }

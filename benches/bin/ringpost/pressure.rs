@@ -1,4 +1,4 @@
-//! What only Ringpost is measured with: replies beside bulk on one link, and a tell that waits.
+//! Measurements of Ringpost alone: replies beside bulk on one link, and a tell that waits.
 
 use std::pin::pin;
 use std::sync::Arc;

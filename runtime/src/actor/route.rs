@@ -69,7 +69,7 @@ impl<A: Handlers> Route<A> {
     }
 }
 
-/// What `M` looks like on the wire, to an actor that answers it with `R`; layouts of 0 where they
+/// Returns the wire form of `M` for an actor that answers it with `R`; layouts are 0 where they
 /// stay on their node.
 pub(super) const fn accepted<M: Message, R: Reply>() -> Accepted {
     let layout = match M::CODEC {

@@ -1,4 +1,4 @@
-//! What the transport says of sends to other nodes, in the words of this layer; and signals.
+//! Outcomes of sends to other nodes, from the transport's words to this layer's; and signals.
 
 use std::future::poll_fn;
 use std::task::Context;
@@ -49,7 +49,7 @@ pub(crate) fn cause_of(unsent: Unsent, failure: Option<Cause>) -> Cause {
     }
 }
 
-/// What the asker is told when the answer of another node does not come.
+/// Returns the error of an asker to which the answer of another node does not come.
 pub(crate) fn lost(loss: ReplyLoss) -> AskError {
     match loss {
         ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
@@ -67,7 +67,7 @@ pub(crate) fn lost(loss: ReplyLoss) -> AskError {
     }
 }
 
-/// What the sender of a confirmed tell is told.
+/// Returns the fate that the sender of a confirmed tell is told.
 pub(crate) fn fate(fate: Result<(), cause::Fate>) -> Fate {
     match fate {
         Ok(()) => Fate::Delivered,

@@ -39,7 +39,7 @@ pub struct Plan {
     pub close_one_in: u32,
     /// Faults, in the order they come.
     pub faults: u32,
-    /// What wakes drivers beside what they are to be woken for.
+    /// The wake-ups that drivers get beside those they need.
     pub wakes: Wakes,
 }
 
@@ -53,7 +53,7 @@ pub struct Farewell {
     pub together: bool,
 }
 
-/// What wakes drivers beside what they are to be woken for.
+/// The wake-ups that drivers get beside those they need.
 #[derive(Debug, Clone, Default)]
 pub struct Wakes {
     /// Heartbeats. Without them nothing makes up for a wake-up that is lost: it is a wait without
