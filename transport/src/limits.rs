@@ -85,6 +85,8 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub const RING_SLOTS: u32 = 16;
 /// Default of what a ring may grow to: 8 MiB are under way at once.
 pub const RING_SLOTS_GROWN: u32 = 1024;
+/// Bytes up to which a ring grows whenever its peer is short of slots: so much is worth a doubt.
+pub const RING_BYTES_SMALL: usize = 1024 * 1024;
 /// Default of the bytes by which all rings of a node together may grow.
 pub const RING_GROWTH_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Default slot: 8 KiB of payload and 256 B for headers.

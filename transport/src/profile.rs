@@ -11,7 +11,8 @@ pub struct Profile {
     /// Receive slots posted for each peer from the start: 8 to 4,096.
     pub ring_slots: u32,
     /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
-    /// and the path is idle for it: at least `ring_slots`, at most 4,096.
+    /// and the path is idle for it: at least `ring_slots`, at most 4,096. More than 1 MiB only
+    /// where the path is so long that they help.
     pub ring_slots_max: u32,
     /// Bytes by which all rings of a node together may grow, each by at most as much as it leaves
     /// for others; with 0 none does.

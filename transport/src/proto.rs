@@ -2,11 +2,11 @@
 //! happened in, `poll_*` gives out what is to be sent; the driver owns the memory.
 //!
 //! In reading order: [`header`] is the bytes, [`frame`] reads and writes them, [`credit`] says when
-//! a frame may be sent, [`window`] when a message may be committed, [`remote_mailbox`] and
-//! [`inlet`] are the two ends of an opened mailbox, [`asks`] counts asks and [`age`] their
-//! deadlines, [`fragment`] is about messages larger than a slot, [`lanes`] about the order of
-//! service, [`fate`] about what became of what was sent; [`error`] is what can go wrong;
-//! [`send_queue`] and [`link`] put them together.
+//! a frame may be sent and [`trip`] when more slots would help, [`window`] when a message may be
+//! committed, [`remote_mailbox`] and [`inlet`] are the two ends of an opened mailbox, [`asks`]
+//! counts asks and [`age`] their deadlines, [`fragment`] is about messages larger than a slot,
+//! [`lanes`] about the order of service, [`fate`] about what became of what was sent; [`error`] is
+//! what can go wrong; [`send_queue`] and [`link`] put them together.
 
 pub(crate) mod age;
 pub(crate) mod asks;
@@ -23,6 +23,7 @@ pub(crate) mod remote_mailbox;
 pub(crate) mod send_queue;
 #[cfg(feature = "steps")]
 mod steps;
+pub(crate) mod trip;
 pub(crate) mod window;
 
 #[cfg(any(test, feature = "fuzz"))]

@@ -1,6 +1,7 @@
 //! Rings that grow to what the path takes. A link starts with few slots; a peer that has messages
 //! and no credits says so in its frames, and when this side then finds nothing to do, the path was
 //! idle for want of slots: the ring is doubled, up to a bound of the link's and one of the node's.
+//! Beyond 1 MiB only where the path is long ([`Trip`](crate::proto::trip::Trip)).
 
 use std::sync::Arc;
 

@@ -18,6 +18,7 @@ use super::fragment::Assembly;
 use super::header::{
     ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind,
 };
+use super::trip::Trip;
 use super::window::Count;
 use crate::limits;
 use crate::mutants::planted;
@@ -43,6 +44,7 @@ pub(crate) struct LinkProtocol {
     /// The fragmented message and the fragmented answer of which parts have come (FR-1).
     assemblies: [Option<Assembly>; 2],
     age: Age,
+    trip: Trip,
     /// What this side tells the peer in its CONFIRM (WI-4).
     carried: Count,
     control: VecDeque<(RecordHeader, Vec<u8>)>,
@@ -53,8 +55,6 @@ pub(crate) struct LinkProtocol {
     probe: bool,
     /// Messages wait for credits.
     uncredited: bool,
-    /// The peer's last frame said that its messages do.
-    peer_short: bool,
     distrusted: bool,
 }
 
@@ -96,6 +96,7 @@ impl LinkProtocol {
             dispatched: FIRST_COUNT,
             assemblies: [None, None],
             age: Age::new(start),
+            trip: Trip::default(),
             carried,
             control: VecDeque::new(),
             open_answers: 0,
@@ -103,7 +104,6 @@ impl LinkProtocol {
             handshake: Handshake::default(),
             probe: false,
             uncredited: false,
-            peer_short: false,
             distrusted: false,
         }
     }
@@ -129,14 +129,17 @@ impl LinkProtocol {
         self.ledger.peer_ring()
     }
 
-    /// Whether the peer was short of credits when it sent its last frame; said once.
+    /// Whether the peer was short of credits when it sent its last frame, and more slots would let
+    /// it send more in the same time; said once.
     pub(crate) fn take_shortage(&mut self) -> bool {
-        std::mem::take(&mut self.peer_short)
+        let small = self.ring() as usize * self.sizes.frame_max < limits::RING_BYTES_SMALL;
+        self.trip.take_shortage(small)
     }
 
     /// So many more slots are posted: the peer is told (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.ledger.grow(slots);
+        self.trip.grown();
         if planted!(LostGrant) {
             return;
         }

@@ -30,7 +30,7 @@ impl LinkProtocol {
         let number = self.ledger.received();
         let (header, mut reader) = FrameReader::new(frame)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
-        self.peer_short = header.short;
+        self.trip.arrived(number, header.short, self.ledger.ring(), now);
         let age = self.age.arrive(header.clock_ms, now);
         let arrived = Arrived { number, now, age };
         step!(any(header.records == 0).then_some(crate::steps::Step::CreditReceived));

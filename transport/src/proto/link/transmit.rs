@@ -88,7 +88,11 @@ impl LinkProtocol {
         // A frame that only returns credits helps none of the messages that wait.
         self.uncredited &= class == Class::Credit;
         step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
+        let before = self.ledger.reported();
         let consumed = self.ledger.post(class);
+        if consumed != before {
+            self.trip.reported(before.wrapping_add(self.ledger.ring()), now);
+        }
         let clock_ms = self.age.clock_ms(now);
         let short = !out.is_empty() && !self.ledger.may_send(Class::Data);
         let head = Head { answer_now, short, consumed, clock_ms };
