@@ -242,14 +242,17 @@ impl LinkHandle {
         state.starved &= !wake;
         // Later senders find the driver awake, and what they commit goes with the next frames.
         let post = wake && std::mem::take(&mut state.quiet);
+        let mut woken = Vec::new();
         if state.waiting.has_news() {
-            self.tell_waiting(state);
+            woken = self.take_wakers(state);
         } else {
             drop(state);
         }
+        // The driver first: a foreign waker may panic.
         if wake && !(post && self.try_post()) {
             self.signals.wake();
         }
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Returns true if its queue pair and slots are still there.
@@ -264,15 +267,15 @@ impl LinkHandle {
         poster.is_some_and(|poster| poster.try_post(self))
     }
 
-    /// Frees the lock, and then wakes those whose wait has come to an end.
-    fn tell_waiting(&self, mut state: MutexGuard<'_, State>) {
+    /// Frees the lock. Returns the wakers of those whose wait has come to an end.
+    fn take_wakers(&self, mut state: MutexGuard<'_, State>) -> Vec<Waker> {
         for (for_what, waited) in state.waiting.drain_waited() {
             self.counters.waited(for_what, waited);
         }
         let (woken, retired) = state.waiting.take_wakers();
         drop(state);
         drop(retired);
-        woken.into_iter().for_each(Waker::wake);
+        woken
     }
 }
 

@@ -43,6 +43,8 @@ impl Pipe {
     pub(super) fn end(&mut self) {
         self.ended = true;
         self.queues.close();
+        // What a failed post left will not be posted.
+        self.slots.unstage();
     }
 
     /// Which completions are waited for: send completions matter only to a driver that has no free

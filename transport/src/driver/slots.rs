@@ -70,6 +70,11 @@ impl Slots {
         }
     }
 
+    /// Takes back the slots of the batch.
+    pub(super) fn unstage(&mut self) {
+        self.free.extend(self.batch.drain(..).map(|request| request.slot));
+    }
+
     /// Whether every send has completed.
     pub(super) fn sends_done(&self) -> bool {
         self.free.len() == self.send_total && self.batch.is_empty()

@@ -177,9 +177,10 @@ impl LinkHandle {
         self.ended.store(true, Ordering::Release);
         let asks: Vec<_> =
             if planted!(OpenAsks) { Vec::new() } else { state.send_queue.asks.end().collect() };
-        let mut wakers = state.waiting.end();
+        let (mut wakers, waited) = state.waiting.end();
         wakers.append(&mut state.for_replies);
-        let entries = state.send_queue.end();
+        let uncredited = state.uncredited.take();
+        let (entries, memory) = state.send_queue.end();
         let tells = entries.iter().filter(|entry| entry.kind == RecordKind::Tell);
         let not_sent =
             tells.map(|e| state.unacked_tell(e.mailbox, e.message, e.correlation)).collect();
@@ -189,7 +190,14 @@ impl LinkHandle {
             Some(((sent.frame, sent.place), state.unacked_tell(sent.mailbox, message, confirm)))
         });
         let doubts = doubts.collect();
+        // Of what was left, which is nothing unless a turn panicked, the fate is unknown.
+        let unsaid = std::mem::take(&mut state.confirms);
         drop(state);
+        drop((memory, unsaid));
+        let uncredited = uncredited.map(|since| (WaitsFor::Credits, since.elapsed()));
+        for (for_what, waited) in waited.into_iter().chain(uncredited) {
+            self.counters.waited(for_what, waited);
+        }
         for (ask, arrived) in asks {
             let cause = cause.clone();
             let loss = if arrived { ReplyLoss::LinkDown(cause) } else { ReplyLoss::Unsent(cause) };

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use rkyv::util::AlignedVec;
 
 use super::{Attempt, Hint, LinkHandle, Outgoing, SendKind, Unsent, Wait};
-use crate::cause::OpenRefusal;
+use crate::cause::{LinkCause, OpenRefusal};
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::memory::Pool;
 use crate::open_request::{Accepted, OpenRequest, Target};
+use crate::proto::credit::CreditSettings;
 use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::link::{LinkProtocol, Sizes};
 use crate::proto::remote_mailbox::Description;
 use crate::proto::send_queue::SendQueue;
 use crate::proto::window::{Count, WindowSize};
@@ -214,23 +217,27 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
 }
 
 /// OU-4: it does not wait, and no other sender does that would be told.
+// Promised in docs/SEMANTICS.md.
 #[test]
-fn a_try_after_a_refused_opening_says_so_and_the_next_one_opens_again() {
+fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
     let link = opened(&[]);
     let sender = Sender::new("none", 0);
     let tries = || link.has_room((&sender.request, &mut Hint::default()));
-    for refusal in [OpenRefusal::NoSuchMailbox, OpenRefusal::WrongKind] {
+    for _ in 0..2 {
         assert!(matches!(tries(), Attempt::Wait(Wait::Opening)));
-        assert!(matches!(tries(), Attempt::Wait(Wait::Opening)));
-        refuse(&link, refusal);
-        let told = Unsent::at_end(Some(refusal));
-        assert!(matches!(tries(), Attempt::Failed(failure) if failure == told));
     }
-    assert!(matches!(tries(), Attempt::Wait(Wait::Opening)));
-    refuse(&link, OpenRefusal::NoSuchMailbox);
+    for refusal in [OpenRefusal::NoSuchMailbox, OpenRefusal::WrongKind] {
+        refuse(&link, refusal);
+        // The first of these opens again.
+        for _ in 0..2 {
+            let told = Unsent::at_end(Some(refusal));
+            assert!(matches!(tries(), Attempt::Failed(failure) if failure == told));
+        }
+    }
     assert!(matches!(Sender::new("none", 0).poll(&link), Attempt::Wait(_)));
     open(&link, "none", 0);
     assert!(matches!(tries(), Attempt::Committed(_)), "it was there when it was asked for again");
+    assert!(link.state.lock().send_queue.forgot_refusals(), "for the next time that it is gone");
 }
 
 /// OU-4.
@@ -266,4 +273,22 @@ fn nothing_is_committed_to_a_link_that_is_left() {
     let link = opened(&[("one", 0)]);
     link.state.lock().send_queue.leave();
     assert!(matches!(Sender::new("one", 10).poll(&link), Attempt::Failed(_)));
+}
+
+/// What senders waited for is counted, however it ended.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_with_its_link_is_counted() {
+    let link = opened(&[("one", 0)]);
+    for _ in 0..WINDOW.messages {
+        assert!(Sender::new("one", 10).commits(&link));
+    }
+    let mut waits = Sender::new("one", 10);
+    assert!(matches!(waits.poll(&link), Attempt::Wait(Wait::Room)));
+    tokio::time::advance(Duration::from_secs(3)).await;
+    let credit = CreditSettings::new(8, 8, 2).expect("they cannot stall");
+    let sizes = Sizes { frame_max: 2048, message_max: 1 << 20, splices: false };
+    let now = crate::sync::some_moment();
+    let mut proto = LinkProtocol::new(credit, sizes, Count::default(), now);
+    link.end(&mut proto, &LinkCause::Closed);
+    assert_eq!(link.counters().mailbox_wait_us.load(Ordering::Relaxed), 3_000_000);
 }

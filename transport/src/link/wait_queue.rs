@@ -258,11 +258,17 @@ impl WaitQueue {
         self.woken.extend(self.entries.iter().filter_map(|(_, entry)| entry.waker.clone()));
     }
 
-    /// Empties all lines: the link has ended. Returns the wakers of all.
-    pub(super) fn end(&mut self) -> Vec<Waker> {
+    /// Empties all lines: the link has ended. Returns the wakers of all, and the waits that ended.
+    pub(super) fn end(&mut self) -> (Vec<Waker>, Vec<(WaitsFor, Duration)>) {
         let mut all = std::mem::take(&mut self.entries);
         (self.outlets, self.mailboxes, self.closings) = Default::default();
-        all.drain().filter_map(|entry| entry.waker).collect()
+        let mut waited = std::mem::take(&mut self.waited);
+        let end = |entry: Entry| {
+            waited.extend(entry.wait.map(|(for_what, since)| (for_what, since.elapsed())));
+            entry.waker
+        };
+        let wakers = all.drain().filter_map(end).collect();
+        (wakers, waited)
     }
 
     /// Whether there is anything to do for those that waited.

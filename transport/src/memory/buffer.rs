@@ -25,8 +25,9 @@ const COPIED_MAX: usize = 4 * 1024 * 1024;
 /// Room beside what is asked for: an archive ends with a few bytes more than the largest of its
 /// parts, for which it would be copied into twice the memory.
 const SLACK: usize = 1024;
-/// A buffer serves what needs at least this part of it.
-const WASTE_MAX: usize = 8;
+/// A buffer serves what needs at least this part of it: windows count the bytes of messages, not
+/// those of their buffers.
+const WASTE_MAX: usize = 2;
 
 static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: Vec::new(), bytes: 0 });
 

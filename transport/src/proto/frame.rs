@@ -84,6 +84,11 @@ impl<'a> FrameWriter<'a> {
         self.splices && self.splice.is_none()
     }
 
+    /// Whether a payload stays where it is.
+    pub(crate) fn is_spliced(&self) -> bool {
+        self.splice.is_some()
+    }
+
     /// Appends a record that [`fits`](Self::fits), whose payload stays where it is; to be called
     /// only while the frame [takes one](Self::takes_splice). Gives its place in the frame.
     pub(crate) fn push_splice(

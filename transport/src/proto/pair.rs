@@ -232,6 +232,8 @@ impl Side {
 
 pub(crate) struct Pair {
     pub(crate) sides: [Side; 2],
+    /// Archives of which a fabric was told that a frame has their end, by the side that sent them.
+    pub(crate) ended: [usize; 2],
 }
 
 impl Pair {
@@ -241,7 +243,7 @@ impl Pair {
 
     /// Two sides whose rings have so many slots.
     pub(crate) fn with_rings(rings: u32) -> Self {
-        Pair { sides: [Side::new(rings), Side::new(rings)] }
+        Pair { sides: [Side::new(rings), Side::new(rings)], ended: [0; 2] }
     }
 
     /// Two sides that have had each other's confirmation.
@@ -260,8 +262,8 @@ impl Pair {
         }
     }
 
-    pub(crate) fn transmit(&mut self, side: usize) -> bool {
-        let side = &mut self.sides[side];
+    pub(crate) fn transmit(&mut self, by: usize) -> bool {
+        let side = &mut self.sides[by];
         side.report_windows();
         let (mut slot, mut dropped) = ([0; FRAME_MAX], Vec::new());
         let transmit = side.link.poll_transmit(&mut side.out, &mut slot, &mut dropped, side.now);
@@ -273,6 +275,7 @@ impl Pair {
         let Some(Transmit { bytes, splice, .. }) = transmit else { return false };
         let mut frame = slot[..bytes].to_vec();
         if let Some(splice) = splice {
+            self.ended[by] += usize::from(splice.is_last());
             frame.splice(splice.at()..splice.at(), splice.iter().copied());
         }
         side.frames.push_back(frame);

@@ -8,8 +8,8 @@
 //! - **OU-2 known first**: what a mailbox accepts is known before anything is sent to it.
 //! - **OU-3 gone is gone**: after CLOSED a mailbox takes nothing more; what waited for it is told.
 //! - **OU-4 refused is told**: a refusal of an opening that a sender tried, which waits for
-//!   nothing, is kept for its next try, unless another opening is begun before. So many are kept as
-//!   may be opened at once; the oldest gives way.
+//!   nothing, is told to each later try until an opening succeeds. So many are kept as may be
+//!   opened at once; the oldest gives way.
 
 use std::sync::Arc;
 

@@ -115,7 +115,7 @@ enum Turn {
     Replies,
 }
 
-/// Refused openings that a sender tried and has not looked at since (OU-4).
+/// Refused openings that a sender tried, until they are answered otherwise (OU-4).
 #[derive(Default)]
 #[cfg_attr(test, derive(Clone))]
 struct Refused {

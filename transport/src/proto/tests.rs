@@ -8,7 +8,8 @@ mod queue;
 use proptest::prelude::*;
 
 use super::fate::{Sent, What};
-use super::pair::{Pair, body, name};
+use super::link::LinkProtocol;
+use super::pair::{FRAME_MAX, Pair, body, name};
 use crate::unresolved::{UnackedTell, Unresolved};
 
 /// What two sides are told to do, in any order.
@@ -58,6 +59,14 @@ proptest! {
             answers.sort();
             prop_assert!(answers == asked, "answers to side {i}");
             prop_assert!(side.refused.is_empty());
+            // What was cut: messages of this side, and its answers, which repeat what they answer.
+            let cut = |sizes: &Vec<(usize, bool)>, answers: bool| {
+                let longer = |size: &&(usize, bool)| size.0 > LinkProtocol::eager_max(FRAME_MAX);
+                sizes.iter().filter(longer).filter(|size| size.1 || !answers).count()
+            };
+            let own = sizes[i].iter().map(|sizes| cut(sizes, false)).sum::<usize>();
+            let answers = sent.iter().map(|sizes| cut(sizes, true)).sum::<usize>();
+            prop_assert!(pair.ended[i] >= own + answers, "a fabric kept an archive of side {i}");
         }
         pair.leave();
         prop_assert!(pair.sides.iter().all(|side| side.link.is_done()));
@@ -171,7 +180,7 @@ proptest! {
 
         let arrived = (right.boxes[0].taken.len() + right.boxes[0].waiting.len()) as u128;
         let mut lost = left.refused.clone();
-        lost.extend(left.out.end().iter().map(|entry| entry.message));
+        lost.extend(left.out.end().0.iter().map(|entry| entry.message));
         for (tell, fate) in settled {
             prop_assert_eq!(fate.is_ok(), tell.message <= arrived, "{}", tell.message);
             lost.extend(fate.err().map(|_| tell.message));

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Queues, SendQueue, Turn};
+use super::{SendQueue, Turn};
 use crate::mutants::planted;
 use crate::proto::credit::Class;
 use crate::proto::fate::{Sent, What};
@@ -24,7 +24,7 @@ const ANSWERED_MAX: u8 = 3;
 const FRAGMENT_MIN: usize = 512;
 /// Fewest bytes of a fragment that are not copied, where the fabric lets them stay where they are:
 /// to gather fewer costs as much as to copy them.
-const SPLICE_MIN: usize = 1024;
+const SPLICE_MIN: usize = if cfg!(test) { 256 } else { 1024 };
 
 /// What [`SendQueue::fill`] writes into, and what it tells of.
 pub(crate) struct Filling<'a, 'slot> {
@@ -314,18 +314,17 @@ impl<W> SendQueue<W> {
         (to.sent)(Sent { frame: to.frame, place, mailbox: entry.mailbox, what });
     }
 
-    /// What waits when the link ends: it was not sent.
-    pub(crate) fn end(&mut self) -> Vec<Entry> {
-        let mut all = Vec::new();
-        let q = &mut self.queues;
+    /// What waits when the link ends: it was not sent. Beside it all memory of the queues, answers
+    /// included, which is to be dropped without the link's lock.
+    pub(crate) fn end(&mut self) -> (Vec<Entry>, impl Sized + use<W>) {
+        let mut queues = std::mem::take(&mut self.queues);
         // A large message of which parts were sent cannot have been dispatched: it has no end.
-        all.extend(q.message.take().into_iter().chain(q.bulk.drain(..)).map(|b| b.entry));
-        while let Some(entry) = q.eager.pop() {
+        let large = queues.message.iter().chain(&queues.bulk);
+        let mut all: Vec<_> = large.map(|bulk| bulk.entry.clone()).collect();
+        while let Some(entry) = queues.eager.pop() {
             all.push(entry);
         }
-        // Who holds the link does not hold its answers.
-        *q = Queues::default();
-        all
+        (all, queues)
     }
 }
 
@@ -359,9 +358,15 @@ fn write_part(bulk: &mut Bulk, at: (u32, u32), stream: Stream, to: &mut Filling<
         return Part::NoRoom;
     }
     let part = left.min(to.writer.room(&header));
+    // The last part shows the fabric that the archive can go when it was accepted. So it is not
+    // copied where another was not, however short it is.
+    let ends = bulk.sent > 0 && part == left;
+    if ends && to.writer.is_spliced() {
+        return Part::NoRoom;
+    }
     let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
     let header = RecordHeader { total, ..header };
-    let place = if part >= SPLICE_MIN && to.writer.takes_splice() {
+    let place = if (ends || part >= SPLICE_MIN) && to.writer.takes_splice() {
         to.writer.push_splice(header, &bulk.body, bulk.sent..bulk.sent + part)
     } else {
         to.writer.push(header, &bulk.remaining()[..part])

@@ -27,7 +27,6 @@ impl<W> SendQueue<W> {
         if let Some(key) = self.by_request.get(request) {
             return *key;
         }
-        self.refused.take(request);
         let state = OpenState::Unasked;
         let outlet = Outlet { request: request.clone(), state, tried: false };
         let key = self.outlets.insert(outlet) as u32;
@@ -73,20 +72,28 @@ impl<W> SendQueue<W> {
     }
 
     /// Returns the mailbox of a request for a sender that does not wait: none while it is being
-    /// opened, and why the opening that was tried before was refused; then another one begins
-    /// (OU-4).
+    /// opened, and where the last opening that was tried was refused, why; another one is under
+    /// way then (OU-4).
     pub(crate) fn try_mailbox(
         &mut self,
         request: &Arc<OpenRequest>,
         hint: &mut u32,
     ) -> Result<Option<u32>, OpenRefusal> {
-        let refusal = self.refused.take(request);
         let outlet = self.outlet(request, hint);
         let mailbox = self.mailbox(outlet).map(|(mailbox, _)| mailbox);
-        if let Some(outlet) = self.outlets.get_mut(outlet as usize) {
-            outlet.tried |= mailbox.is_none();
+        if mailbox.is_none() {
+            self.outlets[outlet as usize].tried = true;
+            if let Some(refusal) = self.refused.get(request) {
+                return Err(refusal);
+            }
         }
-        refusal.map_or(Ok(mailbox), Err)
+        Ok(mailbox)
+    }
+
+    /// Returns true if no refusal is kept.
+    #[cfg(test)]
+    pub(crate) fn forgot_refusals(&self) -> bool {
+        self.refused.by_request.is_empty()
     }
 
     /// The request of an outlet.
@@ -114,6 +121,7 @@ impl<W> SendQueue<W> {
         }
         let description = Description::decode(bytes)?;
         let request = outlet.request.clone();
+        self.refused.forget(&request);
         let mailbox = match self.by_mailbox.get(&header.mailbox) {
             Some(mailbox) if self.mailboxes[*mailbox as usize].generation == header.generation => {
                 *mailbox
@@ -238,10 +246,13 @@ impl Refused {
         self.count += 1;
     }
 
-    fn take(&mut self, request: &Arc<OpenRequest>) -> Option<OpenRefusal> {
-        if self.by_request.is_empty() {
-            return None;
+    fn get(&self, request: &Arc<OpenRequest>) -> Option<OpenRefusal> {
+        self.by_request.get(request).map(|(_, refusal)| *refusal)
+    }
+
+    fn forget(&mut self, request: &Arc<OpenRequest>) {
+        if !self.by_request.is_empty() {
+            self.by_request.remove(request);
         }
-        self.by_request.remove(request).map(|(_, refusal)| refusal)
     }
 }
