@@ -1,6 +1,6 @@
 //! A sender to one mailbox of another node, over whatever link there is.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,20 +53,17 @@ impl SharedHint {
 #[derive(Default)]
 pub struct Waiter(Option<Box<Waiting>>);
 
-/// What a send that waits has. Most sends do not: they never allocate it.
+/// What a send that waits has. Most sends do not: they have none.
 #[derive(Default)]
 struct Waiting {
     line: Option<(Arc<LinkHandle>, usize)>,
     peer: Option<(Arc<Peer>, u64)>,
-    /// Written once, whatever the send has to wait for.
-    archive: Option<AlignedVec<16>>,
+    /// Written once, whatever the send has to wait for; and whether it was.
+    archive: AlignedVec<16>,
+    archived: bool,
 }
 
 impl Waiter {
-    fn line(&self) -> Option<&(Arc<LinkHandle>, usize)> {
-        self.0.as_ref()?.line.as_ref()
-    }
-
     fn take_line(&mut self) -> Option<(Arc<LinkHandle>, usize)> {
         self.0.as_mut()?.line.take()
     }
@@ -76,18 +73,31 @@ impl Waiter {
     }
 
     fn keep(&mut self) -> &mut Waiting {
-        self.0.get_or_insert_default()
+        self.0.get_or_insert_with(|| SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        if let Some((link, place)) = self.line.take() {
+        let Some(mut waiting) = self.0.take() else { return };
+        if let Some((link, place)) = waiting.line.take() {
             link.forget(place);
         }
-        if let Some((peer, ticket)) = self.peer.take() {
+        if let Some((peer, ticket)) = waiting.peer.take() {
             peer.forget(ticket);
         }
+        // For the next one, unless the thread ends.
+        waiting.archived = false;
+        if waiting.archive.capacity() > SPARE_ARCHIVE_BYTES_MAX {
+            buffer::give(std::mem::take(&mut waiting.archive));
+        }
+        waiting.archive.clear();
+        let _ = SPARE.try_with(|spare| {
+            let spare = &mut *spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(waiting);
+            }
+        });
     }
 }
 
@@ -113,10 +123,22 @@ pub struct ArchiveFailed;
 thread_local! {
     /// Archives are written here, so that a send allocates nothing.
     static SCRATCH: Cell<AlignedVec<16>> = Cell::new(AlignedVec::new());
+    /// What sends that waited had, for the next ones.
+    static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
+
+type Spare = Vec<Box<Waiting>>;
+
+/// Waits that have ended of which a thread keeps the memory, and how much of each archive: a task
+/// that waited once is likely to wait again.
+const SPARE_MAX: usize = 32;
+const SPARE_ARCHIVE_BYTES_MAX: usize = 1024;
 
 /// Memory that a thread's scratch keeps between sends.
 const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
+
+/// A link, and the place of a sender that stands in line there.
+type LinkAndPlace = (Arc<LinkHandle>, Option<usize>);
 
 impl RemoteSender {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
@@ -188,7 +210,8 @@ impl RemoteSender {
             });
             if matches!(attempt, Attempt::Wait(_) | Attempt::LinkEnded) {
                 let waiting = waiter.keep();
-                waiting.archive = Some(keep(bytes));
+                keep(bytes, &mut waiting.archive);
+                waiting.archived = true;
                 waiting.line = place.map(|place| (link.clone(), place));
             }
             Ok(attempt)
@@ -205,26 +228,22 @@ impl RemoteSender {
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Attempt, Unsent>> {
-        let link = ready!(self.poll_link(waiter, cx))?;
+        let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
         let waiting = waiter.keep();
-        let bytes = match &mut waiting.archive {
-            Some(bytes) => bytes,
-            none => {
-                let mut bytes = AlignedVec::new();
-                if archive(&mut bytes).is_err() {
-                    return Poll::Ready(Err(Unsent::Archive));
-                }
-                none.insert(bytes)
+        if !waiting.archived {
+            waiting.archive.clear();
+            if archive(&mut waiting.archive).is_err() {
+                return Poll::Ready(Err(Unsent::Archive));
             }
-        };
-        let mut place = waiting.line.take().map(|(_, place)| place);
-        let outgoing = Outgoing { message, kind, archive: bytes };
+            waiting.archived = true;
+        }
+        let outgoing = Outgoing { message, kind, archive: &mut waiting.archive };
         let attempt = self.0.hint.with(|hint| {
             link.attempt((&self.0.request, hint), outgoing, &mut place, Some(cx.waker()))
         });
         waiting.line = place.map(|place| (link, place));
         if planted!(ArchivedAgain) {
-            waiting.archive = None;
+            waiting.archived = false;
         }
         Poll::Ready(Ok(attempt))
     }
@@ -279,8 +298,7 @@ impl RemoteSender {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unsent>> {
         loop {
-            let link = ready!(self.poll_link(waiter, cx))?;
-            let mut place = waiter.take_line().map(|(_, place)| place);
+            let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
             let request = &self.0.request;
             let look = |hint: &mut _| link.await_end((request, hint), &mut place, cx.waker());
             let ended = self.0.hint.with(look);
@@ -296,25 +314,23 @@ impl RemoteSender {
         }
     }
 
-    /// The link the sender stands in line at, or the current one; waits for one.
+    /// Takes out the link the sender stands in line at, and its place, or returns the current link;
+    /// waits for one.
     fn poll_link(
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Arc<LinkHandle>, Unsent>> {
-        if let Some((link, _)) = waiter.line() {
-            if !link.has_ended() {
-                return Poll::Ready(Ok(link.clone()));
-            }
-            // Its lines were emptied when it ended.
-            waiter.take_line();
+    ) -> Poll<Result<LinkAndPlace, Unsent>> {
+        // The lines of a link were emptied when it ended.
+        if let Some((link, place)) = waiter.take_line().filter(|(link, _)| !link.has_ended()) {
+            return Poll::Ready(Ok((link, Some(place))));
         }
         let mut ticket = waiter.take_peer().map(|(_, ticket)| ticket);
         let polled = self.0.peer.poll_link(&mut ticket, cx);
         if let Some(ticket) = ticket {
             waiter.keep().peer = Some((self.0.peer.clone(), ticket));
         }
-        polled.map_err(Unsent::NodeDown)
+        polled.map_ok(|link| (link, None)).map_err(Unsent::NodeDown)
     }
 }
 
@@ -333,13 +349,12 @@ fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> T {
 }
 
 /// Takes an archive out of the scratch: a large one as it is, a small one as a copy.
-fn keep(scratch: &mut AlignedVec<16>) -> AlignedVec<16> {
+fn keep(scratch: &mut AlignedVec<16>, kept: &mut AlignedVec<16>) {
     if scratch.len() > SCRATCH_BYTES_MAX / 16 {
-        return std::mem::take(scratch);
+        *kept = std::mem::take(scratch);
+    } else {
+        kept.extend_from_slice(scratch);
     }
-    let mut copy = buffer::take(scratch.len());
-    copy.extend_from_slice(scratch);
-    copy
 }
 
 impl fmt::Debug for RemoteSender {

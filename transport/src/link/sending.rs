@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use tokio::time::Instant;
+
 use super::asks::PendingReply;
 use super::outgoing::{Hint, Outgoing, SendKind, Unsent, Wait};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
@@ -336,22 +338,24 @@ impl State {
     /// Grants room to those who wait, as far as there is some now.
     #[cold]
     pub(super) fn act_on_notices(&mut self) {
+        // One look at the clock for all: they may be thousands.
+        let now = Instant::now();
         for notice in self.send_queue.take_notices() {
             match notice {
                 Notice::Opened(outlet, mailbox) => {
                     while let Some(key) = self.waiting.first(Line::Opening(outlet)) {
-                        self.move_to_mailbox(key, mailbox);
+                        self.move_to_mailbox(key, mailbox, now);
                     }
-                    self.grant_in_turn(mailbox);
+                    self.grant_in_turn(mailbox, now);
                 }
-                Notice::Room(mailbox) => self.grant_in_turn(mailbox),
-                Notice::LinkRoom => self.grant_by_link(),
+                Notice::Room(mailbox) => self.grant_in_turn(mailbox, now),
+                Notice::LinkRoom => self.grant_by_link(now),
                 Notice::Ended { outlet, mailbox, refusal } => {
                     let ended = Standing::Ended(Unsent::at_end(refusal));
-                    self.waiting.resolve_all(Line::Opening(outlet), &ended);
-                    self.waiting.resolve_all(Line::Closing(outlet), &ended);
+                    self.waiting.resolve_all(Line::Opening(outlet), &ended, now);
+                    self.waiting.resolve_all(Line::Closing(outlet), &ended, now);
                     if let Some(mailbox) = mailbox {
-                        self.waiting.resolve_all(Line::Room(mailbox), &ended);
+                        self.waiting.resolve_all(Line::Room(mailbox), &ended, now);
                     }
                 }
             }
@@ -361,12 +365,12 @@ impl State {
 
     /// A mailbox is open for a sender that waited for that. A signal ahead of messages waits for
     /// nothing more.
-    fn move_to_mailbox(&mut self, key: usize, mailbox: u32) {
+    fn move_to_mailbox(&mut self, key: usize, mailbox: u32, now: Instant) {
         if self.send_queue.at(mailbox).closed {
-            self.waiting.resolve(key, Standing::Ended(Unsent::Closed));
+            self.waiting.resolve(key, Standing::Ended(Unsent::Closed), now);
         } else if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
             self.send_queue.use_mailbox(mailbox);
-            self.waiting.resolve(key, Standing::Granted { mailbox, ordinal });
+            self.waiting.resolve(key, Standing::Granted { mailbox, ordinal }, now);
         } else {
             self.waiting.move_to(key, Line::Room(mailbox));
         }
@@ -374,13 +378,13 @@ impl State {
 
     /// Grants the room at a mailbox; while others wait for the link's window, one message of a
     /// mailbox at which nothing is outstanding, and the rest in turn (LN-2).
-    fn grant_in_turn(&mut self, mailbox: u32) {
+    fn grant_in_turn(&mut self, mailbox: u32, now: Instant) {
         if self.for_link.is_empty() {
-            self.grant(mailbox, usize::MAX);
+            self.grant(mailbox, usize::MAX, now);
             return;
         }
         if self.send_queue.is_idle(mailbox) {
-            self.grant(mailbox, 1);
+            self.grant(mailbox, 1, now);
         }
         if self.waiting.is_waited(Line::Room(mailbox)) {
             self.wait_for_link(mailbox);
@@ -389,7 +393,7 @@ impl State {
 
     /// Grants room at a mailbox to so many at most, in the order of the line (LN-2, WQ-2, WQ-3).
     /// Whether it granted any.
-    fn grant(&mut self, mailbox: u32, most: usize) -> bool {
+    fn grant(&mut self, mailbox: u32, most: usize, now: Instant) -> bool {
         let mut granted = 0;
         if planted!(WakeAll) {
             self.waiting.wake_all();
@@ -409,14 +413,14 @@ impl State {
                 match find(&self.send_queue.at(mailbox).accepted, &want.message, want.kind, 0) {
                     Ok(ordinal) => ordinal,
                     Err(failure) => {
-                        self.waiting.resolve(key, Standing::Ended(failure));
+                        self.waiting.resolve(key, Standing::Ended(failure), now);
                         continue;
                     }
                 };
             match self.send_queue.room(mailbox, want.bytes) {
                 Room::Yes => {
                     self.send_queue.reserve(mailbox, want.bytes);
-                    self.waiting.resolve(key, Standing::Granted { mailbox, ordinal });
+                    self.waiting.resolve(key, Standing::Granted { mailbox, ordinal }, now);
                     granted += 1;
                 }
                 lacking => {
@@ -429,10 +433,10 @@ impl State {
     }
 
     /// Grants room that came free in the link's window: one message to each mailbox in turn.
-    fn grant_by_link(&mut self) {
+    fn grant_by_link(&mut self, now: Instant) {
         while let Some(mailbox) = self.for_link.pop_front() {
             self.is_for_link[mailbox as usize] = false;
-            let granted = self.grant(mailbox, 1);
+            let granted = self.grant(mailbox, 1, now);
             if !granted && self.is_for_link[mailbox as usize] {
                 // Too little room for the next one in turn: it stays the next one.
                 self.for_link.pop_back();

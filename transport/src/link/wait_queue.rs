@@ -220,18 +220,18 @@ impl WaitQueue {
     }
 
     /// Takes an entry out of its line: it may commit, or is told why not.
-    pub(super) fn resolve(&mut self, key: usize, standing: Standing) {
+    pub(super) fn resolve(&mut self, key: usize, standing: Standing, now: Instant) {
         self.unlink(key);
         let entry = &mut self.entries[key];
         entry.standing = standing;
         self.woken.extend(entry.waker.take());
-        self.waited.extend(entry.wait.take().map(|(for_what, since)| (for_what, since.elapsed())));
+        self.waited.extend(entry.wait.take().map(|(for_what, since)| (for_what, now - since)));
     }
 
     /// Resolves every entry of a line alike.
-    pub(super) fn resolve_all(&mut self, line: Line, standing: &Standing) {
+    pub(super) fn resolve_all(&mut self, line: Line, standing: &Standing, now: Instant) {
         while let Some(key) = self.first(line) {
-            self.resolve(key, standing.clone());
+            self.resolve(key, standing.clone(), now);
         }
     }
 
@@ -356,7 +356,7 @@ mod tests {
                     4 if !oracle[line].is_empty() => {
                         let (_, key) = oracle[line].remove(0);
                         let granted = Standing::Granted { mailbox: own, ordinal: 7 };
-                        queue.resolve(key, granted.clone());
+                        queue.resolve(key, granted.clone(), Instant::now());
                         prop_assert_eq!(queue.take_wakers().0.len(), 1);
                         prop_assert_eq!(queue.standing(key), granted);
                         queue.leave(key);

@@ -56,11 +56,11 @@ pub(crate) struct CreditSettings {
 pub(crate) struct InvalidCredit(pub(crate) CreditSettings);
 
 impl CreditSettings {
-    /// Reports at a quarter of the ring; the reserve is at most a quarter of the smaller ring, so
-    /// that both sides reckon with the same bound whatever their profiles.
+    /// The reserve is at most a quarter of the smaller ring, so that both sides reckon with the
+    /// same bound whatever their profiles.
     pub(crate) fn new(peer_ring: u32, ring: u32, reserve: u32) -> Result<Self, InvalidCredit> {
         let reserve = reserve.min(peer_ring.min(ring) / 4);
-        CreditSettings { peer_ring, ring, reserve, threshold: ring / 4 }.check()
+        CreditSettings { peer_ring, ring, reserve, threshold: threshold(ring) }.check()
     }
 
     fn check(self) -> Result<Self, InvalidCredit> {
@@ -72,6 +72,16 @@ impl CreditSettings {
         if sound { Ok(self) } else { Err(InvalidCredit(self)) }
     }
 }
+
+/// Returns the unreported frames at which a ring of so many slots is reported: a quarter; of a small
+/// ring as many as half of it and one, but not more than [`REPORTED_FEWEST`].
+fn threshold(ring: u32) -> u32 {
+    (ring / 4).max((ring / 2 + 1).min(REPORTED_FEWEST))
+}
+
+/// As many frames as a message of 64 KiB has, which are reported with its answer, are not worth a
+/// frame of their own.
+const REPORTED_FEWEST: u32 = 12;
 
 /// Where both counts start, so that every link passes the wrap-around early.
 pub(crate) const FIRST_COUNT: u32 = 0u32.wrapping_sub(64);
@@ -180,7 +190,7 @@ impl Ledger {
     /// This side posted more receives, of which the peer is to be told by a GRANT (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.settings.ring += slots;
-        self.settings.threshold = self.settings.ring / 4;
+        self.settings.threshold = threshold(self.settings.ring);
     }
 
     /// Slots that this side has posted, or will have when it has caught up.

@@ -6,6 +6,7 @@
 
 use std::io::{self, IoSliceMut};
 
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::places::{Buffers, Places};
@@ -110,7 +111,12 @@ impl Input {
         queues: &mut Queues,
         lead: bool,
     ) -> io::Result<usize> {
-        self.read_with(queues, lead, |buffers| stream::read(stream, buffers))
+        self.read_with(queues, lead, |buffers| {
+            let room = buffers.iter().map(|buffer| buffer.len()).sum();
+            stream::once(stream, Interest::READABLE, room, |mut socket| {
+                io::Read::read_vectored(&mut socket, buffers)
+            })
+        })
     }
 
     /// Takes bytes as [`read`](Self::read) would; gives how many there was room for.

@@ -3,13 +3,15 @@
 //!
 //! A record may only stand between two frames: the rest of a frame that was begun goes first.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write};
 
 use arrayvec::ArrayVec;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::queues::{FRAME_PIECES, Queues};
 use super::record::{RECORD_BYTES, Record, Refusal};
+use super::stream;
 use crate::limits::TCP_WRITE_SLICES;
 
 /// Two acknowledgements, a refusal, a request for acknowledgement and the record that starts again
@@ -111,7 +113,7 @@ impl Output {
     }
 
     /// Writes what the stream takes.
-    pub(super) fn write(&mut self, stream: &TcpStream, queues: &Queues) {
+    pub(super) fn write(&mut self, socket: &TcpStream, queues: &Queues) {
         while self.pending(queues) {
             if self.turn == Turn::Again && self.begun == 0 {
                 self.answer(Record::Again);
@@ -120,7 +122,10 @@ impl Output {
             }
             let mut slices = ArrayVec::new();
             self.gather(queues, &mut slices);
-            let written = super::stream::write(stream, &slices);
+            let offered = slices.iter().map(|slice| slice.len()).sum();
+            let written = stream::once(socket, Interest::WRITABLE, offered, |mut socket| {
+                socket.write_vectored(&slices)
+            });
             // It borrows what is written.
             drop(slices);
             match written {
