@@ -73,14 +73,14 @@ impl CreditSettings {
     }
 }
 
-/// Returns the unreported frames at which a ring of so many slots is reported: a quarter; of a small
-/// ring as many as half of it and one, but not more than [`REPORTED_FEWEST`].
+/// Returns the unreported frames at which a ring of so many slots is reported: a quarter; of a
+/// small ring half and two, but not more than [`REPORTED_FEWEST`].
 fn threshold(ring: u32) -> u32 {
-    (ring / 4).max((ring / 2 + 1).min(REPORTED_FEWEST))
+    (ring / 4).max((ring / 2 + 2).min(REPORTED_FEWEST))
 }
 
-/// As many frames as a message of 64 KiB has, which are reported with its answer, are not worth a
-/// frame of their own.
+/// The frames of a message of 64 KiB, and one for credits before it, are reported with its answer:
+/// they are not worth a frame of their own, which the peer would have to report in turn.
 const REPORTED_FEWEST: u32 = 12;
 
 /// Where both counts start, so that every link passes the wrap-around early.
