@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
 use tokio::sync::watch;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::driver::dispatch::Run;
 use crate::driver::growth::Growth;
@@ -243,7 +245,7 @@ impl Rig {
         }
     }
 
-    /// An ask of this side, to a mailbox of the peer that is opened for it.
+    /// An ask of this side, to a mailbox of the peer that is opened for the first.
     fn ask(&mut self) -> PendingReply {
         let target = Target::Name("its".into());
         let request = Arc::new(OpenRequest { target, kind: 0 });
@@ -254,12 +256,15 @@ impl Rig {
             let to = (&request, &mut hint);
             rig.driver.link.attempt(to, outgoing, &mut place, Some(Waker::noop()))
         };
-        assert!(matches!(attempt(self), Attempt::Wait(_)));
-        self.turn();
-        let (window, accepted) = (WINDOW, vec![MESSAGE]);
-        let description = Description { window, carried: Count::default(), accepted };
-        self.hear(&[(at(RecordKind::Opened, 0).0, description.encode())]);
-        let Attempt::Committed(Awaited::Reply(reply)) = attempt(self) else { panic!("no room") };
+        let mut first = attempt(self);
+        if matches!(first, Attempt::Wait(_)) {
+            self.turn();
+            let (window, accepted) = (WINDOW, vec![MESSAGE]);
+            let description = Description { window, carried: Count::default(), accepted };
+            self.hear(&[(at(RecordKind::Opened, 0).0, description.encode())]);
+            first = attempt(self);
+        }
+        let Attempt::Committed(Awaited::Reply(reply)) = first else { panic!("no room") };
         self.turn();
         reply
     }
@@ -311,13 +316,14 @@ fn what_is_taken_while_an_open_is_answered_is_reported_before_the_driver_sleeps(
     assert_eq!(rig.said, [RecordKind::Opened, RecordKind::Window]);
 }
 
+fn answer(correlation: u64) -> (RecordHeader, Vec<u8>) {
+    (RecordHeader { correlation, ..RecordHeader::new(RecordKind::Reply) }, Vec::new())
+}
+
 /// AW-3: what was read before a breach of the protocol is not dispatched any more, and what comes
 /// behind a message that cannot be delivered is not either; their askers are told all the same.
 #[test]
 fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
-    let answer = |correlation| {
-        (RecordHeader { correlation, ..RecordHeader::new(RecordKind::Reply) }, Vec::new())
-    };
     let breach = (RecordHeader::new(RecordKind::Confirm), Vec::new());
     let nowhere = at(RecordKind::Tell, 7);
     for behind in [false, true] {
@@ -336,5 +342,50 @@ fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
         let Poll::Ready(Err(ReplyLoss::LinkDown(_))) = Pin::new(&mut reply).poll(&mut cx) else {
             panic!("it waits for ever");
         };
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// AW-3: whatever a peer says, in however many frames, and wherever it breaks the protocol, each
+    /// asker is told something when the link has ended: its answer, if that came before the breach.
+    #[test]
+    fn each_asker_is_told_whatever_the_peer_says_and_wherever_it_breaks_the_protocol(
+        asks in 1usize..5,
+        records in proptest::collection::vec((0usize..8, any::<bool>()), 0..8),
+    ) {
+        let mut rig = Rig::new();
+        let mut replies: Vec<_> = (0..asks).map(|_| rig.ask()).collect();
+        let (mut frame, mut answered, mut sound) = (Vec::new(), 0, true);
+        for (what, ends) in records {
+            let next = replies.get(answered).map(PendingReply::correlation);
+            let (record, breaks) = match (what, next) {
+                (0..=3, Some(correlation)) => (answer(correlation), false),
+                (4, _) => ((RecordHeader::new(RecordKind::Confirm), Vec::new()), true),
+                (5, _) => (at(RecordKind::Tell, 7), true),
+                (6, _) => (answer(u64::MAX), false),
+                _ => ((RecordHeader::new(RecordKind::Probe), Vec::new()), false),
+            };
+            answered += usize::from(next == Some(record.0.correlation));
+            sound &= !breaks;
+            frame.push(record);
+            if ends {
+                rig.arrives(&std::mem::take(&mut frame));
+            }
+            if !sound && ends {
+                break;
+            }
+        }
+        rig.arrives(&frame);
+        let ended = rig.poll();
+        prop_assert_eq!(ended.is_ready(), !sound);
+        drop(rig);
+        let mut cx = Context::from_waker(Waker::noop());
+        for (number, reply) in replies.iter_mut().enumerate() {
+            let told = Pin::new(reply).poll(&mut cx);
+            prop_assert!(told.is_ready(), "ask {} waits for ever", number);
+            prop_assert!(!sound || told.map(|told| told.is_ok() == (number < answered)) == Poll::Ready(true));
+        }
     }
 }
