@@ -11,7 +11,7 @@ use crate::cause::{LinkCause, Refusal, Violation};
 use crate::driver_signals::DriverSignals;
 use crate::mutants::planted;
 use crate::proto;
-use crate::proto::fate::{Consumed, What};
+use crate::proto::fate::{Consumed, Sent, What};
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Event, Transmit};
@@ -185,7 +185,7 @@ impl LinkHandle {
         let not_sent =
             tells.map(|e| state.unacked_tell(e.mailbox, e.message, e.correlation)).collect();
         let (in_flight, report) = proto.end();
-        let doubts = in_flight.iter().filter_map(|sent| {
+        let doubts = in_flight.into_iter().flat_map(Sent::each).filter_map(|sent| {
             let What::Tell { message, confirm } = sent.what else { return None };
             Some(((sent.frame, sent.place), state.unacked_tell(sent.mailbox, message, confirm)))
         });

@@ -11,15 +11,25 @@ use std::collections::VecDeque;
 
 use crate::proto::error::{Refusal, Violation};
 
-/// A message in a frame that the peer has not yet reported consumed.
+/// A message in a frame that the peer has not yet reported consumed, or several alike that lie
+/// behind each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// The frame it ended in, by count.
     pub(crate) frame: u32,
-    /// The place of its (last) record in that frame.
+    /// The place of its (last) record in that frame, or of the first one's.
     pub(crate) place: u16,
+    /// How many there are.
+    pub(crate) count: u16,
     pub(crate) mailbox: u32,
     pub(crate) what: What,
+}
+
+impl Sent {
+    /// Returns each of the messages.
+    pub(crate) fn each(self) -> impl Iterator<Item = Sent> {
+        (0..self.count).map(move |n| Sent { place: self.place + n, count: 1, ..self })
+    }
 }
 
 /// What was sent, as far as its fate goes.
@@ -80,14 +90,29 @@ impl InFlight {
     pub(crate) fn refuse(&mut self, frame: u32, place: u16) -> Result<Sent, Violation> {
         let first = self.sent.front().ok_or(Violation::Refusal)?.frame;
         let key = |sent: &Sent| (sent.frame.wrapping_sub(first), sent.place);
-        let at = self
-            .sent
-            .binary_search_by_key(&(frame.wrapping_sub(first), place), key)
-            .map_err(|_| Violation::Refusal)?;
-        self.sent.remove(at).ok_or(Violation::Refusal)
+        let meant = (frame.wrapping_sub(first), place);
+        let after = self.sent.partition_point(|sent| key(sent) <= meant);
+        let at = after.checked_sub(1).ok_or(Violation::Refusal)?;
+        let sent = self.sent[at];
+        let before = place.wrapping_sub(sent.place);
+        if sent.frame != frame || before >= sent.count {
+            return Err(Violation::Refusal);
+        }
+        let rest = Sent { place: place.wrapping_add(1), count: sent.count - before - 1, ..sent };
+        match (before, rest.count) {
+            (0, 0) => drop(self.sent.remove(at)),
+            (0, _) => self.sent[at] = rest,
+            (_, left) => {
+                self.sent[at].count = before;
+                if left > 0 {
+                    self.sent.insert(after, rest);
+                }
+            }
+        }
+        Ok(Sent { place, count: 1, ..sent })
     }
 
-    /// Takes out the next message of the frames before `count`: it was delivered (FA-2).
+    /// Takes out the next messages of the frames before `count`: they were delivered (FA-2).
     pub(crate) fn acknowledge(&mut self, count: u32) -> Option<Sent> {
         self.sent.pop_front_if(|first| is_before(first.frame, count))
     }
@@ -106,7 +131,8 @@ mod tests {
     #[test]
     fn fates_across_the_wrap_of_the_count() {
         let mut flight = InFlight::default();
-        let sent = |frame: u32, place| Sent { frame, place, mailbox: 0, what: What::Signal };
+        let what = What::Signal;
+        let sent = |frame: u32, place| Sent { frame, place, count: 1, mailbox: 0, what };
         for (frame, place) in [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3), (0, 1), (1, 0)] {
             flight.push(sent(frame, place));
         }
@@ -120,5 +146,28 @@ mod tests {
         }
         assert_eq!(acknowledged, [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3)]);
         assert_eq!(flight.end().count(), 1);
+    }
+    /// FA-1.
+    #[test]
+    fn one_of_several_alike_is_refused_once() {
+        let what = What::Tell { message: 1, confirm: 0 };
+        let sent = |place, count| Sent { frame: 9, place, count, mailbox: 0, what };
+        for order in [[3, 5, 4, 6], [6, 5, 4, 3], [4, 3, 6, 5], [4, 6, 5, 3]] {
+            let mut flight = InFlight::default();
+            flight.push(sent(1, 1));
+            flight.push(sent(3, 4));
+            flight.push(sent(8, 2));
+            for (n, place) in order.into_iter().enumerate() {
+                assert_eq!(flight.refuse(9, place), Ok(sent(place, 1)));
+                for refused in order[..=n].iter().copied().chain([0, 2, 7, 10]) {
+                    assert_eq!(flight.refuse(9, refused), Err(Violation::Refusal));
+                }
+                assert_eq!(flight.refuse(8, place), Err(Violation::Refusal));
+                let left: Vec<_> = flight.sent.iter().flat_map(|sent| sent.each()).collect();
+                assert_eq!(left.len(), 7 - n - 1);
+                assert!(left.is_sorted_by_key(|sent| sent.place));
+            }
+            assert_eq!(flight.end().collect::<Vec<_>>(), [sent(1, 1), sent(8, 2)]);
+        }
     }
 }

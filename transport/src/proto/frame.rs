@@ -74,6 +74,21 @@ impl<'a> FrameWriter<'a> {
         self.records - 1
     }
 
+    /// Returns how many records with no header of their own still fit, and how many bytes.
+    pub(crate) fn room_for_records(&self) -> (u16, usize) {
+        (u16::MAX - self.records, self.slot.len().saturating_sub(self.frame_bytes()))
+    }
+
+    /// Appends records that lie behind each other as in a frame, for which there is
+    /// [room](Self::room_for_records); gives the place of the first one in the frame.
+    pub(crate) fn push_records(&mut self, count: u16, records: &[u8]) -> u16 {
+        let place = self.records;
+        self.slot[self.used..self.used + records.len()].copy_from_slice(records);
+        self.used += records.len();
+        self.records += count;
+        place
+    }
+
     /// Where the next record begins in the slot when this one ends there.
     fn padded(&self, end: usize) -> usize {
         (end + self.spliced).next_multiple_of(16).min(self.slot.len()) - self.spliced

@@ -214,6 +214,17 @@ impl RecordHeader {
 
     /// Writes the header to the front of `out`, which has room for it.
     pub(crate) fn encode(&self, out: &mut [u8]) {
+        out[..RECORD_HEADER].copy_from_slice(&self.encoded());
+        if let Some(us) = self.deadline_us {
+            let mut more = [0; RECORD_HEADER_MAX - RECORD_HEADER];
+            more[..8].copy_from_slice(&us.to_le_bytes());
+            out[RECORD_HEADER..RECORD_HEADER_MAX].copy_from_slice(&more);
+        }
+    }
+
+    /// Returns the bytes of the header without the optional fields.
+    #[inline]
+    pub(crate) fn encoded(&self) -> [u8; RECORD_HEADER] {
         let mut head = [0; RECORD_HEADER];
         head[0] = self.kind as u8;
         head[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
@@ -225,12 +236,7 @@ impl RecordHeader {
         head[16..24].copy_from_slice(&self.correlation.to_le_bytes());
         head[24..26].copy_from_slice(&self.ordinal.to_le_bytes());
         head[28..32].copy_from_slice(&self.total.to_le_bytes());
-        out[..RECORD_HEADER].copy_from_slice(&head);
-        if let Some(us) = self.deadline_us {
-            let mut more = [0; RECORD_HEADER_MAX - RECORD_HEADER];
-            more[..8].copy_from_slice(&us.to_le_bytes());
-            out[RECORD_HEADER..RECORD_HEADER_MAX].copy_from_slice(&more);
-        }
+        head
     }
 
     /// Reads a header and says how long it is (HD-2).
@@ -258,6 +264,14 @@ impl RecordHeader {
         };
         Ok((header, len))
     }
+}
+
+/// Returns how long the first of `records` is, padding included, and its payload; it has no optional
+/// fields.
+#[inline]
+pub(crate) fn record_bytes(records: &[u8]) -> (usize, usize) {
+    let payload = u32_at(records, 4) as usize;
+    ((RECORD_HEADER + payload).next_multiple_of(16), payload)
 }
 
 /// The number at `at`; the caller has checked that it is there.

@@ -3,14 +3,19 @@
 //! - **LA-1 order**: messages of one mailbox leave in commit order, sizes mixed: while a mailbox
 //!   has messages in the bulk queue, its small ones queue there too; and a bulk message starts only
 //!   when everything that was in the eager queue before it has left.
-//! - **LA-2 no allocation**: bytes of small messages lie behind each other in one buffer per lane,
-//!   reused. What a burst made of it beyond [`KEPT`] is given back when the lane is empty.
+//! - **LA-2 no allocation**: small messages lie behind each other in one buffer per lane, reused,
+//!   as the records that they will be in a frame. What a burst made of it beyond [`KEPT`] is given
+//!   back when the lane is empty.
+//! - **LA-3 runs**: tells that follow each other and differ only in their bytes share one entry, so
+//!   that they move into a frame in one piece, and so does the record of their fates. A tell whose
+//!   sender waits for its fate, and everything that is not a tell, has an entry of its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::header::{RecordHeader, RecordKind};
+use super::header::{RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind, record_bytes};
+use super::window::Count;
 use crate::memory::Buffer;
 
 /// One committed message or answer, without its bytes.
@@ -38,21 +43,37 @@ impl Entry {
 
     /// The record header it is sent with now, to an opened mailbox: an ask says how long its asker
     /// still waits.
-    pub(crate) fn header(&self, (mailbox, generation): (u32, u32), now: Instant) -> RecordHeader {
+    pub(crate) fn header(&self, place: (u32, u32), now: Instant) -> RecordHeader {
         let left = |deadline: Instant| {
             let left = deadline.saturating_duration_since(now).as_micros();
             u64::try_from(left).unwrap_or(u64::MAX)
         };
         let deadline = self.deadline.filter(|_| self.kind == RecordKind::Ask);
+        RecordHeader { deadline_us: deadline.map(left), ..self.timeless_header(place) }
+    }
+
+    /// As [`header`](Self::header), without the time that an asker still waits.
+    #[inline]
+    fn timeless_header(&self, (mailbox, generation): (u32, u32)) -> RecordHeader {
         RecordHeader {
             mailbox,
             generation,
             ordinal: self.ordinal,
             // Who waits for the fate of a tell is no business of the peer's.
             correlation: if self.kind == RecordKind::Tell { 0 } else { self.correlation },
-            deadline_us: deadline.map(left),
             ..RecordHeader::new(self.kind)
         }
+    }
+
+    /// Returns true if this tell, the next one after `other`, may share its entry (LA-3).
+    #[inline]
+    fn continues(&self, other: &Entry) -> bool {
+        self.kind == RecordKind::Tell
+            && other.kind == RecordKind::Tell
+            && self.correlation | other.correlation == 0
+            && self.mailbox == other.mailbox
+            && self.ordinal == other.ordinal
+            && self.message == other.message
     }
 }
 
@@ -60,23 +81,78 @@ impl Entry {
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Lane {
-    entries: VecDeque<Queued>,
-    /// LA-2: grows to what once waited, and is used again.
+    runs: VecDeque<Run>,
+    /// The records of the runs (LA-2): grows to what once waited, and is used again.
     bytes: Vec<u8>,
-    /// Where the first entry's bytes begin.
+    /// Where the first run's records begin.
     start: usize,
-    /// The number of the next entry.
+    /// Messages in all runs.
+    len: usize,
+    /// The number of the next message.
     next: u64,
 }
 
-/// An entry of a lane.
+/// Messages of a lane that share an entry (LA-3).
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
-struct Queued {
+struct Run {
     entry: Entry,
-    len: u32,
-    /// Counts the entries of the lane.
+    part: Part,
+    /// The number of its first message, counted over all messages of the lane.
     number: u64,
+}
+
+/// So many messages from the beginning of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The messages, and the bytes of their payloads.
+    pub(crate) count: Count,
+    /// Bytes of their records.
+    pub(crate) bytes: usize,
+}
+
+/// The first run of a lane.
+pub(crate) struct Front<'a> {
+    pub(crate) entry: &'a Entry,
+    part: Part,
+    records: &'a [u8],
+}
+
+impl<'a> Front<'a> {
+    /// Returns all of the run.
+    pub(crate) fn whole(&self) -> Part {
+        self.part
+    }
+
+    /// Returns the payload of the first message.
+    pub(crate) fn payload(&self) -> &'a [u8] {
+        let (_, payload) = record_bytes(self.records);
+        &self.records[RECORD_HEADER..RECORD_HEADER + payload]
+    }
+
+    /// Returns as much of the run as are at most so many records, and bytes.
+    pub(crate) fn fitting(&self, records: u16, bytes: usize) -> Part {
+        if self.part.bytes <= bytes && self.part.count.messages <= u32::from(records) {
+            return self.part;
+        }
+        let (mut fits, mut payloads) = (Part::default(), 0);
+        while fits.count.messages < self.part.count.messages.min(records.into()) {
+            let (record, payload) = record_bytes(&self.records[fits.bytes..]);
+            if fits.bytes + record > bytes {
+                break;
+            }
+            fits.count.messages += 1;
+            fits.bytes += record;
+            payloads += payload;
+        }
+        fits.count.bytes = payloads as u64;
+        fits
+    }
+
+    /// Returns the records of a part of the run.
+    pub(crate) fn records(&self, part: Part) -> &'a [u8] {
+        &self.records[..part.bytes]
+    }
 }
 
 /// Bytes that may lie unused in front before they are moved over.
@@ -85,47 +161,83 @@ const SLACK: usize = 64 * 1024;
 const KEPT: usize = 256 * 1024;
 
 impl Lane {
-    pub(crate) fn push(&mut self, entry: Entry, bytes: &[u8]) {
-        if self.entries.is_empty() || self.start > SLACK.max(self.bytes.len() / 2) {
+    /// Puts a message at the end; `place` is that of its mailbox at the peer.
+    #[inline]
+    pub(crate) fn push(&mut self, entry: Entry, place: (u32, u32), payload: &[u8]) {
+        if self.runs.is_empty() || self.start > SLACK.max(self.bytes.len() / 2) {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        self.bytes.extend_from_slice(bytes);
-        let (len, number) = (bytes.len() as u32, self.next);
-        self.entries.push_back(Queued { entry, len, number });
+        let before = self.bytes.len();
+        self.bytes.reserve(RECORD_HEADER_MAX + payload.len());
+        let header = RecordHeader { payload: payload.len() as u32, ..entry.timeless_header(place) };
+        self.bytes.extend_from_slice(&header.encoded());
+        self.bytes.extend_from_slice(payload);
+        let end = self.bytes.len().next_multiple_of(16);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        let (number, bytes) = (self.next, end - before);
+        let count = Count { messages: 1, bytes: payload.len() as u64 };
         self.next += 1;
+        self.len += 1;
+        match self.runs.back_mut() {
+            Some(last) if entry.continues(&last.entry) => {
+                last.part.count.add(1, count.bytes);
+                last.part.bytes += bytes;
+            }
+            _ => self.runs.push_back(Run { entry, part: Part { count, bytes }, number }),
+        }
     }
 
     /// How many messages there are.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.len
     }
 
-    /// The next message and its bytes.
-    pub(crate) fn front(&self) -> Option<(&Entry, &[u8])> {
-        let Queued { entry, len, .. } = self.entries.front()?;
-        Some((entry, &self.bytes[self.start..self.start + *len as usize]))
+    /// The next messages.
+    pub(crate) fn front(&self) -> Option<Front<'_>> {
+        let Run { entry, part, .. } = self.runs.front()?;
+        let records = &self.bytes[self.start..self.start + part.bytes];
+        Some(Front { entry, part: *part, records })
     }
 
+    /// Takes out the next message.
     pub(crate) fn pop(&mut self) -> Option<Entry> {
-        let Queued { entry, len, .. } = self.entries.pop_front()?;
-        self.start += len as usize;
-        self.shrink();
+        let front = self.front()?;
+        let (entry, part) = (front.entry.clone(), front.fitting(1, front.part.bytes));
+        self.advance(part);
         Some(entry)
     }
 
-    /// Takes out the entries that `leaves` chooses, wherever they are; they come to `to`.
+    /// Takes out a part of the first run.
+    pub(crate) fn advance(&mut self, part: Part) {
+        let Some(run) = self.runs.front_mut() else { return };
+        run.part.count = run.part.count.since(part.count);
+        run.part.bytes -= part.bytes;
+        run.number += u64::from(part.count.messages);
+        self.start += part.bytes;
+        self.len -= part.count.messages as usize;
+        if run.part.count.messages == 0 {
+            self.runs.pop_front();
+            self.shrink();
+        }
+    }
+
+    /// Takes out the messages whose entries `leaves` chooses, wherever they are; they come to `to`.
     pub(crate) fn take_out(&mut self, leaves: impl Fn(&Entry) -> bool, to: &mut Vec<Entry>) {
         let (mut read, mut written) = (self.start, self.start);
-        self.entries.retain(|queued| {
-            let bytes = read..read + queued.len as usize;
-            read = bytes.end;
-            if leaves(&queued.entry) {
-                to.push(queued.entry.clone());
+        self.runs.retain(|run| {
+            let records = read..read + run.part.bytes;
+            read = records.end;
+            if leaves(&run.entry) {
+                let count = run.part.count.messages as usize;
+                self.len -= count;
+                to.extend(std::iter::repeat_n(&run.entry, count).cloned());
                 return false;
             }
-            self.bytes.copy_within(bytes, written);
-            written += queued.len as usize;
+            self.bytes.copy_within(records, written);
+            written += run.part.bytes;
             true
         });
         self.bytes.truncate(written);
@@ -133,15 +245,15 @@ impl Lane {
     }
 
     fn shrink(&mut self) {
-        if self.entries.is_empty() && self.bytes.capacity() > KEPT {
+        if self.runs.is_empty() && self.bytes.capacity() > KEPT {
             self.bytes = Vec::new();
             self.start = 0;
-            self.entries.shrink_to(KEPT / size_of::<Queued>());
+            self.runs.shrink_to(KEPT / size_of::<Run>());
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.runs.is_empty()
     }
 
     /// A mark that has [`passed`](Self::passed) when all that is queued now has left.
@@ -150,7 +262,7 @@ impl Lane {
     }
 
     pub(crate) fn passed(&self, mark: u64) -> bool {
-        self.entries.front().is_none_or(|first| first.number >= mark)
+        self.runs.front().is_none_or(|first| first.number >= mark)
     }
 }
 
@@ -176,10 +288,12 @@ impl Bulk {
 impl std::hash::Hash for Lane {
     /// What is queued; nothing of what has left.
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
-        for Queued { entry, len, .. } in &self.entries {
-            (entry, len).hash(to);
+        for run in &self.runs {
+            (&run.entry, run.part.count).hash(to);
         }
-        self.entries.len().hash(to);
+        // The headers say how long each message is.
+        self.bytes[self.start..].hash(to);
+        self.runs.len().hash(to);
     }
 }
 
@@ -207,11 +321,13 @@ mod tests {
                 match step {
                     Some(len) => {
                         let bytes = vec![i as u8; *len];
-                        lane.push(entry(i as u16), &bytes);
-                        oracle.push_back((i as u16, bytes));
+                        // Some share an entry with the one before.
+                        let ordinal = (i / 4) as u16;
+                        lane.push(entry(ordinal), (0, 1), &bytes);
+                        oracle.push_back((ordinal, bytes));
                     }
                     None => {
-                        let front = lane.front().map(|(e, b)| (e.ordinal, b.to_vec()));
+                        let front = lane.front().map(|f| (f.entry.ordinal, f.payload().to_vec()));
                         prop_assert_eq!(front, oracle.pop_front());
                         lane.pop();
                     }
@@ -225,8 +341,55 @@ mod tests {
                     prop_assert_eq!(out.len(), before - oracle.len());
                 }
                 prop_assert_eq!(lane.is_empty(), oracle.is_empty());
+                prop_assert_eq!(lane.len(), oracle.len());
                 prop_assert!(oracle.is_empty() || !lane.passed(lane.mark()));
             }
         }
+    }
+    /// LA-3: what fits of a run is some of its records from the first, whole.
+    #[test]
+    fn a_run_leaves_in_parts() {
+        let mut lane = Lane::default();
+        for bytes in [0, 20, 1, 32] {
+            lane.push(entry(7), (3, 4), &vec![bytes as u8; bytes]);
+        }
+        lane.push(entry(8), (3, 4), &[]);
+        let fitting = |lane: &Lane, records, bytes| {
+            let part = lane.front().unwrap().fitting(records, bytes);
+            (part.count.messages, part.count.bytes, part.bytes)
+        };
+        assert_eq!(fitting(&lane, 9, 32 + 63), (1, 0, 32));
+        assert_eq!(fitting(&lane, 9, 32 + 64), (2, 20, 96));
+        assert_eq!(fitting(&lane, 1, 999), (1, 0, 32));
+        assert_eq!(fitting(&lane, 9, 999), (4, 53, 32 + 64 + 48 + 64), "the last is another one's");
+        let mark = lane.mark();
+        let part = lane.front().unwrap().fitting(3, 999);
+        let records = lane.front().unwrap().records(part).to_vec();
+        let (header, len) = RecordHeader::decode(&records[32..]).unwrap();
+        assert_eq!((header.payload, header.mailbox, header.generation, len), (20, 3, 4, 32));
+        assert_eq!(records[64..84], [20; 20]);
+        lane.advance(part);
+        assert_eq!(
+            (lane.len(), fitting(&lane, 9, 999), lane.passed(mark)),
+            (2, (1, 32, 64), false)
+        );
+        assert_eq!(lane.pop().map(|entry| entry.ordinal), Some(7));
+        assert_eq!(lane.pop().map(|entry| entry.ordinal), Some(8));
+        assert!(lane.is_empty() && lane.passed(mark));
+    }
+
+    /// LA-3.
+    #[test]
+    fn whatever_has_a_fate_of_its_own_has_an_entry_of_its_own() {
+        let mut lane = Lane::default();
+        let confirmed = |correlation| Entry { correlation, ..entry(0) };
+        let ask = |correlation| Entry { kind: RecordKind::Ask, ..confirmed(correlation) };
+        let other = Entry { message: 1, ..entry(0) };
+        let elsewhere = Entry { mailbox: 1, ..entry(0) };
+        let all = [confirmed(1), confirmed(1), entry(0), ask(1), ask(1), other, elsewhere];
+        for entry in &all {
+            lane.push(entry.clone(), (0, 1), &[]);
+        }
+        assert_eq!((lane.runs.len(), lane.len()), (all.len(), all.len()));
     }
 }

@@ -244,7 +244,7 @@ impl<W> SendQueue<W> {
         let mailbox = &mut self.mailboxes[entry.mailbox as usize];
         let behind = mailbox.bulk > 0 && !planted!(Overtaking);
         if archive.len() <= self.eager_max && !behind {
-            self.queues.eager.push(entry, archive);
+            self.queues.eager.push(entry, (mailbox.index, mailbox.generation), archive);
             return;
         }
         mailbox.bulk += 1;
@@ -260,7 +260,7 @@ impl<W> SendQueue<W> {
             Entry { kind, mailbox: 0, ordinal: code, correlation, message: 0, deadline: None };
         self.queues.reply_bytes += archive.len();
         if archive.len() <= self.eager_max {
-            self.queues.replies.push(entry, archive);
+            self.queues.replies.push(entry, (0, 0), archive);
         } else {
             let body = Arc::new(mem::take(archive).into());
             self.queues.bulk_replies.push_back(Bulk { entry, body, mark: 0, sent: 0 });
@@ -340,7 +340,12 @@ impl<W> SendQueue<W> {
 
     /// One message of the mailbox has its fate, or was dropped.
     pub(crate) fn settle(&mut self, mailbox: u32) {
-        self.mailboxes[mailbox as usize].uses -= 1;
+        self.settle_all(mailbox, 1);
+    }
+
+    /// So many messages of the mailbox have their fates.
+    pub(crate) fn settle_all(&mut self, mailbox: u32, count: u16) {
+        self.mailboxes[mailbox as usize].uses -= u32::from(count);
         self.free_mailbox(mailbox);
     }
 

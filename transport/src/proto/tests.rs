@@ -170,7 +170,8 @@ proptest! {
             What::Tell { message, .. } => message,
             other => panic!("only tells were sent: {other:?}"),
         };
-        let doubts = in_flight.iter().map(|s| ((s.frame, s.place), tell(message(s)))).collect();
+        let in_flight = in_flight.into_iter().flat_map(Sent::each);
+        let doubts = in_flight.map(|s| ((s.frame, s.place), tell(message(&s)))).collect();
         let report = right.link.end().1.expect("an honest peer");
         let unresolved = Unresolved::new();
         unresolved.begin();

@@ -99,9 +99,9 @@ impl SendWindow {
         self.sent.add(1, bytes.into());
     }
 
-    /// Records that a message is written whose room was recorded.
-    pub(crate) fn wrote(&mut self, bytes: u32) {
-        self.written.add(1, bytes.into());
+    /// Records that messages are written whose room was recorded.
+    pub(crate) fn wrote(&mut self, count: Count) {
+        self.written.add(count.messages, count.bytes);
     }
 
     /// Takes back what was recorded of a message that will not be sent after all.

@@ -47,7 +47,7 @@ impl LinkProtocol {
         events.extend(out.take_unsendable().into_iter().map(Event::Unsent));
         // Refusals in this very frame were handled above (FA-2).
         while let Some(sent) = self.in_flight.acknowledge(header.consumed) {
-            out.settle(sent.mailbox);
+            out.settle_all(sent.mailbox, sent.count);
             if sent.what.confirm() != 0 {
                 step!(Acknowledged);
                 events.push(Event::Delivered(sent.what.confirm()));

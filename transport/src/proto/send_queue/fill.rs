@@ -12,6 +12,7 @@ use crate::proto::header::{RecordHeader, RecordKind, Stream};
 use crate::proto::lanes::{Bulk, Entry};
 #[cfg(feature = "steps")]
 use crate::proto::steps;
+use crate::proto::window::Count;
 use crate::steps::step;
 
 /// The code of an answer that was made and is not sent, because nobody waits for it any more.
@@ -164,7 +165,8 @@ impl<W> SendQueue<W> {
     /// Returns how many were written.
     fn fill_replies(&mut self, to: &mut Filling<'_, '_>) -> usize {
         let before = self.queues.replies.len();
-        while let Some((entry, bytes)) = self.queues.replies.front() {
+        while let Some(front) = self.queues.replies.front() {
+            let (entry, bytes) = (front.entry, front.payload());
             let correlation = entry.correlation;
             let wanted = entry.ordinal != 0 || self.open_asks.is_wanted(correlation, to.now);
             let mut header = entry.header((0, 0), to.now);
@@ -186,25 +188,37 @@ impl<W> SendQueue<W> {
     }
 
     fn fill_eager(&mut self, to: &mut Filling<'_, '_>) {
-        while let Some((entry, bytes)) = self.queues.eager.front() {
-            let mailbox = &self.mailboxes[entry.mailbox as usize];
-            if self.is_unwanted(entry, to.now) {
-                let bytes = bytes.len() as u32;
+        while let Some(front) = self.queues.eager.front() {
+            if self.is_unwanted(front.entry, to.now) {
+                let bytes = front.payload().len() as u32;
                 if let Some(entry) = self.queues.eager.pop() {
                     self.drop_entry(entry, bytes, to);
                 }
                 continue;
             }
-            let header = entry.header((mailbox.index, mailbox.generation), to.now);
-            if !to.writer.fits(&header, bytes.len()) {
-                return;
+            let (part, place);
+            if front.entry.deadline.is_some() {
+                let mailbox = &self.mailboxes[front.entry.mailbox as usize];
+                let header = front.entry.header((mailbox.index, mailbox.generation), to.now);
+                if !to.writer.fits(&header, front.payload().len()) {
+                    return;
+                }
+                part = front.whole();
+                place = to.writer.push(header, front.payload());
+            } else {
+                // What a commit wrote is what is sent.
+                let (records, bytes) = to.writer.room_for_records();
+                part = front.fitting(records, bytes);
+                if part.count.messages == 0 {
+                    return;
+                }
+                place = to.writer.push_records(part.count.messages as u16, front.records(part));
+                step!(written RecordHeader::new(front.entry.kind).sent());
             }
-            let len = bytes.len() as u32;
-            let place = to.writer.push(header, bytes);
             to.wrote(Class::Data);
-            if let Some(entry) = self.queues.eager.pop() {
-                self.sent(&entry, len, place, to);
-            }
+            let entry = front.entry.clone();
+            self.queues.eager.advance(part);
+            self.sent(&entry, part.count, place, to);
         }
     }
 
@@ -237,7 +251,8 @@ impl<W> SendQueue<W> {
                 Part::Last(place) => {
                     self.mailboxes[key].bulk -= 1;
                     if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
-                        self.sent(&entry, body.len() as u32, place, to);
+                        let count = Count { messages: 1, bytes: body.len() as u64 };
+                        self.sent(&entry, count, place, to);
                     }
                 }
                 Part::NotLast => {
@@ -299,10 +314,11 @@ impl<W> SendQueue<W> {
         to.dropped.push(entry);
     }
 
-    /// The last record of a message was written: it is in flight.
-    fn sent(&mut self, entry: &Entry, bytes: u32, place: u16, to: &mut Filling<'_, '_>) {
-        to.messages += 1;
-        self.mailboxes[entry.mailbox as usize].window.wrote(bytes);
+    /// The last record of a message was written, or the records of several alike, the first of them
+    /// at `place`: they are in flight.
+    fn sent(&mut self, entry: &Entry, count: Count, place: u16, to: &mut Filling<'_, '_>) {
+        to.messages += count.messages;
+        self.mailboxes[entry.mailbox as usize].window.wrote(count);
         if entry.kind == RecordKind::Ask && self.asks.sent(entry.correlation) {
             self.queues.cancels.push_back(entry.correlation);
         }
@@ -311,7 +327,8 @@ impl<W> SendQueue<W> {
             RecordKind::Ask => What::Ask,
             _ => What::Signal,
         };
-        (to.sent)(Sent { frame: to.frame, place, mailbox: entry.mailbox, what });
+        let (frame, mailbox, count) = (to.frame, entry.mailbox, count.messages as u16);
+        (to.sent)(Sent { frame, place, count, mailbox, what });
     }
 
     /// What waits when the link ends: it was not sent. Beside it all memory of the queues, answers

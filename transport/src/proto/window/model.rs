@@ -243,7 +243,8 @@ impl State {
         let mut slot = [0; 2048];
         let mut writer = FrameWriter::new(&mut slot);
         let (mut mailboxes, mut dropped) = (VecDeque::new(), Vec::new());
-        let mut sent = |sent: crate::proto::fate::Sent| mailboxes.push_back(sent.mailbox);
+        let mut sent =
+            |sent: crate::proto::fate::Sent| mailboxes.extend(sent.each().map(|sent| sent.mailbox));
         self.out.fill(
             Class::Data,
             &mut Filling {
