@@ -34,7 +34,7 @@ pub(crate) use ringpost_transport::endpoint::{
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{
-    Accepted, Delivery, Inbox, OpenRefusal, Refusal, Target,
+    Accepted, Deliveries, Delivery, Inbox, OpenRefusal, Refusal, Target, Tells,
 };
 pub(crate) use sender::{cause_of, closed, fate, lost, signal};
 

@@ -3,6 +3,8 @@
 //! All calls come from a link's driver task, or from the node's own thread, on which the heartbeats
 //! of all its links wait for them: they must not block.
 
+mod tells;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use crate::memory::Payload;
 
 pub use crate::cause::{Fate, LinkCause, NodeDownCause, OpenRefusal, Refusal, Violation};
 pub use crate::open_request::{Accepted, OpenRequest, Target};
+pub use tells::Tells;
 
 /// The layer above: it knows the mailboxes of this node.
 pub trait Host: Send + Sync + 'static {
@@ -52,7 +55,7 @@ pub trait Inbox: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Refusal`] when the mailbox is closed: the whole run is refused.
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal>;
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal>;
 
     /// A signal from the peer: a number that means something to the layer above.
     fn signal(&self, signal: u16);
@@ -60,6 +63,30 @@ pub trait Inbox: Send + Sync + 'static {
     /// Keeps `notice` and drops it when the mailbox closes (at once when it is closed already).
     fn on_close(&self, notice: CloseNotice);
 }
+
+/// Messages that arrived one after the other.
+#[derive(Debug)]
+pub enum Deliveries {
+    /// One message.
+    One(Delivery),
+    /// Tells that lie in one receive slot.
+    Tells(Tells),
+}
+
+impl IntoIterator for Deliveries {
+    type Item = Delivery;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Delivery>, Flatten<Option<Tells>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let (one, tells) = match self {
+            Deliveries::One(delivery) => (Some(delivery), None),
+            Deliveries::Tells(tells) => (None, Some(tells)),
+        };
+        one.into_iter().chain(tells.into_iter().flatten())
+    }
+}
+
+type Flatten<T> = std::iter::Flatten<<T as IntoIterator>::IntoIter>;
 
 /// One message that arrived.
 pub struct Delivery {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use futures::future::AbortHandle;
 use parking_lot::Mutex;
+use ringpost_transport::memory::Payload;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -21,7 +22,9 @@ use crate::fate::Fate;
 use crate::mailbox::{Depth, Hand, Intake, Mailbox, Remote, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Accepted, CloseNotice, Delivery, Inbox, Refusal, Replier, signals};
+use crate::remote::{
+    Accepted, CloseNotice, Deliveries, Delivery, Inbox, Refusal, Replier, Tells, signals,
+};
 use crate::resident::{Halt, Resident};
 use crate::schema::Hash;
 use crate::slot::Ask;
@@ -60,8 +63,22 @@ pub(super) struct Letter<E> {
     pub(super) envelope: E,
 }
 
-/// A message sent on another node, not checked yet.
-pub(super) struct Arrival(Delivery);
+/// What was sent on another node, not checked yet. Holds at least one message.
+pub(super) enum Arrival {
+    /// A message; `None` once it was taken.
+    One(Option<Delivery>),
+    /// Tells that came in one frame.
+    Tells(Tells),
+}
+
+/// A message sent on another node, not checked yet, which was taken from the mailbox: its room is
+/// its sender's again.
+pub(super) struct Unopened {
+    ordinal: u16,
+    payload: Payload,
+    /// The way back of an ask, and when its asker gives up.
+    ask: Option<(Replier, Option<Instant>)>,
+}
 
 impl<A: Handlers> Cell<A> {
     pub(super) fn new(
@@ -107,14 +124,14 @@ impl<A: Handlers> Cell<A> {
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
     /// handle.
-    pub(super) fn open(&self, arrival: Arrival) -> Option<(&'static Label, A::Envelope)> {
-        let Delivery { ordinal, payload, replier, receipt, deadline } = arrival.0;
-        drop(receipt);
+    #[inline]
+    pub(super) fn open(&self, unopened: Unopened) -> Option<(&'static Label, A::Envelope)> {
+        let Unopened { ordinal, payload, ask } = unopened;
         let route = A::ROUTES.get(usize::from(ordinal))?;
-        let is_tell = replier.is_none();
-        let replier = match replier {
+        let is_tell = ask.is_none();
+        let replier = match ask {
             None => None,
-            Some(replier) => {
+            Some((replier, deadline)) => {
                 let begun = begin_ask(replier, deadline);
                 if begun.is_none() {
                     self.skipped(&route.label);
@@ -146,7 +163,7 @@ impl<A: Handlers> Cell<A> {
         while let Some(taken) = hand.take_unbegun() {
             let label = match &taken {
                 Taken::Local(letter) => letter.told(),
-                Taken::Remote(arrival) => arrival.told::<A>(),
+                Taken::Remote(unopened) => unopened.told::<A>(),
             };
             if let Some(label) = label {
                 self.bury(label, DeadLetterCause::Stopped);
@@ -191,35 +208,82 @@ impl<E> Letter<E> {
     }
 }
 
-impl Arrival {
+impl Unopened {
     /// As [`Letter::told`].
     fn told<A: Handlers>(&self) -> Option<&'static Label> {
-        if self.0.replier.is_some() {
+        if self.ask.is_some() {
             return None;
         }
-        A::ROUTES.get(usize::from(self.0.ordinal)).map(|route| &route.label)
+        A::ROUTES.get(usize::from(self.ordinal)).map(|route| &route.label)
     }
+}
 
-    /// Returns true for an ask whose deadline has passed.
-    fn is_late(&self) -> bool {
-        self.0.replier.is_some() && self.0.deadline.is_some_and(|end| end <= Instant::now())
+impl Arrival {
+    /// The way back of an ask, and when its asker gives up.
+    #[inline]
+    fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
+        match self {
+            Arrival::One(Some(one)) => one.replier.as_ref().map(|replier| (replier, one.deadline)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Deliveries> for Arrival {
+    fn from(deliveries: Deliveries) -> Self {
+        match deliveries {
+            Deliveries::One(delivery) => Arrival::One(Some(delivery)),
+            Deliveries::Tells(tells) => Arrival::Tells(tells),
+        }
     }
 }
 
 impl Remote for Arrival {
-    fn peer(&self) -> usize {
-        self.0.peer_number()
-    }
+    type Message = Unopened;
 
-    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match &self.0.replier {
-            Some(replier) if replier.poll_room(cx).is_pending() && !self.is_late() => Poll::Pending,
-            _ => Poll::Ready(()),
+    #[inline]
+    fn count(&self) -> usize {
+        match self {
+            Arrival::One(one) => usize::from(one.is_some()),
+            Arrival::Tells(tells) => tells.len(),
         }
     }
 
+    #[inline]
+    fn take_first(&mut self) -> Option<Unopened> {
+        match self {
+            Arrival::One(one) => {
+                let Delivery { ordinal, payload, replier, receipt, deadline } = one.take()?;
+                drop(receipt);
+                let ask = replier.map(|replier| (replier, deadline));
+                Some(Unopened { ordinal, payload, ask })
+            }
+            Arrival::Tells(tells) => {
+                let (ordinal, payload) = tells.take_first()?;
+                Some(Unopened { ordinal, payload, ask: None })
+            }
+        }
+    }
+
+    fn peer(&self) -> usize {
+        match self {
+            Arrival::One(one) => one.as_ref().map_or(0, Delivery::peer_number),
+            Arrival::Tells(tells) => tells.peer_number(),
+        }
+    }
+
+    #[inline]
+    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((replier, deadline)) = self.ask() else { return Poll::Ready(()) };
+        let is_late = || deadline.is_some_and(|end| end <= Instant::now());
+        if replier.poll_room(cx).is_pending() && !is_late() {
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
     fn deadline(&self) -> Option<Instant> {
-        self.0.replier.as_ref().and(self.0.deadline)
+        self.ask()?.1
     }
 }
 
@@ -323,8 +387,8 @@ impl<A: Handlers> Inbox for Cell<A> {
         A::ROUTES.iter().map(|route| route.accepted).collect()
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
-        self.mailbox.push_remote(run, Arrival).map_err(|_closed| Refusal::Closed)
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        self.mailbox.push_remote(run, Arrival::from).map_err(|_closed| Refusal::Closed)
     }
 
     fn signal(&self, signal: u16) {

@@ -63,7 +63,7 @@ async fn live<A: Handlers>(
             let begun = match poll_fn(|cx| Poll::Ready(hand.take(cx))).await {
                 None => break,
                 Some(Taken::Local(letter)) => cell.begin(letter),
-                Some(Taken::Remote(arrival)) => cell.open(arrival),
+                Some(Taken::Remote(unopened)) => cell.open(unopened),
             };
             let Some((label, envelope)) = begun else { continue };
             // LF-1: the next message is taken when this one is done.

@@ -10,17 +10,26 @@ use tokio::time::Instant;
 
 use crate::deadlines::{Deadlines, Expired, Key};
 
-/// A message of another node, as a mailbox sees it.
+/// One or several messages of another node, as a mailbox sees them; at least one.
 pub(crate) trait Remote {
+    /// One of them.
+    type Message;
+
+    /// Returns how many messages there are.
+    fn count(&self) -> usize;
+
+    /// Takes out the first message. When it was the last one, this is to be dropped.
+    fn take_first(&mut self) -> Option<Self::Message>;
+
     /// Returns the number of the node it came from; no other has it.
     fn peer(&self) -> usize;
 
-    /// Waits until the message can be begun: for an ask, until its link has room for the reply, or
-    /// its deadline has passed. The link keeps the waker of `cx` for the room; nothing wakes it for
-    /// the [`deadline`](Self::deadline).
+    /// Waits until the first message can be begun: for an ask, until its link has room for the
+    /// reply, or its deadline has passed. The link keeps the waker of `cx` for the room; nothing
+    /// wakes it for the [`deadline`](Self::deadline).
     fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Returns when the message can be begun at the latest, if that is known.
+    /// Returns when the first message can be begun at the latest, if that is known.
     fn deadline(&self) -> Option<Instant>;
 }
 
@@ -28,6 +37,8 @@ pub(crate) trait Remote {
 pub(crate) struct Hand<L, R> {
     pub(super) local: VecDeque<L>,
     pub(super) remote: VecDeque<R>,
+    /// How many more messages of `remote` come before the next look at both intakes (MB-5).
+    pub(super) turn: usize,
     /// What is held back, by peer (MB-8); none of them is empty between calls.
     held: VecDeque<Held<R>>,
     /// Empty between calls; kept for its memory.
@@ -53,6 +64,7 @@ impl<L, R> Hand<L, R> {
         Hand {
             local: VecDeque::new(),
             remote: VecDeque::new(),
+            turn: 0,
             held: VecDeque::new(),
             wakers: Vec::new(),
         }
@@ -62,43 +74,72 @@ impl<L, R> Hand<L, R> {
     pub(super) fn holds_back(&self) -> bool {
         !self.held.is_empty()
     }
+}
 
+impl<L, R: Remote> Hand<L, R> {
     /// Takes out the next message of an actor that begins none any more; one link's, and this
     /// node's, in their order.
-    pub(crate) fn take_unbegun(&mut self) -> Option<Taken<L, R>> {
+    pub(crate) fn take_unbegun(&mut self) -> Option<Taken<L, R::Message>> {
         if let Some(message) = self.local.pop_front() {
             return Some(Taken::Local(message));
         }
         while let Some(held) = self.held.front_mut() {
-            if let Some(message) = held.messages.pop_front() {
+            if let Some(message) = take_first(&mut held.messages) {
                 return Some(Taken::Remote(message));
             }
             self.held.pop_front();
         }
-        self.remote.pop_front().map(Taken::Remote)
+        take_first(&mut self.remote).map(Taken::Remote)
     }
-}
 
-impl<L, R: Remote> Hand<L, R> {
-    /// Takes out the next message to begin. What cannot be begun is held back (MB-8); the waker of
-    /// `cx` is woken when that changes.
-    pub(crate) fn take(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R>> {
+    /// Takes out the next message of this batch to begin. What cannot be begun is held back (MB-8);
+    /// the waker of `cx` is woken when that changes.
+    #[inline]
+    pub(crate) fn take(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
         if let Some(message) = self.local.pop_front() {
             return Some(Taken::Local(message));
         }
+        if self.held.is_empty() {
+            // Mostly.
+            let first = self.remote.front().filter(|_| self.turn > 0)?;
+            if first.poll_begin(cx).is_ready() {
+                self.turn -= 1;
+                return take_first(&mut self.remote).map(Taken::Remote);
+            }
+            self.hold_first();
+        }
+        self.take_with_held(cx)
+    }
+
+    #[cold]
+    fn hold_first(&mut self) {
+        let Some(first) = self.remote.pop_front() else { return };
+        self.turn = self.turn.saturating_sub(first.count());
+        let peer = first.peer();
+        match self.held.iter_mut().find(|held| held.peer == peer) {
+            Some(held) => held.messages.push_back(first),
+            None => {
+                let messages = VecDeque::from([first]);
+                self.held.push_back(Held { peer, messages, is_released: false });
+            }
+        }
+    }
+
+    #[cold]
+    fn take_with_held(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
         if let Some(message) = self.take_released(cx) {
             return Some(Taken::Remote(message));
         }
-        while let Some(message) = self.remote.pop_front() {
-            let peer = message.peer();
-            if let Some(held) = self.held.iter_mut().find(|held| held.peer == peer) {
-                held.messages.push_back(message);
-            } else if message.poll_begin(cx).is_ready() {
-                return Some(Taken::Remote(message));
-            } else {
-                let messages = VecDeque::from([message]);
-                self.held.push_back(Held { peer, messages, is_released: false });
+        while self.turn > 0
+            && let Some(first) = self.remote.front()
+        {
+            let peer = first.peer();
+            let is_held = self.held.iter().any(|held| held.peer == peer);
+            if !is_held && first.poll_begin(cx).is_ready() {
+                self.turn -= 1;
+                return take_first(&mut self.remote).map(Taken::Remote);
             }
+            self.hold_first();
         }
         None
     }
@@ -122,13 +163,13 @@ impl<L, R: Remote> Hand<L, R> {
     }
 
     /// Takes a message of a link that was released, one of each in turn.
-    fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R> {
+    fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         for _ in 0..self.held.len() {
             let mut held = self.held.pop_front()?;
             let first = held.messages.front().filter(|_| held.is_released);
             // Each message is looked at again: the one before it may have taken the room.
             held.is_released = first.is_some_and(|first| first.poll_begin(cx).is_ready());
-            let taken = if held.is_released { held.messages.pop_front() } else { None };
+            let taken = if held.is_released { take_first(&mut held.messages) } else { None };
             if !held.messages.is_empty() {
                 self.held.push_back(held);
             }
@@ -138,6 +179,18 @@ impl<L, R: Remote> Hand<L, R> {
         }
         None
     }
+}
+
+/// Takes out the first message of the first of `all`.
+#[inline]
+fn take_first<R: Remote>(all: &mut VecDeque<R>) -> Option<R::Message> {
+    let first = all.front_mut()?;
+    let is_last = first.count() <= 1;
+    let message = first.take_first();
+    if is_last {
+        drop(all.pop_front());
+    }
+    message
 }
 
 /// The wait of one actor for the earliest deadline of what it holds back. Created for one wait by

@@ -6,16 +6,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Messages, first in first out. One of them is marked with a time, so that the clock is read once
-/// a batch and not once a message: the oldest has waited at least since the mark.
+/// a batch and not once a message: the oldest has waited at least since the mark. Several messages
+/// may be one item.
 pub(super) struct Queue<T> {
     messages: VecDeque<T>,
-    /// Messages that ever left.
+    /// How many messages those are.
+    len: usize,
+    /// Items that ever left.
     left: u64,
     mark: Option<Mark>,
 }
 
 struct Mark {
-    /// How many messages came before the marked one.
+    /// How many items came before the marked one.
     number: u64,
     /// A time at which it was there.
     since: Instant,
@@ -23,33 +26,46 @@ struct Mark {
 
 impl<T> Queue<T> {
     pub(super) fn len(&self) -> usize {
-        self.messages.len()
+        self.len
     }
 
     pub(super) fn push(&mut self, message: T) {
         self.messages.push_back(message);
+        self.len += 1;
         if self.mark.is_none() {
             self.mark_last();
         }
     }
 
-    pub(super) fn extend(&mut self, messages: impl Iterator<Item = T>) {
-        self.messages.extend(messages);
+    /// Puts items at the end, each of so many messages as `count` says.
+    pub(super) fn extend(&mut self, items: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) {
+        for item in items {
+            self.len += count(&item);
+            self.messages.push_back(item);
+        }
         if self.mark.is_none() && !self.messages.is_empty() {
             self.mark_last();
         }
     }
 
-    /// Moves up to `most` messages to `out`.
-    pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>) {
-        let count = most.min(self.messages.len());
-        if count == self.messages.len() && out.is_empty() {
+    /// Moves up to `most` messages to `out`, and what else the last of their items has; `count` is
+    /// as in [`extend`](Self::extend).
+    pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>, count: impl Fn(&T) -> usize) {
+        if self.len <= most && out.is_empty() {
             // Mostly: then none is moved.
+            self.left += self.messages.len() as u64;
+            self.len = 0;
             std::mem::swap(&mut self.messages, out);
-        } else {
-            out.extend(self.messages.drain(..count));
         }
-        self.left += count as u64;
+        let mut taken = 0;
+        while taken < most
+            && let Some(item) = self.messages.pop_front()
+        {
+            taken += count(&item);
+            self.left += 1;
+            out.push_back(item);
+        }
+        self.len -= taken;
         if self.mark.as_ref().is_some_and(|mark| mark.number < self.left) {
             self.mark = None;
             if !self.messages.is_empty() {
@@ -71,7 +87,7 @@ impl<T> Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Queue { messages: VecDeque::new(), left: 0, mark: None }
+        Queue { messages: VecDeque::new(), len: 0, left: 0, mark: None }
     }
 }
 
@@ -90,13 +106,13 @@ mod tests {
             tokio::time::advance(second).await;
         }
         assert_eq!(queue.oldest(), Some(4 * second), "the first is marked");
-        queue.take(1, &mut out);
+        queue.take(1, &mut out, |_| 1);
         // The second has waited for 3 s; the fourth is marked now.
         assert_eq!(queue.oldest(), Some(Duration::ZERO));
         tokio::time::advance(second).await;
-        queue.take(2, &mut out);
+        queue.take(2, &mut out, |_| 1);
         assert_eq!(queue.oldest(), Some(second));
-        queue.take(9, &mut out);
+        queue.take(9, &mut out, |_| 1);
         assert_eq!((queue.oldest(), queue.len()), (None, 0));
         assert_eq!(out, [0, 1, 2, 3]);
     }

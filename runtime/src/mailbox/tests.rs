@@ -1,5 +1,6 @@
 //! The mailbox alone, polled by hand.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -20,6 +21,16 @@ impl Wake for Bell {
 
 /// One that can always be begun.
 impl Remote for u32 {
+    type Message = u32;
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn take_first(&mut self) -> Option<u32> {
+        Some(*self)
+    }
+
     fn peer(&self) -> usize {
         0
     }
@@ -217,7 +228,66 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Closed))));
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
     mailbox.close(&mut reader.hand);
-    assert_eq!(reader.taken(), [1, 2]);
+    let unbegun = std::iter::from_fn(|| reader.hand.take_unbegun()).map(|taken| match taken {
+        Taken::Local(message) | Taken::Remote(message) => message,
+    });
+    assert_eq!(unbegun.collect::<Vec<_>>(), [1, 2]);
+}
+
+/// Several messages that came together.
+impl Remote for VecDeque<u32> {
+    type Message = u32;
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn take_first(&mut self) -> Option<u32> {
+        self.pop_front()
+    }
+
+    fn peer(&self) -> usize {
+        0
+    }
+
+    fn poll_begin(&self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// MB-5, MB-6: however many messages came together.
+#[test]
+fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
+    let mailbox = Mailbox::<u32, VecDeque<u32>>::new(4);
+    let (mut hand, mut cx) = (Hand::new(), Context::from_waker(Waker::noop()));
+    let together = |numbers: std::ops::Range<u32>| numbers.collect::<VecDeque<_>>();
+    let mut run = vec![together(100..200), together(200..203)];
+    assert!(mailbox.push_remote(&mut run, |message| message).is_ok());
+    assert_eq!(mailbox.depth().remote, 103);
+    let mut begun = Vec::new();
+    for local in 0..4 {
+        assert!(mailbox.fill(mailbox.try_room().ok().unwrap(), local).is_ok());
+        if local == 3 {
+            break;
+        }
+        assert_eq!(mailbox.poll_batch(&mut hand, &mut cx), Poll::Ready(Batch::Filled));
+        assert_eq!(mailbox.depth().remote, 3, "what came together is taken together");
+        let before = begun.len();
+        begun.extend(std::iter::from_fn(|| hand.take(&mut cx)).map(|taken| match taken {
+            Taken::Local(message) | Taken::Remote(message) => message,
+        }));
+        assert_eq!((begun.len() - before, begun[before]), (limits::BATCH_MESSAGES_MAX + 1, local));
+    }
+    mailbox.close(&mut hand);
+    begun.extend(std::iter::from_fn(|| hand.take_unbegun()).map(|taken| match taken {
+        Taken::Local(message) | Taken::Remote(message) => message,
+    }));
+    let remote: Vec<_> = begun.iter().copied().filter(|number| *number >= 100).collect();
+    assert_eq!((remote, begun.len()), ((100..203).collect(), 107));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use ringpost_transport::endpoint::{CloseNotice, Profile, Replier};
-use ringpost_transport::host::{Accepted, Delivery, Inbox, Refusal};
+use ringpost_transport::host::{Accepted, Deliveries, Delivery, Inbox, Refusal};
 use rkyv::util::AlignedVec;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -185,12 +185,12 @@ impl Inbox for TestInbox {
         vec![Accepted { id: 5, layout: 5, reply: 5 }, MESSAGE]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(Refusal::Closed);
         }
-        run.drain(..).for_each(|delivery| self.queue(&mut state, delivery));
+        run.drain(..).flatten().for_each(|delivery| self.queue(&mut state, delivery));
         drop(state);
         self.news.notify_one();
         Ok(())

@@ -11,8 +11,8 @@ use ringpost_transport::endpoint::{
 };
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
-    Accepted, Delivery, Host, Inbox, LinkCause, Lost, NodeDownCause, OpenRefusal, OpenRequest,
-    PeerEvent, Refusal, Target,
+    Accepted, Deliveries, Delivery, Host, Inbox, LinkCause, Lost, NodeDownCause, OpenRefusal,
+    OpenRequest, PeerEvent, Refusal, Target,
 };
 use ringpost_transport::id::{NodeId, NodeName};
 use rkyv::util::AlignedVec;
@@ -185,8 +185,8 @@ impl Inbox for Basket {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
-        let run = run.drain(..);
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        let run = run.drain(..).flatten();
         match &self.stuck {
             Some(stuck) => stuck.lock().extend(run),
             None => drop(self.taken.fetch_add(run.count() as u64, Ordering::Relaxed)),

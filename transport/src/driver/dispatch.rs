@@ -1,16 +1,19 @@
 //! Dispatch: carries out what a frame asks for, and reports what was taken.
 
+use std::ops::Range;
+
 use super::Driver;
 use super::pipe::Pipe;
 use super::turn::Frame;
 use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
 use crate::driver_signals::Dirty;
-use crate::host::Delivery;
+use crate::host::{Deliveries, Delivery, Tells};
 use crate::link::{Asker, Counters, Replier, ReplyLoss};
 use crate::memory::{Payload, buffer};
 use crate::mutants::planted;
 use crate::open_request::OpenRequest;
 use crate::proto::fate::{Sent, What};
+use crate::proto::frame;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::{Arrival, Body, Event};
 use crate::steps::step;
@@ -19,9 +22,11 @@ use crate::steps::step;
 #[derive(Default)]
 pub(super) struct Run {
     mailbox: (u32, u32),
-    deliveries: Vec<Delivery>,
-    /// Where in which frame each was, if it is a tell: so it is refused.
-    tells: Vec<Option<(u32, u16)>>,
+    deliveries: Vec<Deliveries>,
+    /// How many messages those are.
+    count: u64,
+    /// Where in which frame the tells were, and how many behind each other: so they are refused.
+    tells: Vec<(u32, Range<u16>)>,
 }
 
 impl Driver {
@@ -38,6 +43,10 @@ impl Driver {
             let event = match event {
                 Event::Deliver(arrival) if result.is_ok() => {
                     result = self.deliver(pipe, arrival, frame);
+                    continue;
+                }
+                Event::Tells(tells) if result.is_ok() => {
+                    result = self.deliver_tells(pipe, &tells, frame);
                     continue;
                 }
                 other => other,
@@ -95,7 +104,8 @@ impl Driver {
                 self.growth.grow_sends(pipe, self.link.counters(), slots);
             }
             // Done already, whatever else the frame has.
-            Event::Deliver(_) | Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_) => {}
+            Event::Deliver(_) | Event::Tells(_) => {}
+            Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),
         }
         Ok(())
@@ -110,10 +120,7 @@ impl Driver {
     ) -> Result<(), Violation> {
         let Arrival { at, mailbox, generation, ordinal, correlation, deadline, body } = arrival;
         let place = (mailbox, generation);
-        if self.run.mailbox != place {
-            self.deliver_run(pipe);
-            self.run.mailbox = place;
-        }
+        self.begin_run(pipe, place);
         let Some((accepted, receipt)) = self.mailboxes.arrive(place, body.len() as u32)? else {
             self.refuse(pipe, at, correlation, Refusal::Closed);
             return Ok(());
@@ -128,20 +135,69 @@ impl Driver {
             deadline: deadline.map(Into::into),
             receipt,
         };
-        self.run.deliveries.push(delivery);
-        self.run.tells.push(correlation.is_none().then_some(at));
+        self.run.deliveries.push(Deliveries::One(delivery));
+        self.run.count += 1;
+        if correlation.is_none() {
+            self.run.tells.push((at.0, at.1..at.1 + 1));
+        }
         Ok(())
+    }
+
+    /// Puts tells that arrived behind each other to what arrived before them.
+    fn deliver_tells(
+        &mut self,
+        pipe: &mut Pipe,
+        tells: &frame::Tells,
+        frame: &Frame<'_>,
+    ) -> Result<(), Violation> {
+        self.begin_run(pipe, tells.place);
+        let lease = match frame {
+            Frame::Lent(bytes) => return self.deliver_each(pipe, tells, bytes, frame),
+            Frame::Leased(lease) => *lease,
+        };
+        let Some((accepted, taken)) = self.mailboxes.arrive_all(tells.place, tells.count)? else {
+            return self.deliver_each(pipe, tells, lease, frame);
+        };
+        let count = tells.count.messages as u16;
+        let deliveries = Tells::new(lease.clone(), tells.start, count, taken.clone());
+        if usize::from(tells.ordinal_max) >= accepted {
+            return Err(Violation::Unknown);
+        }
+        let (number, first) = tells.at;
+        self.run.deliveries.push(Deliveries::Tells(deliveries));
+        self.run.count += u64::from(count);
+        self.run.tells.push((number, first..first + count));
+        Ok(())
+    }
+
+    /// As [`deliver_tells`](Self::deliver_tells), one by one: their slot is not leased, or the
+    /// mailbox is idle or has closed.
+    fn deliver_each(
+        &mut self,
+        pipe: &mut Pipe,
+        tells: &frame::Tells,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+    ) -> Result<(), Violation> {
+        tells.each(bytes).try_for_each(|arrival| self.deliver(pipe, arrival, frame))
+    }
+
+    /// Ends the run of messages before this one, if they are for another mailbox.
+    fn begin_run(&mut self, pipe: &mut Pipe, place: (u32, u32)) {
+        if self.run.mailbox != place {
+            self.deliver_run(pipe);
+            self.run.mailbox = place;
+        }
     }
 
     /// Queues the run of messages in their mailbox. DR-2: what a mailbox may be sent is bounded, so
     /// nothing here waits.
     fn deliver_run(&mut self, pipe: &mut Pipe) {
-        let Run { mailbox, deliveries, tells } = &mut self.run;
+        let Run { mailbox, deliveries, count, tells } = &mut self.run;
         if deliveries.is_empty() {
             return;
         }
-        let count = deliveries.len() as u64;
-        Counters::add(&self.link.counters().messages_received, count);
+        Counters::add(&self.link.counters().messages_received, std::mem::take(count));
         // It was found when the messages of the run were, and nothing closes it in between.
         let refusal = match self.mailboxes.find(*mailbox) {
             Ok(Some(inlet)) => inlet.inbox.deliver(deliveries).err(),
@@ -150,7 +206,9 @@ impl Driver {
         match refusal {
             None => step!(Queued),
             Some(refusal) => {
-                tells.iter().flatten().for_each(|at| pipe.proto.refuse(*at, refusal));
+                for (frame, places) in tells.drain(..) {
+                    places.for_each(|place| pipe.proto.refuse((frame, place), refusal));
+                }
             }
         }
         // Of an ask that was refused, its replier tells.

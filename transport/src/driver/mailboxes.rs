@@ -101,6 +101,18 @@ impl Mailboxes {
         Ok(Some((inlet.accepted, Receipt::new(inlet.taken.clone(), bytes))))
     }
 
+    /// As [`arrive`](Self::arrive), of several messages at once, if that comes to the same; `None`
+    /// if not.
+    pub(super) fn arrive_all(
+        &mut self,
+        place: (u32, u32),
+        count: Count,
+    ) -> Result<Option<(usize, &Arc<Taken>)>, Violation> {
+        let Some(inlet) = self.inlets.find_mut(place.0, place.1)? else { return Ok(None) };
+        let arrived = inlet.window.arrive_all(count, &mut self.link_window);
+        Ok(arrived.then_some((inlet.accepted, &inlet.taken)))
+    }
+
     /// The peer waits for the window of a mailbox.
     pub(super) fn block(&mut self, place: (u32, u32)) -> Result<(), Violation> {
         let Some(inlet) = self.inlets.find_mut(place.0, place.1)? else { return Ok(()) };

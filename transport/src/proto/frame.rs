@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::header::{FRAME_HEADER, FrameHeader, RecordHeader};
+use super::header::{FRAME_HEADER, FrameHeader, RecordHeader, plain_tell};
+use super::window::Count;
 use crate::memory::{Buffer, Splice};
 use crate::mutants::planted;
 use crate::proto::error::Violation;
@@ -185,6 +186,68 @@ impl<'a> FrameReader<'a> {
         self.left -= 1;
         self.at = end.next_multiple_of(16).min(self.frame.len());
         Ok(Some(Record { header, place, payload: start..end }))
+    }
+}
+
+/// Whole tells that lie behind each other in a frame and are for one mailbox.
+#[derive(Debug, Clone)]
+pub(crate) struct Tells {
+    /// The number of the frame, and the place of the first one's record.
+    pub(crate) at: (u32, u16),
+    /// Mailbox and generation.
+    pub(crate) place: (u32, u32),
+    /// Where the first one's record begins.
+    pub(crate) start: usize,
+    /// How many they are, and the bytes of their payloads.
+    pub(crate) count: Count,
+    /// The largest of their ordinals.
+    pub(crate) ordinal_max: u16,
+}
+
+impl Tells {
+    /// None yet, at this place of a frame whose number is not known.
+    pub(crate) fn new(record: u16, place: (u32, u32), start: usize) -> Self {
+        Tells { at: (0, record), place, start, count: Count::default(), ordinal_max: 0 }
+    }
+
+    /// Adds the next one; returns false if it is for another mailbox.
+    #[inline]
+    pub(crate) fn add(&mut self, place: u64, ordinal: u16, payload: u32) -> bool {
+        let same = place == u64::from(self.place.1) << 32 | u64::from(self.place.0);
+        if same {
+            self.count.add(1, payload.into());
+            self.ordinal_max = self.ordinal_max.max(ordinal);
+        }
+        same
+    }
+}
+
+impl FrameReader<'_> {
+    /// Reads the next records as long as they are [plain](plain_tell) tells to one mailbox, of at
+    /// most so many bytes each; `None` when the next one is not, or is not whole.
+    pub(crate) fn read_tells(&mut self, records: u16, payload_max: u32) -> Option<Tells> {
+        let mut tells = None::<Tells>;
+        let mut left = self.left;
+        while left > 0
+            && let rest = &self.frame[self.at..]
+            && let Some(header) = rest.first_chunk()
+            && let Some((payload, place, ordinal)) = plain_tell(header)
+            && payload <= payload_max
+            && let end = header.len() + payload as usize
+            && end <= rest.len()
+        {
+            let all = tells.get_or_insert_with(|| {
+                let (mailbox, generation) = (place as u32, (place >> 32) as u32);
+                Tells::new(records - left, (mailbox, generation), self.at)
+            });
+            if !all.add(place, ordinal, payload) {
+                break;
+            }
+            left -= 1;
+            self.at = (self.at + end).next_multiple_of(16).min(self.frame.len());
+        }
+        self.left = left;
+        tells
     }
 }
 

@@ -5,6 +5,8 @@
 //! - **HD-2 skippable**: a record says how long its header is, so that a reader skips optional
 //!   fields it does not know.
 
+use std::ops::Range;
+
 use crate::proto::error::Violation;
 
 /// Bytes of a frame header.
@@ -266,32 +268,60 @@ impl RecordHeader {
     }
 }
 
-/// Returns how long the first of `records` is, padding included, and its payload; it has no optional
-/// fields.
+/// Returns how long the first of `records` is, padding included, and where in it its payload lies;
+/// it has no optional fields.
 #[inline]
-pub(crate) fn record_bytes(records: &[u8]) -> (usize, usize) {
-    let payload = u32_at(records, 4) as usize;
-    ((RECORD_HEADER + payload).next_multiple_of(16), payload)
+pub(crate) fn record_bytes(records: &[u8]) -> (usize, Range<usize>) {
+    let end = RECORD_HEADER + u32_at(records, 4) as usize;
+    (end.next_multiple_of(16), RECORD_HEADER..end)
+}
+
+/// Returns the ordinal of the first of `records`.
+#[inline]
+pub(crate) fn record_ordinal(records: &[u8]) -> u16 {
+    u16_at(records, 24)
+}
+
+/// Returns what `header` of a whole tell says that has nothing optional and no answer: the bytes of
+/// its payload, its mailbox and generation in one number, and its ordinal.
+#[inline(always)]
+pub(crate) fn plain_tell(header: &[u8; RECORD_HEADER]) -> Option<(u32, u64, u16)> {
+    const FRONT: u32 = (RECORD_HEADER as u32) << 16 | RecordKind::Tell as u32;
+    let (front, place) = (u64_at(header, 0), u64_at(header, 8));
+    let (correlation, back) = (u64_at(header, 16), u64_at(header, 24));
+    let is_plain = front as u32 == FRONT && correlation == 0 && back >> 32 == 0;
+    is_plain.then_some(((front >> 32) as u32, place, back as u16))
 }
 
 /// The number at `at`; the caller has checked that it is there.
+#[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+    u16::from_le_bytes(array_at(bytes, at))
 }
 
 /// The number at `at`; the caller has checked that it is there.
+#[inline]
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+    u32::from_le_bytes(array_at(bytes, at))
 }
 
 /// The number at `at`; the caller has checked that it is there.
+#[inline]
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+    u64::from_le_bytes(array_at(bytes, at))
 }
 
 /// The number at `at`; the caller has checked that it is there.
+#[inline]
 pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
-    u128::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+    u128::from_le_bytes(array_at(bytes, at))
+}
+
+#[inline]
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
 }
 
 // HD-1.
@@ -340,6 +370,21 @@ mod tests {
             let _ = FrameHeader::decode(&bytes);
             let _ = RecordHeader::decode(&bytes);
         }
+    }
+
+    #[test]
+    fn a_plain_tell_is_one_with_nothing_but_place_and_ordinal() {
+        let tell = RecordHeader::new(RecordKind::Tell);
+        let plain = RecordHeader { payload: 9, mailbox: 7, generation: 3, ordinal: 5, ..tell };
+        assert_eq!(plain_tell(&plain.encoded()), Some((9, 3 << 32 | 7, 5)));
+        let others = [
+            RecordHeader { kind: RecordKind::Signal, ..plain },
+            RecordHeader { more: true, ..plain },
+            RecordHeader { correlation: 1, ..plain },
+            RecordHeader { total: 1, ..plain },
+            RecordHeader { deadline_us: Some(0), ..plain },
+        ];
+        assert!(others.iter().all(|header| plain_tell(&header.encoded()).is_none()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::header::{RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind, record_bytes};
+use super::header::{RECORD_HEADER_MAX, RecordHeader, RecordKind, record_bytes};
 use super::window::Count;
 use crate::memory::Buffer;
 
@@ -127,7 +127,7 @@ impl<'a> Front<'a> {
     /// Returns the payload of the first message.
     pub(crate) fn payload(&self) -> &'a [u8] {
         let (_, payload) = record_bytes(self.records);
-        &self.records[RECORD_HEADER..RECORD_HEADER + payload]
+        &self.records[payload]
     }
 
     /// Returns as much of the run as are at most so many records, and bytes.
@@ -143,7 +143,7 @@ impl<'a> Front<'a> {
             }
             fits.count.messages += 1;
             fits.bytes += record;
-            payloads += payload;
+            payloads += payload.len();
         }
         fits.count.bytes = payloads as u64;
         fits

@@ -172,6 +172,11 @@ impl Side {
             Body::Whole(bytes) => bytes.to_vec(),
         };
         match event {
+            Event::Tells(tells) => {
+                for tell in tells.each(frame) {
+                    self.handle(Event::Deliver(tell), frame)?;
+                }
+            }
             Event::Deliver(Arrival { at, mailbox, generation, correlation, body, .. }) => {
                 match self.inlets.find(mailbox, generation)? {
                     None => match correlation {

@@ -60,6 +60,13 @@ impl WindowSize {
             || (outstanding.messages < self.messages
                 && outstanding.bytes.saturating_add(bytes.into()) <= self.bytes.into())
     }
+
+    /// Whether so many fit beside what is outstanding.
+    fn fits(&self, outstanding: Count, count: Count) -> bool {
+        planted!(NoWindows)
+            || (outstanding.messages.saturating_add(count.messages) <= self.messages
+                && outstanding.bytes.saturating_add(count.bytes) <= self.bytes.into())
+    }
 }
 
 /// The sender's side of a window.
@@ -196,6 +203,21 @@ impl RecvWindow {
         Ok(())
     }
 
+    /// Records arrivals at once if that comes to the same as one [after the other](Self::arrive):
+    /// if neither this mailbox nor the link is idle, and there is room for all. Returns false,
+    /// with nothing recorded, if not.
+    pub(crate) fn arrive_all(&mut self, count: Count, link: &mut LinkRecvWindow) -> bool {
+        let unreported = self.unreported();
+        let idle = unreported.messages == 0 || link.outstanding.messages == 0;
+        if idle || !self.size.fits(unreported, count) || !link.size().fits(link.outstanding, count)
+        {
+            return false;
+        }
+        link.outstanding.add(count.messages, count.bytes);
+        self.arrived.add(count.messages, count.bytes);
+        true
+    }
+
     /// Records that messages were taken.
     pub(crate) fn take(&mut self, news: Count) {
         self.taken.add(news.messages, news.bytes);
@@ -272,10 +294,13 @@ impl LinkRecvWindow {
         LinkRecvWindow { bytes_max, outstanding: carried }
     }
 
+    fn size(&self) -> WindowSize {
+        WindowSize { messages: u32::MAX, bytes: self.bytes_max }
+    }
+
     /// Records an arrival at a mailbox that is not idle.
     pub(crate) fn arrive(&mut self, bytes: u32) -> Result<(), Violation> {
-        let size = WindowSize { messages: u32::MAX, bytes: self.bytes_max };
-        if !size.room(self.outstanding, bytes) {
+        if !self.size().room(self.outstanding, bytes) {
             return Err(Violation::WindowOverrun);
         }
         self.outstanding.add(1, bytes.into());

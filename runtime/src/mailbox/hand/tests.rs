@@ -24,6 +24,7 @@ impl Link {
 }
 
 /// A message of another node.
+#[derive(Clone)]
 struct Message {
     link: (u64, Arc<Link>),
     number: u32,
@@ -33,6 +34,16 @@ struct Message {
 }
 
 impl Remote for Message {
+    type Message = Message;
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn take_first(&mut self) -> Option<Message> {
+        Some(self.clone())
+    }
+
     fn peer(&self) -> usize {
         self.link.0 as usize
     }

@@ -22,7 +22,7 @@ use crate::fabric::{
     Fabric, FabricError, Limits, Notify, Opening, PostError, QueuePair, QueuePairConfig,
     SendRequest,
 };
-use crate::host::{Delivery, Host, Inbox, Lost, OpenRefusal, PeerEvent, Refusal};
+use crate::host::{Deliveries, Delivery, Host, Inbox, Lost, OpenRefusal, PeerEvent, Refusal};
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{
     Attempt, Awaited, CloseNotice, Hint, LinkHandle, Outgoing, PendingReply, ReplyLoss, SendKind,
@@ -123,8 +123,8 @@ impl Inbox for Basket {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
-        self.waiting.lock().append(run);
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        self.waiting.lock().extend(run.drain(..).flatten());
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::cause::{Fate, Refusal};
 use crate::endpoint::{Awaited, CloseNotice, Confirmation, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
-use crate::host::Delivery;
+use crate::host::Deliveries;
 use crate::open_request::{Accepted, Target};
 
 const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
@@ -50,8 +50,8 @@ impl Inbox for Kept {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
-        for delivery in run.drain(..) {
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        for delivery in run.drain(..).flatten() {
             let number = delivery.payload.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
             self.came.lock().push(number.unwrap());
         }

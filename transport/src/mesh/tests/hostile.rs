@@ -18,7 +18,7 @@ use super::*;
 use crate::bootstrap::{Beat, Message};
 use crate::cause::{Fate, LinkCause, Refusal, Violation};
 use crate::endpoint::{Awaited, CloseNotice, RemoteSender, SendKind, Unsent, Waiter};
-use crate::host::Delivery;
+use crate::host::{Deliveries, Delivery};
 use crate::limits;
 use crate::open_request::{Accepted, Target};
 use crate::proto::header::RecordKind;
@@ -72,8 +72,8 @@ impl Inbox for Mailbox {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
-        let run = run.drain(..);
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        let run = run.drain(..).flatten();
         if self.id != 9 {
             self.shared.stuck.lock().extend(run);
         }

@@ -10,7 +10,7 @@ use super::*;
 use crate::cause::Refusal;
 use crate::endpoint::{CloseNotice, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
-use crate::host::Delivery;
+use crate::host::{Deliveries, Delivery};
 use crate::limits;
 use crate::link::WaitsFor;
 use crate::open_request::{Accepted, Target};
@@ -50,8 +50,8 @@ impl Inbox for Held {
         vec![MESSAGE]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
-        let run = run.drain(..);
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        let run = run.drain(..).flatten();
         if let Some(held) = &mut *self.held.lock() {
             held.extend(run);
         }

@@ -8,6 +8,8 @@ use rkyv::util::AlignedVec;
 use crate::open_request::OpenRequest;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
+use crate::proto::frame::Tells;
+use crate::proto::header::{record_bytes, record_ordinal};
 use crate::proto::lanes::Entry;
 
 /// What a frame asks the driver to do, in order. `W` is what waits for an answer.
@@ -17,6 +19,8 @@ pub(crate) enum Event<W> {
     Confirmed,
     /// A message for a mailbox.
     Deliver(Arrival),
+    /// Tells for a mailbox.
+    Tells(Tells),
     /// An answer to an ask whose asker still waits; `code` is 0, or stands for it.
     Reply { waiter: W, code: u16, body: Body },
     /// A signal to a mailbox; `windowed`: it came in the order of messages and took room as one.
@@ -52,6 +56,29 @@ pub(crate) struct Arrival {
     /// When its asker gives up, by this side's clock.
     pub(crate) deadline: Option<Instant>,
     pub(crate) body: Body,
+}
+
+impl Tells {
+    /// Returns each of them, as it lies in its frame.
+    pub(crate) fn each<'a>(&self, frame: &'a [u8]) -> impl Iterator<Item = Arrival> + use<'a> {
+        let ((number, first), (mailbox, generation)) = (self.at, self.place);
+        let mut start = self.start;
+        (0..self.count.messages as u16).map(move |n| {
+            let record = &frame[start..];
+            let (bytes, payload) = record_bytes(record);
+            let arrival = Arrival {
+                at: (number, first + n),
+                mailbox,
+                generation,
+                ordinal: record_ordinal(record),
+                correlation: None,
+                deadline: None,
+                body: Body::Part(start + payload.start..start + payload.end),
+            };
+            start += bytes;
+            arrival
+        })
+    }
 }
 
 /// Where the bytes of an arrival are.

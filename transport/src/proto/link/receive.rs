@@ -8,7 +8,7 @@ use crate::mutants::planted;
 use crate::proto::error::{OpenRefusal, Violation};
 use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
-use crate::proto::frame::{FrameReader, Record};
+use crate::proto::frame::{FrameReader, Record, Tells};
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader, RecordKind, Stream};
 use crate::proto::remote_mailbox::decode_request;
 use crate::proto::send_queue::SendQueue;
@@ -37,7 +37,15 @@ impl LinkProtocol {
         if !self.handshake.confirm_received && header.records != 1 {
             return Err(Violation::Confirm);
         }
-        while let Some(record) = reader.read(header.records)? {
+        loop {
+            // Most records of most frames; whatever is amiss with one is found below.
+            if self.takes_messages()
+                && let Some(tells) = reader.read_tells(header.records, self.sizes.message_max)
+            {
+                step!(any RecordHeader::new(RecordKind::Tell).received());
+                events.push(Event::Tells(Tells { at: (number, tells.at.1), ..tells }));
+            }
+            let Some(record) = reader.read(header.records)? else { break };
             if !self.handshake.confirm_received {
                 self.handle_confirm(frame, &record, out, events)?;
                 continue;
@@ -58,6 +66,11 @@ impl LinkProtocol {
             repeat_delivery(events);
         }
         Ok(())
+    }
+
+    /// Whether the peer may send messages now.
+    fn takes_messages(&self) -> bool {
+        self.handshake.confirm_received && self.handshake.goodbye_received.is_none()
     }
 
     fn handle_confirm<W>(
@@ -255,7 +268,10 @@ impl Arrived {
 
 /// The planted bug `DoubleDispatch`.
 fn repeat_delivery<W>(events: &mut Vec<Event<W>>) {
-    let Some(Event::Deliver(last)) = events.last() else { return };
-    let again = Arrival { body: last.body.clone(), ..*last };
-    events.push(Event::Deliver(again));
+    let again = match events.last() {
+        Some(Event::Deliver(last)) => Event::Deliver(Arrival { body: last.body.clone(), ..*last }),
+        Some(Event::Tells(last)) => Event::Tells(last.clone()),
+        _ => return,
+    };
+    events.push(again);
 }

@@ -69,9 +69,9 @@ impl Inbox for Answerer {
         vec![ASK]
     }
 
-    fn deliver(&self, run: &mut Vec<Delivery>) -> Result<(), Refusal> {
+    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
         let mut queues = self.queues.lock();
-        for delivery in run.drain(..) {
+        for delivery in run.drain(..).flatten() {
             let queue = queues.entry((self.id, delivery.peer_number())).or_insert_with(|| {
                 let (sender, queue) = mpsc::unbounded_channel();
                 tokio::spawn(answer(queue, self.made.clone()));
