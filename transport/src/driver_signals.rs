@@ -127,6 +127,7 @@ impl<P: Primitives> Taken<P> {
     }
 
     /// Records that a message was taken; tells the driver when a report is due after it.
+    #[inline]
     pub(crate) fn take(&self, bytes: u32) {
         if planted!(WindowLeak) && bytes.is_multiple_of(8) {
             return;
@@ -136,7 +137,14 @@ impl<P: Primitives> Taken<P> {
         // A report of others' later takes may have come between: then there is no news.
         let due = news.messages < 1 << 23
             && (self.blocked.get() || self.signals.peer_blocked() || self.size.is_due(news));
-        if due && !self.marked.swap(true) {
+        if due {
+            self.mark();
+        }
+    }
+
+    #[cold]
+    fn mark(&self) {
+        if !self.marked.swap(true) {
             self.signals.dirty.hold().taken.push(self.key);
             self.signals.wake();
         }

@@ -19,6 +19,7 @@
 //! - The counters order nothing.
 
 mod asks;
+mod at_once;
 mod driver_side;
 mod outgoing;
 mod receipt;

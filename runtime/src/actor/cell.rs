@@ -258,11 +258,15 @@ impl Remote for Arrival {
                 let ask = replier.map(|replier| (replier, deadline));
                 Some(Unopened { ordinal, payload, ask })
             }
-            Arrival::Tells(tells) => {
-                let (ordinal, payload) = tells.take_first()?;
-                Some(Unopened { ordinal, payload, ask: None })
-            }
+            Arrival::Tells(_) => self.take_tell(),
         }
+    }
+
+    #[inline]
+    fn take_tell(&mut self) -> Option<Unopened> {
+        let Arrival::Tells(tells) = self else { return None };
+        let (ordinal, payload) = tells.take_first()?;
+        Some(Unopened { ordinal, payload, ask: None })
     }
 
     fn peer(&self) -> usize {

@@ -60,10 +60,13 @@ async fn live<A: Handlers>(
             if cell.mailbox().is_stopping() {
                 break;
             }
-            let begun = match poll_fn(|cx| Poll::Ready(hand.take(cx))).await {
-                None => break,
-                Some(Taken::Local(letter)) => cell.begin(letter),
-                Some(Taken::Remote(unopened)) => cell.open(unopened),
+            let begun = match hand.take_tell() {
+                Some(unopened) => cell.open(unopened),
+                None => match poll_fn(|cx| Poll::Ready(hand.take(cx))).await {
+                    None => break,
+                    Some(Taken::Local(letter)) => cell.begin(letter),
+                    Some(Taken::Remote(unopened)) => cell.open(unopened),
+                },
             };
             let Some((label, envelope)) = begun else { continue };
             // LF-1: the next message is taken when this one is done.

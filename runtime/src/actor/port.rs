@@ -71,14 +71,6 @@ pub enum PendingFate {
 }
 
 impl PendingFate {
-    /// Keeps the confirmation of a confirmed tell in `fate`.
-    #[inline]
-    pub(super) fn note(fate: Option<&mut Option<Self>>, awaited: Awaited) {
-        if let (Some(fate), Awaited::Fate(confirmation)) = (fate, awaited) {
-            *fate = Some(PendingFate::Remote(confirmation));
-        }
-    }
-
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fate> {
         match self {
             PendingFate::Known(fate) => Poll::Ready(*fate),

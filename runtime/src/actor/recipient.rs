@@ -159,12 +159,8 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
                 Poll::Ready(Ok(()))
             }
             Way::Remote(sender, _) => {
-                let accepted = const { &accepted::<M, Local<()>>() };
-                let kind = remote_send::tell(fate.is_some());
-                let to = (sender, accepted, kind);
-                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
-                PendingFate::note(fate, awaited);
-                Poll::Ready(Ok(()))
+                let to = (sender, const { &accepted::<M, Local<()>>() });
+                remote_send::poll_tell(to, message, fate, &mut line.remote, cx)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }

@@ -1,10 +1,11 @@
 //! Sending a message to another node: what its archive is.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
+use super::port::PendingFate;
 use crate::error::Cause;
 use crate::message::Message;
 use crate::remote::{self, Accepted, ArchiveFailed, Awaited, RemoteSender, SendKind, Waiter};
@@ -29,21 +30,47 @@ pub(super) fn poll_send<M: Message>(
         Poll::Pending => Poll::Pending,
         Poll::Ready(Ok(awaited)) => {
             // Now, not when the whole send is dropped: it may wait for long for its answer.
-            *waiter = Waiter::default();
+            waiter.clear();
             *message = None;
             Poll::Ready(Ok(awaited))
         }
         Poll::Ready(Err(unsent)) => {
             // Now, not when the whole send is dropped: a refused one may be kept for long.
-            *waiter = Waiter::default();
+            waiter.clear();
             Poll::Ready(Err(remote::cause_of(unsent, failure)))
         }
     }
 }
 
-/// Returns the kind of a tell; with `confirm`, its sender waits for the fate.
-pub(super) fn tell(confirm: bool) -> SendKind {
-    if confirm { SendKind::ConfirmedTell } else { SendKind::Tell }
+/// Sends a tell as [`poll_send`] does; what is to be known of its fate, if its sender waits for it,
+/// comes to `fate`.
+#[inline]
+pub(super) fn poll_tell<M: Message>(
+    (to, accepted): (&RemoteSender, &Accepted),
+    message: &mut Option<M>,
+    fate: Option<&mut Option<PendingFate>>,
+    waiter: &mut Waiter,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Cause>> {
+    if let Some(fate) = fate {
+        let to = (to, accepted, SendKind::ConfirmedTell);
+        if let Awaited::Fate(confirmation) = ready!(poll_send(to, message, waiter, cx))? {
+            *fate = Some(PendingFate::Remote(confirmation));
+        }
+        return Poll::Ready(Ok(()));
+    }
+    let mut failure = None;
+    let archive = |out: &mut _| archive(message, out, &mut failure);
+    let sent = ready!(to.poll_tell(accepted, archive, waiter, cx));
+    // Now, not when the whole send is dropped: a refused one may be kept for long.
+    waiter.clear();
+    match sent {
+        Ok(()) => {
+            *message = None;
+            Poll::Ready(Ok(()))
+        }
+        Err(unsent) => Poll::Ready(Err(remote::cause_of(unsent, failure))),
+    }
 }
 
 /// Returns the kind of an ask that its asker gives up at `deadline`.
@@ -69,6 +96,7 @@ pub(super) fn try_send<M: Message>(
 }
 
 /// Writes the archive of a message as the transport wants it, and keeps what a failure says.
+#[inline]
 fn archive<M: Message>(
     message: &Option<M>,
     out: &mut AlignedVec<16>,

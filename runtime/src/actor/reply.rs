@@ -59,8 +59,18 @@ impl<R> ReplyTo<R> {
     }
 
     /// Sends the reply; to an asker that gave up, nothing.
+    #[inline]
     pub fn send(self, reply: R) {
         match self.0 {
+            To::Nobody => {}
+            to => to.send(reply),
+        }
+    }
+}
+
+impl<R> To<R> {
+    fn send(self, reply: R) {
+        match self {
             To::Nobody => {}
             To::Local(answerer) => answerer.send(reply),
             // Of an asker that has gone the reply is not even archived.

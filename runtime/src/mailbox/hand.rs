@@ -21,6 +21,9 @@ pub(crate) trait Remote {
     /// Takes out the first message. When it was the last one, this is to be dropped.
     fn take_first(&mut self) -> Option<Self::Message>;
 
+    /// As [`take_first`](Self::take_first), only if the message is of a kind that never waits.
+    fn take_tell(&mut self) -> Option<Self::Message>;
+
     /// Returns the number of the node it came from; no other has it.
     fn peer(&self) -> usize;
 
@@ -90,6 +93,22 @@ impl<L, R: Remote> Hand<L, R> {
             self.held.pop_front();
         }
         take_first(&mut self.remote).map(Taken::Remote)
+    }
+
+    /// Takes out the next message of this batch if that needs no look at anything: as
+    /// [`take`](Self::take) does, mostly.
+    #[inline]
+    pub(crate) fn take_tell(&mut self) -> Option<R::Message> {
+        if self.turn == 0 || !self.local.is_empty() || !self.held.is_empty() {
+            return None;
+        }
+        let first = self.remote.front_mut()?;
+        let message = first.take_tell()?;
+        self.turn -= 1;
+        if first.count() == 0 {
+            drop(self.remote.pop_front());
+        }
+        Some(message)
     }
 
     /// Takes out the next message of this batch to begin. What cannot be begun is held back (MB-8);

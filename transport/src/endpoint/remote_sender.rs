@@ -72,6 +72,14 @@ impl Waiter {
         self.0.as_mut()?.peer.take()
     }
 
+    /// Gives up its place, if it has one.
+    #[inline]
+    pub fn clear(&mut self) {
+        if self.0.is_some() {
+            self.0 = None;
+        }
+    }
+
     fn keep(&mut self) -> &mut Waiting {
         self.0.get_or_insert_with(|| SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
     }
@@ -191,6 +199,49 @@ impl RemoteSender {
         }
     }
 
+    /// Sends one tell as [`poll_send`](Self::poll_send) does; quicker where nothing has to be
+    /// waited for.
+    ///
+    /// # Errors
+    /// [`Unsent`]: nothing was sent.
+    ///
+    /// # Cancel safety
+    /// As of [`poll_send`](Self::poll_send).
+    #[inline]
+    pub fn poll_tell(
+        &self,
+        message: &Accepted,
+        mut archive: impl FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>,
+        waiter: &mut Waiter,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Unsent>> {
+        if waiter.0.is_none()
+            && let Some(link) = &*self.0.peer.link()
+        {
+            let attempt = with_scratch(|bytes| {
+                archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+                if self.commit_at_once(link, message, bytes) {
+                    return Ok(None);
+                }
+                let outgoing = Outgoing { message, kind: SendKind::Tell, archive: bytes };
+                Ok(Some(self.attempt_first(link, outgoing, waiter, cx.waker())))
+            })?;
+            match attempt {
+                None | Some(Attempt::Committed(_)) => return Poll::Ready(Ok(())),
+                Some(Attempt::Wait(_)) => return Poll::Pending,
+                Some(Attempt::Failed(unsent)) => return Poll::Ready(Err(unsent)),
+                // Its archive is kept.
+                Some(Attempt::LinkEnded) => {}
+            }
+        }
+        self.poll_send(message, SendKind::Tell, &mut archive, waiter, cx).map_ok(|_| ())
+    }
+
+    #[inline]
+    fn commit_at_once(&self, link: &LinkHandle, message: &Accepted, archive: &[u8]) -> bool {
+        self.0.hint.with(|hint| link.commit_at_once((&self.0.request, hint), message, archive))
+    }
+
     /// Archives a message and tries to send it. When it has to wait, its place and archive are in
     /// `waiter`.
     fn begin(
@@ -203,19 +254,33 @@ impl RemoteSender {
     ) -> Result<Attempt, Unsent> {
         with_scratch(|bytes| {
             archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-            let mut place = None;
             let outgoing = Outgoing { message, kind, archive: bytes };
-            let attempt = self.0.hint.with(|hint| {
-                link.attempt((&self.0.request, hint), outgoing, &mut place, Some(waker))
-            });
-            if matches!(attempt, Attempt::Wait(_) | Attempt::LinkEnded) {
-                let waiting = waiter.keep();
-                keep(bytes, &mut waiting.archive);
-                waiting.archived = true;
-                waiting.line = place.map(|place| (link.clone(), place));
-            }
-            Ok(attempt)
+            Ok(self.attempt_first(link, outgoing, waiter, waker))
         })
+    }
+
+    /// Tries to send a message that was archived. When it has to wait, its place and archive are in
+    /// `waiter`.
+    fn attempt_first(
+        &self,
+        link: &Arc<LinkHandle>,
+        mut outgoing: Outgoing<'_>,
+        waiter: &mut Waiter,
+        waker: &Waker,
+    ) -> Attempt {
+        let mut place = None;
+        let again = outgoing.reborrow();
+        let attempt = self
+            .0
+            .hint
+            .with(|hint| link.attempt((&self.0.request, hint), again, &mut place, Some(waker)));
+        if matches!(attempt, Attempt::Wait(_) | Attempt::LinkEnded) {
+            let waiting = waiter.keep();
+            keep(outgoing.archive, &mut waiting.archive);
+            waiting.archived = true;
+            waiting.line = place.map(|place| (link.clone(), place));
+        }
+        attempt
     }
 
     /// A later step of a send that waits, or the first one where there is no link.
@@ -335,17 +400,20 @@ impl RemoteSender {
 }
 
 /// Lends the thread's scratch, emptied.
+#[inline]
 fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> T {
-    // Taken, not borrowed: a message whose archiving sends another message finds none.
-    let mut bytes = SCRATCH.take();
-    bytes.clear();
-    let result = use_it(&mut bytes);
-    if bytes.capacity() > SCRATCH_BYTES_MAX {
-        buffer::give(bytes);
-    } else {
-        SCRATCH.set(bytes);
-    }
-    result
+    SCRATCH.with(|scratch| {
+        // Taken, not borrowed: a message whose archiving sends another message finds none.
+        let mut bytes = scratch.take();
+        bytes.clear();
+        let result = use_it(&mut bytes);
+        if bytes.capacity() > SCRATCH_BYTES_MAX {
+            buffer::give(bytes);
+        } else {
+            scratch.set(bytes);
+        }
+        result
+    })
 }
 
 /// Takes an archive out of the scratch: a large one as it is, a small one as a copy.

@@ -18,6 +18,13 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) archive: &'a mut AlignedVec<16>,
 }
 
+impl Outgoing<'_> {
+    /// Returns the same message, for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> Outgoing<'_> {
+        Outgoing { archive: self.archive, ..*self }
+    }
+}
+
 /// Where a sender found its mailbox and its message's number the last time. Checked before use, so
 /// a stale hint costs only a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::task::Waker;
 use tokio::time::Instant;
 
 use super::asks::PendingReply;
+use super::at_once::find;
 use super::outgoing::{Hint, Outgoing, SendKind, Unsent, Wait};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
 use super::{Counters, LinkHandle, State};
@@ -459,28 +460,4 @@ impl State {
             self.for_link.push_back(mailbox);
         }
     }
-}
-
-/// The ordinal of a message among those a mailbox accepts.
-#[inline]
-fn find(all: &[Accepted], message: &Accepted, kind: SendKind, hint: u16) -> Result<u16, Unsent> {
-    let asked = match kind {
-        SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => return Ok(signal),
-        SendKind::Tell | SendKind::ConfirmedTell => false,
-        SendKind::Ask { .. } => true,
-    };
-    let (at, found) = match all.get(usize::from(hint)) {
-        Some(found) if found.id == message.id => (hint, found),
-        _ => search(all, message.id).ok_or(Unsent::NotAccepted)?,
-    };
-    if found.layout != message.layout || (asked && found.reply != message.reply) {
-        return Err(Unsent::SchemaMismatch);
-    }
-    Ok(at)
-}
-
-#[cold]
-fn search(all: &[Accepted], id: u128) -> Option<(u16, &Accepted)> {
-    // There are at most `ACCEPTED_MAX`.
-    (0..).zip(all).find(|(_, accepted)| accepted.id == id)
 }

@@ -119,12 +119,22 @@ impl Drop for Filled {
 pub struct Lease(Option<Arc<Filled>>);
 
 impl Drop for Lease {
+    #[inline]
     fn drop(&mut self) {
-        let Some(mut shell) = self.0.take() else { return };
         // A look that costs nothing before the one that decides.
-        if Arc::strong_count(&shell) > 1 {
-            return;
+        if let Some(shell) = &self.0
+            && Arc::strong_count(shell) == 1
+        {
+            self.give_back();
         }
+    }
+}
+
+impl Lease {
+    /// Gives the slot back, if this is its last holder.
+    #[cold]
+    fn give_back(&mut self) {
+        let Some(mut shell) = self.0.take() else { return };
         let Some(filled) = Arc::get_mut(&mut shell) else { return };
         if let (Some(slot), Some(home)) = (filled.slot.take(), filled.home.upgrade()) {
             let mut home = home.lock();

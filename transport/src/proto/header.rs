@@ -225,7 +225,7 @@ impl RecordHeader {
     }
 
     /// Returns the bytes of the header without the optional fields.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn encoded(&self) -> [u8; RECORD_HEADER] {
         let mut head = [0; RECORD_HEADER];
         head[0] = self.kind as u8;

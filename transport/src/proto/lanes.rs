@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::header::{RECORD_HEADER_MAX, RecordHeader, RecordKind, record_bytes};
+use super::header::{RECORD_HEADER, RecordHeader, RecordKind, record_bytes};
 use super::window::Count;
 use crate::memory::Buffer;
 
@@ -64,17 +64,6 @@ impl Entry {
             ..RecordHeader::new(self.kind)
         }
     }
-
-    /// Returns true if this tell, the next one after `other`, may share its entry (LA-3).
-    #[inline]
-    fn continues(&self, other: &Entry) -> bool {
-        self.kind == RecordKind::Tell
-            && other.kind == RecordKind::Tell
-            && self.correlation | other.correlation == 0
-            && self.mailbox == other.mailbox
-            && self.ordinal == other.ordinal
-            && self.message == other.message
-    }
 }
 
 /// Small messages, first in first out.
@@ -100,6 +89,19 @@ struct Run {
     part: Part,
     /// The number of its first message, counted over all messages of the lane.
     number: u64,
+}
+
+impl Run {
+    /// Returns true if a tell of which this is all there is to know may share the entry (LA-3).
+    #[inline]
+    fn is_of(&self, mailbox: u32, ordinal: u16, message: u128) -> bool {
+        let Entry { kind, correlation, .. } = self.entry;
+        kind == RecordKind::Tell
+            && correlation == 0
+            && self.entry.mailbox == mailbox
+            && self.entry.ordinal == ordinal
+            && self.entry.message == message
+    }
 }
 
 /// So many messages from the beginning of a run.
@@ -162,32 +164,80 @@ const KEPT: usize = 256 * 1024;
 
 impl Lane {
     /// Puts a message at the end; `place` is that of its mailbox at the peer.
-    #[inline]
     pub(crate) fn push(&mut self, entry: Entry, place: (u32, u32), payload: &[u8]) {
+        if entry.kind == RecordKind::Tell && entry.correlation == 0 {
+            let Entry { mailbox, ordinal, message, .. } = entry;
+            self.push_tell((mailbox, ordinal, message), place, payload);
+        } else {
+            let bytes = payload.len() as u32;
+            let header = RecordHeader { payload: bytes, ..entry.timeless_header(place) };
+            let part = self.write(&header.encoded(), payload);
+            self.push_run(entry, part);
+        }
+    }
+
+    /// Puts a tell at the end whose sender does not wait for its fate: mailbox, ordinal and message
+    /// as in an [`Entry`].
+    #[inline(always)]
+    pub(crate) fn push_tell(
+        &mut self,
+        (mailbox, ordinal, message): (u32, u16, u128),
+        place: (u32, u32),
+        payload: &[u8],
+    ) {
+        let kind = RecordKind::Tell;
+        let header = RecordHeader {
+            mailbox: place.0,
+            generation: place.1,
+            ordinal,
+            payload: payload.len() as u32,
+            ..RecordHeader::new(kind)
+        };
+        let part = self.write(&header.encoded(), payload);
+        match self.runs.back_mut() {
+            Some(last) if last.is_of(mailbox, ordinal, message) => {
+                last.part.count.add(1, part.count.bytes);
+                last.part.bytes += part.bytes;
+            }
+            _ => {
+                let (correlation, deadline) = (0, None);
+                let entry = Entry { kind, mailbox, ordinal, correlation, message, deadline };
+                self.push_run(entry, part);
+            }
+        }
+    }
+
+    #[cold]
+    fn push_run(&mut self, entry: Entry, part: Part) {
+        // The message has its number already.
+        let number = self.next - 1;
+        self.runs.push_back(Run { entry, part, number });
+    }
+
+    /// Writes the record of the next message.
+    #[inline(always)]
+    fn write(&mut self, header: &[u8; RECORD_HEADER], payload: &[u8]) -> Part {
         if self.runs.is_empty() || self.start > SLACK.max(self.bytes.len() / 2) {
-            self.bytes.drain(..self.start);
-            self.start = 0;
+            self.make_room();
         }
         let before = self.bytes.len();
-        self.bytes.reserve(RECORD_HEADER_MAX + payload.len());
-        let header = RecordHeader { payload: payload.len() as u32, ..entry.timeless_header(place) };
-        self.bytes.extend_from_slice(&header.encoded());
+        self.bytes.reserve(RECORD_HEADER + payload.len() + 16);
+        self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(payload);
         let end = self.bytes.len().next_multiple_of(16);
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
-        let (number, bytes) = (self.next, end - before);
-        let count = Count { messages: 1, bytes: payload.len() as u64 };
         self.next += 1;
         self.len += 1;
-        match self.runs.back_mut() {
-            Some(last) if entry.continues(&last.entry) => {
-                last.part.count.add(1, count.bytes);
-                last.part.bytes += bytes;
-            }
-            _ => self.runs.push_back(Run { entry, part: Part { count, bytes }, number }),
-        }
+        let count = Count { messages: 1, bytes: payload.len() as u64 };
+        Part { count, bytes: end - before }
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
     }
 
     /// How many messages there are.

@@ -253,6 +253,34 @@ impl<W> SendQueue<W> {
         self.queues.bulk.push_back(Bulk { entry, body, mark, sent: 0 });
     }
 
+    /// Commits a small tell whose sender does not wait for its fate, if there is room (OB-2) and no
+    /// large message before it. Returns false, with nothing done, if not.
+    #[inline(always)]
+    pub(crate) fn commit_at_once(
+        &mut self,
+        key: u32,
+        ordinal: u16,
+        message: u128,
+        archive: &[u8],
+    ) -> bool {
+        let mailbox = &mut self.mailboxes[key as usize];
+        let (window, link_window) = (&mut mailbox.window, &mut self.link_window.window);
+        let bytes = archive.len() as u32;
+        if archive.len() > self.eager_max
+            || mailbox.bulk > 0
+            || !window.room(bytes)
+            || !(window.is_idle() || link_window.room(bytes))
+        {
+            return false;
+        }
+        window.send(bytes);
+        link_window.send(bytes);
+        mailbox.uses += 1;
+        let place = (mailbox.index, mailbox.generation);
+        self.queues.eager.push_tell((key, ordinal, message), place, archive);
+        true
+    }
+
     /// Queues an answer: the archive, or a code.
     pub(crate) fn reply(&mut self, correlation: u64, code: u16, archive: &mut AlignedVec<16>) {
         let kind = RecordKind::Reply;

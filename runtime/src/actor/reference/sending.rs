@@ -59,12 +59,8 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
                 Poll::Ready(Ok(()))
             }
             Way::Remote(sender, _) => {
-                let accepted = const { &accepted::<M, A::Reply>() };
-                let kind = remote_send::tell(fate.is_some());
-                let to = (sender, accepted, kind);
-                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
-                PendingFate::note(fate, awaited);
-                Poll::Ready(Ok(()))
+                let to = (sender, const { &accepted::<M, A::Reply>() });
+                remote_send::poll_tell(to, message, fate, &mut line.remote, cx)
             }
             Way::Nowhere(cause) => Poll::Ready(Err(cause.clone())),
         }

@@ -44,6 +44,10 @@ impl Remote for Message {
         Some(self.clone())
     }
 
+    fn take_tell(&mut self) -> Option<Message> {
+        None
+    }
+
     fn peer(&self) -> usize {
         self.link.0 as usize
     }

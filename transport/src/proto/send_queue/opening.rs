@@ -71,6 +71,13 @@ impl<W> SendQueue<W> {
         }
     }
 
+    /// Returns the mailbox of a request, if it is open and `hint` leads to it.
+    #[inline]
+    pub(crate) fn opened(&self, request: &Arc<OpenRequest>, hint: u32) -> Option<u32> {
+        let outlet = self.outlets.get(hint as usize).filter(|outlet| outlet.request == *request)?;
+        if let OpenState::Open(mailbox) = outlet.state { Some(mailbox) } else { None }
+    }
+
     /// Returns the mailbox of a request for a sender that does not wait: none while it is being
     /// opened, and where the last opening that was tried was refused, why; another one is under
     /// way then (OU-4).
