@@ -94,6 +94,7 @@ impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
     }
 }
 
+#[inline]
 fn poll_tell<P: Port<M>, M: Message>(
     sending: &mut Sending<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,

@@ -42,6 +42,7 @@ fn put<A: Accepts<M>, M: Message>(
 }
 
 impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
+    #[inline]
     fn poll_tell(
         &self,
         message: &mut Option<M>,
