@@ -339,9 +339,13 @@ impl State {
     /// Grants room to those who wait, as far as there is some now.
     #[cold]
     pub(super) fn act_on_notices(&mut self) {
-        // One look at the clock for all: they may be thousands.
+        let notices = self.send_queue.take_notices();
+        if notices.is_empty() {
+            return self.send_queue.sweep();
+        }
+        // One look at the clock for all who are granted room: they may be thousands.
         let now = Instant::now();
-        for notice in self.send_queue.take_notices() {
+        for notice in notices {
             match notice {
                 Notice::Opened(outlet, mailbox) => {
                     while let Some(key) = self.waiting.first(Line::Opening(outlet)) {

@@ -32,6 +32,11 @@ pub(crate) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + n * 31 + mailbox * 101) as u8).collect()
 }
 
+/// The type of message `n` to a mailbox: of each three that follow each other it is the same.
+pub(crate) fn type_of(n: usize) -> u128 {
+    n as u128 / 3 + 1
+}
+
 pub(crate) fn name(name: &str) -> Arc<OpenRequest> {
     Arc::new(OpenRequest { target: Target::Name(name.to_owned()), kind: 0 })
 }
@@ -117,8 +122,8 @@ impl Side {
         }
         self.out.reserve(mailbox, bytes.len() as u32);
         let sent = &mut self.sent[usize::from(*to == name("1"))];
+        let message = type_of(*sent);
         *sent += 1;
-        let message = *sent as u128;
         let ask = kind == RecordKind::Ask;
         let correlation = if ask { self.out.asks.insert(()).expect("few asks") } else { 0 };
         let entry = Entry { kind, mailbox, ordinal: 0, correlation, message, deadline: None };
