@@ -243,16 +243,20 @@ impl LinkHandle {
         state.starved &= !wake;
         // Later senders find the driver awake, and what they commit goes with the next frames.
         let post = wake && std::mem::take(&mut state.quiet);
-        let mut woken = Vec::new();
+        let mut wakers = (Vec::new(), Vec::new());
         if state.waiting.has_news() {
-            woken = self.take_wakers(state);
-        } else {
-            drop(state);
+            for (for_what, waited) in state.waiting.drain_waited() {
+                self.counters.waited(for_what, waited);
+            }
+            wakers = state.waiting.take_wakers();
         }
+        drop(state);
         // The driver first: a foreign waker may panic.
         if wake && !(post && self.try_post()) {
             self.signals.wake();
         }
+        let (woken, retired) = wakers;
+        drop(retired);
         woken.into_iter().for_each(Waker::wake);
     }
 
@@ -266,17 +270,6 @@ impl LinkHandle {
     fn try_post(&self) -> bool {
         let poster = self.poster.get().and_then(Weak::upgrade);
         poster.is_some_and(|poster| poster.try_post(self))
-    }
-
-    /// Frees the lock. Returns the wakers of those whose wait has come to an end.
-    fn take_wakers(&self, mut state: MutexGuard<'_, State>) -> Vec<Waker> {
-        for (for_what, waited) in state.waiting.drain_waited() {
-            self.counters.waited(for_what, waited);
-        }
-        let (woken, retired) = state.waiting.take_wakers();
-        drop(state);
-        drop(retired);
-        woken
     }
 }
 

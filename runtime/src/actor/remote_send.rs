@@ -59,6 +59,9 @@ pub(super) fn poll_tell<M: Message>(
         }
         return Poll::Ready(Ok(()));
     }
+    if M::CODEC.is_none() {
+        return Poll::Ready(Err(Cause::LocalOnly));
+    }
     let mut failure = None;
     let archive = |out: &mut _| archive(message, out, &mut failure);
     let sent = ready!(to.poll_tell(accepted, archive, waiter, cx));

@@ -76,7 +76,7 @@ impl Waiter {
     #[inline]
     pub fn clear(&mut self) {
         if self.0.is_some() {
-            self.0 = None;
+            drop(std::mem::take(self));
         }
     }
 

@@ -267,7 +267,7 @@ impl<W> SendQueue<W> {
         let (window, link_window) = (&mut mailbox.window, &mut self.link_window.window);
         let bytes = archive.len() as u32;
         if archive.len() > self.eager_max
-            || mailbox.bulk > 0
+            || (mailbox.bulk > 0 && !planted!(Overtaking))
             || !window.room(bytes)
             || !(window.is_idle() || link_window.room(bytes))
         {

@@ -312,3 +312,56 @@ impl LinkRecvWindow {
         self.outstanding = self.outstanding.since(news);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// WI-1: arrivals at once are what they are one after the other, or are not recorded.
+        #[test]
+        fn arrivals_at_once_are_the_same_as_one_after_the_other(
+            messages in 1u32..12,
+            bytes in 1u32..300,
+            link_bytes in 1u32..300,
+            runs in proptest::collection::vec(
+                (proptest::collection::vec(0u32..60, 1..6), 0u64..8), 1..12,
+            ),
+        ) {
+            let none = Count::default();
+            let size = WindowSize { messages, bytes };
+            let mut window = RecvWindow::new(size, none);
+            let mut link = LinkRecvWindow::new(link_bytes, none);
+            // Something of another mailbox may wait, too.
+            let _ = link.arrive(1);
+            for (run, taken) in runs {
+                let bytes = run.iter().map(|bytes| u64::from(*bytes)).sum();
+                let count = Count { messages: run.len() as u32, bytes };
+                let (mut at_once, mut link_at_once) = (window.clone(), link.clone());
+                let fits = at_once.arrive_all(count, &mut link_at_once);
+                if !fits {
+                    prop_assert_eq!((&at_once, &link_at_once), (&window, &link));
+                }
+                for bytes in run {
+                    let arrived = window.arrive(bytes, &mut link);
+                    prop_assert!(arrived.is_ok() || !fits);
+                    if arrived.is_err() {
+                        return Ok(());
+                    }
+                }
+                if fits {
+                    prop_assert_eq!((&at_once, &link_at_once), (&window, &link));
+                }
+                let waits = window.waiting();
+                if taken > 0 && waits.messages > 0 {
+                    let bytes = waits.bytes / u64::from(waits.messages);
+                    window.take(Count { messages: 1, bytes });
+                    let news = window.report(&mut link);
+                    prop_assert!(news.is_some());
+                }
+            }
+        }
+    }
+}

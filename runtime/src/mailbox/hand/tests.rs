@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Wake;
 
 use parking_lot::Mutex;
+use proptest::prelude::*;
 
 use super::*;
 use crate::mailbox::{Batch, Intake, Mailbox};
@@ -24,7 +25,6 @@ impl Link {
 }
 
 /// A message of another node.
-#[derive(Clone)]
 struct Message {
     link: (u64, Arc<Link>),
     number: u32,
@@ -33,25 +33,38 @@ struct Message {
     deadline: Option<Instant>,
 }
 
-impl Remote for Message {
+/// One message, or tells of one link that came together.
+type Item = VecDeque<Message>;
+
+impl Remote for Item {
     type Message = Message;
 
     fn count(&self) -> usize {
-        1
+        self.len()
     }
 
     fn take_first(&mut self) -> Option<Message> {
-        Some(self.clone())
+        self.pop_front()
     }
 
     fn take_tell(&mut self) -> Option<Message> {
-        None
+        self.pop_front_if(|message| !message.is_ask)
     }
 
     fn peer(&self) -> usize {
-        self.link.0 as usize
+        self[0].link.0 as usize
     }
 
+    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self[0].poll_begin(cx)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self[0].deadline
+    }
+}
+
+impl Message {
     fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
         let has_room = self.link.1.room.load(Ordering::Relaxed) > 0;
         let is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
@@ -60,10 +73,6 @@ impl Remote for Message {
         }
         self.link.1.waiting.lock().push(cx.waker().clone());
         Poll::Pending
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 }
 
@@ -78,8 +87,8 @@ impl Wake for Bell {
 
 /// A mailbox, its actor, and links 0 and 1 to it.
 struct Scene {
-    mailbox: Mailbox<u32, Message>,
-    hand: Hand<u32, Message>,
+    mailbox: Mailbox<u32, Item>,
+    hand: Hand<u32, Item>,
     links: [Arc<Link>; 2],
     late: Arc<AtomicBool>,
     bell: Arc<Bell>,
@@ -97,10 +106,17 @@ impl Scene {
     }
 
     fn push(&self, link: usize, number: u32, is_ask: bool) {
-        let link = (link as u64, self.links[link].clone());
-        let (is_late, deadline) = (self.late.clone(), None);
-        let message = Message { link, number, is_ask, is_late, deadline };
-        assert!(self.mailbox.push_remote(&mut vec![message], |message| message).is_ok());
+        self.push_all(link, number..number + 1, is_ask);
+    }
+
+    /// Puts in messages of these numbers, which come together.
+    fn push_all(&self, link: usize, numbers: std::ops::Range<u32>, is_ask: bool) {
+        let message = |number| {
+            let link = (link as u64, self.links[link].clone());
+            Message { link, number, is_ask, is_late: self.late.clone(), deadline: None }
+        };
+        let item: Item = numbers.map(message).collect();
+        assert!(self.mailbox.push_remote(&mut vec![item], |item| item).is_ok());
     }
 
     fn ask(&self, link: usize, number: u32) {
@@ -121,7 +137,15 @@ impl Scene {
             if batch != Poll::Ready(Batch::Filled) {
                 return (begun, batch);
             }
-            while let Some(taken) = self.hand.take(&mut cx) {
+            loop {
+                // As an actor does.
+                let taken = match self.hand.take_tell() {
+                    Some(message) => Taken::Remote(message),
+                    None => match self.hand.take(&mut cx) {
+                        Some(taken) => taken,
+                        None => break,
+                    },
+                };
                 begun.push(match taken {
                     Taken::Local(number) => number,
                     Taken::Remote(message) => {
@@ -282,7 +306,7 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
         let (is_late, second) = (scene.late.clone(), std::time::Duration::from_secs(1));
         let deadline = Some(Instant::now() + second * seconds);
         let ask = Message { link, number, is_ask: true, is_late, deadline };
-        assert!(scene.mailbox.push_remote(&mut vec![ask], |message| message).is_ok());
+        assert!(scene.mailbox.push_remote(&mut vec![Item::from([ask])], |item| item).is_ok());
     }
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     let mut released = Vec::new();
@@ -295,4 +319,52 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
         }
     }
     assert_eq!(released, [2, 1], "in the order of their deadlines");
+}
+
+proptest! {
+    /// MB-5, MB-6, MB-8: whatever comes, together or one by one, from two links that have room for
+    /// replies at times, and from this node: of each everything is begun once, in its order.
+    #[test]
+    fn of_each_sender_everything_is_begun_once_and_in_order(
+        steps in proptest::collection::vec((0usize..7, 0usize..2, 1u32..200), 1..60),
+    ) {
+        const LOCAL: u32 = 1 << 30;
+        const OTHER: u32 = 1 << 20;
+        let mut scene = Scene::new();
+        let mut next = [0, OTHER, LOCAL];
+        let mut begun = Vec::new();
+        for (what, link, count) in steps {
+            match what {
+                0 | 1 => {
+                    scene.push_all(link, next[link]..next[link] + count, false);
+                    next[link] += count;
+                }
+                2 => {
+                    scene.ask(link, next[link]);
+                    next[link] += 1;
+                }
+                3 => scene.links[link].grant(1),
+                4 => {
+                    if let Ok(room) = scene.mailbox.try_room() {
+                        prop_assert!(scene.mailbox.fill(room, next[2]).is_ok());
+                        next[2] += 1;
+                    }
+                }
+                _ => begun.extend(scene.begun().0),
+            }
+        }
+        scene.mailbox.drain();
+        loop {
+            let (more, end) = scene.begun();
+            begun.extend(more);
+            if end.is_ready() {
+                break;
+            }
+            scene.links.iter().for_each(|link| link.grant(1));
+        }
+        let of = |from: u32, to: u32| begun.iter().copied().filter(move |n| (from..to).contains(n));
+        prop_assert!(of(0, OTHER).eq(0..next[0]));
+        prop_assert!(of(OTHER, LOCAL).eq(OTHER..next[1]));
+        prop_assert!(of(LOCAL, u32::MAX).eq(LOCAL..next[2]));
+    }
 }

@@ -244,6 +244,7 @@ impl<W> SendQueue<W> {
 
 impl Refused {
     fn keep(&mut self, request: Arc<OpenRequest>, refusal: OpenRefusal) {
+        self.by_request.remove(&request);
         if self.by_request.len() >= limits::OPENS_MAX {
             let oldest = self.by_request.iter().min_by_key(|(_, (number, _))| *number);
             let oldest = oldest.map(|(request, _)| request.clone());
