@@ -54,6 +54,10 @@ async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this() {
     let wrong = alpha.recipient::<Withdraw, String>("beta/teller").await.unwrap();
     let wrong = wrong.ask(Withdraw { cents: 7 }).await;
     assert_eq!(wrong, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    // Without a link, too: nothing is waited for.
+    beta.shutdown(PATIENCE).await;
+    let refused = teller.tell(Anything { value: 7 }).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::LocalOnly);
     end([alpha, beta]).await;
 }
 
