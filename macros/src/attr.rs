@@ -21,8 +21,8 @@ impl Default for Root {
 }
 
 impl Root {
-    /// The module of the crate that only generated code uses, written at `at`: an error about a
-    /// path lies where the path begins.
+    /// Returns the module of the crate that only generated code uses, written at `at`: an error
+    /// about a path lies where the path begins.
     pub(crate) fn private(&self, at: Span) -> TokenStream {
         let root = self.to_token_stream().into_iter().map(|mut token| {
             token.set_span(token.span().located_at(at));
@@ -183,7 +183,7 @@ impl HandlerOptions {
         Ok(options)
     }
 
-    /// The first argument that only concerns a generated message, as a token to point at.
+    /// Returns the first argument that only concerns a generated message, as a token to point at.
     pub(crate) fn about_generated(&self) -> Option<TokenStream> {
         let name = self.name.as_ref().map(ToTokens::to_token_stream);
         let derive = self.derives.first().map(ToTokens::to_token_stream);

@@ -16,17 +16,17 @@ impl Errors {
         }
     }
 
-    /// The value, or `None` with the error kept for the report.
+    /// Returns the value, or `None` with the error kept for the report.
     pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// Whether nothing went wrong.
+    /// Returns true if nothing went wrong.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// All errors as one `Result`, for a caller that gathers further.
+    /// Returns all errors as one `Result`, for a caller that gathers further.
     pub(crate) fn into_result(self) -> Result<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -4,7 +4,7 @@ use crate::{actor, handlers, message};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
-/// All identifiers of an expansion, in order.
+/// Returns all identifiers of an expansion, in order.
 fn words(tokens: TokenStream) -> Vec<String> {
     tokens
         .into_iter()

@@ -3,7 +3,7 @@
 use syn::visit_mut::{self, VisitMut};
 use syn::{Error, GenericArgument, Ident, Path, PathArguments, QSelf, Result, Type, TypePath};
 
-/// The type's own name: `Worker` of `pool::Worker<T>`.
+/// Returns the type's own name: `Worker` of `pool::Worker<T>`.
 pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
     match ty {
         Type::Path(TypePath { qself: None, path }) => path.segments.last().map(|last| &last.ident),
@@ -12,7 +12,7 @@ pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
     .ok_or_else(|| Error::new_spanned(ty, "expected the name of an actor"))
 }
 
-/// The `M` of `View<M>`. The macros see words, not types, so an alias of `View` is not one.
+/// Returns the `M` of `View<M>`. The macros see words, not types, so an alias of `View` is not one.
 pub(crate) fn view_of(ty: &Type) -> Option<Type> {
     let Type::Path(TypePath { path, .. }) = ty else { return None };
     let last = path.segments.last().filter(|last| last.ident == "View")?;
@@ -23,13 +23,13 @@ pub(crate) fn view_of(ty: &Type) -> Option<Type> {
     }
 }
 
-/// Whether the type is `&mut Context<..>` (or `&Context<..>`).
+/// Returns true if the type is `&mut Context<..>` (or `&Context<..>`).
 pub(crate) fn is_context(ty: &Type) -> bool {
     let Type::Reference(reference) = ty else { return false };
     name_of(&reference.elem).is_ok_and(|name| name == "Context")
 }
 
-/// Whether `name`, on its own or as the start of a path, occurs in the type.
+/// Returns true if `name`, on its own or as the start of a path, occurs in the type.
 pub(crate) fn mentions(ty: &Type, name: &Ident) -> bool {
     let wanted = |path: &Path| path.segments[0].ident == *name;
     let mut search = Search { found: false, wanted };
@@ -37,7 +37,7 @@ pub(crate) fn mentions(ty: &Type, name: &Ident) -> bool {
     search.found
 }
 
-/// Whether the type names `name` itself, or `Self`: what a recursive field looks like.
+/// Returns true if the type names `name` itself, or `Self`: what a recursive field looks like.
 pub(crate) fn mentions_itself(ty: &Type, name: &Ident) -> bool {
     let wanted = |path: &Path| {
         let first = &path.segments[0].ident;
@@ -61,7 +61,7 @@ impl<F: Fn(&Path) -> bool> VisitMut for Search<F> {
     }
 }
 
-/// The first reference inside of the type.
+/// Returns the first reference inside of the type.
 pub(crate) fn borrow_in(ty: &Type) -> Option<Type> {
     struct Borrow(Option<Type>);
     impl VisitMut for Borrow {

@@ -42,12 +42,12 @@ impl Address {
         Address { node, identity: None, name: Some(name) }
     }
 
-    /// The name of the actor's node.
+    /// Returns the name of the actor's node.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// The actor's name; `None` when it has none.
+    /// Returns the actor's name; `None` when it has none.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -126,12 +126,12 @@ pub struct ArchivedAddress {
 }
 
 impl ArchivedAddress {
-    /// The name of the actor's node.
+    /// Returns the name of the actor's node.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// The actor's name; `None` when it has none.
+    /// Returns the actor's name; `None` when it has none.
     pub fn name(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| !name.is_empty())
     }

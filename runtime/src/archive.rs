@@ -44,7 +44,7 @@ pub type De<'a> = Strategy<Unarchiver<'a, Node>, Error>;
          `rkyv::from_bytes`"
 )]
 pub trait InNode {
-    /// The node.
+    /// Returns the node.
     fn node(&self) -> &Node;
 }
 

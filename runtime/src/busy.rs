@@ -37,7 +37,7 @@ impl Duty {
         Duty { actor, does: "runs", what: hook }
     }
 
-    /// The message, or the hook.
+    /// Returns the message, or the hook.
     pub(crate) const fn what(&self) -> &'static str {
         self.what
     }

@@ -109,7 +109,7 @@ impl<T: ?Sized> Registry<T> {
         self.table.write().closed = true;
     }
 
-    /// All occupants, in the order of their places.
+    /// Returns all occupants, in the order of their places.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let table = self.table.read();
         table.places.iter().filter_map(|p| p.occupant.as_ref()).map(|o| o.0.clone()).collect()

@@ -82,8 +82,8 @@ impl Remote {
         self.endpoint.ring_growth_bytes()
     }
 
-    /// A way to the actor at `address`, of the type with the hash `kind` (0: of any type); `None`
-    /// when the address can be nobody's.
+    /// Returns a way to the actor at `address`, of the type with the hash `kind` (0: of any type);
+    /// `None` when the address can be nobody's.
     pub(crate) fn sender(&self, address: &Address, kind: u128) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;

@@ -31,27 +31,28 @@ pub(crate) enum Halt {
 pub(crate) trait Resident: Inbox {
     fn address(&self) -> &Address;
 
-    /// The hash of its type's name, as links compare it.
+    /// Returns the hash of its type's name, as links compare it.
     fn kind(&self) -> u128;
 
     fn halt(&self, halt: Halt);
 
-    /// How it ended, once it has.
+    /// Returns how it ended, once it has.
     fn exit(&self) -> watch::Receiver<Option<ActorExit>>;
 
-    /// Its type again.
+    /// Returns its type again.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
-    /// The same for every view of this actor, and of no other that lives.
+    /// Returns the same for every view of this actor, and of no other that lives.
     fn token(&self) -> usize;
 
-    /// The place of a message in its table of messages; with `reply`, only if it answers so.
+    /// Returns the place of a message in its table of messages; with `reply`, only if it answers
+    /// so.
     fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16>;
 
-    /// What waits in its mailbox.
+    /// Returns what waits in its mailbox.
     fn depth(&self) -> Depth;
 
-    /// The room in its mailbox.
+    /// Returns the room in its mailbox.
     fn intake(&self) -> &dyn Intake;
 
     /// Puts a message into reserved room. `letter` is an `Option<M>`, which is emptied. On an error
@@ -105,7 +106,7 @@ impl Residents {
         drop(self.registry.remove(key));
     }
 
-    /// The actor at an address of this node.
+    /// Returns the actor at an address of this node.
     pub(crate) fn at(&self, address: &Address) -> Option<Arc<dyn Resident>> {
         match (address.identity(), address.name()) {
             (Some(identity), _) => self.exactly(identity),
@@ -119,7 +120,7 @@ impl Residents {
         self.registry.close();
     }
 
-    /// All actors, the oldest places first.
+    /// Returns all actors, the oldest places first.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Resident>> {
         self.registry.all()
     }

@@ -31,7 +31,8 @@ pub struct ActorView {
 }
 
 impl Node {
-    /// What it looks like now. Takes a look at each actor and each link: not for every message.
+    /// Returns what it looks like now. Takes a look at each actor and each link: not for every
+    /// message.
     pub fn snapshot(&self) -> Snapshot {
         let actors = self.residents().all();
         let view = |actor: &std::sync::Arc<dyn crate::resident::Resident>| ActorView {

@@ -100,7 +100,7 @@ impl Accounts {
         self.all.is_empty()
     }
 
-    /// The keys of all accounts.
+    /// Returns the keys of all accounts.
     pub(crate) fn keys(&self) -> Vec<u32> {
         self.all.iter().map(|(key, _)| key as u32).collect()
     }

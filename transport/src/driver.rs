@@ -104,7 +104,7 @@ impl Prepared {
         Ok(Prepared { fabric, profile, opening, send_slots, spare })
     }
 
-    /// What the peer needs.
+    /// Returns what the peer needs.
     pub(crate) fn offer(&self) -> Offer {
         Offer {
             ring_slots: self.profile.ring_slots,

@@ -75,7 +75,7 @@ impl<P: Primitives> DriverSignals<P> {
         self.peer_blocked.set(blocked);
     }
 
-    /// Whether the peer waits for the link's window.
+    /// Returns true if the peer waits for the link's window.
     pub(crate) fn peer_blocked(&self) -> bool {
         self.peer_blocked.get()
     }

@@ -42,7 +42,7 @@ impl Endpoint {
         self.mesh.id()
     }
 
-    /// The addresses it tells its peers.
+    /// Returns the addresses it tells its peers.
     pub fn addresses(&self) -> Vec<String> {
         self.mesh.addresses()
     }
@@ -66,7 +66,7 @@ impl Endpoint {
         self.mesh.stats()
     }
 
-    /// What each peer looks like now, by name: its link, and what senders wait for.
+    /// Returns what each peer looks like now, by name: its link, and what senders wait for.
     pub fn view(&self) -> Vec<PeerView> {
         self.mesh.view()
     }
@@ -77,7 +77,7 @@ impl Endpoint {
         self.mesh.ring_growth_bytes()
     }
 
-    /// A way to a mailbox of the node `peer`. Costs nothing until something is sent.
+    /// Returns a way to a mailbox of the node `peer`. Costs nothing until something is sent.
     pub fn remote_sender(&self, peer: &NodeName, request: OpenRequest) -> RemoteSender {
         RemoteSender::new(self.mesh.peer(peer), request)
     }

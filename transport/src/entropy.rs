@@ -40,7 +40,7 @@ impl Entropy {
         u128::from_le_bytes(bytes)
     }
 
-    /// A number from 0 to `below`, `below` itself excluded.
+    /// Returns a number from 0 to `below`, `below` itself excluded.
     pub fn below(&self, below: u64) -> u64 {
         ((self.u128() as u64 as u128 * below as u128) >> 64) as u64
     }

@@ -93,10 +93,10 @@ use crate::memory::{Region, Slot, Splice};
 
 /// A way to carry frames between two nodes. See the [module](self) for the contract.
 pub trait Fabric: Send + Sync + fmt::Debug + 'static {
-    /// The name both sides know it by: `tcp`, `sim`, `verbs`.
+    /// Returns the name both sides know it by: `tcp`, `sim`, `verbs`.
     fn name(&self) -> &'static str;
 
-    /// What its queue pairs can do at most.
+    /// Returns what its queue pairs can do at most.
     fn limits(&self) -> Limits;
 
     /// Memory for work requests.
@@ -105,7 +105,7 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// [`FabricError`] when there is not that much, naming the limit that was met.
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError>;
 
-    /// A new queue pair that is not yet connected.
+    /// Returns a new queue pair that is not yet connected.
     ///
     /// # Errors
     /// [`FabricError`] when `config` asks for more than [`limits`](Self::limits) or the device
@@ -158,7 +158,7 @@ pub enum Side {
 
 /// A queue pair before it is connected.
 pub trait Opening: Send {
-    /// What the peer needs to connect to this queue pair: at most
+    /// Returns what the peer needs to connect to this queue pair: at most
     /// [`OFFER_BYTES_MAX`](crate::limits::OFFER_BYTES_MAX) bytes, meaningful to the same fabric.
     fn offer(&self) -> Vec<u8>;
 
@@ -169,8 +169,8 @@ pub trait Opening: Send {
     /// [`PostError::Full`] leaves the rest in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-    /// How many ways lead to the queue pair that made the offer `peer`: pairs of addresses, say.
-    /// Both sides count the same; 0 or 1 where the offer cannot be used.
+    /// Returns how many ways lead to the queue pair that made the offer `peer`: pairs of addresses,
+    /// say. Both sides count the same; 0 or 1 where the offer cannot be used.
     fn ways(&self, _peer: &[u8]) -> usize {
         1
     }

@@ -21,7 +21,7 @@ pub use tells::Tells;
 
 /// The layer above: it knows the mailboxes of this node.
 pub trait Host: Send + Sync + 'static {
-    /// A peer wants to send to a mailbox of this node.
+    /// Opens a mailbox of this node to which a peer wants to send.
     ///
     /// # Errors
     /// [`OpenRefusal`], which the peer's senders get as their error.
@@ -41,7 +41,7 @@ pub trait Host: Send + Sync + 'static {
 
 /// A mailbox of this node, as links see it.
 pub trait Inbox: Send + Sync + 'static {
-    /// The same for every `Arc` of the same mailbox, and never used for another one.
+    /// Returns the same for every `Arc` of the same mailbox, and never used for another one.
     fn id(&self) -> u64;
 
     /// Returns the messages that it accepts; the place of one in this list is its ordinal on the

@@ -33,7 +33,7 @@ impl NodeName {
         Ok(NodeName(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

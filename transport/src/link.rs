@@ -52,7 +52,7 @@ use asks::ReplySlots;
 use wait_queue::WaitQueue;
 
 pub(crate) use asks::Asker;
-pub(crate) use driver_side::{Remains, Sending};
+pub(crate) use driver_side::{DroppedAsks, Unsettled};
 pub(crate) use outgoing::{Hint, Outgoing, Wait};
 pub(crate) use sending::{Attempt, LinkEnded};
 pub(crate) use stats::Counters;
@@ -165,7 +165,7 @@ impl LinkHandle {
         self.poster.get_or_init(|| poster);
     }
 
-    /// The fabric that carries it.
+    /// Returns the fabric that carries it.
     pub(crate) fn fabric(&self) -> &'static str {
         self.fabric
     }
@@ -175,8 +175,8 @@ impl LinkHandle {
         limits::archive_bytes_max(self.message_bytes_max) as usize
     }
 
-    /// Whether the link has ended. A task that sees this waits for another link, or for the news
-    /// that there will be none.
+    /// Returns true if the link has ended. A task that sees this waits for another link, or for the
+    /// news that there will be none.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -207,7 +207,7 @@ impl LinkHandle {
         answer
     }
 
-    /// What it has carried.
+    /// Returns what it has carried.
     pub(crate) fn stats(&self) -> LinkStats {
         self.counters.read()
     }

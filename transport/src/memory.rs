@@ -19,7 +19,7 @@ mod region;
 mod splice;
 mod unarchiver;
 
-pub(crate) use budget::{Budget, Taken};
+pub(crate) use budget::{Budget, BudgetShare};
 pub use buffer::Buffer;
 pub use checked::{Checked, InvalidArchive, Payload};
 pub(crate) use pool::Gauge;

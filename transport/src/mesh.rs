@@ -105,7 +105,7 @@ impl Mesh {
         &self.table.identity.node
     }
 
-    /// The addresses it tells its peers.
+    /// Returns the addresses it tells its peers.
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.table.identity.addresses.clone()
     }
@@ -124,14 +124,14 @@ impl Mesh {
         self.table.each(|peer| Some(peer.linked()?.0))
     }
 
-    /// What the links to each peer have carried, links that ended included, by name. Peers that
-    /// were never linked, or were forgotten since (MS-9), are left out.
+    /// Returns what the links to each peer have carried, links that ended included, by name. Peers
+    /// that were never linked, or were forgotten since (MS-9), are left out.
     pub(crate) fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         let stats = |peer: &Arc<Peer>| Some((peer.name().clone(), peer.stats()?));
         self.table.each(stats)
     }
 
-    /// What each peer looks like now, by name.
+    /// Returns what each peer looks like now, by name.
     pub(crate) fn view(&self) -> Vec<PeerView> {
         self.table.each(|peer| peer.view())
     }
@@ -141,7 +141,7 @@ impl Mesh {
         self.table.budget.taken()
     }
 
-    /// The peer of this name; made when it was never heard of.
+    /// Returns the peer of this name; made when it was never heard of.
     pub(crate) fn peer(&self, name: &NodeName) -> Arc<Peer> {
         self.table.peer(name)
     }

@@ -249,14 +249,15 @@ mod stop {
         WANTED.get_or_init(|| parse(&std::env::var(VARIABLE).ok()?)).as_ref()
     }
 
-    /// A name that is none stops nowhere, which its test finds.
+    /// Reads where to stop. A name that is none stops nowhere, which its test finds.
     fn parse(text: &str) -> Option<(Step, AtomicU32)> {
         let (name, count) = text.split_once(':').unwrap_or((text, "1"));
         let step = ALL.iter().find(|step| format!("{step:?}") == name)?;
         Some((*step, AtomicU32::new(count.parse().ok()?)))
     }
 
-    /// Whether this is the step, at the time that is wanted. (The count stays below zero then.)
+    /// Returns true if this is the step, at the time that is wanted. (The count stays below zero
+    /// then.)
     fn is_due(step: Option<Step>) -> bool {
         let due = |(wanted, left): &(Step, AtomicU32)| {
             Some(*wanted) == step && left.fetch_sub(1, Ordering::Relaxed) == 1

@@ -78,7 +78,7 @@ impl Unresolved {
         Arc::new(Unresolved { state: Mutex::default(), running, signals })
     }
 
-    /// What the driver of a link to this peer is told.
+    /// Returns what the driver of a link to this peer is told.
     pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
         &self.signals
     }
@@ -98,7 +98,7 @@ impl Unresolved {
         accounts
     }
 
-    /// Whether nothing of the peer's waits in mailboxes, while no driver runs.
+    /// Returns true if nothing of the peer's waits in mailboxes, while no driver runs.
     pub(crate) fn nothing_waits(&self) -> bool {
         let accounts = &mut self.state.lock().accounts;
         accounts.sweep();
@@ -142,12 +142,12 @@ impl Unresolved {
         let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
     }
 
-    /// The report on the last link, for the peer.
+    /// Returns the report on the last link, for the peer.
     pub(crate) fn report(&self) -> Option<ConsumedReport> {
         self.state.lock().report.clone()
     }
 
-    /// The peer refused these messages of the link `epoch`.
+    /// Records that the peer refused these messages of the link `epoch`.
     pub(crate) fn refused(&self, epoch: u64, refused: &[Refused]) -> Settled {
         let doubts = &mut self.state.lock().doubts;
         let mut settled = Vec::new();
@@ -163,8 +163,8 @@ impl Unresolved {
         settled
     }
 
-    /// The peer has said all: it consumed `count` frames of the link `epoch`; `None`: it has no
-    /// report on any.
+    /// Records that the peer has said all: it consumed `count` frames of the link `epoch`; `None`:
+    /// it has no report on any.
     pub(crate) fn consumed(&self, report: Option<(u64, u32)>) -> Settled {
         let doubts = &mut self.state.lock().doubts;
         let base = doubts.base;
@@ -178,7 +178,7 @@ impl Unresolved {
         tells.into_iter().map(|((frame, _), tell)| (tell, fate(frame))).collect()
     }
 
-    /// The node is down: no report of it will come.
+    /// Records that the node is down: no report of it will come.
     pub(crate) fn give_up(&self) -> Settled {
         if planted!(LostDoubts) {
             self.state.lock().doubts.tells.clear();

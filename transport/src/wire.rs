@@ -23,8 +23,8 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// Listens on `address` (`host:port`; a DNS name, IPv4 or IPv6; port 0 lets the system choose).
     fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
 
-    /// Whether time is virtual, and a run can be repeated: then all of a node stays on the runtime
-    /// that it was started on, in the order that this gives to tasks.
+    /// Returns true if time is virtual, and a run can be repeated: then all of a node stays on the
+    /// runtime that it was started on, in the order that this gives to tasks.
     fn is_simulated(&self) -> bool {
         false
     }
@@ -43,19 +43,19 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
 
 /// An open port.
 pub trait Listener: Send + 'static {
-    /// The next connection.
+    /// Returns the next connection.
     ///
     /// # Cancel safety
     /// No connection is lost when the future is dropped.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>>;
 
-    /// The address it really listens on, with its port.
+    /// Returns the address it really listens on, with its port.
     fn local_address(&self) -> String;
 }
 
 /// A byte stream to another node.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// The TCP stream it is, where it is one: the tcp fabric carries frames on it.
+    /// Returns the TCP stream it is, where it is one: the tcp fabric carries frames on it.
     fn into_tcp(self: Box<Self>) -> Option<TcpStream>;
 
     /// Where the other end is, for logs.

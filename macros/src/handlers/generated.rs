@@ -91,7 +91,7 @@ impl Generated {
         })
     }
 
-    /// The message as a type, with its arguments.
+    /// Returns the message as a type, with its arguments.
     pub(super) fn ty(&self) -> Type {
         let (ident, (_, args, _)) = (&self.ident, self.generics.split_for_impl());
         parse_quote!(#ident #args)
@@ -113,7 +113,7 @@ impl Generated {
         self.fields.iter().map(|field| &field.ident)
     }
 
-    /// The struct, with the visibility and the documentation of its handler.
+    /// Returns the struct, with the visibility and the documentation of its handler.
     pub(super) fn tokens(&self, method: &Handler<'_>, actor: &Actor) -> TokenStream {
         let (ident, generics, vis) = (&self.ident, &self.generics, method.vis);
         let clause = &self.generics.where_clause;
@@ -153,7 +153,8 @@ impl Field {
     }
 }
 
-/// The parameters of the actor that the fields use, with the bounds that speak of these alone.
+/// Returns the parameters of the actor that the fields use, with the bounds that speak of these
+/// alone.
 fn used_generics(actor: &Generics, fields: &[Field]) -> Generics {
     let name = |parameter: &GenericParam| match parameter {
         GenericParam::Type(parameter) => Some(parameter.ident.clone()),
@@ -190,7 +191,7 @@ fn used_generics(actor: &Generics, fields: &[Field]) -> Generics {
     generics
 }
 
-/// Whether none of the names occurs among the tokens.
+/// Returns true if none of the names occurs among the tokens.
 fn speaks_of_none(tokens: &TokenStream, names: &[Ident]) -> bool {
     tokens.clone().into_iter().all(|token| match token {
         proc_macro2::TokenTree::Ident(ident) => !names.contains(&ident),

@@ -129,7 +129,7 @@ impl Method {
         self.attributes.iter().filter(|a| a.path().is_ident("cfg"))
     }
 
-    /// The generated message, if any, and the `Handler` impl.
+    /// Returns the generated message, if any, and the `Handler` impl.
     pub(super) fn tokens(&self, actor: &Actor) -> TokenStream {
         let generated = match &self.takes {
             Takes::Fields(generated) => {
@@ -308,7 +308,7 @@ fn check_signature(signature: &Signature) -> Result<()> {
     errors.into_result()
 }
 
-/// The attributes that go wherever the handler shows.
+/// Returns the attributes that go wherever the handler shows.
 fn shown(attributes: &[Attribute]) -> Vec<Attribute> {
     let shows =
         |a: &&Attribute| ["doc", "deprecated", "cfg"].iter().any(|name| a.path().is_ident(name));

@@ -49,13 +49,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The input as it lies in the envelope.
+    /// Returns the input as it lies in the envelope.
     fn held(&self) -> TokenStream {
         let input = &self.input;
         if self.boxed { quote!(::std::boxed::Box<#input>) } else { quote!(#input) }
     }
 
-    /// The check of the message's size in the mailbox.
+    /// Returns the check of the message's size in the mailbox.
     fn size_check(&self) -> TokenStream {
         let held = self.held();
         let text = format!(
@@ -103,8 +103,8 @@ impl Table<'_> {
         format_ident!("{}Client", self.actor.ident)
     }
 
-    /// The client, one method per handler. The actor's own visibility is not known here: the client
-    /// must be as visible as it, so that it is public.
+    /// Returns the client, one method per handler. The actor's own visibility is not known here:
+    /// the client must be as visible as it, so that it is public.
     fn client(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let generics = &self.actor.generics;
@@ -173,7 +173,8 @@ impl Table<'_> {
         }
     }
 
-    /// What lies in the mailbox: one variant per row, so that no message is boxed or erased.
+    /// Returns what lies in the mailbox: one variant per row, so that no message is boxed or
+    /// erased.
     fn envelope(&self) -> TokenStream {
         let (private, ty, generics) = (self.private(), &self.actor.ty, &self.actor.generics);
         let clause = &generics.where_clause;
@@ -286,7 +287,7 @@ impl Table<'_> {
         }
     }
 
-    /// The actor's name in the block's header.
+    /// Returns the actor's name in the block's header.
     fn at(&self) -> Span {
         at(self.actor.ident.span())
     }

@@ -76,7 +76,7 @@ impl Layout {
         layout
     }
 
-    /// An expression of type `u128`.
+    /// Returns an expression of type `u128`.
     pub(super) fn expression(&self, root: &Root, at: Span, version: u64) -> TokenStream {
         let private = root.private(at);
         let hash = Ident::new("hash", Span::mixed_site());
@@ -160,7 +160,7 @@ impl Layout {
     }
 }
 
-/// The tokens after an argument's name: `= value`, `(..)` or nothing.
+/// Returns the tokens after an argument's name: `= value`, `(..)` or nothing.
 fn value_of(meta: &ParseNestedMeta<'_>) -> syn::Result<TokenStream> {
     if meta.input.peek(syn::Token![=]) {
         return meta.value()?.parse::<Type>().map(ToTokens::into_token_stream);
@@ -188,7 +188,7 @@ fn refuse_cfg(attributes: &[Attribute], what: &str, errors: &mut Errors) {
     }
 }
 
-/// The text of tokens without white space, which differs between compiler versions.
+/// Returns the text of tokens without white space, which differs between compiler versions.
 fn squeezed(tokens: &impl ToTokens) -> String {
     tokens.to_token_stream().to_string().split_whitespace().collect()
 }

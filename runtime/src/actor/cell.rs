@@ -202,7 +202,8 @@ fn begin_ask(mut replier: Replier, deadline: Option<Instant>) -> Option<Replier>
 }
 
 impl<E> Letter<E> {
-    /// Which message it is, if it is a tell: the failure of an ask is its asker's to know (DL-1).
+    /// Returns which message it is, if it is a tell: the failure of an ask is its asker's to know
+    /// (DL-1).
     fn told(&self) -> Option<&'static Label> {
         self.ask.is_none().then_some(self.label)
     }
@@ -219,7 +220,7 @@ impl Unopened {
 }
 
 impl Arrival {
-    /// The way back of an ask, and when its asker gives up.
+    /// Returns the way back of an ask, and when its asker gives up.
     #[inline]
     fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
         match self {
@@ -291,7 +292,7 @@ impl Remote for Arrival {
     }
 }
 
-/// The hash of an actor's type, as links compare it.
+/// Returns the hash of an actor's type, as links compare it.
 pub(super) const fn kind<A: Handlers>() -> u128 {
     Hash::new("actor").str(A::NAME).end()
 }

@@ -18,12 +18,13 @@ impl<A: Handlers> Context<A> {
         Context { actor, node }
     }
 
-    /// The actor itself, to be sent in messages. Asking it from its own handler fails at once.
+    /// Returns the actor itself, to be sent in messages. Asking it from its own handler fails at
+    /// once.
     pub fn actor(&self) -> &ActorRef<A> {
         &self.actor
     }
 
-    /// The node it lives on.
+    /// Returns the node it lives on.
     pub fn node(&self) -> &Node {
         &self.node
     }

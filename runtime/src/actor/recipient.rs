@@ -93,7 +93,7 @@ impl<M: Message, R> Recipient<M, R> {
         &self.post.address
     }
 
-    /// Whether the actor is on this node.
+    /// Returns true if the actor is on this node.
     pub fn is_local(&self) -> bool {
         matches!(self.post.way, Way::Local(..))
     }

@@ -122,7 +122,7 @@ impl<A: Handlers> ActorRef<A> {
         Asked::new(self.raw(), message)
     }
 
-    /// The same actor, known only as one that can be told `M`.
+    /// Returns the same actor, known only as one that can be told `M`.
     pub fn recipient<M: Message>(&self) -> Recipient<M>
     where
         A: Accepts<M>,
@@ -130,7 +130,7 @@ impl<A: Handlers> ActorRef<A> {
         self.erase()
     }
 
-    /// The same actor, known only as one that can be asked `M`.
+    /// Returns the same actor, known only as one that can be asked `M`.
     pub fn asker<M: Message>(&self) -> Recipient<M, A::Reply>
     where
         A: Accepts<M>,
@@ -143,7 +143,7 @@ impl<A: Handlers> ActorRef<A> {
         &self.raw().lead.address
     }
 
-    /// Whether the actor is on this node.
+    /// Returns true if the actor is on this node.
     pub fn is_local(&self) -> bool {
         matches!(self.raw().lead.way, Way::Local(_))
     }

@@ -38,7 +38,7 @@ impl Label {
         Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME) }
     }
 
-    /// The message's name.
+    /// Returns the message's name.
     pub(crate) const fn name(&self) -> &'static str {
         self.duty.what()
     }

@@ -11,7 +11,7 @@ pub(super) async fn within<F: Future>(token: usize, life: F) -> F::Output {
     RUNNING.scope(token, life).await
 }
 
-/// Whether the caller is a handler or hook of the actor with this token.
+/// Returns true if the caller is a handler or hook of the actor with this token.
 pub(super) fn is_running(token: usize) -> bool {
     RUNNING.try_with(|running| *running == token).unwrap_or(false)
 }

@@ -80,7 +80,8 @@ impl Line {
         wakers.extend(self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()));
     }
 
-    /// The waker of the last one for whom there is room: the one that one more place lets in.
+    /// Returns the waker of the last one for whom there is room: the one that one more place lets
+    /// in.
     pub(super) fn call_last(&mut self, room: usize) -> Option<Waker> {
         self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
     }

@@ -37,7 +37,8 @@ pub(crate) mod code {
 
 /// Finds the actors of this node for its peers.
 pub(crate) trait Directory: Send + Sync + 'static {
-    /// The inbox of the actor that `target` means, of the type with the hash `kind` (0: any).
+    /// Returns the inbox of the actor that `target` means, of the type with the hash `kind` (0:
+    /// any).
     fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal>;
 }
 
@@ -101,7 +102,7 @@ impl Host for Residents {
     }
 }
 
-/// How a link names the actor at `address`; `None` when no actor can have such a name.
+/// Returns how a link names the actor at `address`; `None` when no actor can have such a name.
 pub(super) fn target_of(address: &Address) -> Option<Target> {
     match (address.identity(), address.name()) {
         (Some(Identity { incarnation, key }), _) => {

@@ -26,7 +26,7 @@ struct Ends<R> {
     bell: Arc<Bell>,
 }
 
-/// An ask that waits.
+/// Returns an ask that waits.
 fn ends<R: Send + 'static>() -> Ends<R> {
     let bell = Arc::<Bell>::default();
     let (asker, answerer, ask) = slot(Instant::now() + SECOND, Waker::from(bell.clone()));

@@ -90,7 +90,7 @@ async fn shake(
 }
 
 impl Channel {
-    /// The next message. A rejection is an error, whenever it comes.
+    /// Returns the next message. A rejection is an error, whenever it comes.
     ///
     /// # Errors
     /// [`Failure`], final.

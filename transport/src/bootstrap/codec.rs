@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         self.array().map(u128::from_le_bytes)
     }
 
-    /// A length byte and that much UTF-8 without control characters.
+    /// Returns a length byte and that much UTF-8 without control characters.
     pub(super) fn text(&mut self, what: &'static str) -> Result<String, Malformed> {
         let length = self.u8()?;
         let bytes = self.bytes(length.into())?;

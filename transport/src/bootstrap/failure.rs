@@ -44,7 +44,7 @@ impl Failure {
         Failure::Malformed(Malformed::Unexpected(message.name()))
     }
 
-    /// What to tell the peer, when there is something to tell.
+    /// Returns what to tell the peer, when there is something to tell.
     pub(crate) fn answer(&self) -> Option<Rejection> {
         match self {
             Failure::Rejected(rejection) => Some(*rejection),
@@ -70,7 +70,7 @@ impl Failure {
         }
     }
 
-    /// Whether it only means that another connection between the same nodes was chosen.
+    /// Returns true if it only means that another connection between the same nodes was chosen.
     pub(crate) fn is_dial_race(&self) -> bool {
         matches!(
             self,

@@ -89,7 +89,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// How many bytes it takes in at most from now on (BS-2).
+    /// Returns how many bytes it takes in at most from now on (BS-2).
     pub(crate) fn room(&self) -> usize {
         limits::UNPROVEN_BYTES_MAX.saturating_sub(self.received)
     }
@@ -114,12 +114,12 @@ impl<'a> Handshake<'a> {
         result
     }
 
-    /// What has to be sent now.
+    /// Returns what has to be sent now.
     pub(crate) fn poll_output(&mut self) -> Option<Vec<u8>> {
         if self.outgoing.is_empty() { None } else { Some(std::mem::take(&mut self.outgoing)) }
     }
 
-    /// The session, once: when the peer is proven.
+    /// Returns the session, once: when the peer is proven.
     pub(crate) fn poll_established(&mut self) -> Option<(Session, Hello)> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Established(session, hello) => Some((*session, hello)),
@@ -130,7 +130,8 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Whether the peer dialled with a secret that this node accepts and does not use itself.
+    /// Returns true if the peer dialled with a secret that this node accepts and does not use
+    /// itself.
     pub(crate) fn by_other_secret(&self) -> bool {
         self.other_secret
     }
@@ -275,8 +276,8 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// The acceptor's side of Noise after the dialler's message, with the first secret that fits it
-/// (BS-5), and whether that is this node's own.
+/// Returns the acceptor's side of Noise after the dialler's message, with the first secret that
+/// fits it (BS-5), and whether that is this node's own.
 fn answering(
     identity: &Identity,
     prologue: &[u8],
@@ -306,7 +307,7 @@ fn read_handshake(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Fail
     }
 }
 
-/// What each side sends first.
+/// Returns what each side sends first.
 fn opening(versions: Versions) -> [u8; OPENING_BYTES] {
     let mut out = [0; OPENING_BYTES];
     out[..PREFACE_BYTES].copy_from_slice(&Preface::Bootstrap.encode());

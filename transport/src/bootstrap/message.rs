@@ -116,7 +116,7 @@ pub(crate) enum Beat {
 }
 
 impl Message {
-    /// Its name, for errors.
+    /// Returns its name, for errors.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Message::Hello(_) => "HELLO",
@@ -134,7 +134,7 @@ impl Message {
         }
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         match self {

@@ -14,17 +14,17 @@ pub(super) const HANDSHAKE_MESSAGE_BYTES: usize = 32 + TAG_BYTES;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
-/// The dialler's side of a handshake.
+/// Returns the dialler's side of a handshake.
 pub(super) fn initiator(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
     builder(key, prologue, entropy).build_initiator().expect("the pattern needs no other key")
 }
 
-/// The acceptor's side of a handshake.
+/// Returns the acceptor's side of a handshake.
 pub(super) fn responder(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
     builder(key, prologue, entropy).build_responder().expect("the pattern needs no other key")
 }
 
-/// The BLAKE2s hash of `parts`, one after the other.
+/// Returns the BLAKE2s hash of `parts`, one after the other.
 pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = DefaultResolver
         .resolve_hash(&HashChoice::Blake2s)

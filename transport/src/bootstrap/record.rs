@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Sealed = 3,
 }
 
-/// The bytes of a record.
+/// Returns the bytes of a record.
 pub(super) fn record(kind: Kind, body: &[u8]) -> Vec<u8> {
     debug_assert!(body.len() <= BODY_BYTES_MAX);
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());

@@ -35,7 +35,7 @@ pub(crate) enum Rejection {
 }
 
 impl Rejection {
-    /// Its number on the wire.
+    /// Returns its number on the wire.
     pub(super) fn code(self) -> u8 {
         match self {
             Rejection::WrongSecret => 1,

@@ -31,8 +31,8 @@ impl Secret {
         Ok(Secret(noise::hash(&[b"ringpost cluster secret", bytes])))
     }
 
-    /// The pre-shared key of the handshake. Nodes without a secret, which meet on loopback only,
-    /// use zeros.
+    /// Returns the pre-shared key of the handshake. Nodes without a secret, which meet on loopback
+    /// only, use zeros.
     pub(crate) fn key(secret: Option<&Secret>) -> [u8; 32] {
         secret.map_or([0; 32], |secret| secret.0)
     }

@@ -18,7 +18,7 @@ impl Session {
         Session { keys, incoming }
     }
 
-    /// The bytes that carry `message`. They have to be sent in the order they were made.
+    /// Returns the bytes that carry `message`. They have to be sent in the order they were made.
     pub(super) fn seal(&mut self, message: &Message) -> Vec<u8> {
         let plain = message.encode();
         let mut sealed = vec![0; plain.len() + TAG_BYTES];
@@ -34,7 +34,7 @@ impl Session {
         self.incoming.extend_from_slice(bytes);
     }
 
-    /// The next message, when it is there as a whole.
+    /// Returns the next message, when it is there as a whole.
     ///
     /// # Errors
     /// [`Malformed`] is final: the connection has to be given up.

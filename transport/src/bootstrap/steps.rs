@@ -4,7 +4,7 @@ use super::message::{Beat, Message};
 use crate::steps::Step;
 
 impl Message {
-    /// The step at which it is about to be sent, of those that make the link.
+    /// Returns the step at which it is about to be sent, of those that make the link.
     pub(super) fn due(&self) -> Option<Step> {
         match self {
             Message::Commit { .. } => Some(Step::CommitDue),
@@ -16,12 +16,12 @@ impl Message {
         }
     }
 
-    /// The step that is done when it is sent.
+    /// Returns the step that is done when it is sent.
     pub(super) fn sent(&self) -> Option<Step> {
         Some(self.steps()?.0)
     }
 
-    /// The step that is done when it is read.
+    /// Returns the step that is done when it is read.
     pub(super) fn received(&self) -> Option<Step> {
         Some(self.steps()?.1)
     }

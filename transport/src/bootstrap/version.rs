@@ -31,7 +31,7 @@ impl Versions {
         Ok(Versions { min, max })
     }
 
-    /// Whether there is a version in both; the newest such is spoken.
+    /// Returns true if there is a version in both; the newest such is spoken.
     pub(super) fn meet(self, other: Versions) -> bool {
         self.min <= other.max && other.min <= self.max
     }

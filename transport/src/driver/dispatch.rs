@@ -224,7 +224,8 @@ impl Driver {
         }
     }
 
-    /// The bytes of an arrival: where they lie, or copied out of a slot that is posted again.
+    /// Returns the bytes of an arrival: where they lie, or copied out of a slot that is posted
+    /// again.
     fn payload(&self, body: Body, frame: &Frame<'_>) -> Payload {
         match (body, frame) {
             (Body::Whole(bytes), _) => Payload::owned(bytes),

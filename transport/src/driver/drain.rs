@@ -8,7 +8,7 @@ use super::{Driver, Phase};
 use crate::cause::{Fate, LinkCause};
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
-use crate::link::{Counters, Remains};
+use crate::link::{Counters, Unsettled};
 use crate::mutants::planted;
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
@@ -94,7 +94,7 @@ impl Driver {
         pipe.end();
         let cut = pipe.proto.assembling();
         Counters::add(&self.link.counters().fragments_cut, cut as u64);
-        let Remains { not_sent, doubts, report } = self.link.end(&mut pipe.proto, &cause);
+        let Unsettled { not_sent, doubts, report } = self.link.end(&mut pipe.proto, &cause);
         self.reports.unresolved.keep(self.mailboxes.end());
         let settled = self.reports.unresolved.end(self.reports.epoch, doubts, report);
         for tell in not_sent {

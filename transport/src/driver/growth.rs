@@ -9,7 +9,7 @@ use super::pipe::Pipe;
 use crate::fabric::Fabric;
 use crate::limits;
 use crate::link::Counters;
-use crate::memory::{Budget, Slot, Taken};
+use crate::memory::{Budget, BudgetShare, Slot};
 use crate::mutants::planted;
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ impl Growth {
         slots
     }
 
-    fn alloc(&self, count: usize, taken: Taken) -> Option<Vec<Slot>> {
+    fn alloc(&self, count: usize, taken: BudgetShare) -> Option<Vec<Slot>> {
         match self.fabric.alloc(count * self.slot_bytes) {
             Ok(region) => {
                 let mut slots = region.with_taken(taken).into_slots(self.slot_bytes);

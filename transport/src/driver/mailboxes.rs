@@ -84,7 +84,7 @@ impl Mailboxes {
         (place, describe(carried))
     }
 
-    /// The mailbox of a message, or `None` when it closed since.
+    /// Returns the mailbox of a message, or `None` when it closed since.
     pub(super) fn find(&self, place: (u32, u32)) -> Result<Option<&Inlet>, Violation> {
         self.inlets.find(place.0, place.1)
     }
@@ -130,7 +130,7 @@ impl Mailboxes {
         self.all_wanted = true;
     }
 
-    /// The accounts to be looked at because the peer began to wait.
+    /// Returns the accounts to be looked at because the peer began to wait.
     pub(super) fn take_wanted(&mut self) -> Vec<u32> {
         let wanted = std::mem::take(&mut self.wanted);
         if std::mem::take(&mut self.all_wanted) { self.accounts.keys() } else { wanted }
@@ -174,7 +174,8 @@ impl Mailboxes {
         self.link_window.report(news);
     }
 
-    /// What was taken of messages in mailboxes that are not open, if the peer does not know it.
+    /// Returns what was taken of messages in mailboxes that are not open, if the peer does not know
+    /// it.
     pub(super) fn take_unopened(&mut self) -> Option<Count> {
         let news = self.unopened != self.unopened_told;
         self.unopened_told = self.unopened;

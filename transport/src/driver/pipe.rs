@@ -12,7 +12,7 @@ use super::slots::Slots;
 use crate::cause::LinkCause;
 use crate::fabric::{Notify, QueuePair, Status};
 use crate::limits;
-use crate::link::{Counters, LinkHandle, Poster, Sending};
+use crate::link::{Counters, DroppedAsks, LinkHandle, Poster};
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
@@ -26,7 +26,7 @@ pub(super) struct Pipe {
     pub(super) proto: proto::link::LinkProtocol,
     pub(super) queues: Box<dyn QueuePair>,
     pub(super) slots: Slots,
-    sending: Sending,
+    dropped_asks: DroppedAsks,
     ended: bool,
 }
 
@@ -36,7 +36,7 @@ impl Pipe {
         queues: Box<dyn QueuePair>,
         slots: Slots,
     ) -> Self {
-        Pipe { proto, queues, slots, sending: Sending::default(), ended: false }
+        Pipe { proto, queues, slots, dropped_asks: DroppedAsks::default(), ended: false }
     }
 
     /// Moves the queue pair to its error state: nothing is posted any more.
@@ -82,7 +82,8 @@ impl Pipe {
                 break;
             };
             let transmit;
-            (transmit, more) = link.poll_transmit(&mut self.proto, &mut slot, &mut self.sending);
+            (transmit, more) =
+                link.poll_transmit(&mut self.proto, &mut slot, &mut self.dropped_asks);
             match transmit {
                 Some(transmit) => {
                     self.count_sent(link, &transmit);

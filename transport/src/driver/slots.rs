@@ -75,7 +75,7 @@ impl Slots {
         self.free.extend(self.batch.drain(..).map(|request| request.slot));
     }
 
-    /// Whether every send has completed.
+    /// Returns true if every send has completed.
     pub(super) fn sends_done(&self) -> bool {
         self.free.len() == self.send_total && self.batch.is_empty()
     }

@@ -30,7 +30,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// An account with a window for `messages`.
+    /// Returns an account with a window for `messages`.
     fn new(messages: u32) -> Arc<Self> {
         let signals = Arc::new(DriverSignals::new());
         let taken = Taken::new(&signals, 0, WindowSize { messages, bytes: 1000 });

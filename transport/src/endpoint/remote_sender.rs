@@ -51,11 +51,11 @@ impl SharedHint {
 /// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
 /// Give the same one to every poll of the same send; dropping it gives the place up.
 #[derive(Default)]
-pub struct Waiter(Option<Box<Waiting>>);
+pub struct Waiter(Option<Box<WaitState>>);
 
 /// What a send that waits has. Most sends do not: they have none.
 #[derive(Default)]
-struct Waiting {
+struct WaitState {
     line: Option<(Arc<LinkHandle>, usize)>,
     peer: Option<(Arc<Peer>, u64)>,
     /// Written once, whatever the send has to wait for; and whether it was.
@@ -80,7 +80,7 @@ impl Waiter {
         }
     }
 
-    fn keep(&mut self) -> &mut Waiting {
+    fn keep(&mut self) -> &mut WaitState {
         self.0.get_or_insert_with(|| SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
     }
 }
@@ -135,7 +135,7 @@ thread_local! {
     static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
 
-type Spare = Vec<Box<Waiting>>;
+type Spare = Vec<Box<WaitState>>;
 
 /// Waits that have ended of which a thread keeps the memory, and how much of each archive: a task
 /// that waited once is likely to wait again.
@@ -154,12 +154,12 @@ impl RemoteSender {
         RemoteSender(Arc::new(Way { peer, request: Arc::new(request), hint }))
     }
 
-    /// The node it leads to.
+    /// Returns the node it leads to.
     pub fn peer(&self) -> &NodeName {
         self.0.peer.name()
     }
 
-    /// The mailbox it leads to.
+    /// Returns the mailbox it leads to.
     pub fn request(&self) -> &OpenRequest {
         &self.0.request
     }
@@ -283,7 +283,7 @@ impl RemoteSender {
         attempt
     }
 
-    /// A later step of a send that waits, or the first one where there is no link.
+    /// Takes a later step of a send that waits, or the first one where there is no link.
     #[cold]
     fn poll_next(
         &self,

@@ -120,7 +120,7 @@ enum End {
 }
 
 impl Opening for TcpOpening {
-    /// The acceptor's token; nothing from a dialler.
+    /// Returns the acceptor's token; nothing from a dialler.
     fn offer(&self) -> Vec<u8> {
         match &self.end {
             End::Dialer { .. } => Vec::new(),

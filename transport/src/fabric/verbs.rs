@@ -181,14 +181,15 @@ impl VerbsFabric {
         Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy })
     }
 
-    /// The names of the devices it uses, with the ports.
+    /// Returns the names of the devices it uses, with the ports.
     pub fn devices(&self) -> Vec<String> {
         let name = |rail: &Rail| format!("{}/{}", rail.domain.device.name(), rail.port);
         self.rails.iter().map(name).collect()
     }
 }
 
-/// What all of the rails can do. How much can be sent inline is only known from a queue pair.
+/// Returns what all of the rails can do. How much can be sent inline is only known from a queue
+/// pair.
 fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
     let least = |of: fn(&Rail) -> u32| rails.iter().map(of).min().unwrap_or(0);
     let requests = least(|rail| rail.limits.work_requests.min(rail.limits.completions / 2));
@@ -321,7 +322,7 @@ impl VerbsOpening {
         Ok(())
     }
 
-    /// The pairs of places in this side's offer and in the peer's, best first.
+    /// Returns the pairs of places in this side's offer and in the peer's, best first.
     fn pairs(&self, peer: &Offer) -> Vec<(usize, usize)> {
         match self.config.side {
             Side::Dialer { .. } => offer::pairs(&self.offer, peer),

@@ -46,7 +46,7 @@ impl LinkHandle {
     }
 }
 
-/// The ordinal of a message among those a mailbox accepts.
+/// Returns the ordinal of a message among those a mailbox accepts.
 #[inline]
 pub(super) fn find(
     all: &[Accepted],

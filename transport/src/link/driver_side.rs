@@ -18,7 +18,7 @@ use crate::proto::link::{Event, Transmit};
 use crate::unresolved::UnackedTell;
 
 /// What was left when a link ended.
-pub(crate) struct Remains {
+pub(crate) struct Unsettled {
     /// Tells that were never sent.
     pub(crate) not_sent: Vec<UnackedTell>,
     /// Tells that were sent and not acknowledged, with frame and place.
@@ -27,9 +27,9 @@ pub(crate) struct Remains {
     pub(crate) report: Option<Consumed>,
 }
 
-/// What came of writing a frame.
+/// Asks that are not sent, found while a frame was written; lists that are reused.
 #[derive(Default)]
-pub(crate) struct Sending {
+pub(crate) struct DroppedAsks {
     /// Waiters of asks that were not sent, because they came too late.
     late: Vec<Asker>,
     dropped: Vec<Entry>,
@@ -72,21 +72,21 @@ impl LinkHandle {
         &self,
         proto: &mut proto::link::LinkProtocol,
         slot: &mut [u8],
-        sending: &mut Sending,
+        dropped_asks: &mut DroppedAsks,
     ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
         let mut transmit = None;
         if !proto.is_idle(&state.send_queue) {
             let now = tokio::time::Instant::now().into_std();
-            let dropped = &mut sending.dropped;
+            let dropped = &mut dropped_asks.dropped;
             transmit = proto.poll_transmit(&mut state.send_queue, slot, dropped, now);
         }
         if state.uncredited.is_some() != proto.waits_for_credits() {
             self.turn_uncredited(&mut state);
         }
-        let dropped = !sending.dropped.is_empty();
-        for entry in sending.dropped.drain(..) {
-            sending.late.extend(state.drop_entry(&entry).0);
+        let dropped = !dropped_asks.dropped.is_empty();
+        for entry in dropped_asks.dropped.drain(..) {
+            dropped_asks.late.extend(state.drop_entry(&entry).0);
         }
         let mut for_replies = Vec::new();
         if !state.for_replies.is_empty() && state.send_queue.takes_replies() {
@@ -101,7 +101,7 @@ impl LinkHandle {
         state.starved = transmit.is_none() && proto.waits_for_credits() && proto.may_send_urgent();
         self.finish_as_driver(state);
         for_replies.into_iter().for_each(Waker::wake);
-        for asker in sending.late.drain(..) {
+        for asker in dropped_asks.late.drain(..) {
             self.answer(asker, Err(ReplyLoss::Late));
         }
         (transmit, more)
@@ -172,7 +172,11 @@ impl LinkHandle {
     }
 
     /// Ends the link (LN-3): asks fail, waiters wake, and what was committed is given back.
-    pub(crate) fn end(&self, proto: &mut proto::link::LinkProtocol, cause: &LinkCause) -> Remains {
+    pub(crate) fn end(
+        &self,
+        proto: &mut proto::link::LinkProtocol,
+        cause: &LinkCause,
+    ) -> Unsettled {
         let mut state = self.state.lock();
         self.ended.store(true, Ordering::Release);
         let asks: Vec<_> =
@@ -207,7 +211,7 @@ impl LinkHandle {
             self.answer_all(&ReplyLoss::LinkDown(cause.clone()));
         }
         wakers.into_iter().for_each(Waker::wake);
-        Remains { not_sent, doubts, report }
+        Unsettled { not_sent, doubts, report }
     }
 }
 

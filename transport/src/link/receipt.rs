@@ -49,8 +49,8 @@ impl CloseNotice {
         CloseNotice { link: Arc::downgrade(link), inbox }
     }
 
-    /// Whether the link has ended, so that nobody is told any more: such notices may be dropped
-    /// early.
+    /// Returns true if the link has ended, so that nobody is told any more: such notices may be
+    /// dropped early.
     pub fn is_stale(&self) -> bool {
         self.link.upgrade().is_none_or(|link| link.has_ended())
     }

@@ -97,7 +97,7 @@ impl LinkHandle {
         attempt
     }
 
-    /// The first step.
+    /// Takes the first step.
     fn begin(
         self: &Arc<Self>,
         state: &mut State,
@@ -163,7 +163,7 @@ impl LinkHandle {
         }
     }
 
-    /// A later step, of a sender in a line.
+    /// Takes a later step, of a sender in a line.
     fn resume(
         self: &Arc<Self>,
         state: &mut State,

@@ -70,7 +70,7 @@ impl LinkHandle {
         LinkView { fabric: self.fabric, queued, uncredited, leased, waiting }
     }
 
-    /// What has waited for at least `patience`. Costs little where nothing has.
+    /// Returns what has waited for at least `patience`. Costs little where nothing has.
     pub(crate) fn stalls(&self, patience: Duration) -> Vec<Stall> {
         let mut state = self.state.lock();
         let long = |since: &Instant| since.elapsed() >= patience;
@@ -91,7 +91,7 @@ impl LinkHandle {
 }
 
 impl State {
-    /// The mailbox at which senders wait, and what for.
+    /// Returns the mailbox at which senders wait, and what for.
     pub(super) fn waits_at(&mut self, line: Line) -> Option<(OpenRequest, WaitsFor)> {
         match line {
             Line::Opening(outlet) | Line::Closing(outlet) => {

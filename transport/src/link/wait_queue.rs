@@ -175,13 +175,13 @@ impl WaitQueue {
         &mut lines[key]
     }
 
-    /// Whether anybody waits in a line.
+    /// Returns true if anybody waits in a line.
     #[inline]
     pub(super) fn is_waited(&self, line: Line) -> bool {
         !self.entries.is_empty() && self.first(line).is_some()
     }
 
-    /// The first entry of a line.
+    /// Returns the first entry of a line.
     pub(super) fn first(&self, line: Line) -> Option<usize> {
         let (lines, key) = match line {
             Line::Opening(key) => (&self.outlets, key),
@@ -196,12 +196,12 @@ impl WaitQueue {
         self.entries[key].want
     }
 
-    /// Whether no entry of its line came after this one.
+    /// Returns true if no entry of its line came after this one.
     pub(super) fn is_last(&self, key: usize) -> bool {
         self.entries[key].after == NONE
     }
 
-    /// The line of an entry that waits.
+    /// Returns the line of an entry that waits.
     pub(super) fn line(&self, key: usize) -> Option<Line> {
         self.entries.get(key)?.line
     }
@@ -271,7 +271,7 @@ impl WaitQueue {
         (wakers, waited)
     }
 
-    /// Whether there is anything to do for those that waited.
+    /// Returns true if there is anything to do for those that waited.
     pub(super) fn has_news(&self) -> bool {
         !(self.woken.is_empty() && self.retired.is_empty() && self.waited.is_empty())
     }
@@ -281,7 +281,7 @@ impl WaitQueue {
         (std::mem::take(&mut self.woken), std::mem::take(&mut self.retired))
     }
 
-    /// The lines in which senders wait.
+    /// Returns the lines in which senders wait.
     pub(super) fn lines(&self) -> impl Iterator<Item = Waited> {
         let outlets = (0..).map(Line::Opening).zip(&self.outlets);
         let mailboxes = (0..).map(Line::Room).zip(&self.mailboxes);
@@ -312,7 +312,7 @@ mod tests {
         queue.join(line, Waker::noop().clone(), want(number), Some(WaitsFor::Turn))
     }
 
-    /// The entries of a line, by the number they joined with.
+    /// Returns the entries of a line, by the number they joined with.
     fn numbers(queue: &mut WaitQueue, line: Line) -> Vec<u32> {
         let mut at = queue.first(line);
         let mut all = Vec::new();

@@ -28,23 +28,23 @@ impl Budget {
 
     /// Takes so many bytes for a link that took `earlier` before, if as much as it has then is left
     /// (ME-7). Relaxed: the number stands for nothing but itself.
-    pub(crate) fn take(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<Taken> {
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
         let own = earlier.checked_add(bytes)?;
         let less = |left: u64| left.checked_sub(bytes).filter(|left| *left >= own);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
-        Some(Taken { budget: self.clone(), bytes })
+        Some(BudgetShare { budget: self.clone(), bytes })
     }
 }
 
 /// Bytes that were taken from a budget, and go back to it when this is dropped: kept with the
 /// memory that they stand for.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct BudgetShare {
     budget: Arc<Budget>,
     bytes: u64,
 }
 
-impl Drop for Taken {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.budget.left.fetch_add(self.bytes, Ordering::Relaxed);
     }
@@ -65,8 +65,8 @@ mod tests {
             steps in proptest::collection::vec((0usize..12, 0u64..4_000, any::<bool>()), 0..200),
         ) {
             let budget = Arc::new(Budget::new(bytes));
-            let mut links: [Vec<Taken>; 12] = Default::default();
-            let sum = |of: &[Taken]| of.iter().map(|taken| taken.bytes).sum::<u64>();
+            let mut links: [Vec<BudgetShare>; 12] = Default::default();
+            let sum = |of: &[BudgetShare]| of.iter().map(|taken| taken.bytes).sum::<u64>();
             for (link, more, ends) in steps {
                 if ends {
                     links[link].clear();

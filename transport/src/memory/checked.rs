@@ -54,7 +54,7 @@ impl Payload {
         }
     }
 
-    /// Whether the bytes still lie in a receive slot.
+    /// Returns true if the bytes still lie in a receive slot.
     pub fn is_leased(&self) -> bool {
         matches!(self.0, Place::Leased { .. })
     }
@@ -105,7 +105,7 @@ where
         Checked { payload: self.payload.detach(), _archive: PhantomData }
     }
 
-    /// Whether the archive still lies in the receive slot it arrived in.
+    /// Returns true if the archive still lies in the receive slot it arrived in.
     pub fn is_leased(&self) -> bool {
         self.payload.is_leased()
     }

@@ -36,8 +36,8 @@ impl Pool {
         Pool { home: Arc::new(Mutex::new(Home { spare, shells: Vec::new() })), idle }
     }
 
-    /// A spare slot; when there is none, what arrived is to be copied out and its slot posted
-    /// again.
+    /// Returns a spare slot; when there is none, what arrived is to be copied out and its slot
+    /// posted again.
     pub fn take(&self) -> Option<Slot> {
         self.home.lock().spare.pop()
     }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::budget::Taken;
+use super::budget::BudgetShare;
 
 const PAGE: usize = 4096;
 
@@ -30,7 +30,7 @@ pub struct Region {
     backing: Box<dyn Backing>,
     owner: Option<Owner>,
     /// Dropped after the memory is freed.
-    _taken: Option<Taken>,
+    _taken: Option<BudgetShare>,
 }
 
 /// Whose memory a region is. Each is another one, for as long as the process lives.
@@ -65,11 +65,11 @@ impl Region {
     }
 
     /// Gives back what was taken from a budget for it when it is freed (ME-7).
-    pub(crate) fn with_taken(self, taken: Taken) -> Self {
+    pub(crate) fn with_taken(self, taken: BudgetShare) -> Self {
         Region { _taken: Some(taken), ..self }
     }
 
-    /// Whether `owner` made it.
+    /// Returns true if `owner` made it.
     pub(crate) fn is_of(&self, owner: Owner) -> bool {
         self.owner == Some(owner)
     }
@@ -165,7 +165,7 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// The region it is a piece of.
+    /// Returns the region it is a piece of.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }

@@ -17,7 +17,7 @@ impl<'a, C> Unarchiver<'a, C> {
         Unarchiver { context, pool: Pool::new() }
     }
 
-    /// What it was made with.
+    /// Returns what it was made with.
     pub fn context(&self) -> &C {
         self.context
     }

@@ -16,7 +16,7 @@ impl Backoff {
         Backoff { entropy: entropy.clone(), next: limits::REDIAL_BACKOFF_MIN }
     }
 
-    /// The next pause.
+    /// Returns the next pause.
     pub(super) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(limits::REDIAL_BACKOFF_MAX);

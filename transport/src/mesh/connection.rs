@@ -134,7 +134,8 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
     }
 }
 
-/// Whether an address is of this machine. What is not an IP address (a simulated one) counts.
+/// Returns true if an address is of this machine. What is not an IP address (a simulated one)
+/// counts.
 pub(super) fn is_loopback(address: &str) -> bool {
     address.parse::<SocketAddr>().map_or(true, |address| address.ip().to_canonical().is_loopback())
 }
@@ -151,7 +152,7 @@ impl DialFailure {
         }
     }
 
-    /// Whether it only means that another connection between the same nodes was chosen.
+    /// Returns true if it only means that another connection between the same nodes was chosen.
     pub(super) fn is_dial_race(&self) -> bool {
         matches!(self, DialFailure::Failed(failure) if failure.is_dial_race())
     }

@@ -65,12 +65,12 @@ impl ConnectionGuard {
         })
     }
 
-    /// The peer it is about.
+    /// Returns the peer it is about.
     pub(super) fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// What is asked of the task that owns the connection.
+    /// Returns what is asked of the task that owns the connection.
     ///
     /// # Cancel safety
     /// No command is lost when the future is dropped.

@@ -42,7 +42,7 @@ pub(super) enum Command {
 }
 
 impl Owner {
-    /// Whether the peer gives a sign of life within `DUPLICATE_PROBE_TIMEOUT`.
+    /// Returns true if the peer gives a sign of life within `DUPLICATE_PROBE_TIMEOUT`.
     pub(super) async fn answers(&self) -> bool {
         let (answer, answered) = oneshot::channel();
         // A command that the owner does not take any more drops its sender: no answer.
@@ -57,7 +57,7 @@ impl Owner {
 }
 
 impl ConnectionState {
-    /// The link, if it is up. One that has ended is on its way out.
+    /// Returns the link, if it is up. One that has ended is on its way out.
     pub(super) fn link(&self) -> Option<&Arc<LinkHandle>> {
         match self {
             ConnectionState::Linked(_, link) if !link.has_ended() => Some(link),

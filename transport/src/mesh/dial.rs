@@ -124,7 +124,7 @@ impl Dialler {
     }
 }
 
-/// The outcome of the attempt that runs; never ready when none does.
+/// Returns the outcome of the attempt that runs; never ready when none does.
 async fn outcome(attempt: &mut Option<(String, oneshot::Receiver<Outcome>)>) -> Option<Outcome> {
     match attempt {
         Some((_, outcome)) => outcome.await.ok(),

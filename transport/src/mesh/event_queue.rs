@@ -64,7 +64,7 @@ impl EventQueue {
         (Arc::new(events), wanted)
     }
 
-    /// The layer above.
+    /// Returns the layer above.
     pub(super) fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
@@ -117,7 +117,7 @@ impl EventQueue {
         }
     }
 
-    /// How many peers are linked.
+    /// Returns how many peers are linked.
     pub(super) fn linked(&self) -> &watch::Sender<usize> {
         &self.linked
     }
@@ -128,7 +128,7 @@ impl EventQueue {
         let _ = self.wants.send(name.clone());
     }
 
-    /// Whether the node is closing: no new links.
+    /// Returns true if the node is closing: no new links.
     pub(super) fn is_closing(&self) -> bool {
         *self.closing.now.lock()
     }

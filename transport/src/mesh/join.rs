@@ -86,7 +86,7 @@ async fn commit_and_choose(
     Ok((guard, carrier))
 }
 
-/// The peer's next message, which it sends at once.
+/// Returns the peer's next message, which it sends at once.
 async fn soon(channel: &mut Channel) -> Result<Message, Failure> {
     timeout(limits::COMMIT_TIMEOUT, channel.recv())
         .await

@@ -61,7 +61,7 @@ pub(super) fn count_refusal(cause: &'static str) {
     metrics::counter!("ringpost_refused_connections_total", "cause" => cause).increment(1);
 }
 
-/// A cause in a word: few enough to tell series apart by.
+/// Returns a cause in a word: few enough to tell series apart by.
 fn label(cause: &LinkCause) -> &'static str {
     match cause {
         LinkCause::Left => "left",

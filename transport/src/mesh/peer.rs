@@ -162,7 +162,7 @@ impl Peer {
         self.reach(start);
     }
 
-    /// The node and the link to it, if it is up.
+    /// Returns the node and the link to it, if it is up.
     pub(super) fn linked(&self) -> Option<(NodeId, Arc<LinkHandle>)> {
         match &self.state.lock().connection {
             ConnectionState::Linked(owner, link) => {
@@ -173,7 +173,7 @@ impl Peer {
         }
     }
 
-    /// What all links to it have carried; `None` when there was none.
+    /// Returns what all links to it have carried; `None` when there was none.
     pub(super) fn stats(&self) -> Option<LinkStats> {
         let state = self.state.lock();
         match &state.connection {
@@ -182,7 +182,7 @@ impl Peer {
         }
     }
 
-    /// What it looks like now; `None` when nothing was ever wanted of it.
+    /// Returns what it looks like now; `None` when nothing was ever wanted of it.
     pub(super) fn view(&self) -> Option<PeerView> {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
@@ -206,7 +206,7 @@ impl Peer {
         }
     }
 
-    /// Where it can be dialled; as many as one node tells another.
+    /// Returns where it can be dialled; as many as one node tells another.
     pub(super) fn addresses(&self) -> Vec<String> {
         let mut addresses = self.state.lock().reach.targets();
         addresses.truncate(ADDRESSES_MAX);
@@ -239,8 +239,8 @@ impl Peer {
         self.state.lock().reach.seeds.retain(|seed| seed != address);
     }
 
-    /// Whether a seed has to be dialled at which this run of it was met: that run has no link, and
-    /// nothing is done to get one.
+    /// Returns true if a seed has to be dialled at which this run of it was met: that run has no
+    /// link, and nothing is done to get one.
     pub(super) fn is_missing(&self, run: Incarnation) -> bool {
         let state = self.state.lock();
         match &state.connection {
@@ -292,13 +292,13 @@ impl Peer {
         self.changed.notified().await;
     }
 
-    /// Whether it was linked and is only missed now.
+    /// Returns true if it was linked and is only missed now.
     pub(super) fn is_missed(&self) -> bool {
         self.state.lock().alive.is_some()
     }
 
-    /// Whether nothing is known of it that could be missed, nothing is done to reach it, and
-    /// nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
+    /// Returns true if nothing is known of it that could be missed, nothing is done to reach it,
+    /// and nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
     pub(super) fn is_idle(&self) -> bool {
         let State { connection, alive, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
@@ -306,7 +306,7 @@ impl Peer {
         unknown && !reached_for && self.unresolved.nothing_waits()
     }
 
-    /// What to do to reach it now. Reports it down when it is time to (MS-4).
+    /// Returns what to do to reach it now. Reports it down when it is time to (MS-4).
     pub(super) fn plan(&self, now: Instant) -> Plan {
         let (plan, wakers) = {
             let mut state = self.state.lock();
@@ -387,7 +387,7 @@ impl State {
         self.alive.as_ref().and(self.heard)
     }
 
-    /// When there is something to report.
+    /// Returns when there is something to report.
     fn deadline(&self, down_after: Duration) -> Option<Instant> {
         [self.waiting_since(), self.missed_since()]
             .into_iter()
@@ -426,7 +426,7 @@ impl Reach {
         self.start()
     }
 
-    /// Where to dial it: what it says itself comes first.
+    /// Returns where to dial it: what it says itself comes first.
     fn targets(&self) -> Vec<String> {
         let mut targets = self.addresses.clone();
         targets.extend(self.seeds.iter().filter(|seed| !self.addresses.contains(seed)).cloned());

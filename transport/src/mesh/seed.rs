@@ -52,7 +52,7 @@ impl Seed {
         }
     }
 
-    /// Whether it is to be dialled now.
+    /// Returns true if it is to be dialled now.
     fn is_missing(&mut self) -> bool {
         let Some((peer, run)) = &self.met else { return true };
         if peer.linked().is_some_and(|(node, _)| node.incarnation == *run) {

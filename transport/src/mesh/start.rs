@@ -119,7 +119,7 @@ pub(super) async fn listen(
     Ok((vec![address], Some(listener)))
 }
 
-/// The table of a node that is starting, and where the names of wanted peers will arrive.
+/// Returns the table of a node that is starting, and where the names of wanted peers will arrive.
 pub(super) fn table(
     config: &Config,
     addresses: Vec<String>,

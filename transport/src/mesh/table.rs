@@ -97,7 +97,7 @@ impl Peers {
 }
 
 impl Table {
-    /// The peer of this name; made when it was never heard of, or forgotten.
+    /// Returns the peer of this name; made when it was never heard of, or forgotten.
     pub(super) fn peer(&self, name: &NodeName) -> Arc<Peer> {
         let mut peers = self.peers.lock();
         if let Some(peer) = peers.get_used(name) {
@@ -111,8 +111,8 @@ impl Table {
         peer
     }
 
-    /// What `look` finds at the peers, by name. It looks under the lock of the table: peers that
-    /// were handed out would all be held for that moment, and none forgotten (MS-9).
+    /// Returns what `look` finds at the peers, by name. It looks under the lock of the table: peers
+    /// that were handed out would all be held for that moment, and none forgotten (MS-9).
     pub(super) fn each<T>(&self, mut look: impl FnMut(&Arc<Peer>) -> Option<T>) -> Vec<T> {
         self.peers.lock().by_name.values().filter_map(|known| look(&known.peer)).collect()
     }
@@ -140,7 +140,7 @@ impl Table {
         }
     }
 
-    /// What this node knows about where `name` can be dialled; none when it does not.
+    /// Returns what this node knows about where `name` can be dialled; none when it does not.
     pub(super) fn addresses_of(&self, name: &NodeName) -> Vec<String> {
         if *name == self.identity.node.name {
             return self.identity.addresses.clone();

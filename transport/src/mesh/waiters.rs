@@ -31,7 +31,7 @@ impl Waiters {
         }
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(super) fn count(&self) -> usize {
         self.places.values().filter(|place| matches!(place, Place::Waiting(_))).count()
     }
@@ -52,7 +52,8 @@ impl Waiters {
         }
     }
 
-    /// All wakers in the order of their tickets, to be woken without a lock held; none is kept.
+    /// Returns all wakers in the order of their tickets, to be woken without a lock held; none is
+    /// kept.
     pub(super) fn take(&mut self) -> Vec<Waker> {
         let places = std::mem::take(&mut self.places);
         let (waiting, failed) = places

@@ -101,7 +101,7 @@ impl<W> PendingAsks<W> {
         (given_up, slot.waiter.take())
     }
 
-    /// Whether the asker still waits.
+    /// Returns true if the asker still waits.
     pub(crate) fn is_wanted(&self, correlation: u64) -> bool {
         let slot = self.slots.get(correlation as u32 as usize);
         slot.is_some_and(|slot| slot.waiter.is_some()) || planted!(HandledAbandoned)
@@ -196,13 +196,13 @@ impl OpenAsks {
         }
     }
 
-    /// Whether the asker still waits at this time, as far as this side knows (AS-3).
+    /// Returns true if the asker still waits at this time, as far as this side knows (AS-3).
     pub(crate) fn is_wanted(&mut self, correlation: u64, now: Instant) -> bool {
         let wanted = |open: &mut Open| !open.cancelled && open.deadline.is_none_or(|end| end > now);
         self.find(correlation).is_none_or(wanted) || planted!(HandledAbandoned)
     }
 
-    /// Whether the asker has taken the ask back.
+    /// Returns true if the asker has taken the ask back.
     pub(crate) fn is_cancelled(&mut self, correlation: u64) -> bool {
         self.find(correlation).is_some_and(|open| open.cancelled) && !planted!(HandledAbandoned)
     }

@@ -171,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a frame is to be sent although there is nothing to say in it.
+    /// Returns true if a frame is to be sent although there is nothing to say in it.
     pub(crate) fn credit_due(&self) -> bool {
         let unreported = self.unreported();
         unreported >= self.settings.threshold || (self.answer_now && unreported >= 1)
@@ -214,12 +214,12 @@ impl Ledger {
         self.received
     }
 
-    /// What the peer has reported.
+    /// Returns what the peer has reported.
     pub(crate) fn acknowledged(&self) -> u32 {
         self.acknowledged
     }
 
-    /// What the peer was told.
+    /// Returns what the peer was told.
     pub(crate) fn reported(&self) -> u32 {
         self.reported
     }

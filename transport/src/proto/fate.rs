@@ -44,7 +44,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// The number of a tell's sender that waits for its fate; 0 is none.
+    /// Returns the number of a tell's sender that waits for its fate; 0 is none.
     pub(crate) fn confirm(self) -> u64 {
         if let What::Tell { confirm, .. } = self { confirm } else { 0 }
     }
@@ -69,8 +69,8 @@ pub(crate) struct Consumed {
     pub(crate) refusals: Vec<Refused>,
 }
 
-/// Whether frame number `frame` is among the first `count`: they are at most half the numbers
-/// apart.
+/// Returns true if frame number `frame` is among the first `count`: they are at most half the
+/// numbers apart.
 pub(crate) fn is_before(frame: u32, count: u32) -> bool {
     (1..=u32::MAX / 2).contains(&count.wrapping_sub(frame))
 }

@@ -59,7 +59,7 @@ impl Assembly {
         Ok(self.body.len() == total)
     }
 
-    /// The first record's header, when its asker gives up, and all bytes.
+    /// Returns the first record's header, when its asker gives up, and all bytes.
     pub(crate) fn finish(self) -> (RecordHeader, Option<Instant>, AlignedVec<16>) {
         (self.first, self.deadline, self.body)
     }

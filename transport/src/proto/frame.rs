@@ -49,12 +49,12 @@ impl<'a> FrameWriter<'a> {
         self.slot.len().saturating_sub(self.frame_bytes() + header.len())
     }
 
-    /// Whether a record with this header and this much payload fits.
+    /// Returns true if a record with this header and this much payload fits.
     pub(crate) fn fits(&self, header: &RecordHeader, payload: usize) -> bool {
         self.records < u16::MAX && self.frame_bytes() + header.len() + payload <= self.slot.len()
     }
 
-    /// Whether there is no record yet.
+    /// Returns true if there is no record yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.records == 0
     }
@@ -95,12 +95,12 @@ impl<'a> FrameWriter<'a> {
         (end + self.spliced).next_multiple_of(16).min(self.slot.len()) - self.spliced
     }
 
-    /// Whether a payload may stay where it is.
+    /// Returns true if a payload may stay where it is.
     pub(crate) fn takes_splice(&self) -> bool {
         self.splices && self.splice.is_none()
     }
 
-    /// Whether a payload stays where it is.
+    /// Returns true if a payload stays where it is.
     pub(crate) fn is_spliced(&self) -> bool {
         self.splice.is_some()
     }
@@ -125,7 +125,7 @@ impl<'a> FrameWriter<'a> {
         self.records - 1
     }
 
-    /// The payload that stays where it is, to be sent with the slot.
+    /// Returns the payload that stays where it is, to be sent with the slot.
     pub(crate) fn take_splice(&mut self) -> Option<Splice> {
         self.splice.take()
     }
@@ -171,7 +171,7 @@ impl<'a> FrameReader<'a> {
         Ok((header, FrameReader { frame, at: FRAME_HEADER, left: header.records }))
     }
 
-    /// The next record; `None` after the last, which must end the frame.
+    /// Returns the next record; `None` after the last, which must end the frame.
     pub(crate) fn read(&mut self, records: u16) -> Result<Option<Record>, Violation> {
         if self.left == 0 {
             return if self.at == self.frame.len() { Ok(None) } else { Err(Violation::Frame) };

@@ -129,7 +129,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The stream of a part, by its record's `ordinal`.
+    /// Returns the stream of a part, by its record's `ordinal`.
     pub(crate) fn of(ordinal: u16) -> Result<Self, Violation> {
         match ordinal {
             0 => Ok(Stream::Messages),
@@ -293,25 +293,25 @@ pub(crate) fn plain_tell(header: &[u8; RECORD_HEADER]) -> Option<(u32, u64, u16)
     is_plain.then_some(((front >> 32) as u32, place, back as u16))
 }
 
-/// The number at `at`; the caller has checked that it is there.
+/// Returns the number at `at`; the caller has checked that it is there.
 #[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(array_at(bytes, at))
 }
 
-/// The number at `at`; the caller has checked that it is there.
+/// Returns the number at `at`; the caller has checked that it is there.
 #[inline]
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(array_at(bytes, at))
 }
 
-/// The number at `at`; the caller has checked that it is there.
+/// Returns the number at `at`; the caller has checked that it is there.
 #[inline]
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array_at(bytes, at))
 }
 
-/// The number at `at`; the caller has checked that it is there.
+/// Returns the number at `at`; the caller has checked that it is there.
 #[inline]
 pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
     u128::from_le_bytes(array_at(bytes, at))

@@ -39,7 +39,7 @@ impl<T> Inlets<T> {
         (index, 1)
     }
 
-    /// The mailbox of a message; `None` when it has closed since (IN-2).
+    /// Returns the mailbox of a message; `None` when it has closed since (IN-2).
     pub(crate) fn find(&self, index: u32, generation: u32) -> Result<Option<&T>, Violation> {
         let place = self.places.get(index as usize).ok_or(Violation::Unknown)?;
         let meant = place.is_meant(generation)?;
@@ -79,7 +79,7 @@ impl<T> Inlets<T> {
         Some((mailbox, place.generation))
     }
 
-    /// All open mailboxes, by index.
+    /// Returns all open mailboxes, by index.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.places
             .iter_mut()
@@ -87,7 +87,7 @@ impl<T> Inlets<T> {
             .filter_map(|(i, place)| Some((i as u32, place.mailbox.as_mut()?)))
     }
 
-    /// All open mailboxes, by index.
+    /// Returns all open mailboxes, by index.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.places
@@ -96,14 +96,14 @@ impl<T> Inlets<T> {
             .filter_map(|(i, place)| Some((i as u32, place.mailbox.as_ref()?)))
     }
 
-    /// The generation of an open mailbox.
+    /// Returns the generation of an open mailbox.
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.places.get(index as usize).map_or(0, |place| place.generation)
     }
 }
 
 impl<T> Place<T> {
-    /// Whether a message of this generation is for the mailbox that is open here now.
+    /// Returns true if a message of this generation is for the mailbox that is open here now.
     fn is_meant(&self, generation: u32) -> Result<bool, Violation> {
         if generation == self.generation || planted!(StaleGeneration) {
             return Ok(true);

@@ -36,13 +36,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether it is an ask whose asker has given up by now.
+    /// Returns true if it is an ask whose asker has given up by now.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// The record header it is sent with now, to an opened mailbox: an ask says how long its asker
-    /// still waits.
+    /// Returns the record header it is sent with now, to an opened mailbox: an ask says how long
+    /// its asker still waits.
     pub(crate) fn header(&self, place: (u32, u32), now: Instant) -> RecordHeader {
         let left = |deadline: Instant| {
             let left = deadline.saturating_duration_since(now).as_micros();
@@ -249,7 +249,7 @@ impl Lane {
         self.len
     }
 
-    /// The next messages.
+    /// Returns the next messages.
     pub(crate) fn front(&self) -> Option<Front<'_>> {
         let Run { entry, part, .. } = self.runs.front()?;
         let records = &self.bytes[self.start..self.start + part.bytes];
@@ -310,7 +310,7 @@ impl Lane {
         self.runs.is_empty()
     }
 
-    /// A mark that has [`passed`](Self::passed) when all that is queued now has left.
+    /// Returns a mark that has [`passed`](Self::passed) when all that is queued now has left.
     pub(crate) fn mark(&self) -> u64 {
         self.next
     }

@@ -113,7 +113,7 @@ impl LinkProtocol {
         frame_max - FRAME_HEADER - RECORD_HEADER_MAX
     }
 
-    /// Whether messages wait for credits.
+    /// Returns true if messages wait for credits.
     pub(crate) fn waits_for_credits(&self) -> bool {
         self.uncredited
     }
@@ -129,8 +129,8 @@ impl LinkProtocol {
         self.ledger.peer_ring()
     }
 
-    /// Whether the peer was short of credits when it sent its last frame, and more slots would let
-    /// it send more in the same time; said once.
+    /// Returns true if the peer was short of credits when it sent its last frame, and more slots
+    /// would let it send more in the same time; said once.
     pub(crate) fn take_shortage(&mut self) -> bool {
         let small = self.ring() as usize * self.sizes.frame_max < limits::RING_BYTES_SMALL;
         self.trip.take_shortage(small)
@@ -146,12 +146,12 @@ impl LinkProtocol {
         self.control(RecordHeader { total: slots, ..RecordHeader::new(RecordKind::Grant) });
     }
 
-    /// Whether a frame could be sent that carries no message: an answer, or less.
+    /// Returns true if a frame could be sent that carries no message: an answer, or less.
     pub(crate) fn may_send_urgent(&self) -> bool {
         self.ledger.may_send(Class::Control)
     }
 
-    /// Whether the peer has consumed every frame that was sent.
+    /// Returns true if the peer has consumed every frame that was sent.
     pub(crate) fn is_quiet(&self) -> bool {
         self.handshake.confirm_received && self.ledger.sent() == self.ledger.acknowledged()
     }
@@ -166,8 +166,8 @@ impl LinkProtocol {
         self.assemblies.iter().flatten().count()
     }
 
-    /// Whether what this side's mailboxes have to say may be written now. As long as not, it stays
-    /// where it is, where later news takes the place of earlier.
+    /// Returns true if what this side's mailboxes have to say may be written now. As long as not,
+    /// it stays where it is, where later news takes the place of earlier.
     pub(crate) fn takes_control(&self) -> bool {
         self.control.is_empty()
             && self.ledger.may_send(Class::Control)
@@ -261,7 +261,7 @@ impl LinkProtocol {
         self.handshake.leave = true;
     }
 
-    /// Whether the goodbye exchange is complete (LK-3).
+    /// Returns true if the goodbye exchange is complete (LK-3).
     pub(crate) fn is_done(&self) -> bool {
         let after = |count: u32, frame: u32| {
             let past = count.wrapping_sub(frame);
@@ -272,7 +272,7 @@ impl LinkProtocol {
             && goodbye_received.is_some_and(|frame| after(self.ledger.reported(), frame))
     }
 
-    /// Whether the peer said goodbye.
+    /// Returns true if the peer said goodbye.
     pub(crate) fn peer_left(&self) -> bool {
         self.handshake.goodbye_received.is_some()
     }
@@ -282,7 +282,7 @@ impl LinkProtocol {
         self.distrusted = true;
     }
 
-    /// Whether the peer broke the protocol.
+    /// Returns true if the peer broke the protocol.
     pub(crate) fn is_distrusted(&self) -> bool {
         self.distrusted
     }

@@ -27,12 +27,13 @@ const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 5000 };
 /// The code of an answer that says that the mailbox had closed.
 const CLOSED: u16 = 1;
 
-/// The bytes of message `n` to a mailbox.
+/// Returns the bytes of message `n` to a mailbox.
 pub(crate) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + n * 31 + mailbox * 101) as u8).collect()
 }
 
-/// The type of message `n` to a mailbox: of each three that follow each other it is the same.
+/// Returns the type of message `n` to a mailbox: of each three that follow each other it is the
+/// same.
 pub(crate) fn type_of(n: usize) -> u128 {
     n as u128 / 3 + 1
 }

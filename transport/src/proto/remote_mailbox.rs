@@ -118,7 +118,7 @@ impl Description {
     }
 }
 
-/// The payload of OPEN: the expected kind, then the target.
+/// Returns the payload of OPEN: the expected kind, then the target.
 pub(crate) fn encode_request(request: &OpenRequest) -> Vec<u8> {
     let mut out = request.kind.to_le_bytes().to_vec();
     match &request.target {

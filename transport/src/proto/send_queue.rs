@@ -191,7 +191,7 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Whether nothing is outstanding at a mailbox that is open.
+    /// Returns true if nothing is outstanding at a mailbox that is open.
     pub(crate) fn is_idle(&self, mailbox: u32) -> bool {
         self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| mailbox.window.is_idle())
     }
@@ -301,8 +301,8 @@ impl<W> SendQueue<W> {
         self.queues.reply_bytes < limits::REPLY_BYTES_MAX || planted!(EndlessReplies)
     }
 
-    /// The asker of `correlation` waits no more: an ask that was not written never will be, of the
-    /// other the peer is told. Returns which, and what waited for the answer.
+    /// Returns the asker of `correlation` waits no more: an ask that was not written never will be,
+    /// of the other the peer is told. Returns which, and what waited for the answer.
     pub(crate) fn give_up(&mut self, correlation: u64) -> (GivenUp, Option<W>) {
         let given_up = self.asks.give_up(correlation);
         if given_up.0 == GivenUp::Sent {
@@ -401,7 +401,7 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Whether something waits that needs fewer credits than messages do.
+    /// Returns true if something waits that needs fewer credits than messages do.
     pub(crate) fn has_urgent(&self) -> bool {
         let q = &self.queues;
         let control = q.control.len() + q.signals.len() + q.cancels.len();
@@ -415,12 +415,12 @@ impl<W> SendQueue<W> {
         q.eager.len() + q.replies.len() + q.bulk.len() + q.bulk_replies.len() + under_way
     }
 
-    /// The request that first opened a mailbox.
+    /// Returns the request that first opened a mailbox.
     pub(crate) fn request_of(&self, mailbox: u32) -> Arc<OpenRequest> {
         self.mailboxes[mailbox as usize].request.clone()
     }
 
-    /// Whether there is an open mailbox of this key.
+    /// Returns true if there is an open mailbox of this key.
     pub(crate) fn is_open(&self, mailbox: u32) -> bool {
         self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| !mailbox.closed)
     }
@@ -434,12 +434,12 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// A mailbox, which is there as long as anything of it has no fate.
+    /// Returns a mailbox, which is there as long as anything of it has no fate.
     pub(crate) fn at(&self, mailbox: u32) -> &RemoteMailbox {
         &self.mailboxes[mailbox as usize]
     }
 
-    /// Whether there is anything to act on: notices, or mailboxes to let go of.
+    /// Returns true if there is anything to act on: notices, or mailboxes to let go of.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.notices.is_empty() || !self.freed.is_empty()
@@ -455,7 +455,7 @@ impl<W> SendQueue<W> {
         self.leaving = true;
     }
 
-    /// Whether [`leave`](Self::leave) was called.
+    /// Returns true if [`leave`](Self::leave) was called.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving
     }

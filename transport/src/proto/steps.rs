@@ -42,12 +42,12 @@ impl RecordHeader {
     }
 }
 
-/// The step of a part after the first that is posted.
+/// Returns the step of a part after the first that is posted.
 pub(super) fn part_sent(first: bool, last: bool) -> Option<Step> {
     (!first).then_some(if last { Step::LastPartSent } else { Step::MiddlePartSent })
 }
 
-/// The step of a part after the first that is read.
+/// Returns the step of a part after the first that is read.
 pub(super) fn part_received(last: bool) -> Option<Step> {
     Some(if last { Step::LastPartReceived } else { Step::MiddlePartReceived })
 }

@@ -12,7 +12,7 @@ use super::link::LinkProtocol;
 use super::pair::{FRAME_MAX, Pair, body, name, type_of};
 use crate::unresolved::{UnackedTell, Unresolved};
 
-/// What two sides are told to do, in any order.
+/// Returns what two sides are told to do, in any order.
 fn steps() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..200)
 }

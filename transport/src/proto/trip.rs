@@ -56,13 +56,13 @@ impl Trip {
         (self.begun, self.laps) = (None, None);
     }
 
-    /// Whether the peer is short of credits, and more slots would let it send more in the same
-    /// time; said once. A small ring is given the benefit of the doubt.
+    /// Returns true if the peer is short of credits, and more slots would let it send more in the
+    /// same time; said once. A small ring is given the benefit of the doubt.
     pub(crate) fn take_shortage(&mut self, small: bool) -> bool {
         std::mem::take(&mut self.short) && (small || self.limits())
     }
 
-    /// Whether the last laps took about as long as trips.
+    /// Returns true if the last laps took about as long as trips.
     fn limits(&self) -> bool {
         let within = |(laps, trip): (Duration, Duration)| laps <= trip * TRIPS;
         self.laps.zip(self.fastest).is_some_and(within)

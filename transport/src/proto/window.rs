@@ -26,7 +26,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// What came to it since it was `earlier`.
+    /// Returns what came to it since it was `earlier`.
     pub(crate) fn since(self, earlier: Count) -> Count {
         Count {
             messages: self.messages.wrapping_sub(earlier.messages),
@@ -48,7 +48,7 @@ pub(crate) struct WindowSize {
 }
 
 impl WindowSize {
-    /// Whether so much that was taken is to be reported, though nobody waits for it (WI-3).
+    /// Returns true if so much that was taken is to be reported, though nobody waits for it (WI-3).
     pub(crate) fn is_due(&self, news: Count) -> bool {
         news.messages >= self.messages.div_ceil(2)
             || news.bytes >= u64::from(self.bytes.div_ceil(2))
@@ -61,7 +61,7 @@ impl WindowSize {
                 && outstanding.bytes.saturating_add(bytes.into()) <= self.bytes.into())
     }
 
-    /// Whether so many fit beside what is outstanding.
+    /// Returns true if so many fit beside what is outstanding.
     fn fits(&self, outstanding: Count, count: Count) -> bool {
         planted!(NoWindows)
             || (outstanding.messages.saturating_add(count.messages) <= self.messages
@@ -86,17 +86,17 @@ impl SendWindow {
         SendWindow { size, sent: carried, written: carried, taken: Count::default() }
     }
 
-    /// Whether a message of `bytes` may be sent now (WI-1).
+    /// Returns true if a message of `bytes` may be sent now (WI-1).
     pub(crate) fn room(&self, bytes: u32) -> bool {
         self.size.room(self.outstanding(), bytes)
     }
 
-    /// Whether nothing is outstanding.
+    /// Returns true if nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding().messages == 0
     }
 
-    /// Whether room is recorded for a message that is not written yet.
+    /// Returns true if room is recorded for a message that is not written yet.
     pub(crate) fn has_unwritten(&self) -> bool {
         self.sent != self.written
     }
@@ -146,7 +146,7 @@ impl SendWindow {
         self.sent.add(carried.messages, carried.bytes);
     }
 
-    /// What is on its way or waits at the receiver.
+    /// Returns what is on its way or waits at the receiver.
     pub(crate) fn outstanding(&self) -> Count {
         self.sent.since(self.taken)
     }
@@ -228,18 +228,19 @@ impl RecvWindow {
         !std::mem::replace(&mut self.blocked, true)
     }
 
-    /// Whether a report is to be made now (WI-3); `urgent`: the sender waits for the link's window.
+    /// Returns true if a report is to be made now (WI-3); `urgent`: the sender waits for the link's
+    /// window.
     pub(crate) fn due(&self, urgent: bool) -> bool {
         let news = self.news();
         news.messages > 0 && (self.blocked || urgent || self.size.is_due(news))
     }
 
-    /// What waits here.
+    /// Returns what waits here.
     pub(crate) fn waiting(&self) -> Count {
         self.arrived.since(self.taken)
     }
 
-    /// What waits here, or was taken and not reported.
+    /// Returns what waits here, or was taken and not reported.
     pub(crate) fn unreported(&self) -> Count {
         self.arrived.since(self.reported)
     }
@@ -250,7 +251,7 @@ impl RecvWindow {
         self.unreported().since(self.apart)
     }
 
-    /// What was taken and not reported.
+    /// Returns what was taken and not reported.
     pub(crate) fn news(&self) -> Count {
         self.taken.since(self.reported)
     }

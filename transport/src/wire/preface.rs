@@ -28,7 +28,7 @@ pub enum Preface {
 }
 
 impl Preface {
-    /// The bytes the dialler sends first.
+    /// Returns the bytes the dialler sends first.
     pub fn encode(self) -> [u8; PREFACE_BYTES] {
         let mut bytes = [0; PREFACE_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);

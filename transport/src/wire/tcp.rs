@@ -136,7 +136,7 @@ mod tests {
         (listener, address)
     }
 
-    /// An address at which nobody listens.
+    /// Returns an address at which nobody listens.
     async fn dead() -> SocketAddr {
         listener("127.0.0.1:0").await.1
     }

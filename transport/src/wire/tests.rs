@@ -6,7 +6,7 @@ use crate::proto::header::{FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, Recor
 
 const DOCUMENT: &str = include_str!("../../../docs/WIRE.md");
 
-/// The rows of the first table below this heading, as cells.
+/// Returns the rows of the first table below this heading, as cells.
 fn table(heading: &str) -> Vec<Vec<&'static str>> {
     let below = DOCUMENT.split_once(heading).expect("the heading is there").1;
     let rows = below.lines().skip_while(|line| !line.starts_with('|'));

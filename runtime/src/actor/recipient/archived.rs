@@ -26,12 +26,12 @@ pub struct ArchivedRecipient<M, R> {
 }
 
 impl<M, R> ArchivedRecipient<M, R> {
-    /// The name of the actor's node.
+    /// Returns the name of the actor's node.
     pub fn node(&self) -> &str {
         self.address.node()
     }
 
-    /// The actor's name; `None` when it has none.
+    /// Returns the actor's name; `None` when it has none.
     pub fn name(&self) -> Option<&str> {
         self.address.name()
     }

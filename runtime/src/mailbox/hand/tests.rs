@@ -127,7 +127,7 @@ impl Scene {
         self.push(link, number, false);
     }
 
-    /// What the actor begins until it has to wait or ends; the reply of an ask takes room.
+    /// Returns what the actor begins until it has to wait or ends; the reply of an ask takes room.
     fn begun(&mut self) -> (Vec<u32>, Poll<Batch>) {
         let waker = Waker::from(self.bell.clone());
         let mut cx = Context::from_waker(&waker);

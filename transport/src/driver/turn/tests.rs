@@ -245,7 +245,7 @@ impl Rig {
         }
     }
 
-    /// An ask of this side, to a mailbox of the peer that is opened for the first.
+    /// Returns an ask of this side, to a mailbox of the peer that is opened for the first.
     fn ask(&mut self) -> PendingReply {
         let target = Target::Name("its".into());
         let request = Arc::new(OpenRequest { target, kind: 0 });

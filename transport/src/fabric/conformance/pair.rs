@@ -156,7 +156,7 @@ impl End {
         while self.queue_pair.poll(&mut self.got, 7) > 0 {}
     }
 
-    /// A request to send `frame`, signaled and solicited.
+    /// Returns a request to send `frame`, signaled and solicited.
     pub(crate) fn request(&mut self, frame: &[u8]) -> SendRequest {
         let mut slot = self.slots.pop().expect("the case has enough slots");
         slot[..frame.len()].copy_from_slice(frame);
@@ -209,7 +209,7 @@ impl End {
         self.got.iter().filter(|c| c.work != Work::Send).map(|c| c.status).collect()
     }
 
-    /// The frames that arrived, in order.
+    /// Returns the frames that arrived, in order.
     pub(crate) fn frames(&self) -> Vec<&[u8]> {
         self.got
             .iter()

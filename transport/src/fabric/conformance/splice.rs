@@ -9,14 +9,14 @@ use super::pair::{End, Pair, Pairs, Plan};
 use crate::fabric::{PostError, SendRequest, Status};
 use crate::memory::{Buffer, Splice};
 
-/// A buffer of so many bytes, all of them different from their neighbours.
+/// Returns a buffer of so many bytes, all of them different from their neighbours.
 fn buffer(bytes: usize) -> Arc<Buffer> {
     let mut buffer = AlignedVec::new();
     buffer.extend_from_slice(&(0..bytes).map(|i| (i % 251) as u8).collect::<Vec<_>>());
     Arc::new(buffer.into())
 }
 
-/// A request to send `before`, a part of a buffer, and `after`.
+/// Returns a request to send `before`, a part of a buffer, and `after`.
 fn spliced(
     end: &mut End,
     (before, after): (&[u8], &[u8]),
@@ -27,7 +27,7 @@ fn spliced(
     SendRequest { splice: Some(splice), ..end.request(&[before, after].concat()) }
 }
 
-/// Whether both ends take splices; if not, that they refuse one and go on.
+/// Returns true if both ends take splices; if not, checks that they refuse one and go on.
 async fn takes_splices(pairs: &impl Pairs, pair: &mut Pair) -> bool {
     if pairs.ends().iter().all(|(fabric, _)| fabric.limits().splices) {
         return true;

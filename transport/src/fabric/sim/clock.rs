@@ -46,7 +46,7 @@ struct Pump {
 }
 
 impl Clock {
-    /// A clock that finds fault with a run of more virtual time than `limit`.
+    /// Returns a clock that finds fault with a run of more virtual time than `limit`.
     pub(super) fn new(shared: Arc<Shared>, limit: Duration) -> Arc<Self> {
         let limit_ns = super::link_model::nanos(limit);
         let pump = Pump { start: None, waker: None, due_ns: HORIZON_NS, stops: 0 };
@@ -115,7 +115,7 @@ impl Clock {
         }
     }
 
-    /// The pump. Ends only when the run has failed, and says why.
+    /// Runs the pump. Ends only when the run has failed, and says why.
     pub(super) async fn pump(self: Arc<Self>) -> String {
         let start = *self.pump.lock().start.get_or_insert_with(Instant::now);
         let instant = |ns| start + Duration::from_nanos(ns);

@@ -53,7 +53,7 @@ pub(super) struct Passage {
 }
 
 impl Links {
-    /// The model of one direction.
+    /// Returns the model of one direction.
     pub(super) fn model(&self, from: NodeId, to: NodeId) -> LinkModel {
         self.special.get(&(from, to)).copied().unwrap_or(self.usual)
     }
@@ -77,7 +77,7 @@ impl Links {
         }
     }
 
-    /// Whether nothing passes in this direction.
+    /// Returns true if nothing passes in this direction.
     pub(super) fn partitioned(&self, from: NodeId, to: NodeId) -> bool {
         self.partitioned.contains(&(from, to))
     }
@@ -100,7 +100,7 @@ impl Links {
     }
 }
 
-/// A duration in nanoseconds, at most some 584 years.
+/// Returns a duration in nanoseconds, at most some 584 years.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

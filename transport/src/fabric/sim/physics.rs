@@ -86,7 +86,7 @@ impl Physics {
         let _ = writeln!(self.log, "{} {line}", self.now);
     }
 
-    /// The whole log.
+    /// Returns the whole log.
     pub(super) fn log_text(&self) -> &str {
         &self.log
     }
@@ -96,12 +96,12 @@ impl Physics {
         self.wakes.extend(waker);
     }
 
-    /// Who is to be woken.
+    /// Returns who is to be woken.
     pub(super) fn take_wakes(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.wakes)
     }
 
-    /// The number of a node's name.
+    /// Returns the number of a node's name.
     pub(super) fn node(&mut self, name: &str) -> NodeId {
         self.names.iter().position(|known| &**known == name).unwrap_or_else(|| {
             self.names.push(name.into());
@@ -109,7 +109,7 @@ impl Physics {
         })
     }
 
-    /// A node's name.
+    /// Returns a node's name.
     pub(super) fn name(&self, node: NodeId) -> Arc<str> {
         self.names[node].clone()
     }
@@ -119,14 +119,14 @@ impl Physics {
         self.links.pass(path, bytes, self.now, &mut self.chance)
     }
 
-    /// An instant one latency (and some jitter) away.
+    /// Returns an instant one latency (and some jitter) away.
     pub(super) fn after_latency(&mut self, from: NodeId, to: NodeId) -> u64 {
         let model = self.links.model(from, to);
         self.now + nanos(model.latency) + self.chance.u64(0..=nanos(model.jitter))
     }
 
-    /// When an acknowledgement that starts now arrives: sometimes only after answers that were
-    /// sent much later.
+    /// Returns when an acknowledgement that starts now arrives: sometimes only after answers that
+    /// were sent much later.
     pub(super) fn after_ack(&mut self, from: NodeId, to: NodeId) -> u64 {
         let at = self.after_latency(from, to);
         let lazy = self.chance.u8(0..4) == 0;
@@ -134,13 +134,13 @@ impl Physics {
         if lazy { at + self.chance.u64(0..=latency.saturating_mul(12)) } else { at }
     }
 
-    /// When a sender that starts to wait now gives up.
+    /// Returns when a sender that starts to wait now gives up.
     pub(super) fn after_retry(&mut self, from: NodeId, to: NodeId) -> u64 {
         let retry = nanos(self.links.model(from, to).retry);
         self.now + retry + self.chance.u64(0..=retry.saturating_mul(3))
     }
 
-    /// An instant within this time.
+    /// Returns an instant within this time.
     pub(super) fn within(&mut self, time: Duration) -> u64 {
         self.now + self.chance.u64(0..=nanos(time))
     }
@@ -150,7 +150,7 @@ impl Physics {
         self.chance.u32(0..n) == 0
     }
 
-    /// What becomes of this; counted and logged if it is not to pass.
+    /// Returns what becomes of this; counted and logged if it is not to pass.
     pub(super) fn judge(&mut self, on: On, path: (NodeId, NodeId), index: u64) -> Verdict {
         let Physics { rules, chance, names, .. } = self;
         let (from, to) = (&*names[path.0], &*names[path.1]);
@@ -165,7 +165,7 @@ impl Physics {
         verdict
     }
 
-    /// How many of `count` bytes, from this index on, can be judged as one.
+    /// Returns how many of `count` bytes, from this index on, can be judged as one.
     pub(super) fn judged_as_one(&self, path: (NodeId, NodeId), index: u64, count: usize) -> usize {
         let (from, to) = (&*self.names[path.0], &*self.names[path.1]);
         let case = Case { on: On::Bytes, from, to, index };

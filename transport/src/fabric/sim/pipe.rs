@@ -103,7 +103,7 @@ impl Pipe {
         self.last_arrival
     }
 
-    /// Whether both ends are held and the stream runs.
+    /// Returns true if both ends are held and the stream runs.
     pub(super) fn is_open(&self) -> bool {
         let runs = |end: &End| !end.dropped && end.broken.is_none();
         runs(&self.reader) && runs(&self.writer) && !self.fin_sent
@@ -209,7 +209,8 @@ impl Pipe {
     }
 }
 
-/// All of `most`, or a part of it that is not empty: where a stream is cut is nobody's promise.
+/// Returns all of `most`, or a part of it that is not empty: where a stream is cut is nobody's
+/// promise.
 fn some_of(physics: &mut Physics, most: usize) -> usize {
     if most > 1 && physics.one_in(3) { physics.chance.usize(1..most) } else { most }
 }

@@ -120,22 +120,22 @@ impl QueuePair {
         }
     }
 
-    /// Whether `connect` was called here, and nothing ended it.
+    /// Returns true if `connect` was called here, and nothing ended it.
     pub(super) fn listens(&self) -> bool {
         matches!(self.phase, Phase::Connecting { .. } | Phase::Ready)
     }
 
-    /// Whether it is in the error state.
+    /// Returns true if it is in the error state.
     pub(super) fn is_error(&self) -> bool {
         matches!(self.phase, Phase::Error)
     }
 
-    /// Whether anything can come from its peer.
+    /// Returns true if anything can come from its peer.
     pub(super) fn hears(&self, links: &Links) -> bool {
         !self.severed && self.peer.is_some_and(|peer| !links.partitioned(peer.node, self.node))
     }
 
-    /// Whether frames from there can come in, at once or after `connect`.
+    /// Returns true if frames from there can come in, at once or after `connect`.
     pub(super) fn takes(&self, from: Peer, links: &Links) -> bool {
         match &self.phase {
             Phase::Fresh => !links.partitioned(from.node, self.node),

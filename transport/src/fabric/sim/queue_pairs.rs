@@ -24,7 +24,7 @@ pub(super) struct QueuePairs {
 }
 
 impl QueuePairs {
-    /// A new queue pair of a node.
+    /// Returns a new queue pair of a node.
     pub(super) fn open(&mut self, node: NodeId, owner: Owner, config: QueuePairConfig) -> Number {
         let number = self.nodes.len();
         self.nodes.push(node);
@@ -32,12 +32,12 @@ impl QueuePairs {
         number
     }
 
-    /// A queue pair that is still held.
+    /// Returns a queue pair that is still held.
     pub(super) fn get(&mut self, number: Number) -> Option<&mut QueuePair> {
         self.all.get_mut(&number)
     }
 
-    /// A queue pair that ever was, as somebody's peer.
+    /// Returns a queue pair that ever was, as somebody's peer.
     pub(super) fn peer(&self, number: Number) -> Option<Peer> {
         self.nodes.get(number).map(|&node| Peer { number, node })
     }
@@ -52,7 +52,7 @@ impl QueuePairs {
         self.all.iter().filter(|(_, qp)| meant(qp)).map(|(number, _)| *number).collect()
     }
 
-    /// How many queue pairs of `node` are connected to `peer` and run.
+    /// Returns how many queue pairs of `node` are connected to `peer` and run.
     pub(super) fn connected(&self, node: NodeId, peer: NodeId) -> usize {
         let meant = |qp: &&QueuePair| {
             let there = qp.peer.is_some_and(|other| other.node == peer);

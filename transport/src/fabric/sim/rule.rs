@@ -114,7 +114,7 @@ impl Rule {
         self
     }
 
-    /// The verdict, if this rule applies.
+    /// Returns the verdict, if this rule applies.
     pub(super) fn judge(&mut self, case: Case<'_>, chance: &mut Rng) -> Option<Verdict> {
         let meant = self.is_about(case)
             && self.indices.contains(&case.index)

@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// The present life of a node.
+    /// Returns the present life of a node.
     pub(super) fn life(&mut self, name: &str) -> Life {
         let node = self.physics.node(name);
         Life { node, deaths: self.deaths.get(&node).copied().unwrap_or(0) }
@@ -67,7 +67,7 @@ impl State {
         *self.owners.entry(life).or_insert_with(Owner::new)
     }
 
-    /// Whether a node still lives this life.
+    /// Returns true if a node still lives this life.
     pub(super) fn lives(&self, life: Life) -> bool {
         life.deaths == self.deaths.get(&life.node).copied().unwrap_or(0)
     }
@@ -186,7 +186,7 @@ impl State {
         }
     }
 
-    /// Whether the path that this event comes by is cut.
+    /// Returns true if the path that this event comes by is cut.
     fn is_cut_off(&mut self, event: &Event) -> bool {
         let mut pipe = |pipe| self.streams.pipe(pipe).map(|pipe| (pipe.from, pipe.to));
         let back = |(from, to)| (to, from);
@@ -207,7 +207,7 @@ impl State {
 pub(super) struct Shared(Mutex<State>);
 
 impl Shared {
-    /// A new world.
+    /// Returns a new world.
     pub(super) fn new(seed: u64) -> Arc<Self> {
         Arc::new(Shared(Mutex::new(State::new(seed))))
     }

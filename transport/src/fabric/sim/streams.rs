@@ -66,7 +66,7 @@ impl Streams {
         Ok(id)
     }
 
-    /// The next connection of a port.
+    /// Returns the next connection of a port.
     pub(super) fn accept(
         &mut self,
         physics: &Physics,
@@ -126,7 +126,7 @@ impl Streams {
         dial
     }
 
-    /// The outcome of a dial.
+    /// Returns the outcome of a dial.
     pub(super) fn poll_dial(
         &mut self,
         physics: &Physics,

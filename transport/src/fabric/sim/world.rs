@@ -26,20 +26,20 @@ impl World {
         World(Shared::new(seed))
     }
 
-    /// A node's ends of the network. After [`kill_node`](Self::kill_node) the old ends are dead,
-    /// and new ones are the node's next life.
+    /// Returns a node's ends of the network. After [`kill_node`](Self::kill_node) the old ends are
+    /// dead, and new ones are the node's next life.
     pub fn network(&self, node: &str) -> (Arc<SimWire>, Arc<SimFabric>) {
         let life = self.0.with(|state| state.life(node));
         let wire = SimWire::new(self.0.clone(), life);
         (Arc::new(wire), Arc::new(SimFabric::new(self.0.clone(), life)))
     }
 
-    /// A source of random numbers for a node, seeded by the world.
+    /// Returns a source of random numbers for a node, seeded by the world.
     pub fn entropy(&self) -> Entropy {
         Entropy::seeded(self.random())
     }
 
-    /// A random number of the world.
+    /// Returns a random number of the world.
     pub fn random(&self) -> u64 {
         self.0.with(|state| state.physics.chance.u64(..))
     }
@@ -54,13 +54,13 @@ impl World {
         self.0.with(|state| state.physics.log(format_args!("{line}")));
     }
 
-    /// All lines so far, each after its instant in nanoseconds. The same in every run of the same
-    /// scenario with the same seed.
+    /// Returns all lines so far, each after its instant in nanoseconds. The same in every run of
+    /// the same scenario with the same seed.
     pub fn log_text(&self) -> String {
         self.0.with(|state| state.physics.log_text().to_owned())
     }
 
-    /// What happened so far.
+    /// Returns what happened so far.
     pub fn counters(&self) -> Counters {
         self.0.with(|state| state.physics.counters)
     }
@@ -179,8 +179,8 @@ impl World {
         self.0.with(|state| state.set_device(node, true));
     }
 
-    /// How many queue pairs of one node are connected to some of the other and not in the error
-    /// state; the same both ways, as long as nobody ended one.
+    /// Returns how many queue pairs of one node are connected to some of the other and not in the
+    /// error state; the same both ways, as long as nobody ended one.
     pub fn connections(&self, node: &str, peer: &str) -> usize {
         self.0.with(|state| {
             let (node, peer) = (state.physics.node(node), state.physics.node(peer));

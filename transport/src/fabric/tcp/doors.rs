@@ -26,7 +26,7 @@ impl Doors {
         }
     }
 
-    /// A door that opens once, for `token`.
+    /// Returns a door that opens once, for `token`.
     pub(super) fn expect(&self, token: u128) -> Door {
         let (sender, stream) = oneshot::channel();
         let _replaced = self.0.lock().insert(token, sender);

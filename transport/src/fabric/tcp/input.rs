@@ -173,7 +173,7 @@ impl Input {
         Ok(read)
     }
 
-    /// The next event in what was read. Not to be called again after [`Event::TooLong`] or
+    /// Returns the next event in what was read. Not to be called again after [`Event::TooLong`] or
     /// [`Event::Garbage`].
     pub(super) fn next(&mut self, queues: &mut Queues) -> Option<Event> {
         loop {

@@ -50,12 +50,12 @@ impl Output {
         self.answers.extend_from_slice(&record.encode());
     }
 
-    /// Whether records wait for the stream to take them.
+    /// Returns true if records wait for the stream to take them.
     pub(super) fn has_answers(&self) -> bool {
         !self.answers.is_empty()
     }
 
-    /// Whether more records wait than a peer can cause that reads what it is told.
+    /// Returns true if more records wait than a peer can cause that reads what it is told.
     pub(super) fn has_too_many_answers(&self) -> bool {
         self.answers.len() > ANSWERS_MAX * RECORD_BYTES
     }
@@ -65,7 +65,7 @@ impl Output {
         self.position
     }
 
-    /// Whether the peer may refuse the send at `position`: it has seen some of it.
+    /// Returns true if the peer may refuse the send at `position`: it has seen some of it.
     pub(super) fn has_begun(&self, position: u64) -> bool {
         position < self.position || (position == self.position && self.begun > 0)
     }
@@ -80,19 +80,19 @@ impl Output {
         self.turn = Turn::Again;
     }
 
-    /// Whether another frame is to be begun, before which a record can travel at no cost.
+    /// Returns true if another frame is to be begun, before which a record can travel at no cost.
     pub(super) fn begins_frame(&self, queues: &Queues) -> bool {
         let next = self.position + u64::from(self.begun > 0);
         !self.broken && self.turn == Turn::Go && next < queues.posted()
     }
 
-    /// Whether something waits for the stream to take it.
+    /// Returns true if something waits for the stream to take it.
     pub(super) fn pending(&self, queues: &Queues) -> bool {
         let frames = self.begun > 0 || (self.turn == Turn::Go && self.position < queues.posted());
         !self.broken && (frames || self.answered < self.answers.len() || self.turn == Turn::Again)
     }
 
-    /// What is left of a frame that was begun.
+    /// Returns what is left of a frame that was begun.
     pub(super) fn rest(&self, queues: &Queues) -> Vec<u8> {
         if self.begun == 0 {
             return Vec::new();

@@ -132,7 +132,7 @@ impl TcpQueuePair {
         }
     }
 
-    /// Whether reading or writing may go on; otherwise the task is woken when it may.
+    /// Returns true if reading or writing may go on; otherwise the task is woken when it may.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = &self.stream else { return false };
         let writable = self.output.pending(&self.queues) && stream.poll_write_ready(cx).is_ready();
@@ -268,7 +268,7 @@ impl TcpQueuePair {
         self.asked = false;
     }
 
-    /// Whether acceptance is told with the next write (TC-6).
+    /// Returns true if acceptance is told with the next write (TC-6).
     fn acknowledgement_is_due(&self) -> bool {
         let now = self.asked || self.unacknowledged >= TCP_ACKNOWLEDGE_EVERY;
         self.unacknowledged > 0 && (now || self.output.begins_frame(&self.queues))

@@ -181,12 +181,13 @@ impl Queues {
         result
     }
 
-    /// Whether half of the send queue was neither accepted nor asked about.
+    /// Returns true if half of the send queue was neither accepted nor asked about.
     fn is_half_unknown(&self) -> bool {
         self.posted() - self.asked.before.max(self.accepted) >= self.asked.every
     }
 
-    /// Whether the owner waits for a send to complete, about which the peer was not yet asked.
+    /// Returns true if the owner waits for a send to complete, about which the peer was not yet
+    /// asked.
     pub(super) fn awaits_acceptance(&self) -> bool {
         let known = self.asked.before.max(self.accepted);
         self.alarm.armed == Some(Notify::Any) && self.asked.signaled > known
@@ -222,17 +223,17 @@ impl Queues {
         [record, before, splice, after]
     }
 
-    /// The oldest receive.
+    /// Returns the oldest receive.
     pub(super) fn next_recv(&mut self) -> Option<&mut Slot> {
         self.recvs.front_mut()
     }
 
-    /// The receives, the oldest first.
+    /// Returns the receives, the oldest first.
     pub(super) fn recvs(&self) -> impl Iterator<Item = &Slot> {
         self.recvs.iter()
     }
 
-    /// The receives, the oldest first.
+    /// Returns the receives, the oldest first.
     pub(super) fn recvs_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.recvs.iter_mut()
     }
@@ -281,7 +282,7 @@ impl Queues {
         }
     }
 
-    /// Whether it is in the error state.
+    /// Returns true if it is in the error state.
     pub(super) fn failed(&self) -> bool {
         self.error
     }
@@ -311,7 +312,7 @@ impl Queues {
         }
     }
 
-    /// Whether the notification came; it is used up by this.
+    /// Returns true if the notification came; it is used up by this.
     pub(super) fn take_notification(&mut self) -> bool {
         std::mem::take(&mut self.alarm.rang)
     }

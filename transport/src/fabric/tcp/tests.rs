@@ -153,7 +153,7 @@ impl Bare {
         .await
     }
 
-    /// The next `count` records that the peer sees, all but frames.
+    /// Returns the next `count` records that the peer sees, all but frames.
     async fn records(&mut self, count: usize) -> Vec<Record> {
         let mut bytes = vec![0; count * RECORD_BYTES];
         self.while_peer(async |peer| peer.read_exact(&mut bytes).await.map(|_| ())).await.unwrap();
@@ -167,7 +167,7 @@ impl Bare {
 const UNSOLICITED: Record = Record::Frame { bytes: 1, solicited: false, acknowledge: false };
 const ACKNOWLEDGED: Record = Record::Frame { bytes: 1, solicited: false, acknowledge: true };
 
-/// The record of a solicited frame that asks for acknowledgement.
+/// Returns the record of a solicited frame that asks for acknowledgement.
 fn frame_record(bytes: u32) -> Record {
     Record::Frame { bytes, solicited: true, acknowledge: true }
 }

@@ -93,7 +93,7 @@ impl Ended {
 }
 
 impl Completions {
-    /// A queue that holds `entries`.
+    /// Returns a queue that holds `entries`.
     pub(super) fn new(device: Arc<Device>, entries: u32) -> Result<Self, FabricError> {
         let channel = Channel::new(device)?;
         let context = channel.device.context();

@@ -86,7 +86,7 @@ impl PortAttributes {
     }
 }
 
-/// An answer of the library that is 0 or an error number.
+/// Turns an answer of the library, 0 or an error number, into a result.
 pub(super) fn check(answer: i32) -> io::Result<()> {
     match answer {
         0 => Ok(()),
@@ -118,7 +118,7 @@ fn survive_forks() {
 }
 
 impl Device {
-    /// All devices, opened, with their names.
+    /// Returns all devices, opened, with their names.
     pub(super) fn all() -> io::Result<Vec<(String, io::Result<Device>)>> {
         survive_forks();
         let mut count = 0;

@@ -33,7 +33,7 @@ impl Ledger {
         self.slots.drain(..count)
     }
 
-    /// All that are left.
+    /// Returns all that are left.
     pub(super) fn into_slots(self) -> VecDeque<Slot> {
         self.slots
     }

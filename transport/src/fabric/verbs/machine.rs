@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// How much memory this process may lock for devices, in the system's words.
+/// Returns how much memory this process may lock for devices, in the system's words.
 pub(super) fn locked_memory_limit() -> String {
     let limits = read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
@@ -50,7 +50,7 @@ pub(super) fn subnet_bits(gid: [u8; 16], interface: &str) -> u8 {
     }
 }
 
-/// The longest route without a gateway that `address` lies in.
+/// Returns the longest route without a gateway that `address` lies in.
 fn v4_bits(routes: &str, address: Ipv4Addr, interface: &str) -> u8 {
     let bits = routes.lines().filter_map(|line| {
         let columns = line.split_whitespace().collect::<Vec<_>>();

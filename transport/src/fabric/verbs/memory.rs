@@ -94,14 +94,15 @@ pub(super) fn slab(
     Ok(Region::new(registered))
 }
 
-/// Whether `slot` is memory that was made for the queue pairs of just these `domains` (PV-1).
+/// Returns true if `slot` is memory that was made for the queue pairs of just these `domains`
+/// (PV-1).
 pub(super) fn is_of(domains: &Arc<[Arc<Domain>]>, slot: &Slot) -> bool {
     let registered = slot.region().backing::<Registered>();
     registered.is_some_and(|registered| Arc::ptr_eq(&registered.domains, domains))
 }
 
-/// The key by which queue pairs of `domain` reach `slot`; `None` when it is not memory for that
-/// domain (PV-1).
+/// Returns the key by which queue pairs of `domain` reach `slot`; `None` when it is not memory for
+/// that domain (PV-1).
 ///
 /// # Errors
 /// [`FabricError`] when it cannot be registered.

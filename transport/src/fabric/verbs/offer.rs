@@ -110,7 +110,7 @@ fn decode_address(bytes: &[u8]) -> Option<Address> {
     ((1..=5).contains(&address.mtu) && address.prefix <= 128 && bytes[3] <= 1).then_some(address)
 }
 
-/// The places of all pairs in the dialler's and in the acceptor's offer, best first.
+/// Returns the places of all pairs in the dialler's and in the acceptor's offer, best first.
 pub(super) fn pairs(dialler: &Offer, acceptor: &Offer) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (i, ours) in dialler.addresses.iter().enumerate() {
@@ -125,7 +125,7 @@ pub(super) fn pairs(dialler: &Offer, acceptor: &Offer) -> Vec<(usize, usize)> {
     pairs.into_iter().map(|(_, places)| places).collect()
 }
 
-/// Whether the one address can reach the other, and if so, whether on the same subnet.
+/// Returns whether the one address can reach the other, and if so, whether on the same subnet.
 fn reaches(a: &Address, b: &Address) -> Option<bool> {
     let same = |bits: u8| {
         let rest = 128 - u32::from(bits);

@@ -67,7 +67,7 @@ pub(super) struct Tuning {
 }
 
 impl QueuePair {
-    /// A queue pair in the state INIT: receives can be posted.
+    /// Returns a queue pair in the state INIT: receives can be posted.
     pub(super) fn new(
         domain: Arc<Domain>,
         port: u8,
@@ -107,7 +107,7 @@ impl QueuePair {
         Ok(queue_pair)
     }
 
-    /// The number by which peers know it.
+    /// Returns the number by which peers know it.
     pub(super) fn number(&self) -> u32 {
         // SAFETY: the queue pair lives, so its fields can be read.
         unsafe { self.qp.as_ref() }.qp_num

@@ -78,7 +78,7 @@ impl Survey {
         Survey::with_rails(config).0
     }
 
-    /// Whether verbs links are possible.
+    /// Returns true if verbs links are possible.
     pub fn is_usable(&self) -> bool {
         self.devices.iter().any(Found::is_used)
     }

@@ -122,7 +122,7 @@ impl Scene {
         self.victim.addresses()[0].clone()
     }
 
-    /// The next time that a link to `wicked` comes up or goes down.
+    /// Returns the next time that a link to `wicked` comes up or goes down.
     async fn event(&mut self) -> PeerEvent {
         let wicked = |peer: &NodeId| peer.name.as_str() == "wicked";
         loop {

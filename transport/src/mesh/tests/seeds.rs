@@ -6,14 +6,14 @@ use crate::bootstrap::ADDRESSES_MAX;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 
-/// A node at a place that is not its name, which dials nobody.
+/// Returns a node at a place that is not its name, which dials nobody.
 async fn at(world: &World, place: &str, name: &str) -> Node {
     let mut config = sim_config(world, place, &[]);
     config.name = NodeName::new(name).unwrap();
     Node::start(config).await.unwrap()
 }
 
-/// A node that dials these places.
+/// Returns a node that dials these places.
 async fn seeded(world: &World, name: &str, seeds: &[&str]) -> Node {
     Node::start(sim_config(world, name, seeds)).await.unwrap()
 }

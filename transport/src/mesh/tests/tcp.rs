@@ -196,7 +196,7 @@ fn identity(name: &str, secret: &Secret) -> Identity {
     }
 }
 
-/// The dialler's side of a handshake by hand.
+/// Returns the dialler's side of a handshake by hand.
 async fn dial(
     node: &Node,
     identity: &Identity,

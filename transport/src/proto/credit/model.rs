@@ -36,18 +36,18 @@ fn key(state: &State) -> Box<[u8]> {
     key.into()
 }
 
-/// What breaks a rule, wherever it happens.
+/// Returns what breaks a rule, wherever it happens.
 fn amiss(state: &State) -> Option<&'static str> {
     state[0].amiss(&state[1]).or_else(|| state[1].amiss(&state[0]))
 }
 
-/// Whether everything was sent that waited, in a state from which no step is forced.
+/// Returns true if everything was sent that waited, in a state from which no step is forced.
 fn is_finished(state: &State) -> bool {
     let left = state.iter().any(|side| side.goodbye.leave);
     state.iter().all(|side| !side.has_backlog() && side.grant == 0 && (side.is_done() || !left))
 }
 
-/// All next states.
+/// Returns all next states.
 fn successors(state: &State) -> Vec<(State, Step)> {
     let mut next = Vec::new();
     for i in 0..2 {

@@ -68,7 +68,7 @@ impl LinkProtocol {
         Ok(())
     }
 
-    /// Whether the peer may send messages now.
+    /// Returns true if the peer may send messages now.
     fn takes_messages(&self) -> bool {
         self.handshake.confirm_received && self.handshake.goodbye_received.is_none()
     }

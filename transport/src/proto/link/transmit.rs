@@ -32,8 +32,8 @@ impl Transmit {
 }
 
 impl LinkProtocol {
-    /// The next frame, written into `slot`; `None` when there is nothing to send or no credit for
-    /// it. Asks that are not sent, because their askers have given up, go to `dropped`.
+    /// Returns the next frame, written into `slot`; `None` when there is nothing to send or no
+    /// credit for it. Asks that are not sent, because their askers have given up, go to `dropped`.
     pub(crate) fn poll_transmit<W>(
         &mut self,
         out: &mut SendQueue<W>,
@@ -100,7 +100,7 @@ impl LinkProtocol {
         Some(Transmit { bytes: writer.finish(head), splice, class, messages })
     }
 
-    /// Whether nothing at all waits to be sent, not even credits that are due.
+    /// Returns true if nothing at all waits to be sent, not even credits that are due.
     pub(crate) fn is_idle<W>(&mut self, out: &SendQueue<W>) -> bool {
         let Handshake { confirm_sent, leave, goodbye_sent, .. } = self.handshake;
         let idle = confirm_sent
@@ -116,7 +116,7 @@ impl LinkProtocol {
         idle && !self.ledger.credit_due()
     }
 
-    /// The lowest class that may be sent, if any but credit.
+    /// Returns the lowest class that may be sent, if any but credit.
     fn allowed(&self) -> Option<Class> {
         [Class::Data, Class::Reply, Class::Control].into_iter().find(|c| self.ledger.may_send(*c))
     }

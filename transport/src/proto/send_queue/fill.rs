@@ -59,7 +59,7 @@ impl Filling<'_, '_> {
 }
 
 impl<W> SendQueue<W> {
-    /// Whether anything waits.
+    /// Returns true if anything waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.has_no_control() && self.queues.replies.is_empty() && !self.has_data()
     }
@@ -95,15 +95,15 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Whether small answers wait until a message was written. They go first, but now and then they
-    /// leave the frame to messages, and the credits too: answers need fewer, and where credits come
-    /// back one at a time they would take each before there are enough for a message. What brings
-    /// credits back is sent all the same, so there will be enough (CR-2).
+    /// Returns true if small answers wait until a message was written. They go first, but now and
+    /// then they leave the frame to messages, and the credits too: answers need fewer, and where
+    /// credits come back one at a time they would take each before there are enough for a message.
+    /// What brings credits back is sent all the same, so there will be enough (CR-2).
     pub(super) fn yields(&self) -> bool {
         self.queues.answered >= ANSWERED_MAX && self.has_data()
     }
 
-    /// Whether anything waits that needs the credits of a message.
+    /// Returns true if anything waits that needs the credits of a message.
     fn has_data(&self) -> bool {
         let q = &self.queues;
         let under_way = q.message.is_some() || q.reply.is_some();
@@ -303,7 +303,7 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Whether it is an ask whose asker has given up.
+    /// Returns true if it is an ask whose asker has given up.
     fn is_unwanted(&self, entry: &Entry, now: Instant) -> bool {
         let ask = entry.kind == RecordKind::Ask;
         ask && (!self.asks.is_wanted(entry.correlation) || entry.is_late(now))

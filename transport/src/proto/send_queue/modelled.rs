@@ -34,7 +34,7 @@ impl Hash for SendQueue<()> {
 }
 
 impl SendQueue<()> {
-    /// What is outstanding over the link, and in all its open mailboxes together (OB-2).
+    /// Returns what is outstanding over the link, and in all its open mailboxes together (OB-2).
     pub(crate) fn outstanding(&self) -> (Count, Count) {
         let mut sum = Count::default();
         for (_, mailbox) in self.mailboxes.iter().filter(|(_, mailbox)| !mailbox.closed) {
@@ -48,7 +48,7 @@ impl SendQueue<()> {
         self.mailboxes.iter().map(|(_, mailbox)| mailbox.uses).sum()
     }
 
-    /// What is outstanding at an open mailbox.
+    /// Returns what is outstanding at an open mailbox.
     pub(crate) fn outstanding_at(&self, index: u32) -> Count {
         self.by_mailbox
             .get(&index)

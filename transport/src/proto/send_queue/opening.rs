@@ -13,8 +13,8 @@ use crate::proto::remote_mailbox::{Description, OpenState, Outlet, RemoteMailbox
 use crate::proto::window::{SendWindow, WindowSize};
 
 impl<W> SendQueue<W> {
-    /// The outlet of a request; opening begins when it is new (OU-1). `hint` is where the caller
-    /// found it the last time.
+    /// Returns the outlet of a request; opening begins when it is new (OU-1). `hint` is where the
+    /// caller found it the last time.
     pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>, hint: &mut u32) -> u32 {
         let hinted = self.outlets.get(*hint as usize);
         if !hinted.is_some_and(|outlet| outlet.request == *request) {
@@ -63,7 +63,7 @@ impl<W> SendQueue<W> {
         self.send_opens();
     }
 
-    /// The mailbox of an outlet, once it is open.
+    /// Returns the mailbox of an outlet, once it is open.
     pub(crate) fn mailbox(&self, outlet: u32) -> Option<(u32, &RemoteMailbox)> {
         match self.outlets.get(outlet as usize)?.state {
             OpenState::Unasked | OpenState::Opening(_) => None,
@@ -103,7 +103,7 @@ impl<W> SendQueue<W> {
         self.refused.by_request.is_empty()
     }
 
-    /// The request of an outlet.
+    /// Returns the request of an outlet.
     pub(crate) fn request(&self, outlet: u32) -> Option<&OpenRequest> {
         self.outlets.get(outlet as usize).map(|outlet| &*outlet.request)
     }

@@ -7,7 +7,7 @@ use crate::proto::error::Violation;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::pair::{Pair, name};
 
-/// A byte to change, or the frame's end to move, in the frame of that number.
+/// Returns a byte to change, or the frame's end to move, in the frame of that number.
 fn damage() -> impl Strategy<Value = (usize, usize, u8, bool)> {
     // Mostly headers: that is where a change means something.
     (0usize..30, prop_oneof![0usize..64, 0usize..1024], 1u8.., any::<bool>())

@@ -4,7 +4,7 @@ use crate::proto::frame::FrameReader;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::pair::{self, Pair, Side, body, name};
 
-/// Whether a tell is in one of the frames that a side has written; they are lost.
+/// Returns true if a tell is in one of the frames that a side has written; they are lost.
 fn tells(pair: &mut Pair, side: usize) -> bool {
     let frames = std::mem::take(&mut pair.sides[side].frames);
     frames.iter().any(|frame| {

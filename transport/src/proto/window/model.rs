@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    /// Whether the link's window is the sum of its mailboxes.
+    /// Returns true if the link's window is the sum of its mailboxes.
     fn leaks(&self) -> bool {
         let (link, mailboxes) = self.out.outstanding();
         link != mailboxes
@@ -413,8 +413,8 @@ fn way_to(mut at: u32, came: &[(u32, Step)]) -> Vec<Step> {
     way
 }
 
-/// Whether there is no cycle: a topological order reaches every state. With it, that every state at
-/// rest serves the live mailbox means that every state leads there.
+/// Returns true if there is no cycle: a topological order reaches every state. With it, that every
+/// state at rest serves the live mailbox means that every state leads there.
 fn is_finite(edges: &[Vec<u32>]) -> bool {
     let mut before = vec![0u32; edges.len()];
     for to in edges.iter().flatten() {

@@ -31,7 +31,7 @@ pub(super) async fn connected_by(a: &dyn Fabric, b: &dyn Fabric) -> (End, End) {
     (End { queue_pair: a.unwrap(), slots: a_slots }, End { queue_pair: b.unwrap(), slots: b_slots })
 }
 
-/// A queue pair with all receives posted, and slots to send from.
+/// Returns a queue pair with all receives posted, and slots to send from.
 fn opened(fabric: &dyn Fabric) -> (Box<dyn Opening>, Vec<Slot>) {
     let mut opening = fabric.open(config()).unwrap();
     let mut slots = fabric.alloc(64 * 256).unwrap().into_slots(256);
@@ -51,7 +51,7 @@ impl End {
         self.queue_pair.post_send(&mut batch).unwrap();
     }
 
-    /// The next `count` completions: of receives their byte, of sends none.
+    /// Returns the next `count` completions: of receives their byte, of sends none.
     pub(super) async fn take(&mut self, count: usize) -> Vec<(Option<u8>, Status)> {
         let mut out = Vec::new();
         while out.len() < count {
@@ -78,7 +78,7 @@ impl End {
     }
 }
 
-/// How many of these seeds do this.
+/// Returns how many of these seeds do this.
 fn seeds_that(does: impl Fn(u64) -> bool) -> usize {
     (0..100).filter(|&seed| does(seed)).count()
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::wire::{Stream, Wire};
 
-/// A stream from `alpha` to a new port of `beta`: both ends.
+/// Returns a stream from `alpha` to a new port of `beta`: both ends.
 pub(super) async fn streams(world: &World) -> (Box<dyn Stream>, Box<dyn Stream>) {
     let (alpha, beta) = (world.network("alpha").0, world.network("beta").0);
     let mut port = beta.listen("beta:7700".into()).await.unwrap();

@@ -20,7 +20,7 @@ async fn until_received(bare: &mut Bare, count: usize) {
     }
 }
 
-/// What lies in the peer's socket now. Over loopback what was written is there at once.
+/// Returns what lies in the peer's socket now. Over loopback what was written is there at once.
 fn written(bare: Bare) -> (Vec<u8>, Bare) {
     let peer = bare.peer.into_std().unwrap();
     let mut bytes = Vec::new();

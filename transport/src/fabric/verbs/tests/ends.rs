@@ -8,7 +8,7 @@ use crate::fabric::conformance::{End, Pair, Plan, bounded};
 use crate::fabric::{Completion, Notify, Status};
 use crate::recorder::Recorder;
 
-/// A pair with receives posted and sends on the way, in parts that can be dropped apart.
+/// Returns a pair with receives posted and sends on the way, in parts that can be dropped apart.
 async fn parts(case: &str) -> Option<[Box<dyn Send>; 6]> {
     let devices = Devices::new(case)?;
     let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;

@@ -11,8 +11,8 @@ use crate::fabric::verbs::{VerbsConfig, VerbsFabric, machine};
 pub(super) struct Laboratory(pub(super) [String; 2]);
 
 impl Laboratory {
-    /// Whether this is its guest: the variable allows to take ports down and devices away, and says
-    /// that devices are rxe's.
+    /// Returns true if this is its guest: the variable allows to take ports down and devices away,
+    /// and says that devices are rxe's.
     pub(super) fn is_here() -> bool {
         std::env::var_os("RINGPOST_LABORATORY").is_some()
     }
@@ -50,7 +50,7 @@ impl Laboratory {
         fabric.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// The network interface below a device.
+    /// Returns the network interface below a device.
     pub(super) fn interface(&self, at: usize) -> String {
         machine::gid_entry(&self.0[at], 1, 0).1
     }

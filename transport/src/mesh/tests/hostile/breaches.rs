@@ -42,14 +42,14 @@ fn frame(records: Records<'_>) -> Vec<u8> {
     frame_of(records, FIRST_COUNT)
 }
 
-/// A frame of one record, with bytes changed from `at` on.
+/// Returns a frame of one record, with bytes changed from `at` on.
 fn patched(record: RecordHeader, at: usize, bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut frame = frame(&[(record, &[7; 32])]);
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     vec![frame]
 }
 
-/// A frame of one record without a payload.
+/// Returns a frame of one record without a payload.
 fn only(record: RecordHeader) -> Vec<Vec<u8>> {
     vec![frame(&[(record, &[])])]
 }
@@ -62,12 +62,12 @@ pub(super) fn open(name: &[u8]) -> Vec<u8> {
     frame(&[(head(RecordKind::Open), &[&[0; 17], name].concat())])
 }
 
-/// The mailbox `stuck` is opened, then this is said.
+/// Opens the mailbox `stuck`, then says this.
 fn to_stuck(records: Records<'_>) -> Vec<Vec<u8>> {
     vec![open(b"stuck0"), frame(records)]
 }
 
-/// A message of a small and one of 8,000 bytes to the mailbox at this place.
+/// Returns a message of a small and one of 8,000 bytes to the mailbox at this place.
 fn big(place: u32) -> [Vec<u8>; 3] {
     let tell = at(RecordKind::Tell, place, 1);
     let first = RecordHeader { total: 8000, ..tell };
@@ -75,7 +75,7 @@ fn big(place: u32) -> [Vec<u8>; 3] {
     [frame(&[(tell, &[1])]), frame(&[(first, part)]), frame(&[(head(RecordKind::Fragment), part)])]
 }
 
-/// The answer to the node's OPEN, with this description.
+/// Returns the answer to the node's OPEN, with this description.
 fn opened(window: [u32; 4]) -> Vec<u8> {
     let numbers = window.iter().flat_map(|number| number.to_le_bytes());
     // Nothing waits from earlier links.
@@ -83,7 +83,7 @@ fn opened(window: [u32; 4]) -> Vec<u8> {
     frame(&[(at(RecordKind::Opened, 0, 1), &description)])
 }
 
-/// The table.
+/// Returns the table.
 pub(super) fn all() -> Vec<Breach> {
     [headers(), counts(), mailboxes(), fragments(), openings(), ends(), beside()]
         .into_iter()

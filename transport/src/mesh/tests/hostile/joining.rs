@@ -35,12 +35,12 @@ async fn peer(scene: &Scene, name: &str) -> Proven {
     Proven::meet(&scene.address(), &identity(name)).await.unwrap()
 }
 
-/// A peer whose connection the node chose.
+/// Returns a peer whose connection the node chose.
 async fn chosen(scene: &Scene, name: &str) -> Proven {
     Proven::committed(&scene.address(), &identity(name)).await
 }
 
-/// A report of one part without refusals, after which another follows.
+/// Returns a report of one part without refusals, after which another follows.
 fn endless() -> Message {
     Message::Resync(Resync { epoch: 1, consumed: 0, refusals: Vec::new(), more: true })
 }

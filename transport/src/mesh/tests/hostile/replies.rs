@@ -195,7 +195,7 @@ async fn withhold(credits: u32) -> LinkCause {
     cause
 }
 
-/// The most KiB of this process that were resident.
+/// Returns the most KiB of this process that were resident.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

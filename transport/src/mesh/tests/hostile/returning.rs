@@ -11,7 +11,7 @@ const WINDOW: usize = 32;
 const LINKS: u128 = 50;
 
 impl Scene {
-    /// A new link, of this run of the peer.
+    /// Returns a new link, of this run of the peer.
     async fn linked(&mut self, run: u128) -> Linked {
         let mut wicked = identity("wicked");
         wicked.node.incarnation = Incarnation(run);

@@ -7,13 +7,13 @@ use super::peer::{Proven, frame_of, framed, identity, silence};
 use super::*;
 use crate::proto::credit::FIRST_COUNT;
 
-/// A message to the first mailbox of a link.
+/// Returns a message to the first mailbox of a link.
 fn tell() -> Vec<u8> {
     frame_of(&[(at(RecordKind::Tell, 0, 1), &[1])], FIRST_COUNT)
 }
 
 impl Scene {
-    /// A new link of the peer.
+    /// Returns a new link of the peer.
     async fn link(&mut self) -> Linked {
         let proven = Proven::committed(&self.address(), &identity("wicked")).await;
         let link = proven.link(&silence()).await;

@@ -135,7 +135,7 @@ impl Side {
         self.backlog.iter().any(|left| *left > 0)
     }
 
-    /// Whether a frame of a GRANT, a GOODBYE or both may be sent (LK-3).
+    /// Returns true if a frame of a GRANT, a GOODBYE or both may be sent (LK-3).
     pub(super) fn may_send_last(&self) -> bool {
         let says = self.grant > 0 || (self.goodbye.leave && !self.has_backlog());
         says && self.goodbye.sent.is_none() && self.ledger.may_send(Class::Control)
@@ -157,7 +157,7 @@ impl Side {
         self.send(Class::Credit, false, false);
     }
 
-    /// Whether the ring may grow now: by the rule of
+    /// Returns true if the ring may grow now: by the rule of
     /// [`LinkProtocol::takes_control`](crate::proto::link::LinkProtocol::takes_control), but
     /// whether the peer is short or not.
     pub(super) fn may_grow(&self) -> bool {
@@ -179,7 +179,7 @@ impl Side {
         }
     }
 
-    /// Whether granted slots are not posted yet.
+    /// Returns true if granted slots are not posted yet.
     pub(super) fn may_post(&self) -> bool {
         self.unposted > 0
     }
@@ -196,7 +196,7 @@ impl Side {
         self.goodbye.leave = true;
     }
 
-    /// Whether something that arrived is to be dispatched.
+    /// Returns true if something that arrived is to be dispatched.
     pub(super) fn may_dispatch(&self) -> bool {
         self.ledger.received != self.ledger.consumed
     }
@@ -206,7 +206,7 @@ impl Side {
         self.posted += 1;
     }
 
-    /// Whether the frame could cause a refusal.
+    /// Returns true if the frame could cause a refusal.
     pub(super) fn is_refusable(frame: &Flying) -> bool {
         frame.class == Class::Data
     }
@@ -231,14 +231,14 @@ impl Side {
         }
     }
 
-    /// Whether the goodbye exchange is complete, as
+    /// Returns true if the goodbye exchange is complete, as
     /// [`LinkProtocol::is_done`](crate::proto::link::LinkProtocol::is_done) has it.
     pub(super) fn is_done(&self) -> bool {
         let [acknowledged, reported] = self.goodbyes_over();
         acknowledged && reported
     }
 
-    /// Whether this side's goodbye is acknowledged, and whether the peer's is reported.
+    /// Returns whether this side's goodbye is acknowledged, and whether the peer's is reported.
     fn goodbyes_over(&self) -> [bool; 2] {
         let after = |count: u32, frame: u32| {
             let past = count.wrapping_sub(frame);

@@ -74,7 +74,7 @@ impl Receiver {
         !self.dirty_windows.is_empty() || !self.dirty_closed.is_empty()
     }
 
-    /// What the sender does not know to be taken, in all mailboxes.
+    /// Returns what the sender does not know to be taken, in all mailboxes.
     pub(super) fn unreported(&self) -> Count {
         let (mut sum, mut counted) = (Count::default(), Count::default());
         for (_, end) in self.inlets.iter() {
