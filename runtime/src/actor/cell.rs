@@ -63,7 +63,7 @@ pub(super) struct Letter<E> {
     pub(super) envelope: E,
 }
 
-/// What was sent on another node, not checked yet. Holds at least one message.
+/// An item of the remote intake, not checked yet. Holds at least one message.
 pub(super) enum Arrival {
     /// A message; `None` once it was taken.
     One(Option<Delivery>),

@@ -43,7 +43,7 @@ impl Pipe {
     pub(super) fn end(&mut self) {
         self.ended = true;
         self.queues.close();
-        // What a failed post left will not be posted.
+        // Requests that a failed post left will not be posted.
         self.slots.unstage();
     }
 

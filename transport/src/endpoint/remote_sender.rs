@@ -53,7 +53,7 @@ impl SharedHint {
 #[derive(Default)]
 pub struct Waiter(Option<Box<WaitState>>);
 
-/// What a send that waits has. Most sends do not: they have none.
+/// State of a send that waits. Most sends do not: they have none.
 #[derive(Default)]
 struct WaitState {
     line: Option<(Arc<LinkHandle>, usize)>,
@@ -131,7 +131,7 @@ pub struct ArchiveFailed;
 thread_local! {
     /// Archives are written here, so that a send allocates nothing.
     static SCRATCH: Cell<AlignedVec<16>> = Cell::new(AlignedVec::new());
-    /// What sends that waited had, for the next ones.
+    /// States of sends that have waited, for the next ones.
     static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
 

@@ -194,7 +194,7 @@ impl LinkHandle {
             Some(((sent.frame, sent.place), state.unacked_tell(sent.mailbox, message, confirm)))
         });
         let doubts = doubts.collect();
-        // Of what was left, which is nothing unless a turn panicked, the fate is unknown.
+        // Confirmations are left only where a turn panicked: their fates are unknown.
         let unsaid = std::mem::take(&mut state.confirms);
         drop(state);
         drop((memory, unsaid));

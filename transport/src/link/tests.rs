@@ -275,7 +275,7 @@ fn nothing_is_committed_to_a_link_that_is_left() {
     assert!(matches!(Sender::new("one", 10).poll(&link), Attempt::Failed(_)));
 }
 
-/// What senders waited for is counted, however it ended.
+/// Waits of senders are counted, however they end.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_with_its_link_is_counted() {
     let link = opened(&[("one", 0)]);

@@ -398,7 +398,7 @@ mod tests {
                     oracle.retain(|(ordinal, ..): &(u16, Vec<u8>, usize)| ordinal % 3 != 0);
                     prop_assert_eq!(out.len(), before - oracle.len());
                 }
-                // What was before a mark has passed when all of it has left.
+                // A mark has passed when all that was before it has left.
                 for (mark, at) in &marks {
                     let before = oracle.iter().any(|(_, _, pushed)| pushed <= at);
                     prop_assert_eq!(lane.passed(*mark), !before);

@@ -59,7 +59,7 @@ proptest! {
             answers.sort();
             prop_assert!(answers == asked, "answers to side {i}");
             prop_assert!(side.refused.is_empty());
-            // What was cut: messages of this side, and its answers, which repeat what they answer.
+            // Messages of this side that were cut, and its answers, which repeat what they answer.
             let cut = |sizes: &Vec<(usize, bool)>, answers: bool| {
                 let longer = |size: &&(usize, bool)| size.0 > LinkProtocol::eager_max(FRAME_MAX);
                 sizes.iter().filter(longer).filter(|size| size.1 || !answers).count()

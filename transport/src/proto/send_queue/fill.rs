@@ -98,7 +98,7 @@ impl<W> SendQueue<W> {
     /// Returns true if small answers wait until a message was written. They go first, but now and
     /// then they leave the frame to messages, and the credits too: answers need fewer, and where
     /// credits come back one at a time they would take each before there are enough for a message.
-    /// What brings credits back is sent all the same, so there will be enough (CR-2).
+    /// Frames that bring credits back are sent all the same, so there will be enough (CR-2).
     pub(super) fn yields(&self) -> bool {
         self.queues.answered >= ANSWERED_MAX && self.has_data()
     }
@@ -206,7 +206,7 @@ impl<W> SendQueue<W> {
                 part = front.whole();
                 place = to.writer.push(header, front.payload());
             } else {
-                // What a commit wrote is what is sent.
+                // The records are sent as the commit wrote them.
                 let (records, bytes) = to.writer.room_for_records();
                 part = front.fitting(records, bytes);
                 if part.count.messages == 0 {
@@ -331,8 +331,8 @@ impl<W> SendQueue<W> {
         (to.sent)(Sent { frame, place, count, mailbox, what });
     }
 
-    /// What waits when the link ends: it was not sent. Beside it all memory of the queues, answers
-    /// included, which is to be dropped without the link's lock.
+    /// Takes out the messages that wait when the link ends: none was sent. Returns beside them all
+    /// memory of the queues, answers included, which is to be dropped without the link's lock.
     pub(crate) fn end(&mut self) -> (Vec<Entry>, impl Sized + use<W>) {
         let mut queues = std::mem::take(&mut self.queues);
         // A large message of which parts were sent cannot have been dispatched: it has no end.
