@@ -18,7 +18,7 @@ use plan::{Run, Side, runs};
 use stage::Stage;
 
 /// Runs at once. Most of a run is waiting, three seconds of it for a node to be given up.
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 48;
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

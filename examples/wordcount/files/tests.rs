@@ -1,13 +1,20 @@
 //! Tests of which files are found and read.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
+
+/// The folders so far: tests that run at once may give theirs the same name.
+static FOLDERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A directory that is removed at the end of a test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wordcount-{name}-{}", std::process::id()));
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let path = std::env::temp_dir().join(format!("wordcount-{name}-{process}-{number}"));
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
