@@ -3,8 +3,8 @@
 //! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a
 //!   user's value and no log line.
 //! - **LN-2 in turn**: senders to one mailbox that find no room wait in one line, and are granted
-//!   room in its order. A sender that leaves (by commit, error or drop) gives what it was granted
-//!   to the next, unless it used it.
+//!   room in its order, but for bursts (WQ-4). A sender that leaves (by commit, error or drop)
+//!   gives what it was granted to the next, unless it used it.
 //! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
 //!   ask fails and every message has its fate.
 //!
@@ -250,9 +250,10 @@ impl LinkHandle {
             }
             wakers = state.waiting.take_wakers();
         }
+        let put_off = state.waiting.is_any_put_off();
         drop(state);
         // The driver first: a foreign waker may panic.
-        if wake && !(post && self.try_post()) {
+        if (wake && !(post && self.try_post())) || put_off {
             self.signals.wake();
         }
         let (woken, retired) = wakers;

@@ -112,6 +112,8 @@ mod switch {
         UnpostedGrant,
         /// A window report that an answer to an OPEN kept from its frame waits for a later wake.
         LateReport,
+        /// Of the room that senders wait for, only the first part is granted.
+        LostPart,
         /// A side whose last message left the queue unwritten believes that it waits for credits:
         /// no commit wakes its driver.
         StaleStall,
@@ -121,7 +123,7 @@ mod switch {
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 40] = [
+    pub const ALL: [Mutant; 41] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -161,6 +163,7 @@ mod switch {
         Mutant::LostGrant,
         Mutant::UnpostedGrant,
         Mutant::LateReport,
+        Mutant::LostPart,
         Mutant::StaleStall,
     ];
 

@@ -1,5 +1,6 @@
 //! One run of a node in a scenario: its mailboxes and its senders, until it ends or is killed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -68,6 +69,7 @@ impl Life {
             endpoint: endpoint.clone(),
             diary: diary.clone(),
             lines: lines.clone(),
+            remotes: HashMap::new(),
             rng: Rng::with_seed(seed ^ (number as u64) << 16),
         })
     }

@@ -1,6 +1,6 @@
 //! Senders: tells and asks of random sizes to random mailboxes, waiting where they have to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub(super) struct Sender {
     pub(super) endpoint: Endpoint,
     pub(super) diary: Diary,
     pub(super) lines: Lines,
+    /// What it has sent by, which it uses again: a reference knows where it found its mailbox.
+    pub(super) remotes: HashMap<(usize, OpenRequest), RemoteSender>,
     pub(super) rng: Rng,
 }
 
@@ -120,7 +122,8 @@ impl Sender {
         let (rng, me) = (&mut self.rng, self.diary.run().node);
         let to = (me + rng.usize(1..plan.nodes.len())) % plan.nodes.len();
         let crowded = plan.crowd && rng.u32(0..4) != 0;
-        let lane = (to, if crowded { 0 } else { rng.usize(0..plan.mailboxes) });
+        let crowd = plan.messages as usize % plan.mailboxes;
+        let lane = (to, if crowded { crowd } else { rng.usize(0..plan.mailboxes) });
         let small = rng.u32(0..4) != 0;
         let bytes = HEAD + rng.usize(0..if small { 200 } else { plan.bytes_max - HEAD });
         let limit = Duration::from_nanos(rng.u64(1_000..plan.patience_max.as_nanos() as u64));
@@ -141,8 +144,10 @@ impl Sender {
         let by_identity = identity.is_some();
         let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
         let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
-        let remote: RemoteSender =
-            self.endpoint.remote_sender(&name, OpenRequest { target, kind: 0 });
+        let request = OpenRequest { target, kind: 0 };
+        let known = (lane.0, request.clone());
+        let remote = self.remotes.entry(known);
+        let remote = remote.or_insert_with(|| self.endpoint.remote_sender(&name, request));
         let mut waiter = Waiter::default();
         let limit = patience.and_then(Patience::limit);
         let (diary, ask) = (&self.diary, patience.is_some());

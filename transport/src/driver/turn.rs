@@ -40,6 +40,9 @@ impl Driver {
         self.link.register(cx.waker());
         let pipe = self.pipe.clone();
         let pipe = &mut *pipe.lock();
+        if let Err(cause) = self.heed_requests(pipe) {
+            return Poll::Ready(cause);
+        }
         for _ in 0..STEPS_MAX {
             match self.step(pipe, cx) {
                 Ok(Poll::Ready(())) => {}
@@ -66,10 +69,8 @@ impl Driver {
         Ok(pipe.queues.poll_ready(cx))
     }
 
-    /// Does what the session wants, reads what arrived and sends what waits; returns true if there
-    /// is more to do at once.
+    /// Reads what arrived and sends what waits; returns true if there is more to do at once.
     fn work(&mut self, pipe: &mut Pipe) -> Result<bool, LinkCause> {
-        self.heed_requests(pipe)?;
         let received = self.receive(pipe)?;
         let reported = self.report_windows(pipe);
         let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;

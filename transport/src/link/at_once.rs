@@ -10,9 +10,9 @@ use crate::open_request::{Accepted, OpenRequest};
 use crate::steps::step;
 
 impl LinkHandle {
-    /// Commits a tell to a mailbox that is open and has room, and for which no other sender waits;
-    /// so do most. Returns false, with nothing done, where [`attempt`](Self::attempt) has to find
-    /// out what there is to wait for.
+    /// Commits a tell to a mailbox that is open and has room, and for which no other sender waits,
+    /// or in a burst (WQ-4); so do most. Returns false, with nothing done, where
+    /// [`attempt`](Self::attempt) has to find out what there is to wait for.
     pub(crate) fn commit_at_once(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
@@ -34,10 +34,15 @@ impl LinkHandle {
         let Ok(ordinal) = find(accepted, message, SendKind::Tell, hint.ordinal) else {
             return false;
         };
-        if waiting.is_waited(Line::Room(mailbox))
+        let is_waited = waiting.is_waited(Line::Room(mailbox));
+        let burst = if is_waited { waiting.burst(mailbox) } else { None };
+        if (is_waited && burst.is_none())
             || !send_queue.commit_at_once(mailbox, ordinal, message.id, archive)
         {
             return false;
+        }
+        if let Some(burst) = burst {
+            waiting.use_burst(burst);
         }
         hint.ordinal = ordinal;
         step!(TellCommitted);

@@ -119,9 +119,15 @@ impl LinkHandle {
         }
     }
 
-    /// Takes the session's requests; each is given once.
+    /// Takes the session's requests; each is given once. Grants the next parts of the room that
+    /// senders wait for (WQ-4): the tasks that were granted some have had their time.
     pub(crate) fn take_requests(&self) -> DriverRequests {
-        let requests = std::mem::take(&mut self.state.lock().requests);
+        let mut state = self.state.lock();
+        let requests = std::mem::take(&mut state.requests);
+        if state.waiting.is_any_put_off() {
+            state.grant_next_parts();
+        }
+        self.finish_as_driver(state);
         if requests.leave {
             self.stop_commits();
         }

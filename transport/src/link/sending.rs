@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::asks::PendingReply;
 use super::at_once::find;
 use super::outgoing::{Hint, Outgoing, SendKind, Unsent, Wait};
-use super::wait_queue::{Line, Standing, WaitsFor, Want};
+use super::wait_queue::{BURST_MESSAGES, GRANTS_MIN, LAST_PART, Line, Standing, WaitsFor, Want};
 use super::{Counters, LinkHandle, State};
 use crate::confirm::Confirmation;
 use crate::mutants::planted;
@@ -201,6 +201,9 @@ impl LinkHandle {
                     state.send_queue.release(mailbox, want.bytes);
                     return CLOSED;
                 }
+                if want.kind == SendKind::Tell && state.waiting.is_waited(Line::Room(mailbox)) {
+                    state.waiting.begin_burst(mailbox);
+                }
                 self.commit(state, (mailbox, ordinal), outgoing, waker)
             }
         }
@@ -351,16 +354,18 @@ impl State {
                     while let Some(key) = self.waiting.first(Line::Opening(outlet)) {
                         self.move_to_mailbox(key, mailbox, now);
                     }
-                    self.grant_in_turn(mailbox, now);
+                    self.grant_in_turn(mailbox, 0, now);
                 }
-                Notice::Room(mailbox) => self.grant_in_turn(mailbox, now),
+                // Another part of it is granted when the driver runs again.
+                Notice::Room(mailbox) if self.waiting.is_put_off(mailbox) => {}
+                Notice::Room(mailbox) => self.grant_in_turn(mailbox, 0, now),
                 Notice::LinkRoom => self.grant_by_link(now),
                 Notice::Ended { outlet, mailbox, refusal } => {
                     let ended = Standing::Ended(Unsent::at_end(refusal));
                     self.waiting.resolve_all(Line::Opening(outlet), &ended, now);
                     self.waiting.resolve_all(Line::Closing(outlet), &ended, now);
                     if let Some(mailbox) = mailbox {
-                        self.waiting.resolve_all(Line::Room(mailbox), &ended, now);
+                        self.waiting.close(mailbox, &ended, now);
                     }
                 }
             }
@@ -381,11 +386,28 @@ impl State {
         }
     }
 
-    /// Grants the room at a mailbox; while others wait for the link's window, one message of a
-    /// mailbox at which nothing is outstanding, and the rest in turn (LN-2).
-    fn grant_in_turn(&mut self, mailbox: u32, now: Instant) {
+    /// Grants the next part of the room at each mailbox of which a part was granted (WQ-4).
+    pub(super) fn grant_next_parts(&mut self) {
+        let now = Instant::now();
+        for (mailbox, part) in self.waiting.take_put_off() {
+            if !planted!(LostPart) {
+                self.grant_in_turn(mailbox, part, now);
+            }
+        }
+    }
+
+    /// Grants the room at a mailbox, in parts (WQ-4); while others wait for the link's window, one
+    /// message of a mailbox at which nothing is outstanding, and the rest in turn (LN-2).
+    fn grant_in_turn(&mut self, mailbox: u32, part: u32, now: Instant) {
         if self.for_link.is_empty() {
-            self.grant(mailbox, usize::MAX, now);
+            let most = match self.send_queue.messages_left(mailbox) {
+                _ if part == LAST_PART => usize::MAX,
+                left => GRANTS_MIN.max(left.div_ceil(BURST_MESSAGES >> part) as usize),
+            };
+            let granted = self.grant(mailbox, most, now);
+            if granted == most && self.waiting.is_waited(Line::Room(mailbox)) {
+                self.waiting.put_off(mailbox, part + 1);
+            }
             return;
         }
         if self.send_queue.is_idle(mailbox) {
@@ -397,8 +419,8 @@ impl State {
     }
 
     /// Grants room at a mailbox to so many at most, in the order of the line (LN-2, WQ-2, WQ-3).
-    /// Whether it granted any.
-    fn grant(&mut self, mailbox: u32, most: usize, now: Instant) -> bool {
+    /// Returns how many it granted room.
+    fn grant(&mut self, mailbox: u32, most: usize, now: Instant) -> usize {
         let mut granted = 0;
         if planted!(WakeAll) {
             self.waiting.wake_all();
@@ -434,14 +456,14 @@ impl State {
                 }
             }
         }
-        granted > 0
+        granted
     }
 
     /// Grants room that came free in the link's window: one message to each mailbox in turn.
     fn grant_by_link(&mut self, now: Instant) {
         while let Some(mailbox) = self.for_link.pop_front() {
             self.is_for_link[mailbox as usize] = false;
-            let granted = self.grant(mailbox, 1, now);
+            let granted = self.grant(mailbox, 1, now) > 0;
             if !granted && self.is_for_link[mailbox as usize] {
                 // Too little room for the next one in turn: it stays the next one.
                 self.for_link.pop_back();

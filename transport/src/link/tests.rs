@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rkyv::util::AlignedVec;
 
-use super::{Attempt, Hint, LinkHandle, Outgoing, SendKind, Unsent, Wait};
+use super::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent, Wait};
 use crate::cause::{LinkCause, OpenRefusal};
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -50,11 +50,20 @@ impl Sender {
         Sender { request: Arc::new(request), archive, place: None, bell: Arc::default() }
     }
 
+    /// Takes a step as a tell does: first the short way.
     fn poll(&mut self, link: &Arc<LinkHandle>) -> Attempt {
+        if self.place.is_none() && self.commits_at_once(link) {
+            return Attempt::Committed(Awaited::Nothing);
+        }
         let waker = Waker::from(self.bell.clone());
         let outgoing =
             Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut self.archive };
         link.attempt((&self.request, &mut Hint::default()), outgoing, &mut self.place, Some(&waker))
+    }
+
+    fn commits_at_once(&self, link: &LinkHandle) -> bool {
+        let way = (&self.request, &mut Hint::default());
+        link.commit_at_once(way, &MESSAGE, &self.archive)
     }
 
     fn commits(&mut self, link: &Arc<LinkHandle>) -> bool {
@@ -76,18 +85,24 @@ impl Sender {
 
 /// A link on which each of these mailboxes is open, at the index that is beside its name.
 fn opened(mailboxes: &[(&str, u32)]) -> Arc<LinkHandle> {
-    let name = NodeName::new("beta").expect("a good name");
-    let peer = NodeId { name, incarnation: Incarnation(1) };
-    let own = (SendQueue::new(LINK_WINDOW, WINDOW, 500), Pool::new(Vec::new()).gauge());
-    let link = LinkHandle::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own);
+    let link = link(WINDOW);
     for (name, index) in mailboxes {
-        open(&link, name, *index);
+        open(&link, name, *index, WINDOW);
     }
     link
 }
 
+/// A link on which no mailbox is open.
+fn link(mailbox_window: WindowSize) -> Arc<LinkHandle> {
+    let name = NodeName::new("beta").expect("a good name");
+    let peer = NodeId { name, incarnation: Incarnation(1) };
+    let queue = SendQueue::new(LINK_WINDOW, mailbox_window, 500);
+    let own = (queue, Pool::new(Vec::new()).gauge());
+    LinkHandle::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own)
+}
+
 /// The peer opens a mailbox.
-fn open(link: &LinkHandle, name: &str, index: u32) {
+fn open(link: &LinkHandle, name: &str, index: u32, window: WindowSize) {
     let request = Sender::new(name, 0).request;
     let mut state = link.state.lock();
     let correlation = state.send_queue.outlet(&request, &mut 0).into();
@@ -96,7 +111,7 @@ fn open(link: &LinkHandle, name: &str, index: u32) {
     let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };
     let header = RecordHeader { correlation, ..place };
     let (carried, accepted) = (Count::default(), vec![MESSAGE]);
-    let description = Description { window: WINDOW, carried, accepted }.encode();
+    let description = Description { window, carried, accepted }.encode();
     state.send_queue.handle_opened(&header, &description).expect("honest");
     link.finish(state);
 }
@@ -148,6 +163,47 @@ fn room_that_was_granted_and_not_used_goes_to_the_next() {
     granted.drop_it(&link);
     assert_eq!(late.woken(), 1);
     assert!(next.commits(&link) && late.commits(&link));
+}
+
+/// WQ-4: the oracle is how many messages a task may commit, and that all of the room is granted
+/// although most that were granted some never run.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_burst_is_a_few_messages_and_tasks_that_do_not_run_hold_up_no_other() {
+    let window = WindowSize { messages: 128, bytes: 1000 };
+    let link = link(window);
+    open(&link, "one", 0, window);
+    assert!((0..128).all(|_| Sender::new("one", 1).commits_at_once(&link)));
+    let mut waiting: Vec<_> = (0..100).map(|_| Sender::new("one", 1)).collect();
+    assert!(waiting.iter_mut().all(|sender| sender.waits(&link)));
+    let release_all = || {
+        let mut state = link.state.lock();
+        (0..128).for_each(|_| state.send_queue.release(0, 1));
+        link.finish(state);
+    };
+    release_all();
+    let woken = |waiting: &[Sender]| waiting.iter().filter(|sender| sender.woken() > 0).count();
+    assert_eq!(woken(&waiting), 8, "a sixteenth of the room is granted");
+
+    let mut first = waiting.remove(0);
+    let of_link = link.clone();
+    let burst = async move {
+        assert!(first.commits(&of_link));
+        (0..100).take_while(|_| first.commits_at_once(&of_link)).count()
+    };
+    assert_eq!(tokio::spawn(burst).await.expect("no panic"), 15);
+    let of_link = link.clone();
+    let other = async move { Sender::new("one", 1).commits_at_once(&of_link) };
+    assert!(!tokio::spawn(other).await.expect("no panic"), "it has no burst");
+
+    for granted in [21, 44, 78, 99] {
+        link.take_requests();
+        assert_eq!(woken(&waiting), granted);
+    }
+    let mut room = 128 - 16;
+    waiting.iter_mut().for_each(|sender| room -= usize::from(sender.commits(&link)));
+    assert_eq!(room, 13, "it is for whoever comes next");
+    assert!(Sender::new("one", 1).commits_at_once(&link));
 }
 
 /// LN-2: room in the link's window wakes those that have room, and no others.
@@ -235,7 +291,7 @@ fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
         }
     }
     assert!(matches!(Sender::new("none", 0).poll(&link), Attempt::Wait(_)));
-    open(&link, "none", 0);
+    open(&link, "none", 0, WINDOW);
     assert!(matches!(tries(), Attempt::Committed(_)), "it was there when it was asked for again");
     assert!(link.state.lock().send_queue.forgot_refusals(), "for the next time that it is gone");
 }

@@ -7,14 +7,34 @@
 //!   waits.
 //! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the
 //!   task commits when it runs, or gives the room back when it is dropped.
+//! - **WQ-4 bursts**: a task that commits a tell it was granted room for may commit
+//!   [`BURST_MESSAGES`] of them in all before those that wait, as long as there is room that no
+//!   sender was granted. So that there is some, room is granted in parts: a sixteenth of it, an
+//!   eighth of what is left when the driver runs again, and so on; at last all that is left. So a
+//!   task that is woken but does not run holds up no other.
 
+use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
+use tokio::task;
 use tokio::time::Instant;
 
 use super::outgoing::{SendKind, Unsent};
 use crate::open_request::Accepted;
+
+/// Messages that a task may commit when it was granted room for one (WQ-4). A wake-up costs as
+/// much as several messages do.
+pub(super) const BURST_MESSAGES: u32 = 16;
+
+/// The last of the parts in which room is granted, counted from 0 (WQ-4).
+pub(super) const LAST_PART: u32 = BURST_MESSAGES.ilog2();
+
+/// Senders that are granted room at once, if there is so much: few of them are no part of many.
+pub(super) const GRANTS_MIN: usize = 8;
+
+/// Bursts that are remembered: of tasks that run at the same time, so few suffice.
+const BURSTS_MAX: usize = 16;
 
 /// All lines of a link.
 #[derive(Default)]
@@ -30,6 +50,17 @@ pub(super) struct WaitQueue {
     woken: Vec<Waker>,
     /// Waits that ended, until they are counted: how long each was, by what it was for.
     waited: Vec<(WaitsFor, Duration)>,
+    /// The last bursts that began and are not used up.
+    bursts: VecDeque<Burst>,
+    /// Mailboxes of whose room another part is to be granted, each once.
+    unshared: Vec<u32>,
+}
+
+/// A burst of a task to a mailbox, and how many messages are left of it (WQ-4).
+struct Burst {
+    task: task::Id,
+    mailbox: u32,
+    left: u32,
 }
 
 /// What a sender waits for.
@@ -68,6 +99,8 @@ struct Ends {
     first: usize,
     last: usize,
     len: usize,
+    /// The part of the room that is to be granted next, if it is not the first (WQ-4).
+    part: u32,
 }
 
 struct Entry {
@@ -136,6 +169,8 @@ impl WaitQueue {
         ends.len += 1;
         if before == NONE {
             ends.first = key;
+            // A burst is of the line that it began in.
+            self.bursts.retain(|burst| Line::Room(burst.mailbox) != line);
         } else {
             self.entries[before].after = key;
         }
@@ -170,7 +205,7 @@ impl WaitQueue {
             Line::Closing(key) => (&mut self.closings, key as usize),
         };
         if key >= lines.len() {
-            lines.resize(key + 1, Ends { first: NONE, last: NONE, len: 0 });
+            lines.resize(key + 1, Ends { first: NONE, last: NONE, len: 0, part: 0 });
         }
         &mut lines[key]
     }
@@ -262,6 +297,7 @@ impl WaitQueue {
     pub(super) fn end(&mut self) -> (Vec<Waker>, Vec<(WaitsFor, Duration)>) {
         let mut all = std::mem::take(&mut self.entries);
         (self.outlets, self.mailboxes, self.closings) = Default::default();
+        self.unshared.clear();
         let mut waited = std::mem::take(&mut self.waited);
         let end = |entry: Entry| {
             waited.extend(entry.wait.map(|(for_what, since)| (for_what, since.elapsed())));
@@ -279,6 +315,59 @@ impl WaitQueue {
     /// Wakers to be woken, and wakers to be dropped, once the lock is free.
     pub(super) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
         (std::mem::take(&mut self.woken), std::mem::take(&mut self.retired))
+    }
+
+    /// Records that a part of a mailbox's room was granted, and which one comes next.
+    pub(super) fn put_off(&mut self, mailbox: u32, part: u32) {
+        self.ends(Line::Room(mailbox)).part = part;
+        self.unshared.push(mailbox);
+    }
+
+    /// Returns true if another part of a mailbox's room is to be granted.
+    pub(super) fn is_put_off(&mut self, mailbox: u32) -> bool {
+        self.ends(Line::Room(mailbox)).part > 0
+    }
+
+    /// Returns true if another part of any mailbox's room is to be granted.
+    pub(super) fn is_any_put_off(&self) -> bool {
+        !self.unshared.is_empty()
+    }
+
+    /// Takes the mailboxes of whose room another part is to be granted, and which one.
+    pub(super) fn take_put_off(&mut self) -> Vec<(u32, u32)> {
+        let mailboxes = std::mem::take(&mut self.unshared).into_iter();
+        mailboxes.map(|at| (at, std::mem::take(&mut self.ends(Line::Room(at)).part))).collect()
+    }
+
+    /// Begins a burst of the task that runs, which commits its first message.
+    pub(super) fn begin_burst(&mut self, mailbox: u32) {
+        let Some(task) = task::try_id() else { return };
+        self.bursts.retain(|burst| burst.task != task);
+        if self.bursts.len() == BURSTS_MAX {
+            self.bursts.pop_front();
+        }
+        self.bursts.push_back(Burst { task, mailbox, left: BURST_MESSAGES - 1 });
+    }
+
+    /// Returns the burst of the task that runs, if it has one to this mailbox.
+    pub(super) fn burst(&self, mailbox: u32) -> Option<usize> {
+        let task = task::try_id()?;
+        self.bursts.iter().position(|burst| (burst.task, burst.mailbox) == (task, mailbox))
+    }
+
+    /// Records that a message of a burst was committed.
+    pub(super) fn use_burst(&mut self, burst: usize) {
+        let left = &mut self.bursts[burst].left;
+        *left -= 1;
+        if *left == 0 {
+            self.bursts.remove(burst);
+        }
+    }
+
+    /// Resolves the whole line at a mailbox that has closed, and forgets the bursts to it.
+    pub(super) fn close(&mut self, mailbox: u32, standing: &Standing, now: Instant) {
+        self.resolve_all(Line::Room(mailbox), standing, now);
+        self.bursts.retain(|burst| burst.mailbox != mailbox);
     }
 
     /// Returns the lines in which senders wait.

@@ -191,6 +191,12 @@ impl<W> SendQueue<W> {
         }
     }
 
+    /// Returns how many more messages a mailbox that is open may have outstanding, if they are
+    /// small enough.
+    pub(crate) fn messages_left(&self, mailbox: u32) -> u32 {
+        self.mailboxes.get(mailbox as usize).map_or(0, |mailbox| mailbox.window.messages_left())
+    }
+
     /// Returns true if nothing is outstanding at a mailbox that is open.
     pub(crate) fn is_idle(&self, mailbox: u32) -> bool {
         self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| mailbox.window.is_idle())

@@ -91,6 +91,12 @@ impl SendWindow {
         self.size.room(self.outstanding(), bytes)
     }
 
+    /// Returns how many more messages may be outstanding: at least one where nothing is.
+    pub(crate) fn messages_left(&self) -> u32 {
+        let outstanding = self.outstanding().messages;
+        self.size.messages.saturating_sub(outstanding).max(u32::from(outstanding == 0))
+    }
+
     /// Returns true if nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding().messages == 0

@@ -182,7 +182,8 @@ impl<W> SendQueue<W> {
         let Some(Outlet { request, state: OpenState::Opening(_), tried }) = opening else {
             return Err(Violation::Opening);
         };
-        if *tried {
+        // Also in place of an older answer that is kept.
+        if *tried || self.refused.get(request).is_some() {
             self.refused.keep(request.clone(), refusal);
         }
         self.end_outlet(correlation as u32, None, Some(refusal));
