@@ -3,7 +3,8 @@
 //! `cargo run --example backpressure` prints:
 //!
 //! ```text
-//! page 3 is not taken: the mailbox is full: try again later, or use `tell`, which waits for room
+//! page 3 is not taken: the mailbox is full: try again later; `tell` waits for room, except in
+//! an actor that tells itself
 //! page 3 waits, and here is some paper
 //! printed page 1
 //! printed page 2

@@ -25,7 +25,7 @@ pub enum DeadLetterCause {
     /// The link was lost after the message left, and the other node did not report what became of
     /// it: it may have been handled.
     Unknown,
-    /// The other node refused it: the actor had ended.
+    /// The other node refused it: the actor had ended or was draining.
     Refused,
 }
 

@@ -91,9 +91,10 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns true if the same message may be accepted later by the same nodes. Nothing was sent,
-    /// so that trying again never sends it twice. False for `Leaving`, also where only the actor's
-    /// node is leaving: its next run may accept the message.
+    /// Returns true if the same message may be accepted later by the same actor. Nothing was sent,
+    /// so that trying again never sends it twice. False for what another run of the actor's node, or
+    /// another actor of the same name, might accept: `NoSuchActor`, as a node says of an actor that
+    /// it has not spawned yet, `Stopped` and `Leaving`.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -190,7 +191,8 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// Returns true if asking again can help and can never have the message handled twice.
+    /// Returns true if asking again can help and can never have the message handled twice. After
+    /// [`NotBegun::Stopped`] that is asking by the name, or after a new look at it.
     pub fn is_retryable(&self) -> bool {
         match self {
             AskError::NotSent(cause) => cause.is_retryable(),
@@ -210,7 +212,8 @@ pub enum NotBegun {
         and ask that"
     )]
     Stopped,
-    /// The actor had not begun the message when the time-out of the ask passed.
+    /// The actor had not begun the message when the time-out of the ask passed. An asker on another
+    /// node mostly gets [`AskError::Timeout`]: it does not wait for that node to say so.
     #[error(
         "the actor did not come to it within the time-out of the ask: ask again later, or with a \
         longer `timeout`"

@@ -11,7 +11,7 @@ pub enum Fate {
     Delivered,
     /// It certainly was not: its link ended before it arrived.
     NotSent,
-    /// The other node refused it: the actor had ended.
+    /// The other node refused it: the actor had ended or was draining.
     Refused,
     /// The link was lost, and the other node did not come back to say: it may have been handled.
     Unknown,
@@ -22,7 +22,7 @@ impl fmt::Display for Fate {
         f.write_str(match self {
             Fate::Delivered => "the message was delivered",
             Fate::NotSent => "the link ended before the message arrived",
-            Fate::Refused => "the actor had ended",
+            Fate::Refused => "the actor had ended or was draining",
             Fate::Unknown => "the link was lost; the message may have been handled",
         })
     }

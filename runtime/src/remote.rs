@@ -44,6 +44,10 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    pub(crate) fn check(config: &Config) -> Result<(), StartError> {
+        Endpoint::check(config)
+    }
+
     pub(crate) async fn start(
         config: Config,
         directory: Arc<dyn Directory>,

@@ -29,6 +29,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// Checks a configuration, as [`start`](Self::start) does first.
+    ///
+    /// # Errors
+    /// [`StartError`], which names what is wrong.
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        crate::mesh::check(config)
+    }
+
     /// Starts listening and dialling the seeds; returns when it listens.
     ///
     /// # Errors

@@ -63,6 +63,7 @@ use tasks::Tasks;
 
 pub(crate) use peer::Peer;
 pub use start::StartError;
+pub(crate) use start::check;
 pub use view::{PeerView, Unlinked};
 
 /// All peers of a node. Dropping it closes all links without a goodbye.
@@ -79,7 +80,7 @@ impl Mesh {
         config: Config,
         host: Arc<dyn Host>,
     ) -> Result<Arc<Mesh>, StartError> {
-        start::check(&config)?;
+        check(&config)?;
         let tasks = Tasks::new(&config).await.map_err(StartError::Thread)?;
         let (addresses, listener) = match start::listen(&config, &tasks).await {
             Ok(listening) => listening,

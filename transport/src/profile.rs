@@ -8,31 +8,32 @@ use crate::limits;
 /// change what is needed; it is checked when the node starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// Receive slots posted for each peer from the start: 8 to 4,096.
+    /// Receive slots posted for each peer from the start: 8 to 4,096; 16 by default.
     pub ring_slots: u32,
     /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
     /// and the path is idle for it: at least `ring_slots`, at most 4,096. More than 1 MiB only
-    /// where the path is so long that they help.
+    /// where the path is so long that they help. 1,024 by default.
     pub ring_slots_max: u32,
     /// Bytes by which all rings of a node together may grow, each by at most as much as it leaves
-    /// for others; with 0 none does.
+    /// for others; with 0 none does. 256 MiB by default.
     pub ring_growth_bytes_max: u64,
-    /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16.
+    /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16; 8,448 by default.
     pub slot_bytes: u32,
-    /// Slots that data never takes: at least 1, at most a quarter of the ring.
+    /// Slots that data never takes: at least 1, at most a quarter of the ring; 4 by default.
     pub credit_reserve: u32,
-    /// Largest message, in bytes of what the user sends, up to 1 GiB; larger ones are refused where
-    /// they are sent. (Its archive may be larger by 256 bytes and a thousandth.) The smaller
+    /// Largest message, in bytes of what the user sends: 1 to 1 GiB, 64 MiB by default; larger ones
+    /// to other nodes are refused where they are sent. (Its archive may be larger by 256 bytes and a thousandth.) The smaller
     /// setting of two nodes counts. A message larger than a window is sent when nothing of this
     /// node waits in its mailbox.
     pub message_bytes_max: u32,
-    /// Messages that one peer may have waiting in one mailbox.
+    /// Messages that one peer may have waiting in one mailbox: 1 to 2^20, 1,024 by default.
     pub mailbox_window_messages: u32,
-    /// Bytes that one peer may have waiting in one mailbox.
+    /// Bytes that one peer may have waiting in one mailbox: 1 to 2^31 - 1, 8 MiB by default.
     pub mailbox_window_bytes: u32,
-    /// Bytes that one peer may have waiting in all mailboxes of this node.
+    /// Bytes that one peer may have waiting in all mailboxes of this node: 1 to 2^31 - 1, 64 MiB by
+    /// default.
     pub link_window_bytes: u32,
-    /// Silence after which a node is reported down: 3 s to a year.
+    /// Silence after which a node is reported down: 3 s to a year, 8 s by default.
     pub down_after: Duration,
 }
 

@@ -39,6 +39,16 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// # Cancel safety
     /// Dropping the future gives the connection up.
     fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
+
+    /// Connects to `address` as [`dial`](Self::dial) does, if it is an address of this machine or a
+    /// name of one; for a network on which all addresses are, the same.
+    ///
+    /// # Errors
+    /// With [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable), and nothing sent, where it leads
+    /// elsewhere.
+    fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        self.dial(address)
+    }
 }
 
 /// An open port.

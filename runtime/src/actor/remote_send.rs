@@ -29,16 +29,10 @@ pub(super) fn poll_send<M: Message>(
     match sent {
         Poll::Pending => Poll::Pending,
         Poll::Ready(Ok(awaited)) => {
-            // Now, not when the whole send is dropped: it may wait for long for its answer.
-            waiter.clear();
             *message = None;
             Poll::Ready(Ok(awaited))
         }
-        Poll::Ready(Err(unsent)) => {
-            // Now, not when the whole send is dropped: a refused one may be kept for long.
-            waiter.clear();
-            Poll::Ready(Err(remote::cause_of(unsent, failure)))
-        }
+        Poll::Ready(Err(unsent)) => Poll::Ready(Err(remote::cause_of(unsent, failure))),
     }
 }
 
@@ -64,10 +58,7 @@ pub(super) fn poll_tell<M: Message>(
     }
     let mut failure = None;
     let archive = |out: &mut _| archive(message, out, &mut failure);
-    let sent = ready!(to.poll_tell(accepted, archive, waiter, cx));
-    // Now, not when the whole send is dropped: a refused one may be kept for long.
-    waiter.clear();
-    match sent {
+    match ready!(to.poll_tell(accepted, archive, waiter, cx)) {
         Ok(()) => {
             *message = None;
             Poll::Ready(Ok(()))

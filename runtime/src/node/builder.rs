@@ -129,8 +129,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Messages that may wait in each mailbox, unless the spawner says otherwise; at least 1, 1,024
-    /// when not set.
+    /// Messages of this node that may wait in each mailbox, unless the spawner says otherwise:
+    /// 1,024 when not set, and 0 counts as 1. Messages of another node have a window of their own,
+    /// [`Profile::mailbox_window_messages`].
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
         self.mailbox_capacity = messages;
         self
@@ -172,13 +173,16 @@ impl NodeBuilder {
             events: broadcast::Sender::new(limits::OBSERVED_MAX),
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
-        let (remote, id) = if self.listen.is_some() || !self.seeds.is_empty() {
-            let config = self.config(name)?;
+        let is_networked = self.listen.is_some() || !self.seeds.is_empty();
+        let config = self.config(name)?;
+        Remote::check(&config)?;
+        let (remote, id) = if is_networked {
             let remote = Remote::start(config, residents.clone(), observers.clone()).await?;
             let id = remote.id().clone();
             (Some(remote), id)
         } else {
-            (None, NodeId { name, incarnation: Incarnation(self.entropy.u128()) })
+            let incarnation = Incarnation(config.entropy.u128());
+            (None, NodeId { name: config.name, incarnation })
         };
         residents.start(id.incarnation);
         let lookout = Lookout::start(&runtime, &residents);

@@ -110,7 +110,10 @@ impl Driver {
             }
         }
         self.scratch.completions = completions;
-        Self::refill(pipe)?;
+        // A link that ends needs no more slots, and its cause is the first one.
+        if result.is_ok() {
+            Self::refill(pipe)?;
+        }
         result
     }
 

@@ -49,7 +49,8 @@ impl SharedHint {
 }
 
 /// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
-/// Give the same one to every poll of the same send; dropping it gives the place up.
+/// Give the same one to every poll of the same send; when that is ready it is as new. Dropping it
+/// gives the place up.
 #[derive(Default)]
 pub struct Waiter(Option<Box<WaitState>>);
 
@@ -74,7 +75,7 @@ impl Waiter {
 
     /// Gives up its place, if it has one.
     #[inline]
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         if self.0.is_some() {
             drop(std::mem::take(self));
         }
@@ -176,6 +177,19 @@ impl RemoteSender {
         &self,
         message: &Accepted,
         kind: SendKind,
+        archive: Archive<'_>,
+        waiter: &mut Waiter,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Awaited, Unsent>> {
+        let sent = ready!(self.poll_attempts((message, kind), archive, waiter, cx));
+        // Now, not when the waiter is dropped: that may be long after, or it serves another send.
+        waiter.clear();
+        Poll::Ready(sent)
+    }
+
+    fn poll_attempts(
+        &self,
+        (message, kind): (&Accepted, SendKind),
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,

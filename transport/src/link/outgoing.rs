@@ -102,9 +102,9 @@ pub enum Unsent {
     /// The archive is larger than the limit.
     #[error("the message is {bytes} bytes, more than the limit of {limit}")]
     TooLarge {
-        /// Its size.
+        /// Bytes of the archive.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes of the user, to which an archive may add 256 and a thousandth.
         limit: usize,
     },
     /// As many asks are pending on the link as it keeps.

@@ -136,12 +136,19 @@ fn grow(buffer: &mut AlignedVec<16>, more: usize, total: usize) {
 }
 
 /// A buffer that is given back when dropped.
-#[cfg_attr(test, derive(Clone))]
 pub struct Buffer(AlignedVec<16>);
 
 impl From<AlignedVec<16>> for Buffer {
     fn from(bytes: AlignedVec<16>) -> Self {
         Buffer(bytes)
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        let mut copy = take(self.0.len());
+        copy.extend_from_slice(&self.0);
+        Buffer(copy)
     }
 }
 

@@ -10,7 +10,6 @@ use rkyv::Portable;
 use rkyv::api::high::HighValidator;
 use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::Error;
-use rkyv::util::AlignedVec;
 use rkyv::validation::Validator;
 use rkyv::validation::archive::ArchiveValidator;
 use rkyv::validation::shared::SharedValidator;
@@ -38,7 +37,7 @@ impl Payload {
     }
 
     /// Bytes of its own.
-    pub fn owned(bytes: AlignedVec<16>) -> Self {
+    pub fn owned(bytes: impl Into<Buffer>) -> Self {
         Payload(Place::Owned(bytes.into()))
     }
 
@@ -128,6 +127,8 @@ impl<T: Portable + fmt::Debug> fmt::Debug for Checked<T> {
 
 #[cfg(test)]
 mod tests {
+    use rkyv::util::AlignedVec;
+
     use super::*;
     use crate::memory::{Pool, Region};
 

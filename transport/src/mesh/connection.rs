@@ -1,5 +1,6 @@
 //! One bootstrap connection from its first byte to its last.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(super) struct Outcome {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialFailure {
     #[error("cannot connect: {0}")]
-    Unreachable(#[source] std::io::Error),
+    Unreachable(#[source] io::Error),
     #[error("cannot connect within {:?}", limits::DIAL_TIMEOUT)]
     NoAnswer,
     #[error("without a secret only loopback addresses are dialled")]
@@ -77,14 +78,17 @@ async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outco
 }
 
 async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
-    let stream = timeout(limits::DIAL_TIMEOUT, table.network.wire.dial(address.clone()))
-        .await
-        .map_err(|_| DialFailure::NoAnswer)?
-        .map_err(DialFailure::Unreachable)?;
+    let wire = &table.network.wire;
+    let dial = if table.secret { wire.dial(address) } else { wire.dial_loopback(address) };
+    let elsewhere = |error: &io::Error| error.kind() == io::ErrorKind::AddrNotAvailable;
+    let stream = match timeout(limits::DIAL_TIMEOUT, dial).await {
+        Err(_) => return Err(DialFailure::NoAnswer),
+        Ok(Err(error)) if !table.secret && elsewhere(&error) => {
+            return Err(DialFailure::NotLoopback);
+        }
+        Ok(dialled) => dialled.map_err(DialFailure::Unreachable)?,
+    };
     step!(Dialled);
-    if !table.secret && !is_loopback(&stream.peer_address()) {
-        return Err(DialFailure::NotLoopback);
-    }
     // A name may lead elsewhere the next time: the data connection goes where this one went.
     let address = stream.peer_address();
     let handshake = Handshake::dial(&table.identity);

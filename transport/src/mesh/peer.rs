@@ -131,6 +131,10 @@ impl Peer {
         } else if self.events.is_closing() {
             Err(NodeDownCause::Shutdown)
         } else {
+            if state.waiters.count() == 0 {
+                // A wait that was given up is over: this one has its whole time.
+                state.reach.wanted = None;
+            }
             let old = state.waiters.wait(ticket, waker);
             let start = state.reach.want(Instant::now());
             drop(state);
@@ -359,10 +363,11 @@ impl Peer {
             return Vec::new();
         }
         let last = state.reach.last.clone();
+        let heard = state.heard;
         let silent = |since: Option<Instant>| {
-            let silence = now.saturating_duration_since(since?);
+            let down = now.saturating_duration_since(since?) >= self.events.down_after();
+            let silence = now.saturating_duration_since(heard.or(since)?);
             let silent_ms = silence.as_millis() as u64;
-            let down = silence >= self.events.down_after();
             down.then(|| NodeDownCause::Silent { silent_ms, last: last.clone() })
         };
         if let Some(cause) = silent(state.missed_since())

@@ -62,10 +62,11 @@ pub enum StartError {
     /// The system gives no thread, or not what it needs.
     #[error("cannot start the thread that keeps the node alive for others: {0}")]
     Thread(#[source] io::Error),
-    /// The address can be reached from elsewhere, and there is nothing to keep strangers out.
+    /// The address can be reached from elsewhere, or is elsewhere, and there is nothing to keep
+    /// strangers out.
     #[error("{address} is not a loopback address: give all nodes of the cluster the same secret")]
     NoSecret {
-        /// What was listened on.
+        /// What was listened on, or a seed.
         address: String,
     },
     /// Peers cannot dial the address that is listened on.
@@ -77,7 +78,7 @@ pub enum StartError {
 }
 
 /// Checks what can be checked before listening.
-pub(super) fn check(config: &Config) -> Result<(), StartError> {
+pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     config.profile.validate()?;
     let form = |what, addresses: &[String], port_needed| {
         let wrong = addresses.iter().find(|address| !is_host_and_port(address, port_needed));
@@ -86,6 +87,12 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
     form("listen", config.listen.as_slice(), false)?;
     form("advertise", &config.advertise, true)?;
     form("seed", &config.seeds, true)?;
+    let mut elsewhere = config.seeds.iter().filter(|seed| !is_loopback(seed));
+    if config.secret.is_none()
+        && let Some(seed) = elsewhere.next()
+    {
+        return Err(StartError::NoSecret { address: seed.clone() });
+    }
     if config.advertise.len() > ADDRESSES_MAX {
         return Err(StartError::TooManyAddresses { count: config.advertise.len() });
     }

@@ -281,7 +281,8 @@ impl RecvWindow {
         self.reported = self.arrived;
     }
 
-    /// The oldest of what was unreported goes first, so any news has what is apart in it.
+    /// What was apart counts in the link's account from the first report on. (The difference may
+    /// wrap where a later message was taken first; what is outstanding is right all the same.)
     fn settle(&mut self, news: Count, link: &mut LinkRecvWindow) {
         link.report(news.since(std::mem::take(&mut self.apart)));
     }

@@ -32,13 +32,26 @@ impl Wire for TcpWire {
     }
 
     fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        async move { ready(connect_first(resolve(&address).await?).await?) }.boxed()
+    }
+
+    fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
         async move {
-            let stream = connect_first(resolve(&address).await?).await?;
-            stream.set_nodelay(true)?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            let mut found = resolve(&address).await?;
+            found.retain(|address| address.ip().to_canonical().is_loopback());
+            if found.is_empty() {
+                return Err(io::ErrorKind::AddrNotAvailable.into());
+            }
+            ready(connect_first(found).await?)
         }
         .boxed()
     }
+}
+
+/// Makes a connection fit for what nodes say.
+fn ready(stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
 }
 
 /// Where an address leads now.
@@ -103,8 +116,7 @@ impl Listener for TcpPort {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Stream>>> {
         async move {
             let (stream, _) = self.listener.accept().await?;
-            stream.set_nodelay(true)?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            ready(stream)
         }
         .boxed()
     }
@@ -181,6 +193,22 @@ mod tests {
         let error = connect_first([one].into()).await.unwrap_err();
         assert!(!error.to_string().contains("127.0.0.1"), "who dialled knows the address");
         assert_eq!(connect_first([].into()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// The oracle is the error: a host that is not there would answer with another one, or not.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn only_addresses_of_this_machine_are_dialled_where_no_other_is_meant() {
+        for elsewhere in ["192.0.2.1:7", "[2001:db8::1]:7", "[::ffff:192.0.2.1]:7"] {
+            let error = TcpWire.dial_loopback(elsewhere.into()).await.err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable, "{elsewhere}");
+        }
+        let (_live, address) = listener("127.0.0.1:0").await;
+        let name = format!("localhost:{}", address.port());
+        for here in [address.to_string(), name] {
+            let stream = TcpWire.dial_loopback(here).await.unwrap();
+            assert_eq!(stream.peer_address(), address.to_string());
+        }
     }
 
     #[tokio::test]

@@ -29,6 +29,8 @@ async fn what_cannot_work_is_refused_by_name() {
     assert!(error.starts_with(&format!("cannot listen on {taken}: ")), "{error}");
     let error = refused(|c| (c.listen, c.secret) = (Some("0.0.0.0:0".into()), None)).await;
     assert!(error.contains("is not a loopback address"), "{error}");
+    let error = refused(|c| (c.seeds, c.secret) = (vec!["192.0.2.1:7".into()], None)).await;
+    assert!(error.starts_with("192.0.2.1:7 is not a loopback address"), "{error}");
     let error = refused(|c| c.listen = Some("[::]:0".into())).await;
     assert!(error.contains("say which to advertise"), "{error}");
     let error = refused(|c| c.seeds = vec![String::new()]).await;

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use rkyv::util::AlignedVec;
-
+use crate::memory::Buffer;
 use crate::open_request::OpenRequest;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
@@ -86,8 +85,9 @@ impl Tells {
 pub(crate) enum Body {
     /// In the frame.
     Part(Range<usize>),
-    /// Put together from fragments.
-    Whole(AlignedVec<16>),
+    /// Put together from fragments. Its memory is kept when it is dropped, not freed: that may be
+    /// under the link's lock.
+    Whole(Buffer),
 }
 
 impl Body {

@@ -169,7 +169,7 @@ impl LinkProtocol {
             step!(any steps::part_received(last));
             let Some(whole) = assembly.take_if(|_| last) else { return Ok(()) };
             let (first, deadline, body) = whole.finish();
-            return arrived.whole(place, (&first, deadline), Body::Whole(body), out, events);
+            return arrived.whole(place, (&first, deadline), Body::Whole(body.into()), out, events);
         }
         let deadline = arrived.deadline(&header);
         if header.total == 0 {

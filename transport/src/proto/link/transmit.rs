@@ -57,6 +57,8 @@ impl LinkProtocol {
         let frame = self.ledger.sent();
         let mut writer = FrameWriter::new(slot).with_splices(self.sizes.splices);
         self.write_refusals(&mut writer);
+        // They are of a frame that was consumed and is not reported, so a frame may go.
+        debug_assert!(writer.is_empty() || self.ledger.may_send(Class::Credit));
         let mut answer_now = false;
         let mut class = if writer.is_empty() { None } else { Some(Class::Credit) };
         let mut messages = 0;
@@ -85,8 +87,8 @@ impl LinkProtocol {
             self.note_stall(out);
             return None;
         };
-        // A frame that only returns credits helps none of the messages that wait.
-        self.uncredited &= class == Class::Credit;
+        // A frame without messages helps none of those that wait.
+        self.uncredited &= class != Class::Data;
         step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
         let before = self.ledger.reported();
         let consumed = self.ledger.post(class);
