@@ -1,7 +1,7 @@
 //! Names, lookups and what cannot be found.
 
 use ringpost::prelude::*;
-use ringpost::{StartError, Unasked};
+use ringpost::{Profile, StartError, Unasked};
 
 use crate::actors::{Note, Notebook, node};
 use crate::asking::{Teller, Withdraw};
@@ -61,6 +61,12 @@ async fn texts_that_are_no_names_are_errors() {
     assert!(matches!(error, StartError::InvalidName(_)), "{error}");
     let error = Node::builder("a").listen("127.0.0.1:0").secret("short").start().await.unwrap_err();
     assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
+    // Also where nothing uses them.
+    let error = Node::builder("a").secret("short").start().await.unwrap_err();
+    assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
+    let profile = Profile { ring_slots: 7, ..Profile::default() };
+    let error = Node::builder("a").profile(profile).start().await.unwrap_err();
+    assert!(matches!(error, StartError::Network(_)), "{error}");
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -53,8 +53,8 @@ use wait_queue::WaitQueue;
 
 pub(crate) use asks::Asker;
 pub(crate) use driver_side::{DroppedAsks, Unsettled};
-pub(crate) use outgoing::{Hint, Outgoing, Wait};
-pub(crate) use sending::{Attempt, LinkEnded};
+pub(crate) use outgoing::{Hint, Outgoing};
+pub(crate) use sending::Attempt;
 pub(crate) use stats::Counters;
 
 pub use asks::{PendingReply, ReplyLoss};

@@ -24,7 +24,6 @@ pub(crate) async fn closed(to: &RemoteSender) -> ActorExit {
     let mut waiter = Waiter::default();
     match poll_fn(|cx| to.poll_closed(&mut waiter, cx)).await {
         Ok(()) => ActorExit::Gone,
-        Err(Unsent::NoSuchMailbox | Unsent::Closed | Unsent::WrongKind) => ActorExit::Gone,
         Err(_) => ActorExit::Unreachable,
     }
 }

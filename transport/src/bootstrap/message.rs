@@ -2,8 +2,8 @@
 
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::proto::error::Refusal;
 use crate::proto::fate::Refused;
-use crate::proto::link::{refusal_code, refusal_of};
 
 use super::codec::{self, Malformed, Reader};
 use super::rejection::Rejection;
@@ -249,7 +249,7 @@ impl Resync {
         for Refused { frame, place, refusal } in &self.refusals {
             out.extend(frame.to_le_bytes());
             out.extend(place.to_le_bytes());
-            out.extend(refusal_code(*refusal).to_le_bytes());
+            out.extend((*refusal as u16).to_le_bytes());
         }
     }
 
@@ -268,7 +268,7 @@ impl Resync {
         let mut refusals = Vec::with_capacity(count.into());
         for _ in 0..count {
             let (frame, place, code) = (reader.u32()?, reader.u16()?, reader.u16()?);
-            let refusal = refusal_of(code).map_err(|_| number("kind of refusal", code))?;
+            let refusal = Refusal::of(code).map_err(|_| number("kind of refusal", code))?;
             refusals.push(Refused { frame, place, refusal });
         }
         Ok(Resync { epoch, consumed, refusals, more })

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Driver;
 use super::pipe::Pipe;
 use super::turn::Frame;
-use crate::cause::{Fate, OpenRefusal, Refusal, Violation};
+use crate::cause::{Fate, Refusal, Violation};
 use crate::driver_signals::Dirty;
 use crate::host::{Deliveries, Delivery, Tells};
 use crate::link::{Asker, Counters, Replier, ReplyLoss};
@@ -40,32 +40,16 @@ impl Driver {
     ) -> Result<(), Violation> {
         let mut result = read;
         for event in events.drain(..) {
-            let event = match event {
-                Event::Deliver(arrival) if result.is_ok() => {
-                    result = self.deliver(pipe, arrival, frame);
-                    continue;
-                }
-                Event::Tells(tells) if result.is_ok() => {
-                    result = self.deliver_tells(pipe, &tells, frame);
-                    continue;
-                }
-                other => other,
-            };
-            self.deliver_run(pipe);
-            match event {
-                // After a violation nothing of the frame is done, but what it refused is refused.
-                Event::Refused(sent, refusal) => {
-                    let refused = self.refused(&sent, refusal);
-                    result = result.and(refused);
-                }
-                Event::Unsent(entry) => {
-                    if let Some(tell) = self.link.drop_unsent(&entry) {
-                        self.reports.settle(tell, Err(Fate::Refused(Refusal::Closed)));
-                    }
-                }
-                Event::Delivered(confirm) => self.link.delivered(confirm),
-                event if result.is_ok() => result = self.dispatch(pipe, event, frame),
-                _ => {}
+            if !matches!(event, Event::Deliver(_) | Event::Tells(_)) {
+                self.deliver_run(pipe);
+            }
+            // After a violation nothing of the frame is done, but what it says of this side's
+            // messages is so.
+            if result.is_ok()
+                || matches!(event, Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_))
+            {
+                let done = self.dispatch(pipe, event, frame);
+                result = result.and(done);
             }
         }
         // Also before a violation: what came before it is delivered.
@@ -80,6 +64,15 @@ impl Driver {
         frame: &Frame<'_>,
     ) -> Result<(), Violation> {
         match event {
+            Event::Deliver(arrival) => self.deliver(pipe, arrival, frame)?,
+            Event::Tells(tells) => self.deliver_tells(pipe, &tells, frame)?,
+            Event::Refused(sent, refusal) => self.refused(&sent, refusal)?,
+            Event::Unsent(entry) => {
+                if let Some(tell) = self.link.drop_unsent(&entry) {
+                    self.reports.settle(tell, Err(Fate::Refused(Refusal::Closed)));
+                }
+            }
+            Event::Delivered(confirm) => self.link.delivered(confirm),
             Event::Confirmed => self.confirmed(),
             Event::Reply { waiter, code, body } => {
                 Counters::add(&self.link.counters().messages_received, 1);
@@ -103,9 +96,6 @@ impl Driver {
             Event::Granted(slots) => {
                 self.growth.grow_sends(pipe, self.link.counters(), slots);
             }
-            // Done already, whatever else the frame has.
-            Event::Deliver(_) | Event::Tells(_) => {}
-            Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_) => {}
             Event::Goodbye => self.link.stop_commits(),
         }
         Ok(())
@@ -260,13 +250,7 @@ impl Driver {
                 let (place, description) = self.mailboxes.open(&self.link, inbox);
                 pipe.proto.opened(correlation, place, &description)
             }
-            Err(refusal) => {
-                let ordinal = match refusal {
-                    OpenRefusal::NoSuchMailbox => 1,
-                    OpenRefusal::WrongKind => 2,
-                };
-                pipe.proto.open_refused(correlation, ordinal)
-            }
+            Err(refusal) => pipe.proto.open_refused(correlation, refusal),
         }
     }
 

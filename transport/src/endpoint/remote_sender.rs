@@ -8,10 +8,9 @@ use std::task::{Context, Poll, Waker, ready};
 
 use rkyv::util::AlignedVec;
 
+use crate::cause::NodeDownCause;
 use crate::id::NodeName;
-use crate::link::{
-    Attempt, Awaited, Hint, LinkEnded, LinkHandle, Outgoing, SendKind, Unsent, Wait,
-};
+use crate::link::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
 use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
@@ -207,7 +206,7 @@ impl RemoteSender {
             return match attempt {
                 Attempt::Committed(awaited) => Poll::Ready(Ok(awaited)),
                 Attempt::Failed(unsent) => Poll::Ready(Err(unsent)),
-                Attempt::Wait(_) => Poll::Pending,
+                Attempt::Wait => Poll::Pending,
                 Attempt::LinkEnded => continue,
             };
         }
@@ -242,7 +241,7 @@ impl RemoteSender {
             })?;
             match attempt {
                 None | Some(Attempt::Committed(_)) => return Poll::Ready(Ok(())),
-                Some(Attempt::Wait(_)) => return Poll::Pending,
+                Some(Attempt::Wait) => return Poll::Pending,
                 Some(Attempt::Failed(unsent)) => return Poll::Ready(Err(unsent)),
                 // Its archive is kept.
                 Some(Attempt::LinkEnded) => {}
@@ -288,7 +287,7 @@ impl RemoteSender {
             .0
             .hint
             .with(|hint| link.attempt((&self.0.request, hint), again, &mut place, Some(waker)));
-        if matches!(attempt, Attempt::Wait(_) | Attempt::LinkEnded) {
+        if matches!(attempt, Attempt::Wait | Attempt::LinkEnded) {
             let waiting = waiter.keep();
             keep(outgoing.archive, &mut waiting.archive);
             waiting.archived = true;
@@ -307,7 +306,7 @@ impl RemoteSender {
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Attempt, Unsent>> {
-        let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
+        let (link, mut place) = ready!(self.poll_link(waiter, cx)).map_err(Unsent::NodeDown)?;
         let waiting = waiter.keep();
         if !waiting.archived {
             waiting.archive.clear();
@@ -345,29 +344,24 @@ impl RemoteSender {
         };
         // Nothing is archived that could not be sent.
         let request = &self.0.request;
-        let attempt = match self.0.hint.with(|hint| link.has_room((request, hint))) {
-            Attempt::Committed(_) => with_scratch(|bytes| {
-                archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-                let outgoing = Outgoing { message, kind, archive: bytes };
-                let attempt =
-                    |hint: &mut _| link.attempt((request, hint), outgoing, &mut None, None);
-                Ok(self.0.hint.with(attempt))
-            })?,
-            other => other,
-        };
+        self.0.hint.with(|hint| link.has_room((request, hint)))?;
+        let attempt = with_scratch(|bytes| {
+            archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            let outgoing = Outgoing { message, kind, archive: bytes };
+            let attempt = |hint: &mut _| link.attempt((request, hint), outgoing, &mut None, None);
+            Ok(self.0.hint.with(attempt))
+        })?;
         match attempt {
             Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(unsent) => Err(unsent),
-            Attempt::Wait(Wait::Opening) => Err(Unsent::Opening),
-            Attempt::Wait(Wait::Room) => Err(Unsent::Full),
-            Attempt::LinkEnded => Err(Unsent::LinkDown),
+            Attempt::Wait | Attempt::LinkEnded => Err(Unsent::LinkDown),
         }
     }
 
-    /// Waits until the mailbox is closed or was never there.
+    /// Waits until the mailbox is closed, was never there, or is of another kind.
     ///
     /// # Errors
-    /// [`Unsent::NodeDown`] when the node is down first.
+    /// When the node is down first.
     ///
     /// # Cancel safety
     /// Dropping `waiter` gives the wait up.
@@ -375,7 +369,7 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Unsent>> {
+    ) -> Poll<Result<(), NodeDownCause>> {
         loop {
             let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
             let request = &self.0.request;
@@ -385,10 +379,9 @@ impl RemoteSender {
                 waiter.keep().line = Some((link, place));
             }
             match ended {
-                Ok(Some(Unsent::Closed | Unsent::NoSuchMailbox)) => return Poll::Ready(Ok(())),
-                Ok(Some(unsent)) => return Poll::Ready(Err(unsent)),
-                Ok(None) => return Poll::Pending,
-                Err(LinkEnded) => {}
+                Attempt::Wait => return Poll::Pending,
+                Attempt::LinkEnded => {}
+                Attempt::Committed(_) | Attempt::Failed(_) => return Poll::Ready(Ok(())),
             }
         }
     }
@@ -399,7 +392,7 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<LinkAndPlace, Unsent>> {
+    ) -> Poll<Result<LinkAndPlace, NodeDownCause>> {
         // The lines of a link were emptied when it ended.
         if let Some((link, place)) = waiter.take_line().filter(|(link, _)| !link.has_ended()) {
             return Poll::Ready(Ok((link, Some(place))));
@@ -409,7 +402,7 @@ impl RemoteSender {
         if let Some(ticket) = ticket {
             waiter.keep().peer = Some((self.0.peer.clone(), ticket));
         }
-        polled.map_ok(|link| (link, None)).map_err(Unsent::NodeDown)
+        polled.map_ok(|link| (link, None))
     }
 }
 

@@ -16,7 +16,6 @@ use std::task::{Context, Poll, Waker};
 use super::LinkHandle;
 use crate::cause::{LinkCause, Refusal};
 use crate::memory::Payload;
-use crate::proto::asks::GivenUp;
 
 /// An ask that was committed will not be answered, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -177,11 +176,11 @@ impl PendingReply {
     pub fn give_up(&mut self) -> bool {
         let Some(asker) = self.asker.take() else { return false };
         let mut state = self.link.state.lock();
-        let (given_up, _) = state.send_queue.give_up(self.correlation);
+        let unsent = state.send_queue.give_up(self.correlation);
         self.link.finish(state);
         let left = self.link.replies.lock().remove(asker);
         drop(left);
-        given_up == GivenUp::Unsent
+        unsent
     }
 }
 

@@ -64,13 +64,6 @@ impl SendKind {
     }
 }
 
-/// What a sender waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    Opening,
-    Room,
-}
-
 /// Nothing was sent, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::asks::PendingReply;
 use super::at_once::find;
-use super::outgoing::{Hint, Outgoing, SendKind, Unsent, Wait};
+use super::outgoing::{Hint, Outgoing, SendKind, Unsent};
 use super::wait_queue::{BURST_MESSAGES, GRANTS_MIN, LAST_PART, Line, Standing, WaitsFor, Want};
 use super::{Counters, LinkHandle, State};
 use crate::confirm::Confirmation;
@@ -22,8 +22,8 @@ use crate::steps::step;
 pub(crate) enum Attempt {
     /// Committed.
     Committed(Awaited),
-    /// Not yet; the waker is kept, if one was given.
-    Wait(Wait),
+    /// Not yet; the waker is kept.
+    Wait,
     /// The link has ended.
     LinkEnded,
     /// It will not be sent.
@@ -40,10 +40,6 @@ pub enum Awaited {
     /// Its fate: it was a tell to be confirmed.
     Fate(Confirmation),
 }
-
-/// The link ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LinkEnded;
 
 impl LinkHandle {
     /// One step of a send: commits when the mailbox is open and has room; else waits, if there is a
@@ -72,29 +68,33 @@ impl LinkHandle {
         attempt
     }
 
-    /// Whether a message could be committed now: saves the work of archiving one that could not.
-    pub(crate) fn has_room(&self, (request, hint): (&Arc<OpenRequest>, &mut Hint)) -> Attempt {
+    /// Looks whether a message could be committed now: saves the work of archiving one that could
+    /// not.
+    pub(crate) fn has_room(
+        &self,
+        (request, hint): (&Arc<OpenRequest>, &mut Hint),
+    ) -> Result<(), Unsent> {
         let mut state = self.state.lock();
-        let attempt = match () {
-            () if self.has_ended() => Attempt::LinkEnded,
-            () if state.send_queue.is_leaving() => Attempt::Failed(Unsent::Leaving),
+        let result = match () {
+            () if self.has_ended() => Err(Unsent::LinkDown),
+            () if state.send_queue.is_leaving() => Err(Unsent::Leaving),
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
-                Err(refused) => Attempt::Failed(Unsent::at_end(Some(refused))),
-                Ok(None) => Attempt::Wait(Wait::Opening),
+                Err(refused) => Err(Unsent::at_end(Some(refused))),
+                Ok(None) => Err(Unsent::Opening),
                 Ok(Some(mailbox)) if state.waiting.is_waited(Line::Room(mailbox)) => {
-                    Attempt::Wait(Wait::Room)
+                    Err(Unsent::Full)
                 }
                 Ok(Some(mailbox)) => match state.room(mailbox, 0) {
-                    Room::Yes => Attempt::Committed(Awaited::Nothing),
+                    Room::Yes => Ok(()),
                     lacking => {
                         state.send_queue.say_blocked(mailbox, lacking);
-                        Attempt::Wait(Wait::Room)
+                        Err(Unsent::Full)
                     }
                 },
             },
         };
         self.finish(state);
-        attempt
+        result
     }
 
     /// Takes the first step.
@@ -113,20 +113,22 @@ impl LinkHandle {
             return Attempt::Failed(Unsent::TooLarge { bytes, limit });
         }
         let bytes = bytes as u32;
-        let mut wait = |state: &mut State, line, for_what, wait| {
-            if let Some(waker) = waker {
-                let want = Want { message: *message, kind, bytes };
-                *place = Some(state.waiting.join(line, waker.clone(), want, Some(for_what)));
-                if wait == Wait::Room {
-                    Counters::add(&self.counters.window_stalls, 1);
-                }
+        let mut wait = |state: &mut State, line, for_what| {
+            let Some(waker) = waker else {
+                let opening = for_what == WaitsFor::Opening;
+                return Attempt::Failed(if opening { Unsent::Opening } else { Unsent::Full });
+            };
+            let want = Want { message: *message, kind, bytes };
+            *place = Some(state.waiting.join(line, waker.clone(), want, Some(for_what)));
+            if for_what != WaitsFor::Opening {
+                Counters::add(&self.counters.window_stalls, 1);
             }
-            Attempt::Wait(wait)
+            Attempt::Wait
         };
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
-            return wait(state, Line::Opening(outlet), WaitsFor::Opening, Wait::Opening);
+            return wait(state, Line::Opening(outlet), WaitsFor::Opening);
         };
         let ordinal = match find(&opened.accepted, message, kind, hint.ordinal) {
             Ok(ordinal) => ordinal,
@@ -139,26 +141,25 @@ impl LinkHandle {
         }
         let line = Line::Room(mailbox);
         if state.waiting.is_waited(line) {
-            return wait(state, line, WaitsFor::Turn, Wait::Room);
+            return wait(state, line, WaitsFor::Turn);
         }
         match state.room(mailbox, bytes) {
             Room::Yes => {
                 state.send_queue.reserve(mailbox, bytes);
                 self.commit(state, (mailbox, ordinal), outgoing, waker)
             }
-            lacking if waker.is_some() => {
-                state.lacks(mailbox, lacking);
+            lacking => {
+                // Also where the sender does not wait: it comes again, and there would be no room
+                // for ever if the peer had no reason to report what little was taken.
+                state.send_queue.say_blocked(mailbox, lacking);
+                if waker.is_some() && lacking == Room::NotInLink {
+                    state.wait_for_link(mailbox);
+                }
                 let for_what = match lacking {
                     Room::NotInLink => WaitsFor::LinkWindow,
                     _ => WaitsFor::MailboxWindow,
                 };
-                wait(state, line, for_what, Wait::Room)
-            }
-            lacking => {
-                // It comes again, and there would be no room for ever if the peer had no reason to
-                // report what little was taken.
-                state.send_queue.say_blocked(mailbox, lacking);
-                Attempt::Wait(Wait::Room)
+                wait(state, line, for_what)
             }
         }
     }
@@ -177,7 +178,7 @@ impl LinkHandle {
                 if let Some(waker) = waker {
                     state.waiting.keep(key, waker);
                 }
-                Attempt::Wait(Wait::Room)
+                Attempt::Wait
             }
             Standing::Ended(failure) => {
                 state.leave(place.take());
@@ -186,7 +187,7 @@ impl LinkHandle {
             Standing::Granted { mailbox, ordinal } => {
                 *place = None;
                 let Some((want, _)) = state.waiting.leave(key) else {
-                    return Attempt::Wait(Wait::Room);
+                    return Attempt::Wait;
                 };
                 debug_assert_eq!(want.bytes as usize, outgoing.archive.len(), "archived once");
                 if let SendKind::UrgentSignal(signal) = want.kind {
@@ -258,18 +259,18 @@ impl LinkHandle {
         self.finish(state);
     }
 
-    /// Opens a mailbox and waits for its end: ready when it is closed or was refused.
+    /// Opens a mailbox and waits for its end: failed when it is closed or was refused.
     pub(crate) fn await_end(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
         place: &mut Option<usize>,
         waker: &Waker,
-    ) -> Result<Option<Unsent>, LinkEnded> {
+    ) -> Attempt {
         let mut state = self.state.lock();
-        let result = match *place {
+        let attempt = match *place {
             _ if self.has_ended() => {
                 *place = None;
-                Err(LinkEnded)
+                Attempt::LinkEnded
             }
             None => {
                 let outlet = state.send_queue.outlet(request, &mut hint.outlet);
@@ -277,21 +278,21 @@ impl LinkHandle {
                 let want = Want { message, kind: SendKind::Signal(0), bytes: 0 };
                 let line = Line::Closing(outlet);
                 *place = Some(state.waiting.join(line, waker.clone(), want, None));
-                Ok(None)
+                Attempt::Wait
             }
             Some(key) => match state.waiting.standing(key) {
                 Standing::Ended(why) => {
                     state.leave(place.take());
-                    Ok(Some(why))
+                    Attempt::Failed(why)
                 }
                 _ => {
                     state.waiting.keep(key, waker);
-                    Ok(None)
+                    Attempt::Wait
                 }
             },
         };
         self.finish(state);
-        result
+        attempt
     }
 }
 

@@ -36,9 +36,9 @@ struct Pending<W> {
 
 /// How much of an ask was written into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Written {
+pub(crate) enum Written {
     Nothing,
-    /// The rest follows, whatever its asker does.
+    /// The rest follows, whatever its asker does; then the peer can be told that he gave up.
     Part,
     All,
 }
@@ -47,19 +47,6 @@ impl<W> Default for PendingAsks<W> {
     fn default() -> Self {
         PendingAsks { slots: Vec::new(), free: Vec::new(), generation: 0 }
     }
-}
-
-/// What became of an ask whose asker gave it up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GivenUp {
-    /// It was not written, and never will be.
-    Unsent,
-    /// It is being written: the other node is told when it has the whole.
-    Leaving,
-    /// The other node is to be told.
-    Sent,
-    /// It had its answer already.
-    Answered,
 }
 
 impl<W> PendingAsks<W> {
@@ -90,15 +77,12 @@ impl<W> PendingAsks<W> {
         waiter
     }
 
-    /// Records that an asker waits no more. Returns its waiter, to be dropped without a lock.
-    pub(crate) fn give_up(&mut self, correlation: u64) -> (GivenUp, Option<W>) {
-        let Some(slot) = self.find(correlation) else { return (GivenUp::Answered, None) };
-        let given_up = match slot.written {
-            Written::Nothing => GivenUp::Unsent,
-            Written::Part => GivenUp::Leaving,
-            Written::All => GivenUp::Sent,
-        };
-        (given_up, slot.waiter.take())
+    /// Records that an asker waits no more. Returns how much of its ask was written; `None` when it
+    /// had its answer already.
+    pub(crate) fn give_up(&mut self, correlation: u64) -> Option<Written> {
+        let slot = self.find(correlation)?;
+        slot.waiter = None;
+        Some(slot.written)
     }
 
     /// Returns true if the asker still waits.
@@ -240,19 +224,19 @@ mod tests {
         let mut asks = PendingAsks::default();
         let first = asks.insert("first").unwrap();
         assert!(!asks.sent(first), "nobody gave it up");
-        assert_eq!(asks.give_up(first), (GivenUp::Sent, Some("first")));
+        assert_eq!(asks.give_up(first), Some(Written::All));
         let second = asks.insert("second").unwrap();
         assert_ne!(first as u32, second as u32, "the place of the first is taken");
         assert_eq!(asks.answer(first), None, "answered, and nobody waits");
         let third = asks.insert("third").unwrap();
         assert_eq!(first as u32, third as u32, "and now it is free");
         assert_eq!(asks.answer(first), None, "a late answer meets no other ask");
-        assert_eq!(asks.give_up(first), (GivenUp::Answered, None));
+        assert_eq!(asks.give_up(first), None);
         asks.leaves(second);
-        assert_eq!(asks.give_up(third), (GivenUp::Unsent, Some("third")));
+        assert_eq!(asks.give_up(third), Some(Written::Nothing));
         assert!(!asks.is_wanted(third) && asks.is_wanted(second));
         assert!(asks.sent(third), "it is to be cancelled");
-        assert_eq!(asks.give_up(second), (GivenUp::Leaving, Some("second")));
+        assert_eq!(asks.give_up(second), Some(Written::Part));
         assert!(asks.sent(second), "now the other node can be told");
         let fourth = asks.insert("fourth").unwrap();
         asks.sent(fourth);

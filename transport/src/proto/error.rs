@@ -51,17 +51,37 @@ pub enum Violation {
 /// Why a delivered message was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[repr(u16)]
 pub enum Refusal {
     /// The mailbox is closed.
-    Closed,
+    Closed = 1,
+}
+
+impl Refusal {
+    /// Reads the number that a REFUSAL carries.
+    pub(crate) fn of(code: u16) -> Result<Self, Violation> {
+        if code == 1 { Ok(Refusal::Closed) } else { Err(Violation::Refusal) }
+    }
 }
 
 /// Why a mailbox could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[repr(u16)]
 pub enum OpenRefusal {
     /// There is none of that name or identity.
-    NoSuchMailbox,
+    NoSuchMailbox = 1,
     /// There is one, of another kind.
-    WrongKind,
+    WrongKind = 2,
+}
+
+impl OpenRefusal {
+    /// Reads the number that an OPEN_REFUSED carries.
+    pub(crate) fn of(code: u16) -> Result<Self, Violation> {
+        match code {
+            1 => Ok(OpenRefusal::NoSuchMailbox),
+            2 => Ok(OpenRefusal::WrongKind),
+            _ => Err(Violation::Opening),
+        }
+    }
 }

@@ -22,7 +22,7 @@ use super::trip::Trip;
 use super::window::Count;
 use crate::limits;
 use crate::mutants::planted;
-use crate::proto::error::{Refusal, Violation};
+use crate::proto::error::{OpenRefusal, Refusal, Violation};
 
 mod event;
 mod receive;
@@ -192,8 +192,12 @@ impl LinkProtocol {
     }
 
     /// Queues the refusal of an OPEN.
-    pub(crate) fn open_refused(&mut self, correlation: u64, ordinal: u16) -> Result<(), Violation> {
-        let kind = RecordKind::OpenRefused;
+    pub(crate) fn open_refused(
+        &mut self,
+        correlation: u64,
+        refusal: OpenRefusal,
+    ) -> Result<(), Violation> {
+        let (kind, ordinal) = (RecordKind::OpenRefused, refusal as u16);
         let header = RecordHeader { correlation, ordinal, ..RecordHeader::new(kind) };
         self.answer_open()?;
         self.control(header);
@@ -307,16 +311,4 @@ impl LinkProtocol {
             if planted!(ForgottenFate) { Vec::new() } else { self.in_flight.end().collect() };
         (doubts, report)
     }
-}
-
-const CLOSED: u16 = 1;
-
-pub(crate) fn refusal_code(refusal: Refusal) -> u16 {
-    match refusal {
-        Refusal::Closed => CLOSED,
-    }
-}
-
-pub(crate) fn refusal_of(code: u16) -> Result<Refusal, Violation> {
-    if code == CLOSED { Ok(Refusal::Closed) } else { Err(Violation::Refusal) }
 }

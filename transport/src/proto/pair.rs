@@ -8,7 +8,7 @@ use rkyv::util::AlignedVec;
 
 use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
-use crate::proto::error::{Refusal, Violation};
+use crate::proto::error::{OpenRefusal, Refusal, Violation};
 use crate::proto::fate::What;
 use crate::proto::frame::{FrameWriter, Head};
 use crate::proto::header::{RecordHeader, RecordKind};
@@ -238,7 +238,7 @@ impl Side {
         let Target::Name(name) = &request.target else { return Err(Violation::Opening) };
         let last = name.bytes().last().map_or(9, |digit| usize::from(digit.wrapping_sub(b'0')));
         let Some(toy) = self.boxes.get_mut(last).filter(|toy| !toy.closed) else {
-            return self.link.open_refused(correlation, 1);
+            return self.link.open_refused(correlation, OpenRefusal::NoSuchMailbox);
         };
         let place = *toy.place.get_or_insert_with(|| self.inlets.open_with(|_| last));
         let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }; self.accepted];

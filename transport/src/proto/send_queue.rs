@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use rkyv::util::AlignedVec;
 
-use super::asks::{GivenUp, OpenAsks, PendingAsks};
+use super::asks::{OpenAsks, PendingAsks, Written};
 use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
 use super::remote_mailbox::{Outlet, RemoteMailbox};
@@ -307,14 +307,14 @@ impl<W> SendQueue<W> {
         self.queues.reply_bytes < limits::REPLY_BYTES_MAX || planted!(EndlessReplies)
     }
 
-    /// Returns the asker of `correlation` waits no more: an ask that was not written never will be,
-    /// of the other the peer is told. Returns which, and what waited for the answer.
-    pub(crate) fn give_up(&mut self, correlation: u64) -> (GivenUp, Option<W>) {
-        let given_up = self.asks.give_up(correlation);
-        if given_up.0 == GivenUp::Sent {
+    /// Gives an ask up: of one that was written the peer is told, by CANCEL. Returns true if it was
+    /// not written, and never will be.
+    pub(crate) fn give_up(&mut self, correlation: u64) -> bool {
+        let written = self.asks.give_up(correlation);
+        if written == Some(Written::All) {
             self.queues.cancels.push_back(correlation);
         }
-        given_up
+        written == Some(Written::Nothing)
     }
 
     /// Sends a signal ahead of messages; one that waits already is not sent twice (OB-3).

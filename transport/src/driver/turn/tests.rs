@@ -257,7 +257,7 @@ impl Rig {
             rig.driver.link.attempt(to, outgoing, &mut place, Some(Waker::noop()))
         };
         let mut first = attempt(self);
-        if matches!(first, Attempt::Wait(_)) {
+        if matches!(first, Attempt::Wait) {
             self.turn();
             let (window, accepted) = (WINDOW, vec![MESSAGE]);
             let description = Description { window, carried: Count::default(), accepted };

@@ -73,14 +73,17 @@ async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Kee
 
 /// Commits tell number `number` to the mailbox of `beta`.
 async fn tell(remote: &RemoteSender, number: u32) -> Confirmation {
-    let mut waiter = Waiter::default();
+    tell_by(remote, number, &mut Waiter::default()).await
+}
+
+async fn tell_by(remote: &RemoteSender, number: u32, waiter: &mut Waiter) -> Confirmation {
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&number.to_le_bytes());
         out.extend_from_slice(&[7; 500]);
         Ok(())
     };
     let kind = SendKind::ConfirmedTell;
-    let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
+    let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, waiter, cx));
     match sent.await.unwrap() {
         Awaited::Fate(confirmation) => confirmation,
         other => panic!("{other:?}"),
@@ -102,6 +105,21 @@ fn remote(mesh: &Mesh) -> RemoteSender {
     let target = Target::Name("m".into());
     let peer = mesh.peer(&NodeName::new("beta").unwrap());
     RemoteSender::new(peer, OpenRequest { target, kind: 0 })
+}
+
+/// The oracle is what came: each send waits, the first for a link and the second for its turn.
+#[test]
+fn a_waiter_serves_one_send_after_the_other() {
+    sim::run(1, |world| async move {
+        let (alpha, _) = start(&world, "alpha", &[]).await;
+        let (remote, mut waiter) = (remote(&alpha), Waiter::default());
+        let (first, (_beta, receiver)) =
+            tokio::join!(tell_by(&remote, 1, &mut waiter), start(&world, "beta", &["alpha"]));
+        assert_eq!(format!("{waiter:?}"), "Waiter(nowhere)");
+        let second = tell_by(&remote, 2, &mut waiter).await;
+        assert_eq!((first.await, second.await), (Ok(()), Ok(())));
+        assert_eq!(*receiver.came.lock(), [1, 2]);
+    });
 }
 
 /// PA-1, MS-7: whatever was on its way when a link was lost, the next one tells what had arrived:

@@ -152,6 +152,16 @@ fn who_nobody_knows_is_unreachable_with_advice() {
         let began = world.now();
         alpha.link("nobody").await.unwrap_err();
         assert!(Duration::from_nanos(world.now() - began) >= Duration::from_secs(3));
+        // And one that was given up is not counted.
+        let peer = alpha.mesh.peer(&NodeName::new("nobody").unwrap());
+        let mut given_up = None;
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(peer.poll_link(&mut given_up, &mut cx).is_pending());
+        world.sleep(Duration::from_secs(2)).await;
+        peer.forget(given_up.unwrap());
+        let began = world.now();
+        alpha.link("nobody").await.unwrap_err();
+        assert!(Duration::from_nanos(world.now() - began) >= Duration::from_secs(3));
     });
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Arrival, Body, Event, LinkProtocol, refusal_of};
+use super::{Arrival, Body, Event, LinkProtocol};
 use crate::limits;
 use crate::mutants::planted;
-use crate::proto::error::{OpenRefusal, Violation};
+use crate::proto::error::{OpenRefusal, Refusal, Violation};
 use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
 use crate::proto::frame::{FrameReader, Record, Tells};
@@ -120,7 +120,7 @@ impl LinkProtocol {
             }
             RecordKind::Opened => out.handle_opened(&header, bytes)?,
             RecordKind::OpenRefused => {
-                out.handle_open_refused(header.correlation, open_refusal_of(header.ordinal)?)?;
+                out.handle_open_refused(header.correlation, OpenRefusal::of(header.ordinal)?)?;
             }
             RecordKind::Closed => out.handle_closed(header.mailbox, header.generation)?,
             RecordKind::Window => {
@@ -194,18 +194,10 @@ impl LinkProtocol {
         events: &mut Vec<Event<W>>,
     ) -> Result<(), Violation> {
         let place = u16::try_from(header.generation).map_err(|_| Violation::Refusal)?;
-        let refusal = refusal_of(header.ordinal)?;
+        let refusal = Refusal::of(header.ordinal)?;
         let sent = self.in_flight.refuse(header.mailbox, place)?;
         events.push(Event::Refused(sent, refusal));
         Ok(())
-    }
-}
-
-fn open_refusal_of(code: u16) -> Result<OpenRefusal, Violation> {
-    match code {
-        1 => Ok(OpenRefusal::NoSuchMailbox),
-        2 => Ok(OpenRefusal::WrongKind),
-        _ => Err(Violation::Opening),
     }
 }
 

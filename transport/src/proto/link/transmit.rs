@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Handshake, LinkProtocol, refusal_code};
+use super::{Handshake, LinkProtocol};
 use crate::memory::Splice;
 use crate::mutants::planted;
 use crate::proto::credit::{Class, FIRST_COUNT};
@@ -145,7 +145,7 @@ impl LinkProtocol {
             let header = RecordHeader {
                 mailbox: refused.frame,
                 generation: refused.place.into(),
-                ordinal: refusal_code(refused.refusal),
+                ordinal: refused.refusal as u16,
                 ..RecordHeader::new(RecordKind::Refusal)
             };
             if !writer.fits(&header, 0) {
