@@ -92,9 +92,9 @@ pub enum Cause {
 
 impl Cause {
     /// Returns true if the same message may be accepted later by the same actor. Nothing was sent,
-    /// so that trying again never sends it twice. False for what another run of the actor's node, or
-    /// another actor of the same name, might accept: `NoSuchActor`, as a node says of an actor that
-    /// it has not spawned yet, `Stopped` and `Leaving`.
+    /// so that trying again never sends it twice. False for what another run of the actor's node,
+    /// or another actor of the same name, might accept: `NoSuchActor`, as a node says of an actor
+    /// that it has not spawned yet, `Stopped` and `Leaving`.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,

@@ -25,8 +25,8 @@ pub enum NodeEvent {
     },
     /// A run of a node is gone. Its pending asks have failed. Senders that wait for a link go on
     /// waiting: they use the link to the node's next run, or fail with `NodeUnreachable` when
-    /// `down_after` has passed since the first of them began to wait or the node was last heard, whichever is
-    /// later.
+    /// `down_after` has passed since the first of them began to wait or the node was last heard,
+    /// whichever is later.
     NodeDown {
         /// The node.
         node: NodeId,

@@ -22,9 +22,9 @@ pub struct Profile {
     /// Slots that data never takes: at least 1, at most a quarter of the ring; 4 by default.
     pub credit_reserve: u32,
     /// Largest message, in bytes of what the user sends: 1 to 1 GiB, 64 MiB by default; larger ones
-    /// to other nodes are refused where they are sent. (Its archive may be larger by 256 bytes and a thousandth.) The smaller
-    /// setting of two nodes counts. A message larger than a window is sent when nothing of this
-    /// node waits in its mailbox.
+    /// to other nodes are refused where they are sent. (Its archive may be larger by 256 bytes and
+    /// a thousandth.) The smaller setting of two nodes counts. A message larger than a window is
+    /// sent when nothing of this node waits in its mailbox.
     pub message_bytes_max: u32,
     /// Messages that one peer may have waiting in one mailbox: 1 to 2^20, 1,024 by default.
     pub mailbox_window_messages: u32,

@@ -32,8 +32,8 @@ impl SpawnOptions {
         SpawnOptions { name: Some(name.into()), mailbox_capacity: None }
     }
 
-    /// Messages of this node that may wait in its mailbox; 0 counts as 1. (What other nodes may have
-    /// waiting there is set by the node's profile.)
+    /// Messages of this node that may wait in its mailbox; 0 counts as 1. (What other nodes may
+    /// have waiting there is set by the node's profile.)
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
         self.mailbox_capacity = Some(messages);
         self
