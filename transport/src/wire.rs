@@ -41,14 +41,15 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 
     /// Connects to `address` as [`dial`](Self::dial) does, if it is an address of this machine or a
-    /// name of one; for a network on which all addresses are, the same.
+    /// name of one. On a simulated network all are.
     ///
     /// # Errors
-    /// With [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable), and nothing sent, where it leads
-    /// elsewhere.
-    fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
-        self.dial(address)
-    }
+    /// With [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable), no error of the system's, and
+    /// nothing sent, where it leads elsewhere.
+    ///
+    /// # Cancel safety
+    /// As of [`dial`](Self::dial).
+    fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 }
 
 /// An open port.

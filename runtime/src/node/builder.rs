@@ -173,10 +173,9 @@ impl NodeBuilder {
             events: broadcast::Sender::new(limits::OBSERVED_MAX),
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
-        let is_networked = self.listen.is_some() || !self.seeds.is_empty();
         let config = self.config(name)?;
         Remote::check(&config)?;
-        let (remote, id) = if is_networked {
+        let (remote, id) = if config.listen.is_some() || !config.seeds.is_empty() {
             let remote = Remote::start(config, residents.clone(), observers.clone()).await?;
             let id = remote.id().clone();
             (Some(remote), id)
@@ -205,6 +204,9 @@ impl NodeBuilder {
     fn config(self, name: NodeName) -> Result<Config, StartError> {
         let Secrets { own, accepted } = self.secrets;
         let accepted = accepted.iter().map(|secret| Secret::new(secret));
+        // A node that reaches no other opens no device.
+        let is_networked = self.listen.is_some() || !self.seeds.is_empty();
+        let network = if is_networked { Network::best } else { Network::tcp };
         Ok(Config {
             name,
             listen: self.listen,
@@ -214,7 +216,7 @@ impl NodeBuilder {
             also_accept: accepted.collect::<Result<_, _>>()?,
             profile: self.profile,
             entropy: self.entropy,
-            network: self.network.unwrap_or_else(Network::best),
+            network: self.network.unwrap_or_else(network),
         })
     }
 }

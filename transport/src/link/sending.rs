@@ -355,18 +355,17 @@ impl State {
                     while let Some(key) = self.waiting.first(Line::Opening(outlet)) {
                         self.move_to_mailbox(key, mailbox, now);
                     }
-                    self.grant_in_turn(mailbox, 0, now);
+                    self.grant_first_part(mailbox, now);
                 }
-                // Another part of it is granted when the driver runs again.
-                Notice::Room(mailbox) if self.waiting.is_put_off(mailbox) => {}
-                Notice::Room(mailbox) => self.grant_in_turn(mailbox, 0, now),
+                Notice::Room(mailbox) => self.grant_first_part(mailbox, now),
                 Notice::LinkRoom => self.grant_by_link(now),
                 Notice::Ended { outlet, mailbox, refusal } => {
                     let ended = Standing::Ended(Unsent::at_end(refusal));
                     self.waiting.resolve_all(Line::Opening(outlet), &ended, now);
                     self.waiting.resolve_all(Line::Closing(outlet), &ended, now);
                     if let Some(mailbox) = mailbox {
-                        self.waiting.close(mailbox, &ended, now);
+                        self.waiting.resolve_all(Line::Room(mailbox), &ended, now);
+                        self.waiting.end_bursts(mailbox);
                     }
                 }
             }
@@ -384,6 +383,15 @@ impl State {
             self.waiting.resolve(key, Standing::Granted { mailbox, ordinal }, now);
         } else {
             self.waiting.move_to(key, Line::Room(mailbox));
+        }
+    }
+
+    /// Grants a part of the room at a mailbox, unless another part of it is to be granted when the
+    /// driver runs again (WQ-4).
+    fn grant_first_part(&mut self, mailbox: u32, now: Instant) {
+        if !self.waiting.is_put_off(mailbox) {
+            self.waiting.end_bursts(mailbox);
+            self.grant_in_turn(mailbox, 0, now);
         }
     }
 

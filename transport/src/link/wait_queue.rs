@@ -11,7 +11,7 @@
 //!   [`BURST_MESSAGES`] of them in all before those that wait, as long as there is room that no
 //!   sender was granted. So that there is some, room is granted in parts: a sixteenth of it, an
 //!   eighth of what is left when the driver runs again, and so on; at last all that is left. So a
-//!   task that is woken but does not run holds up no other.
+//!   task that is woken but does not run holds up no other. New room ends all bursts.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -169,8 +169,6 @@ impl WaitQueue {
         ends.len += 1;
         if before == NONE {
             ends.first = key;
-            // A burst is of the line that it began in.
-            self.bursts.retain(|burst| Line::Room(burst.mailbox) != line);
         } else {
             self.entries[before].after = key;
         }
@@ -319,8 +317,9 @@ impl WaitQueue {
 
     /// Records that a part of a mailbox's room was granted, and which one comes next.
     pub(super) fn put_off(&mut self, mailbox: u32, part: u32) {
-        self.ends(Line::Room(mailbox)).part = part;
-        self.unshared.push(mailbox);
+        if std::mem::replace(&mut self.ends(Line::Room(mailbox)).part, part) == 0 {
+            self.unshared.push(mailbox);
+        }
     }
 
     /// Returns true if another part of a mailbox's room is to be granted.
@@ -364,9 +363,8 @@ impl WaitQueue {
         }
     }
 
-    /// Resolves the whole line at a mailbox that has closed, and forgets the bursts to it.
-    pub(super) fn close(&mut self, mailbox: u32, standing: &Standing, now: Instant) {
-        self.resolve_all(Line::Room(mailbox), standing, now);
+    /// Ends the bursts to a mailbox: it has new room, or has closed.
+    pub(super) fn end_bursts(&mut self, mailbox: u32) {
         self.bursts.retain(|burst| burst.mailbox != mailbox);
     }
 

@@ -9,6 +9,8 @@ use crate::cause::NodeDownCause;
 #[derive(Default)]
 pub(super) struct Waiters {
     places: BTreeMap<u64, Place>,
+    /// How many of them wait: the others have failed.
+    waiting: usize,
     next: u64,
 }
 
@@ -27,13 +29,16 @@ impl Waiters {
         });
         match self.places.insert(ticket, Place::Waiting(waker)) {
             Some(Place::Waiting(old)) => Some(old),
-            _ => None,
+            _ => {
+                self.waiting += 1;
+                None
+            }
         }
     }
 
     /// Returns how many wait.
     pub(super) fn count(&self) -> usize {
-        self.places.values().filter(|place| matches!(place, Place::Waiting(_))).count()
+        self.waiting
     }
 
     /// Why the wait of this ticket failed, if it did.
@@ -47,7 +52,10 @@ impl Waiters {
     /// Gives a place up; what it held is to be dropped without a lock held.
     pub(super) fn remove(&mut self, ticket: u64) -> Option<Waker> {
         match self.places.remove(&ticket) {
-            Some(Place::Waiting(waker)) => Some(waker),
+            Some(Place::Waiting(waker)) => {
+                self.waiting -= 1;
+                Some(waker)
+            }
             _ => None,
         }
     }
@@ -55,6 +63,7 @@ impl Waiters {
     /// Returns all wakers in the order of their tickets, to be woken without a lock held; none is
     /// kept.
     pub(super) fn take(&mut self) -> Vec<Waker> {
+        self.waiting = 0;
         let places = std::mem::take(&mut self.places);
         let (waiting, failed) = places
             .into_iter()
@@ -71,6 +80,7 @@ impl Waiters {
 
     /// Lets every wait fail with `cause`; the wakers are to be woken without a lock held.
     pub(super) fn fail(&mut self, cause: &NodeDownCause) -> Vec<Waker> {
+        self.waiting = 0;
         self.places
             .values_mut()
             .filter_map(|place| match std::mem::replace(place, Place::Failed(cause.clone())) {

@@ -54,6 +54,10 @@ impl Wire for SimWire {
         .boxed()
     }
 
+    fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        self.dial(address)
+    }
+
     fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
         let (shared, life) = (self.shared.clone(), self.life);
         async move {
