@@ -41,6 +41,9 @@ impl Confirms {
 
 /// The fate of a committed tell, when it is known: `Ok` when it was delivered, which means that it
 /// was queued in its mailbox. Dropping it changes nothing for the message.
+///
+/// # Errors
+/// [`Fate`]: it was not delivered, or that is not known.
 pub struct Confirmation(oneshot::Receiver<Result<(), Fate>>);
 
 impl Future for Confirmation {

@@ -115,14 +115,13 @@ impl Prepared {
         }
     }
 
-    /// How many ways there are to connect.
+    /// Returns how many ways there are to connect.
     pub(crate) fn ways(&self, offer: &Offer) -> usize {
         self.opening.ways(&offer.queue_pair)
     }
 
     /// Connects by the way of this number, on the current tokio runtime, where the driver will run.
-    /// The peer's offer must have
-    /// been checked against the limits.
+    /// The peer's offer must have been checked against the limits.
     ///
     /// # Cancel safety
     /// Dropping the future drops the queue pair.

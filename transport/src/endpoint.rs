@@ -90,7 +90,10 @@ impl Endpoint {
         RemoteSender::new(self.mesh.peer(peer), request)
     }
 
-    /// Says goodbye on every link, waits for the answers until `deadline`, and closes.
+    /// Says goodbye on every link, waits for the answers for as long as `deadline`, and closes.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the node is closing, and its links end without having waited.
     pub async fn shutdown(&self, deadline: Duration) {
         self.mesh.shutdown(deadline).await;
     }

@@ -111,7 +111,7 @@ impl Growth {
         }
     }
 
-    /// The fabric has no more: it works as it is, and as much again would be refused again.
+    /// Ends the growth: the fabric refused memory, and would refuse as much again.
     fn refused(&mut self, counters: &Counters) {
         self.ring_max = 0;
         Counters::add(&counters.ring_growths_refused, 1);

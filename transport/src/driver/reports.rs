@@ -1,4 +1,4 @@
-//! Who is told what happens on a link.
+//! The receivers of what happens on a link.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::id::{NodeId, NodeName};
 use crate::memory::Budget;
 use crate::unresolved::{UnackedTell, Unresolved};
 
-/// Who is told what happens on a link.
+/// The receivers of what happens on a link: the host, and what the node keeps of its peer. Created
+/// by the session, before the driver.
 pub(crate) struct Reports {
     /// The node at the other end.
     pub(crate) peer: NodeId,

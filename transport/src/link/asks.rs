@@ -153,6 +153,9 @@ impl LinkHandle {
 /// The answer to an ask, when it comes; the task that sent the ask is woken for it before this was
 /// polled, too. Dropping it gives the ask up: one that was not sent never will be, of another the
 /// peer is told, which then does not begin it, or drops its answer where it is made.
+///
+/// # Errors
+/// [`ReplyLoss`] when there will be none: the link ended, or the other side refused or failed.
 pub struct PendingReply {
     link: Arc<LinkHandle>,
     correlation: u64,

@@ -124,7 +124,7 @@ impl Counters {
     /// A wait has ended.
     pub(super) fn waited(&self, for_what: WaitsFor, how_long: Duration) {
         let counter = match for_what {
-            // Who waits for its turn waits for what those before it do.
+            // A sender behind others waits for the mailbox, as they do.
             WaitsFor::Opening | WaitsFor::MailboxWindow | WaitsFor::Turn => &self.mailbox_wait_us,
             WaitsFor::LinkWindow => &self.link_wait_us,
             WaitsFor::Credits => &self.credit_wait_us,

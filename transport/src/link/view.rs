@@ -1,4 +1,4 @@
-//! What a link looks like at one moment.
+//! Snapshots of links.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{LinkHandle, State};
 use crate::open_request::OpenRequest;
 use crate::proto::send_queue::Room;
 
-/// What a link looks like at one moment.
+/// A snapshot of a link: what waits to be sent, the leases of its slots, and the senders that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkView {
     /// The fabric that carries it.

@@ -59,7 +59,7 @@ impl Entry {
             mailbox,
             generation,
             ordinal: self.ordinal,
-            // Who waits for the fate of a tell is no business of the peer's.
+            // The number of a sender that waits for its fate stays on this node.
             correlation: if self.kind == RecordKind::Tell { 0 } else { self.correlation },
             ..RecordHeader::new(self.kind)
         }

@@ -136,7 +136,7 @@ impl LinkProtocol {
         self.trip.take_shortage(small)
     }
 
-    /// So many more slots are posted: the peer is told (CR-6).
+    /// Grows the ring by so many slots, which are posted, and has the peer told (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.ledger.grow(slots);
         self.trip.grown();
@@ -174,12 +174,12 @@ impl LinkProtocol {
             && self.handshake.goodbye_sent.is_none()
     }
 
-    /// The frame handled last was dispatched and a slot posted in its place (LK-2).
+    /// Counts the frame handled last as dispatched, a slot posted in its place (LK-2).
     pub(crate) fn handle_dispatched(&mut self) {
         self.dispatched = self.ledger.received();
     }
 
-    /// A message of the frame handled last was not queued.
+    /// Queues the refusal of a message of the frame handled last.
     pub(crate) fn refuse(&mut self, at: (u32, u16), refusal: Refusal) {
         if !planted!(LostRefusal) {
             self.refusals.push_back(Refused { frame: at.0, place: at.1, refusal });
@@ -281,7 +281,7 @@ impl LinkProtocol {
         self.handshake.goodbye_received.is_some()
     }
 
-    /// The peer broke the protocol: nothing more of it is read, and nothing it could rely on said.
+    /// Records that the peer broke the protocol: nothing it could rely on is said any more.
     pub(crate) fn distrust(&mut self) {
         self.distrusted = true;
     }
@@ -291,7 +291,7 @@ impl LinkProtocol {
         self.distrusted
     }
 
-    /// What is left when the link ends: this side's messages in doubt (FA-1), and the report on the
+    /// Ends the protocol. Returns this side's messages in doubt (FA-1), and the report on the
     /// peer's (FA-3), unless it broke the protocol.
     pub(crate) fn end(&mut self) -> (Vec<Sent>, Option<Consumed>) {
         let mut count = self.ledger.received();

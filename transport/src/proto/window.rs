@@ -81,7 +81,7 @@ pub(crate) struct SendWindow {
 }
 
 impl SendWindow {
-    /// A window of which `carried` is still outstanding from earlier links.
+    /// Creates a window of which `carried` is still outstanding from earlier links.
     pub(crate) fn new(size: WindowSize, carried: Count) -> Self {
         SendWindow { size, sent: carried, written: carried, taken: Count::default() }
     }
@@ -173,7 +173,7 @@ pub(crate) struct RecvWindow {
 }
 
 impl RecvWindow {
-    /// A window of which `carried` waits here from earlier links (WI-4).
+    /// Creates a window of which `carried` waits here from earlier links (WI-4).
     pub(crate) fn new(size: WindowSize, carried: Count) -> Self {
         let zero = Count::default();
         RecvWindow {

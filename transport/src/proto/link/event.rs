@@ -1,4 +1,4 @@
-//! What the reading of a frame comes to.
+//! The events that reading a frame gives the driver.
 
 use std::ops::Range;
 use std::time::Instant;

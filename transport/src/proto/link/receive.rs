@@ -250,7 +250,8 @@ impl Arrived {
         Ok(())
     }
 
-    /// When the asker of a record gives up, who still waited for so long when it was written.
+    /// Returns the deadline of an ask by this node's clock: the time that was left when its record
+    /// was written, less the age of the frame.
     fn deadline(&self, header: &RecordHeader) -> Option<Instant> {
         let left = Duration::from_micros(header.deadline_us?).min(limits::DEADLINE_MAX);
         let age = if planted!(FreshDeadline) { Duration::ZERO } else { self.age };
