@@ -35,7 +35,7 @@ pub(super) struct Sender {
     pub(super) endpoint: Endpoint,
     pub(super) diary: Diary,
     pub(super) lines: Lines,
-    /// What it has sent by, which it uses again: a reference knows where it found its mailbox.
+    /// References that it uses again: each knows where it found its mailbox.
     pub(super) remotes: HashMap<(usize, OpenRequest), RemoteSender>,
     pub(super) rng: Rng,
 }

@@ -66,7 +66,7 @@ pub enum StartError {
     /// strangers out.
     #[error("{address} is not a loopback address: give all nodes of the cluster the same secret")]
     NoSecret {
-        /// What was listened on, or a seed.
+        /// The address that was listened on, or a seed.
         address: String,
     },
     /// Peers cannot dial the address that is listened on.

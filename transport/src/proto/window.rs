@@ -281,7 +281,7 @@ impl RecvWindow {
         self.reported = self.arrived;
     }
 
-    /// What was apart counts in the link's account from the first report on. (The difference may
+    /// Counts the message that was apart in the link's account, from now on. (The difference may
     /// wrap where a later message was taken first; what is outstanding is right all the same.)
     fn settle(&mut self, news: Count, link: &mut LinkRecvWindow) {
         link.report(news.since(std::mem::take(&mut self.apart)));
