@@ -1,6 +1,7 @@
 //! The public face: a node's endpoint, and senders to the mailboxes of other nodes.
 
 mod remote_sender;
+mod waiter;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ pub use crate::link::{
 };
 pub use crate::mesh::{PeerView, StartError, Unlinked};
 pub use crate::profile::{InvalidProfile, Profile};
-pub use remote_sender::{Archive, ArchiveFailed, RemoteSender, Waiter};
+pub use remote_sender::{Archive, ArchiveFailed, RemoteSender};
+pub use waiter::Waiter;
 
 /// A node's place in the network. Clones are the same endpoint.
 #[derive(Clone)]

@@ -21,6 +21,7 @@
 mod asks;
 mod at_once;
 mod driver_side;
+mod grant;
 mod outgoing;
 mod receipt;
 mod replier;

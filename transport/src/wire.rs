@@ -52,6 +52,14 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 }
 
+/// Returns true for the error by which [`Wire::dial_loopback`] says that an address is elsewhere.
+/// The system has one of the same kind: it has no address or port left to dial from.
+pub(crate) fn leads_elsewhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        && error.raw_os_error().is_none()
+        && error.get_ref().is_none()
+}
+
 /// An open port.
 pub trait Listener: Send + 'static {
     /// Returns the next connection.

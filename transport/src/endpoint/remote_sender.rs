@@ -1,6 +1,6 @@
 //! A sender to one mailbox of another node, over whatever link there is.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,8 @@ use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
 use crate::open_request::{Accepted, OpenRequest};
+
+use super::waiter::{Place, Waiter};
 
 /// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
@@ -47,79 +49,6 @@ impl SharedHint {
     }
 }
 
-/// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
-/// Give the same one to every poll of the same send; when that is ready it is as new. Dropping it
-/// gives the place up.
-#[derive(Default)]
-pub struct Waiter(Option<Box<WaitState>>);
-
-/// State of a send that waits. Most sends do not: they have none.
-#[derive(Default)]
-struct WaitState {
-    line: Option<(Arc<LinkHandle>, usize)>,
-    peer: Option<(Arc<Peer>, u64)>,
-    /// Written once, whatever the send has to wait for; and whether it was.
-    archive: AlignedVec<16>,
-    archived: bool,
-}
-
-impl Waiter {
-    fn take_line(&mut self) -> Option<(Arc<LinkHandle>, usize)> {
-        self.0.as_mut()?.line.take()
-    }
-
-    fn take_peer(&mut self) -> Option<(Arc<Peer>, u64)> {
-        self.0.as_mut()?.peer.take()
-    }
-
-    /// Gives up its place, if it has one.
-    #[inline]
-    fn clear(&mut self) {
-        if self.0.is_some() {
-            drop(std::mem::take(self));
-        }
-    }
-
-    fn keep(&mut self) -> &mut WaitState {
-        self.0.get_or_insert_with(|| SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        let Some(mut waiting) = self.0.take() else { return };
-        if let Some((link, place)) = waiting.line.take() {
-            link.forget(place);
-        }
-        if let Some((peer, ticket)) = waiting.peer.take() {
-            peer.forget(ticket);
-        }
-        // For the next one, unless the thread ends.
-        waiting.archived = false;
-        if waiting.archive.capacity() > SPARE_ARCHIVE_BYTES_MAX {
-            buffer::give(std::mem::take(&mut waiting.archive));
-        }
-        waiting.archive.clear();
-        let _ = SPARE.try_with(|spare| {
-            let spare = &mut *spare.borrow_mut();
-            if spare.len() < SPARE_MAX {
-                spare.push(waiting);
-            }
-        });
-    }
-}
-
-impl fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match &self.0 {
-            Some(waiting) if waiting.line.is_some() => "in line",
-            Some(waiting) if waiting.peer.is_some() => "for a link",
-            _ => "nowhere",
-        };
-        write!(f, "Waiter({place})")
-    }
-}
-
 /// Writes a message's archive into the empty buffer it is given; run without any lock held, once
 /// for each [`Waiter`].
 pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>;
@@ -131,16 +60,7 @@ pub struct ArchiveFailed;
 thread_local! {
     /// Archives are written here, so that a send allocates nothing.
     static SCRATCH: Cell<AlignedVec<16>> = Cell::new(AlignedVec::new());
-    /// States of sends that have waited, for the next ones.
-    static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
-
-type Spare = Vec<Box<WaitState>>;
-
-/// Waits that have ended of which a thread keeps the memory, and how much of each archive: a task
-/// that waited once is likely to wait again.
-const SPARE_MAX: usize = 32;
-const SPARE_ARCHIVE_BYTES_MAX: usize = 1024;
 
 /// Memory that a thread's scratch keeps between sends.
 const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
@@ -195,7 +115,7 @@ impl RemoteSender {
     ) -> Poll<Result<Awaited, Unsent>> {
         loop {
             // The first step of a send, and the last one of most.
-            let attempt = if waiter.0.is_none()
+            let attempt = if waiter.is_new()
                 && let Some(link) = &*self.0.peer.link()
                 && !link.has_ended()
             {
@@ -228,7 +148,7 @@ impl RemoteSender {
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unsent>> {
-        if waiter.0.is_none()
+        if waiter.is_new()
             && let Some(link) = &*self.0.peer.link()
         {
             let attempt = with_scratch(|bytes| {
@@ -288,10 +208,12 @@ impl RemoteSender {
             .hint
             .with(|hint| link.attempt((&self.0.request, hint), again, &mut place, Some(waker)));
         if matches!(attempt, Attempt::Wait | Attempt::LinkEnded) {
-            let waiting = waiter.keep();
+            let waiting = waiter.state();
             keep(outgoing.archive, &mut waiting.archive);
             waiting.archived = true;
-            waiting.line = place.map(|place| (link.clone(), place));
+            if let Some(place) = place {
+                waiting.place = Place::InLine(link.clone(), place);
+            }
         }
         attempt
     }
@@ -307,7 +229,7 @@ impl RemoteSender {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Attempt, Unsent>> {
         let (link, mut place) = ready!(self.poll_link(waiter, cx)).map_err(Unsent::NodeDown)?;
-        let waiting = waiter.keep();
+        let waiting = waiter.state();
         if !waiting.archived {
             waiting.archive.clear();
             if archive(&mut waiting.archive).is_err() {
@@ -319,7 +241,9 @@ impl RemoteSender {
         let attempt = self.0.hint.with(|hint| {
             link.attempt((&self.0.request, hint), outgoing, &mut place, Some(cx.waker()))
         });
-        waiting.line = place.map(|place| (link, place));
+        if let Some(place) = place {
+            waiting.place = Place::InLine(link, place);
+        }
         if planted!(ArchivedAgain) {
             waiting.archived = false;
         }
@@ -376,7 +300,7 @@ impl RemoteSender {
             let look = |hint: &mut _| link.await_end((request, hint), &mut place, cx.waker());
             let ended = self.0.hint.with(look);
             if let Some(place) = place {
-                waiter.keep().line = Some((link, place));
+                waiter.state().place = Place::InLine(link, place);
             }
             match ended {
                 Attempt::Wait => return Poll::Pending,
@@ -393,14 +317,18 @@ impl RemoteSender {
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<LinkAndPlace, NodeDownCause>> {
-        // The lines of a link were emptied when it ended.
-        if let Some((link, place)) = waiter.take_line().filter(|(link, _)| !link.has_ended()) {
-            return Poll::Ready(Ok((link, Some(place))));
+        let mut ticket = None;
+        match waiter.take_place() {
+            Place::InLine(link, place) if !link.has_ended() => {
+                return Poll::Ready(Ok((link, Some(place))));
+            }
+            Place::AtPeer(_, kept) => ticket = Some(kept),
+            // The lines of a link were emptied when it ended.
+            Place::InLine(..) | Place::Nowhere => {}
         }
-        let mut ticket = waiter.take_peer().map(|(_, ticket)| ticket);
         let polled = self.0.peer.poll_link(&mut ticket, cx);
         if let Some(ticket) = ticket {
-            waiter.keep().peer = Some((self.0.peer.clone(), ticket));
+            waiter.state().place = Place::AtPeer(self.0.peer.clone(), ticket);
         }
         polled.map_ok(|link| (link, None))
     }

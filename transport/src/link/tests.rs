@@ -206,6 +206,33 @@ async fn a_burst_is_a_few_messages_and_tasks_that_do_not_run_hold_up_no_other() 
     assert!(Sender::new("one", 1).commits_at_once(&link));
 }
 
+/// WQ-1, WQ-4: a line whose room is granted in parts grows by those that waited for another name to
+/// be opened. The oracle is the number of senders that are granted room.
+#[test]
+fn senders_by_a_second_name_join_a_line_of_which_a_part_was_granted() {
+    let window = WindowSize { messages: 128, bytes: 1000 };
+    let link = link(window);
+    open(&link, "one", 0, window);
+    assert!((0..128).all(|_| Sender::new("one", 1).commits_at_once(&link)));
+    let mut waiting: Vec<_> = (0..20).map(|_| Sender::new("one", 1)).collect();
+    waiting.extend((0..20).map(|_| Sender::new("other", 1)));
+    assert!(waiting.iter_mut().all(|sender| sender.waits(&link)));
+    let woken = |waiting: &[Sender]| waiting.iter().filter(|sender| sender.woken() > 0).count();
+
+    let mut state = link.state.lock();
+    (0..30).for_each(|_| state.send_queue.release(0, 1));
+    link.finish(state);
+    assert_eq!(woken(&waiting), 8, "a part of the room");
+    open(&link, "other", 0, window);
+    assert_eq!(woken(&waiting), 8, "the next part has its time");
+    for granted in [16, 24, 30, 30] {
+        link.take_requests();
+        assert_eq!(woken(&waiting), granted, "each part once");
+    }
+    assert!(waiting[..30].iter_mut().all(|sender| sender.commits(&link)), "in their order");
+    assert!(waiting[30..].iter_mut().all(|sender| sender.waits(&link)));
+}
+
 /// LN-2: room in the link's window wakes those that have room, and no others.
 #[test]
 fn room_in_the_links_window_wakes_only_those_it_is_for() {

@@ -12,7 +12,7 @@ use crate::fabric::Side;
 use crate::id::NodeId;
 use crate::limits;
 use crate::steps::step;
-use crate::wire::Stream;
+use crate::wire::{Stream, leads_elsewhere};
 
 use super::choice::Met;
 use super::join::join;
@@ -80,14 +80,9 @@ async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outco
 async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
     let wire = &table.network.wire;
     let dial = if table.secret { wire.dial(address) } else { wire.dial_loopback(address) };
-    let elsewhere = |error: &io::Error| {
-        error.kind() == io::ErrorKind::AddrNotAvailable
-            && error.raw_os_error().is_none()
-            && error.get_ref().is_none()
-    };
     let stream = match timeout(limits::DIAL_TIMEOUT, dial).await {
         Err(_) => return Err(DialFailure::NoAnswer),
-        Ok(Err(error)) if !table.secret && elsewhere(&error) => {
+        Ok(Err(error)) if !table.secret && leads_elsewhere(&error) => {
             return Err(DialFailure::NotLoopback);
         }
         Ok(dialled) => dialled.map_err(DialFailure::Unreachable)?,

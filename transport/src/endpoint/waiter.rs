@@ -1,0 +1,109 @@
+//! What a send that waits keeps between its polls.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use rkyv::util::AlignedVec;
+
+use crate::link::LinkHandle;
+use crate::memory::buffer;
+use crate::mesh::Peer;
+
+/// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
+/// Give the same one to every poll of the same send; when that is ready it is as new. Dropping it
+/// gives the place up.
+#[derive(Default)]
+pub struct Waiter(Option<Box<WaitState>>);
+
+/// State of a send that waits. Most sends do not: they have none.
+#[derive(Default)]
+pub(super) struct WaitState {
+    pub(super) place: Place,
+    /// Written once, whatever the send has to wait for; and whether it was.
+    pub(super) archive: AlignedVec<16>,
+    pub(super) archived: bool,
+}
+
+/// Where a send waits.
+#[derive(Default)]
+pub(super) enum Place {
+    #[default]
+    Nowhere,
+    /// In a line of a link.
+    InLine(Arc<LinkHandle>, usize),
+    /// At a peer, for a link.
+    AtPeer(Arc<Peer>, u64),
+}
+
+thread_local! {
+    /// States of sends that have waited, for the next ones.
+    static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
+}
+
+type Spare = Vec<Box<WaitState>>;
+
+/// Waits that have ended of which a thread keeps the memory, and how much of each archive: a task
+/// that waited once is likely to wait again.
+const SPARE_MAX: usize = 32;
+const SPARE_ARCHIVE_BYTES_MAX: usize = 1024;
+
+impl Waiter {
+    /// Returns true where no step of a send was taken that has to wait.
+    #[inline]
+    pub(super) fn is_new(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Takes its place; the send has none until it is given one again.
+    pub(super) fn take_place(&mut self) -> Place {
+        self.0.as_mut().map(|waiting| std::mem::take(&mut waiting.place)).unwrap_or_default()
+    }
+
+    /// Gives up its place, if it has one.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        if self.0.is_some() {
+            drop(std::mem::take(self));
+        }
+    }
+
+    /// Returns its state, which it has from now on.
+    pub(super) fn state(&mut self) -> &mut WaitState {
+        self.0.get_or_insert_with(|| SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let Some(mut waiting) = self.0.take() else { return };
+        match std::mem::take(&mut waiting.place) {
+            Place::Nowhere => {}
+            Place::InLine(link, place) => link.forget(place),
+            Place::AtPeer(peer, ticket) => peer.forget(ticket),
+        }
+        // For the next one, unless the thread ends.
+        waiting.archived = false;
+        if waiting.archive.capacity() > SPARE_ARCHIVE_BYTES_MAX {
+            buffer::give(std::mem::take(&mut waiting.archive));
+        }
+        waiting.archive.clear();
+        let _ = SPARE.try_with(|spare| {
+            let spare = &mut *spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(waiting);
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.0.as_deref().map(|waiting| &waiting.place) {
+            Some(Place::InLine(..)) => "in line",
+            Some(Place::AtPeer(..)) => "for a link",
+            Some(Place::Nowhere) | None => "nowhere",
+        };
+        write!(f, "Waiter({place})")
+    }
+}
