@@ -150,12 +150,41 @@ async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_
     let teller = beta.spawn("teller", Teller::default()).await.unwrap();
     drop(teller);
     let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
-    for bytes in [0, 1, 9 * 1024, 20 * 1024 * 1024, 3] {
+    for bytes in [0, 1, 9 * 1024, 20 * 1024 * 1024, 64 * 1024 * 1024, 3] {
         let note = "x".repeat(bytes);
         assert_eq!(teller.ask(Audit { note }).timeout(PATIENCE * 6).await, Ok(bytes));
     }
     let refused = teller.tell(Audit { note: "x".repeat(65 * 1024 * 1024) }).await.unwrap_err();
     assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
+    end([alpha, beta]).await;
+}
+
+/// The smaller limit of the two nodes counts, whichever sends.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_profile_allows_larger_messages_between_nodes_that_both_have_it() {
+    let start = |name: &str, message_bytes_max| {
+        let profile = Profile { message_bytes_max, ..Profile::default() };
+        Node::builder(name).listen("127.0.0.1:0").profile(profile)
+    };
+    let alpha = start("alpha", 1 << 30).start().await.unwrap();
+    let beta = start("beta", 1 << 30).seeds(alpha.addresses()).start().await.unwrap();
+    let gamma = start("gamma", 64 << 20).seeds(alpha.addresses()).start().await.unwrap();
+    alpha.ready(2).await;
+    let audit = |bytes| Audit { note: "x".repeat(bytes) };
+    let bytes = 100 << 20;
+    for node in [&beta, &gamma] {
+        node.spawn("teller", Teller::default()).await.unwrap();
+    }
+    let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
+    assert_eq!(teller.ask(audit(bytes)).timeout(PATIENCE * 6).await, Ok(bytes));
+    let teller = alpha.actor::<Teller>("gamma/teller").await.unwrap();
+    let refused = teller.tell(audit(bytes)).await.unwrap_err();
+    assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
+    let most = Profile { message_bytes_max: 1 << 30, ..Profile::default() };
+    assert!(most.validate().is_ok());
+    assert!(Profile { message_bytes_max: (1 << 30) + 1, ..most }.validate().is_err());
+    gamma.shutdown(PATIENCE).await;
     end([alpha, beta]).await;
 }
 

@@ -13,6 +13,7 @@ const ASKS: u64 = 80;
 /// Messages of 8 bytes before each large one.
 const SMALL: u64 = 50;
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_leaves_is_reported_as_left_and_no_ask_waits_for_it() {
     let beta = Process::start("beta", &[]).await;
@@ -38,6 +39,7 @@ async fn a_peer_that_leaves_is_reported_as_left_and_no_ask_waits_for_it() {
     alpha.shutdown(PATIENCE).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_messages_arrive_whole_and_in_order_beside_small_ones() {
     let beta = Process::start("beta", &[]).await;

@@ -1,5 +1,5 @@
-//! What a peer has waiting in the mailboxes of this node: accounted for once, whatever links, and
-//! whatever runs of the peer, it came by.
+//! Accounts of what a peer has waiting in the mailboxes of this node: a message counts once,
+//! whatever link, and whatever run of the peer, it came by.
 //!
 //! Owned by the driver of the peer's link, and kept in its
 //! [`Unresolved`](crate::unresolved::Unresolved) between links.
@@ -22,13 +22,13 @@ pub(crate) struct Accounts {
     by_inbox: HashMap<u64, u32>,
 }
 
-/// What waits in one mailbox.
+/// The account of one mailbox: the messages and bytes that wait there.
 pub(crate) struct Account {
     inbox: u64,
     pub(crate) taken: Arc<Taken>,
-    /// How far `taken` was looked at.
+    /// The value of `taken` at the last look.
     seen: Packed,
-    /// What waits, while no link has the mailbox open.
+    /// Messages and bytes that wait, kept while no link has the mailbox open.
     waiting: Count,
     /// The index under which the link has it open.
     pub(crate) open_as: Option<u32>,
@@ -70,25 +70,25 @@ impl Accounts {
         self.all[key as usize].taken.clone()
     }
 
-    /// The account of this key, if there is one.
+    /// Returns the account of this key, if there is one.
     pub(crate) fn get(&mut self, key: u32) -> Option<&mut Account> {
         self.all.get_mut(key as usize)
     }
 
-    /// The account of a mailbox, if there is one.
+    /// Returns the account of a mailbox and its key, if there is one.
     pub(crate) fn of_inbox(&mut self, inbox: u64) -> Option<(u32, &mut Account)> {
         let key = *self.by_inbox.get(&inbox)?;
         Some((key, self.all.get_mut(key as usize)?))
     }
 
-    /// The mailbox closed: nothing waits there any more.
+    /// Removes the account of a mailbox that closed: nothing waits there any more.
     pub(crate) fn remove(&mut self, key: u32) {
         if let Some(account) = self.all.try_remove(key as usize) {
             self.by_inbox.remove(&account.inbox);
         }
     }
 
-    /// The link ended, and left so much in the mailbox.
+    /// Records that the link ended, and left so much in the mailbox.
     pub(crate) fn close(&mut self, key: u32, waiting: Count) {
         if let Some(account) = self.all.get_mut(key as usize) {
             (account.open_as, account.waiting) = (None, waiting);

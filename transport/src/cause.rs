@@ -1,10 +1,10 @@
-//! Why things ended: messages, mailboxes, links and nodes.
+//! Causes: why messages, mailboxes, links and nodes ended.
 
 use crate::fabric::Status;
 
 pub use crate::proto::error::{OpenRefusal, Refusal, Violation};
 
-/// What became of a committed message.
+/// The fate of a committed message, where it is not known to be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {
@@ -17,7 +17,7 @@ pub enum Fate {
     Refused(Refusal),
 }
 
-/// Why a link ended.
+/// The cause of a link's end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkCause {
@@ -50,7 +50,7 @@ pub enum LinkCause {
     Replaced,
 }
 
-/// Why a node is down.
+/// The cause for which a node is down.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeDownCause {
@@ -63,12 +63,12 @@ pub enum NodeDownCause {
     /// Nothing was heard from it for `down_after`; the text says what the last dial met.
     #[error("nothing was heard from it for {silent_ms} ms ({last})")]
     Silent {
-        /// How long, in milliseconds.
+        /// Length of the silence, in milliseconds.
         silent_ms: u64,
-        /// What the last attempt to reach it met.
+        /// The outcome of the last attempt to reach it, in words.
         last: String,
     },
-    /// This node is shutting down and reaches nobody any more.
+    /// This node is shutting down and reaches no other node any more.
     #[error("this node is shutting down")]
     Shutdown,
 }

@@ -9,14 +9,14 @@ use tokio::sync::oneshot;
 
 use crate::cause::Fate;
 
-/// Where the fate of one tell goes. One that is dropped says that the fate is unknown.
+/// The way of one tell's fate to its sender. Dropping it says that the fate is unknown.
 #[derive(Debug)]
 pub(crate) struct Confirm(oneshot::Sender<Result<(), Fate>>);
 
 impl Confirm {
     /// Tells the sender, if it still waits.
     pub(crate) fn tell(self, fate: Result<(), Fate>) {
-        // An error says that nobody waits.
+        // An error says that the sender does not wait any more.
         let _ = self.0.send(fate);
     }
 }
@@ -27,7 +27,8 @@ impl Confirm {
 pub(crate) struct Confirms(slab::Slab<Confirm>);
 
 impl Confirms {
-    /// A new one, and where its fate arrives. The number is not 0.
+    /// Adds one. Returns its number, which is not 0, and the confirmation at which the fate
+    /// arrives.
     pub(crate) fn insert(&mut self) -> (u64, Confirmation) {
         let (sender, fate) = oneshot::channel();
         (self.0.insert(Confirm(sender)) as u64 + 1, Confirmation(fate))

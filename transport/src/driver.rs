@@ -40,7 +40,7 @@ use turn::Scratch;
 pub(crate) use prepared::{Connected, Offer, Prepared};
 pub(crate) use reports::{Reports, settle};
 
-/// How far a link is.
+/// The phase of a link, as its driver tells its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     Opening,
@@ -69,7 +69,7 @@ impl Driver {
 }
 
 /// A driver that is dropped before its end (its runtime shut down, or the host panicked in one of
-/// its calls) ends its link all the same, so that nobody waits for ever (LN-3).
+/// its calls) ends its link all the same, so that no sender waits for ever (LN-3).
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.link.has_ended() {
@@ -87,7 +87,7 @@ impl Drop for Driver {
 
 /// A link whose driver runs.
 pub(crate) struct Running {
-    /// What its senders share. Not to be used before it is confirmed.
+    /// The handle that its senders share. Not to be used before it is confirmed.
     pub(crate) link: Arc<LinkHandle>,
     phase: watch::Receiver<Phase>,
 }
@@ -96,7 +96,7 @@ impl Running {
     /// Waits until a full-sized CONFIRM frame went through in both directions.
     ///
     /// # Errors
-    /// Why the link ended before that.
+    /// [`LinkCause`]: the link ended before that.
     ///
     /// # Cancel safety
     /// May be called again.

@@ -22,7 +22,7 @@ use crate::mutants::planted;
 use crate::proto::window::{Count, WindowSize};
 use crate::sync::{Bell, Counter, Flag, Lock, Native, Primitives};
 
-/// What the driver is to look at: dirty marks, not queued records.
+/// Dirty marks that the driver is to look at; they are no queued records.
 #[derive(Default)]
 pub(crate) struct Dirty {
     /// Accounts of which something was taken and is due, by key; each at most once.
@@ -81,8 +81,8 @@ impl<P: Primitives> DriverSignals<P> {
     }
 }
 
-/// What was taken of one peer's messages in one mailbox. Shared by the driver and the receipts of
-/// what waits there.
+/// The count of one peer's messages that were taken from one mailbox. Shared by the driver and the
+/// receipts of what waits there.
 pub(crate) struct Taken<P: Primitives = Native> {
     signals: Arc<DriverSignals<P>>,
     /// The account's key, under which it is listed.
@@ -90,7 +90,7 @@ pub(crate) struct Taken<P: Primitives = Native> {
     size: WindowSize,
     /// Messages and bytes that were taken since the account began, [packed](Packed).
     taken: P::Counter,
-    /// As much of it as the peer was told.
+    /// The part of it that the peer was told of.
     reported: P::Counter,
     /// The peer waits for this mailbox's window.
     blocked: P::Flag,

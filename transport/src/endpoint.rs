@@ -1,6 +1,8 @@
 //! The public face: a node's endpoint, and senders to the mailboxes of other nodes.
 
 mod remote_sender;
+#[cfg(test)]
+mod tests;
 mod waiter;
 
 use std::sync::Arc;
@@ -47,7 +49,7 @@ impl Endpoint {
         Ok(Endpoint { mesh: Mesh::start(config, host).await? })
     }
 
-    /// This node.
+    /// Returns this node.
     pub fn id(&self) -> &NodeId {
         self.mesh.id()
     }
@@ -65,13 +67,13 @@ impl Endpoint {
         self.mesh.ready(count).await;
     }
 
-    /// Nodes that are linked now.
+    /// Returns the nodes that are linked now.
     pub fn linked(&self) -> Vec<NodeId> {
         self.mesh.linked()
     }
 
-    /// What each link has carried, links that ended included. Of nodes that are gone only the last
-    /// thousand or so are remembered.
+    /// Returns what the links to each node have carried, links that ended included. Of nodes that
+    /// are gone only the last thousand or so are remembered.
     pub fn stats(&self) -> Vec<(NodeName, LinkStats)> {
         self.mesh.stats()
     }

@@ -1,4 +1,4 @@
-//! What the transport asks of the layer above it, and what it tells it.
+//! The interface to the layer above: what the transport asks of it, and what it tells it.
 //!
 //! All calls come from a link's driver task, or from the node's own thread, on which the heartbeats
 //! of all its links wait for them: they must not block.
@@ -27,15 +27,16 @@ pub trait Host: Send + Sync + 'static {
     /// [`OpenRefusal`], which the peer's senders get as their error.
     fn open(&self, peer: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal>;
 
-    /// A committed message ended in another way than delivery, as far as this node knows.
+    /// Reports a committed message that ended in another way than delivery, as far as this node
+    /// knows.
     fn lost(&self, lost: Lost);
 
-    /// A link or a node came or went.
+    /// Reports that a link or a node came or went.
     fn event(&self, event: PeerEvent);
 
-    /// Called again and again: for how long the runtime that the node was started on has run none
-    /// of its tasks; less than [`PULSE_INTERVAL`](crate::limits::PULSE_INTERVAL) is zero. Never
-    /// called on a simulated network.
+    /// Reports for how long the runtime that the node was started on has run none of its tasks;
+    /// less than [`PULSE_INTERVAL`](crate::limits::PULSE_INTERVAL) is zero. Called again and again,
+    /// but never on a simulated network.
     fn pulse(&self, _late: Duration) {}
 }
 
@@ -57,7 +58,7 @@ pub trait Inbox: Send + Sync + 'static {
     /// [`Refusal`] when the mailbox is closed: the whole run is refused.
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal>;
 
-    /// A signal from the peer: a number that means something to the layer above.
+    /// Handles a signal from the peer: a number that means something to the layer above.
     fn signal(&self, signal: u16);
 
     /// Keeps `notice` and drops it when the mailbox closes (at once when it is closed already).
@@ -94,9 +95,9 @@ pub struct Delivery {
     pub ordinal: u16,
     /// Its bytes; not checked yet.
     pub payload: Payload,
-    /// Where the answer goes; `None` for a tell.
+    /// The way of the answer to its asker; `None` for a tell.
     pub replier: Option<Replier>,
-    /// When the asker gives up, by the clock of this node.
+    /// Time at which the asker gives up, by the clock of this node.
     pub deadline: Option<Instant>,
     /// The room it takes in the sender's window; given back when this is dropped, which is to be
     /// done when the message is taken from the mailbox.
@@ -128,13 +129,13 @@ pub struct Lost {
     pub peer: NodeName,
     /// The mailbox it was sent to.
     pub target: Target,
-    /// Which message, as in [`Accepted::id`].
+    /// The identity of the message, as in [`Accepted::id`].
     pub message: u128,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// Something happened to a peer.
+/// An event of a peer: a link to it, or the node, came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerEvent {
@@ -149,7 +150,7 @@ pub enum PeerEvent {
     LinkDown {
         /// The peer.
         peer: NodeId,
-        /// Why.
+        /// The cause of the link's end.
         cause: LinkCause,
     },
     /// The node is gone: it left, another run of it answered, or nothing was heard for
@@ -157,7 +158,7 @@ pub enum PeerEvent {
     NodeDown {
         /// The peer.
         peer: NodeId,
-        /// Why.
+        /// The cause for which the node is down.
         cause: NodeDownCause,
     },
 }

@@ -1,4 +1,4 @@
-//! What the senders and the driver of one link share.
+//! The state that the senders and the driver of one link share.
 //!
 //! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a
 //!   user's value and no log line.
@@ -8,11 +8,11 @@
 //! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
 //!   ask fails and every message has its fate.
 //!
-//! What is not under a lock here, and why no order of events can hurt it:
+//! Some things are not under a lock here, and no order of events can hurt them:
 //!
 //! - `ended` is set under the state's lock and decides only there; a look without the lock saves
 //!   the way to it, and a sender that finds it not yet set looks again before it commits or waits.
-//! - What wakes the driver and tells it of mailboxes is in
+//! - The signals that wake the driver and tell it of mailboxes are in
 //!   [`driver_signals`](crate::driver_signals). The driver registers before it looks (DR-3), and a
 //!   task that gives it something to do, under a lock, wakes it after: so it sees one or the other.
 //!   `awake`, which saves wake-ups, is set and taken back under the state's lock.
@@ -28,7 +28,7 @@ mod replier;
 mod sending;
 mod stats;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 mod wait_queue;
 
@@ -78,8 +78,8 @@ pub(crate) struct LinkHandle {
     state: Mutex<State>,
     replies: Mutex<ReplySlots>,
     signals: Arc<DriverSignals>,
-    /// Posts for a sender; set before the first sender comes. Weak, because senders keep an ended
-    /// link alive and must not keep its queue pair and slots.
+    /// The poster of frames for senders; set before the first sender comes. Weak, because senders
+    /// keep an ended link alive and must not keep its queue pair and slots.
     poster: OnceLock<Weak<dyn Poster>>,
     ended: AtomicBool,
     counters: Counters,
@@ -98,24 +98,24 @@ struct State {
     waiting: WaitQueue,
     /// Mailboxes at which the first sender waits for the link's window, in the order of service.
     for_link: VecDeque<u32>,
-    /// For each mailbox, by its key: whether it is in `for_link`.
+    /// True for each mailbox, by its key, that is in `for_link`.
     is_for_link: Vec<bool>,
     /// Tasks that wait until fewer bytes of answers do.
     for_replies: Vec<Waker>,
     requests: DriverRequests,
-    /// What was committed waits for credits, since then.
+    /// Time since which committed messages wait for credits.
     uncredited: Option<Instant>,
-    /// Of the driver's pool.
+    /// The gauge of the driver's pool.
     gauge: Gauge,
     /// The driver, or a sender that posts in its place, knows that there is something to do.
     awake: bool,
-    /// The driver waits for credits for messages; what else there is can be sent.
+    /// The driver waits for credits for messages; everything else can be sent.
     starved: bool,
     /// All frames that were sent are consumed: what is committed next may be posted by its sender.
     quiet: bool,
 }
 
-/// What the session wants of the driver.
+/// Requests of the session to the driver.
 #[derive(Default)]
 pub(crate) struct DriverRequests {
     /// End with this cause.
@@ -193,8 +193,8 @@ impl LinkHandle {
         self.request(|requests| requests.leave = true);
     }
 
-    /// Called at each heartbeat: makes the link show that it still carries frames. Whether the
-    /// driver has not run since the last call.
+    /// Makes the link show that it still carries frames; called at each heartbeat. Returns true if
+    /// the driver has not run since the last call.
     pub(crate) fn probe(&self) -> bool {
         self.request(|requests| std::mem::replace(&mut requests.probe, true))
     }
@@ -219,7 +219,8 @@ impl LinkHandle {
         self.finish_as(state, true);
     }
 
-    /// As [`finish`](Self::finish), by the driver itself, which need not be woken.
+    /// Ends a use of the state as [`finish`](Self::finish) does, by the driver itself, which need
+    /// not be woken.
     fn finish_as_driver(&self, state: MutexGuard<'_, State>) {
         self.finish_as(state, false);
     }

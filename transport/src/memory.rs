@@ -1,15 +1,15 @@
 //! Memory that a fabric may read and write: regions, the slots they are cut into, a link's pool
 //! of receive slots, the archives found in them, and the buffers of large messages.
 //!
-//! - **ME-1 ownership**: a byte of a region belongs to exactly one [`Slot`]; who holds the slot may
-//!   read and write it, nobody else touches it.
+//! - **ME-1 ownership**: a byte of a region belongs to exactly one [`Slot`]; the holder of the slot
+//!   may read and write it, and no other code touches it.
 //! - **ME-2 lifetime**: a region lives as long as any of its slots, leased ones too.
 //! - **ME-3 leases**: a leased slot is only read; it returns to its pool when the last lease is
 //!   dropped, on any thread.
-//! - **ME-4 checked once**: a [`Checked`] archive was validated where it lies, and nobody writes
+//! - **ME-4 checked once**: a [`Checked`] archive was validated where it lies, and nothing writes
 //!   there while it lives (ME-3).
-//! - **ME-5 shared pointers**: what a deserialiser's pool is handed is a pointer it may drop with
-//!   the function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
+//! - **ME-5 shared pointers**: a deserialiser's pool is handed a pointer that it may drop with the
+//!   function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
 
 mod budget;
 pub mod buffer;

@@ -1,4 +1,4 @@
-//! Who is connected to whom.
+//! The mesh: which nodes are connected, and how their links come about and end.
 //!
 //! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
 //! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
@@ -101,7 +101,7 @@ impl Mesh {
         Ok(Arc::new(Mesh { table }))
     }
 
-    /// This node.
+    /// Returns this node.
     pub(crate) fn id(&self) -> &NodeId {
         &self.table.identity.node
     }
@@ -120,7 +120,7 @@ impl Mesh {
         let _ = linked.wait_for(|linked| *linked >= count).await;
     }
 
-    /// Nodes that are linked now, by name.
+    /// Returns the nodes that are linked now, by name.
     pub(crate) fn linked(&self) -> Vec<NodeId> {
         self.table.each(|peer| Some(peer.linked()?.0))
     }

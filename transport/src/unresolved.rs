@@ -1,5 +1,6 @@
-//! What is left of the last link to a peer: what this node sent on it and does not know the fate
-//! of, its report of what it consumed of the peer's, and what of the peer's waits in mailboxes.
+//! Everything that is left of the last link to a peer: messages that this node sent on it and does
+//! not know the fate of, its report of what it consumed of the peer's, and what of the peer's waits
+//! in mailboxes.
 //!
 //! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
 //!   peer's report on the same link; or unknown, when the node is down or this one is closing
@@ -24,12 +25,12 @@ use crate::mutants::planted;
 use crate::open_request::OpenRequest;
 use crate::proto::fate::{Consumed, Refused, is_before};
 
-/// What is not settled between this node and one peer.
+/// Everything that is not settled between this node and one peer.
 pub(crate) struct Unresolved {
     state: Mutex<State>,
     /// Drivers that run.
     running: watch::Sender<usize>,
-    /// For the driver of whatever link there is.
+    /// The signals to the driver of whatever link there is.
     signals: Arc<DriverSignals>,
 }
 
@@ -51,7 +52,7 @@ struct Doubts {
     tells: BTreeMap<(u32, u16), UnackedTell>,
 }
 
-/// What this node consumed of the link `epoch`.
+/// The report of what this node consumed of the link `epoch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConsumedReport {
     pub(crate) epoch: u64,
@@ -63,7 +64,7 @@ pub(crate) struct ConsumedReport {
 pub(crate) struct UnackedTell {
     /// The mailbox it was sent to.
     pub(crate) request: Arc<OpenRequest>,
-    /// Which message; 0 is a signal, of which nobody is told.
+    /// The identity of the message; 0 is a signal, whose fate is not reported.
     pub(crate) message: u128,
     /// Its sender, when it waits for the fate.
     pub(crate) confirm: Option<Confirm>,
@@ -78,13 +79,13 @@ impl Unresolved {
         Arc::new(Unresolved { state: Mutex::default(), running, signals })
     }
 
-    /// Returns what the driver of a link to this peer is told.
+    /// Returns the signals to the driver of a link to this peer.
     pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
         &self.signals
     }
 
-    /// A driver starts: the peer has heard the report on the last link (PA-3). Gives what waits
-    /// here of the peer; the driver brings it [back](Self::keep).
+    /// Records that a driver starts: the peer has heard the report on the last link (PA-3). Returns
+    /// what waits here of the peer; the driver brings it [back](Self::keep).
     pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
         state.report = None;
@@ -98,8 +99,12 @@ impl Unresolved {
         accounts
     }
 
-    /// Returns true if nothing of the peer's waits in mailboxes, while no driver runs.
+    /// Returns true if no driver runs, which has the accounts then, and nothing of the peer's waits
+    /// in mailboxes.
     pub(crate) fn nothing_waits(&self) -> bool {
+        if *self.running.borrow() > 0 {
+            return false;
+        }
         let accounts = &mut self.state.lock().accounts;
         accounts.sweep();
         accounts.is_empty()
@@ -110,8 +115,8 @@ impl Unresolved {
         self.state.lock().accounts = accounts;
     }
 
-    /// A driver has ended: these are its messages in doubt, each with its frame and place, and its
-    /// report. Gives those whose fate is known already.
+    /// Records that a driver has ended: these are its messages in doubt, each with its frame and
+    /// place, and its report. Returns those whose fate is known already.
     pub(crate) fn end(
         &self,
         epoch: u64,
@@ -186,7 +191,7 @@ impl Unresolved {
         self.state.lock().doubts.give_up()
     }
 
-    /// This node is closing: what is in doubt, and what will be, stays unknown.
+    /// Records that this node is closing: what is in doubt, and what will be, stays unknown.
     pub(crate) fn close(&self) -> Settled {
         let mut state = self.state.lock();
         state.closed = true;
@@ -268,7 +273,9 @@ mod tests {
             unresolved.report().map(|report| (report.epoch, report.consumed.count)),
             Some((5, 7))
         );
+        assert!(unresolved.nothing_waits());
         unresolved.begin();
+        assert!(!unresolved.nothing_waits(), "the driver knows");
         assert_eq!(unresolved.report(), None);
         let mut idle = Box::pin(unresolved.idle());
         assert!(futures::poll!(&mut idle).is_pending());

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::limits;
 
-pub use preface::{PREFACE_BYTES, PROTOCOL_VERSION, Preface, PrefaceError};
+pub use preface::{PREFACE_BYTES, PREFACE_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
 
 /// A network that nodes listen on and dial.

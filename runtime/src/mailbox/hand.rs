@@ -40,7 +40,7 @@ pub(crate) trait Remote {
 pub(crate) struct Hand<L, R> {
     pub(super) local: VecDeque<L>,
     pub(super) remote: VecDeque<R>,
-    /// How many more messages of `remote` come before the next look at both intakes (MB-5).
+    /// How many more messages of other nodes come before the next look at both intakes (MB-5).
     pub(super) turn: usize,
     /// What is held back, by peer (MB-8); none of them is empty between calls.
     held: VecDeque<Held<R>>,
@@ -146,7 +146,9 @@ impl<L, R: Remote> Hand<L, R> {
 
     #[cold]
     fn take_with_held(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
-        if let Some(message) = self.take_released(cx) {
+        // In turn: what was released, and what came since, of other links.
+        let released_first = self.turn.is_multiple_of(2);
+        if released_first && let Some(message) = self.take_released(cx) {
             return Some(Taken::Remote(message));
         }
         while self.turn > 0
@@ -160,7 +162,7 @@ impl<L, R: Remote> Hand<L, R> {
             }
             self.hold_first();
         }
-        None
+        if released_first { None } else { self.take_released(cx).map(Taken::Remote) }
     }
 
     /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of
@@ -181,8 +183,12 @@ impl<L, R: Remote> Hand<L, R> {
         self.held.iter().filter_map(first).min()
     }
 
-    /// Takes a message of a link that was released, one of each in turn.
+    /// Takes a message of a link that was released, one of each in turn, and as many as of other
+    /// messages before the next look at both intakes (MB-5).
     fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
+        if self.turn == 0 {
+            return None;
+        }
         for _ in 0..self.held.len() {
             let mut held = self.held.pop_front()?;
             let first = held.messages.front().filter(|_| held.is_released);
@@ -193,6 +199,7 @@ impl<L, R: Remote> Hand<L, R> {
                 self.held.push_back(held);
             }
             if taken.is_some() {
+                self.turn -= 1;
                 return taken;
             }
         }

@@ -60,6 +60,7 @@ async fn asks_that_are_dropped_before_they_are_begun_are_not_handled_on_the_same
     node.shutdown(PATIENCE).await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asks_that_are_dropped_before_they_are_begun_are_not_handled_on_another_node() {
     let (alpha, beta) = pair(Profile::default()).await;
@@ -130,6 +131,7 @@ impl Blockable {
 
 /// The deadline of an ask passes although the runtime that it was sent to stands still; and so does
 /// the asker's, so that no cancellation comes.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asks_whose_deadline_passes_while_their_node_stands_still_are_not_handled() {
     let beta = Blockable::start("beta", None).await;

@@ -45,6 +45,7 @@ async fn full(alpha: &Node, beta: &Node) -> (Held, [ActorRef<Stack>; 2], u64) {
 
 /// Each sender is a task of its own, and little room comes at a time. On one thread, tasks that are
 /// granted room together also commit in the order in which they were woken.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn senders_wait_in_one_line_whichever_reference_they_have() {
     let profile = Profile { mailbox_window_messages: WINDOW, ..Profile::default() };

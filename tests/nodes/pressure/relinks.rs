@@ -17,6 +17,7 @@ const WINDOW: usize = 64;
 const TELLERS: u64 = 4;
 
 /// What one node has waiting in a mailbox is bounded by its window, over all its links.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_than_a_window_waits_in_a_mailbox_however_often_the_link_is_lost() {
     let window = WINDOW as u32;

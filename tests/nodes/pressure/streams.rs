@@ -61,6 +61,7 @@ impl Path {
 
 /// A reply of more than a slot that is made while a tell of 60 MiB is on its way comes before the
 /// end of it.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_does_not_wait_for_the_end_of_a_large_tell() {
     let path = Path::new().await;
@@ -78,6 +79,7 @@ async fn a_reply_does_not_wait_for_the_end_of_a_large_tell() {
 }
 
 /// A tell of more than a slot is delivered although large replies always wait, too.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_tell_does_not_starve_behind_large_replies() {
     let path = Path::new().await;

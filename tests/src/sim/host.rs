@@ -102,6 +102,16 @@ impl TestHost {
         waiting.iter().any(|(run, bytes)| *bytes > 0 && names[run.node] == peer.name.as_str())
     }
 
+    /// Returns true if a run of this node has filled a mailbox here.
+    fn is_filled_by(&self, peer: &NodeId) -> bool {
+        let plan = &self.setting.plan;
+        let window = plan.profiles[self.diary.run().node].mailbox_window_messages as usize;
+        let Some(node) = plan.nodes.iter().position(|name| name == peer.name.as_str()) else {
+            return false;
+        };
+        self.boxes.lock().values().any(|inbox| inbox.waiting_of_a_run(node) >= window)
+    }
+
     /// SC-5 and SC-6.
     fn judge_loss(&self, peer: &NodeId, cause: &LinkCause) {
         let what = format!("{} lost its link to {}: {cause}", self.me(), peer.name);
@@ -151,6 +161,9 @@ impl Host for TestHost {
                 let earlier = self.link_ups.fetch_add(1, Ordering::Relaxed);
                 if earlier > 0 && self.has_waiting(&peer) {
                     self.setting.shared.reach(State::RelinkBesideWaiting);
+                }
+                if earlier > 0 && self.is_filled_by(&peer) {
+                    self.setting.shared.reach(State::RelinkBesideFull);
                 }
                 format!("up {} {fabric}", peer.name)
             }

@@ -77,6 +77,15 @@ impl TestInbox {
         self.news.notify_one();
     }
 
+    /// Returns the most messages of one run of a node that wait.
+    pub(super) fn waiting_of_a_run(&self, node: usize) -> usize {
+        let mut of_runs = BTreeMap::new();
+        for letter in self.state.lock().queue.iter().filter(|letter| letter.from.node == node) {
+            *of_runs.entry(letter.from).or_insert(0) += 1;
+        }
+        of_runs.into_values().max().unwrap_or(0)
+    }
+
     async fn take(&self) -> Option<Letter> {
         loop {
             {

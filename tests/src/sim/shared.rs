@@ -175,25 +175,29 @@ pub(super) enum State {
     LargeReply,
     StoodStill,
     RelinkBesideWaiting,
+    RelinkBesideFull,
     LargeBesideSmall,
     Crowd,
     TwoReferences,
     ByIdentity,
+    TellDropped,
 }
 
 impl State {
     /// What the random scenarios may reach.
-    pub(super) const OF_TRAFFIC: [State; 10] = [
+    pub(super) const OF_TRAFFIC: [State; 12] = [
         State::AskExpired,
         State::AskDropped,
         State::AskSkipped,
         State::LargeReply,
         State::StoodStill,
         State::RelinkBesideWaiting,
+        State::RelinkBesideFull,
         State::LargeBesideSmall,
         State::Crowd,
         State::TwoReferences,
         State::ByIdentity,
+        State::TellDropped,
     ];
 
     /// What dialogues may reach.
@@ -218,6 +222,8 @@ impl State {
             State::LargeReply => "reply of more than a slot",
             State::StoodStill => "receiver stood still",
             State::RelinkBesideWaiting => "relink while messages of the peer wait",
+            State::RelinkBesideFull => "relink beside a mailbox that the peer has filled",
+            State::TellDropped => "tell given up while it waited",
             State::LargeBesideSmall => "message of more than a slot among small ones",
             State::Crowd => "ten senders wait for one mailbox",
             State::TwoReferences => "senders wait by two references to one mailbox",

@@ -51,6 +51,8 @@ struct Parcel {
     identity: Option<Target>,
     /// Of an ask.
     patience: Option<Patience>,
+    /// When a tell is given up that still waits.
+    tell_within: Option<Duration>,
 }
 
 impl Sender {
@@ -105,7 +107,7 @@ impl Sender {
     /// Sends the plan's last tells, and does not wait until they are there.
     pub(super) async fn part(mut self) {
         for _ in 0..self.setting.plan.farewell.tells {
-            let parcel = Parcel { patience: None, ..self.draw() };
+            let parcel = Parcel { patience: None, tell_within: None, ..self.draw() };
             let lane = parcel.lane;
             if is_confirmed(lane.1) {
                 continue;
@@ -134,13 +136,14 @@ impl Sender {
         });
         let by_identity = plan.identities && rng.u32(0..3) == 0;
         let identity = by_identity.then(|| shared.identity(lane)).flatten();
-        Parcel { lane, bytes, identity, patience }
+        let is_brief = patience.is_none() && rng.u32(0..8) == 0;
+        Parcel { lane, bytes, identity, patience, tell_within: is_brief.then_some(limit) }
     }
 
-    /// Sends one message; gives its number. An asker that gives up before that has sent nothing.
+    /// Sends one message; gives its number. A sender that gives up before that has sent nothing.
     async fn commit(&mut self, parcel: Parcel) -> Result<(u64, Awaited), Option<Unsent>> {
         let Setting { plan, world, shared, .. } = &self.setting;
-        let Parcel { lane, bytes, identity, patience } = parcel;
+        let Parcel { lane, bytes, identity, patience, tell_within } = parcel;
         let by_identity = identity.is_some();
         let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
         let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
@@ -149,7 +152,7 @@ impl Sender {
         let remote = self.remotes.entry(known);
         let remote = remote.or_insert_with(|| self.endpoint.remote_sender(&name, request));
         let mut waiter = Waiter::default();
-        let limit = patience.and_then(Patience::limit);
+        let limit = patience.and_then(Patience::limit).or(tell_within);
         let (diary, ask) = (&self.diary, patience.is_some());
         let mut in_line = None;
         let mark = shared.mark();
@@ -190,7 +193,10 @@ impl Sender {
                 biased;
                 sent = sent => sent,
                 () = world.sleep(limit) => {
-                    diary.refused(lane, ask, "the asker gave up");
+                    diary.refused(lane, ask, "the sender gave up");
+                    if !ask {
+                        shared.reach(State::TellDropped);
+                    }
                     Err(None)
                 }
             },
@@ -212,7 +218,7 @@ impl Sender {
         self.diary.told(lane, Some(number), fate);
     }
 
-    /// Only faults, closed mailboxes and the asker itself may keep a message from being sent.
+    /// Only faults, closed mailboxes and the sender itself may keep a message from being sent.
     async fn note_unsent(&self, lane: Lane, unsent: Option<Unsent>) {
         let Some(unsent) = unsent else { return };
         let world = &self.setting.world;

@@ -23,9 +23,9 @@ use crate::steps::step;
 pub(super) struct Run {
     mailbox: (u32, u32),
     deliveries: Vec<Deliveries>,
-    /// How many messages those are.
+    /// Number of these messages.
     count: u64,
-    /// Where in which frame the tells were, and how many behind each other: so they are refused.
+    /// The tells, each row of them by its frame and its places in it, as refusals name them.
     tells: Vec<(u32, Range<u16>)>,
 }
 
@@ -160,8 +160,8 @@ impl Driver {
         Ok(())
     }
 
-    /// As [`deliver_tells`](Self::deliver_tells), one by one: their slot is not leased, or the
-    /// mailbox is idle or has closed.
+    /// Delivers tells as [`deliver_tells`](Self::deliver_tells) does, but one by one: their slot is
+    /// not leased, or the mailbox is idle or has closed.
     fn deliver_each(
         &mut self,
         pipe: &mut Pipe,
@@ -201,12 +201,13 @@ impl Driver {
                 }
             }
         }
-        // Of an ask that was refused, its replier tells.
+        // The replier of an ask that was refused tells its asker.
         deliveries.clear();
         tells.clear();
     }
 
-    /// A message is not delivered: of a tell a REFUSAL tells, of an ask its answer.
+    /// Tells the peer that a message is not delivered: of a tell by a REFUSAL, of an ask by its
+    /// answer.
     fn refuse(&self, pipe: &mut Pipe, at: (u32, u16), correlation: Option<u64>, refusal: Refusal) {
         match correlation {
             Some(correlation) => self.link.refuse_ask(correlation),
@@ -254,7 +255,8 @@ impl Driver {
         }
     }
 
-    /// A message of this side was refused by the peer. Of an ask its answer tells instead.
+    /// Settles a tell of this side that the peer refused. An ask that is refused is answered
+    /// instead, so a REFUSAL of one breaks the protocol.
     fn refused(&self, sent: &Sent, refusal: Refusal) -> Result<(), Violation> {
         Counters::add(&self.link.counters().refusals, 1);
         let What::Tell { message, confirm } = sent.what else { return Err(Violation::Refusal) };

@@ -15,13 +15,13 @@ use crate::mutants::planted;
 #[cfg(test)]
 mod tests;
 
-/// What a link's ring may grow by. Owned by its driver.
+/// The growth of a link's ring, and its bounds. Owned by the link's driver.
 pub(super) struct Growth {
     fabric: Arc<dyn Fabric>,
     slot_bytes: usize,
     ring_max: u32,
     budget: Arc<Budget>,
-    /// What the link took from the budget so far.
+    /// Bytes that the link took from the budget so far.
     taken: u64,
 }
 
@@ -35,8 +35,8 @@ impl Growth {
         Growth { fabric, slot_bytes: slot_bytes as usize, ring_max, budget, taken: 0 }
     }
 
-    /// Doubles the receive ring, if the peer was short of credits and there is room for more. Says
-    /// whether it grew. Called when there is nothing else to do.
+    /// Doubles the receive ring, if the peer was short of credits and there is room for more.
+    /// Returns true if it grew. Called when there is nothing else to do.
     pub(super) fn grow(&mut self, pipe: &mut Pipe, counters: &Counters) -> bool {
         let ring = pipe.proto.ring();
         let more = ring.min(self.ring_max.saturating_sub(ring));

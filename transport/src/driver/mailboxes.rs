@@ -18,28 +18,28 @@ pub(super) struct Inlet {
     accepted: usize,
     window: RecvWindow,
     account: u32,
-    /// The account's, for the receipts of what arrives.
+    /// The account's counter, for the receipts of what arrives.
     taken: Arc<Taken>,
 }
 
-/// All of one link.
+/// The opened mailboxes of one link, and the accounts of its peer.
 pub(super) struct Mailboxes {
     inlets: Inlets<Inlet>,
     accounts: Accounts,
     size: WindowSize,
     link_window: LinkRecvWindow,
-    /// What was taken of messages in mailboxes that are not open, since the link began; and as much
-    /// of it as the peer was told.
+    /// Messages and bytes that were taken from mailboxes that are not open, since the link began;
+    /// and the part of them that the peer was told of.
     unopened: Count,
     unopened_told: Count,
-    /// Accounts to be looked at because the peer began to wait, each once; and whether it waits for
-    /// the link's window, so that all are.
+    /// Accounts to be looked at because the peer began to wait, each once; and a flag that it waits
+    /// for the link's window, so that all are.
     wanted: Vec<u32>,
     all_wanted: bool,
 }
 
 impl Mailboxes {
-    /// `accounts` is what waits here from earlier links.
+    /// Creates the mailboxes of a new link; `accounts` is what waits here from earlier ones.
     pub(super) fn new(size: WindowSize, link_window_bytes: u32, accounts: Accounts) -> Self {
         let link_window = LinkRecvWindow::new(link_window_bytes, accounts.waiting());
         Mailboxes {
@@ -68,7 +68,7 @@ impl Mailboxes {
                 // Of what waits, the first answer has told.
                 return ((index, self.inlets.generation(index)), describe(Count::default()));
             }
-            // What was taken until now is off the link's window, not the mailbox's.
+            // Messages taken until now are off the link's window, not the mailbox's.
             self.report_unopened(key);
         }
         let (inlets, accounts) = (&mut self.inlets, &mut self.accounts);
@@ -101,8 +101,8 @@ impl Mailboxes {
         Ok(Some((inlet.accepted, Receipt::new(inlet.taken.clone(), bytes))))
     }
 
-    /// As [`arrive`](Self::arrive), of several messages at once, if that comes to the same; `None`
-    /// if not.
+    /// Records the arrival of several messages at once, as [`arrive`](Self::arrive) does of one, if
+    /// that comes to the same; returns `None` if not.
     pub(super) fn arrive_all(
         &mut self,
         place: (u32, u32),
@@ -113,7 +113,7 @@ impl Mailboxes {
         Ok(arrived.then_some((inlet.accepted, &inlet.taken)))
     }
 
-    /// The peer waits for the window of a mailbox.
+    /// Records that the peer waits for the window of a mailbox.
     pub(super) fn block(&mut self, place: (u32, u32)) -> Result<(), Violation> {
         let Some(inlet) = self.inlets.find_mut(place.0, place.1)? else { return Ok(()) };
         if inlet.window.block() {
@@ -125,7 +125,7 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// The peer waits for the link's window.
+    /// Records that the peer waits for the link's window.
     pub(super) fn block_all(&mut self) {
         self.all_wanted = true;
     }
@@ -182,7 +182,8 @@ impl Mailboxes {
         news.then_some(self.unopened)
     }
 
-    /// The link ended: what is left in the mailboxes, for the next one.
+    /// Ends the use of the mailboxes by the link. Returns the accounts of what is left in them, for
+    /// the next link.
     pub(super) fn end(&mut self) -> Accounts {
         let mut accounts = std::mem::take(&mut self.accounts);
         for (_, inlet) in self.inlets.iter_mut() {

@@ -4,7 +4,7 @@
 //!
 //! - **PI-1 order of locks**: the pipe's comes before the link's state. A sender takes it only when
 //!   it is free, and holds no other lock then; so it never waits for a turn of the driver's.
-//! - **PI-2 nobody's frame is forgotten**: a sender that cannot post wakes the driver.
+//! - **PI-2 no frame is forgotten**: a sender that cannot post wakes the driver.
 
 use parking_lot::Mutex;
 
@@ -47,15 +47,16 @@ impl Pipe {
         self.slots.unstage();
     }
 
-    /// Which completions are waited for: send completions matter only to a driver that has no free
-    /// slot, or waits for the end.
+    /// Returns which completions are waited for: send completions matter only to a driver that has
+    /// no free slot, or waits for the end.
     pub(super) fn notify(&self) -> Notify {
         let waits = self.slots.free.is_empty() || self.proto.is_done();
         if waits { Notify::Any } else { Notify::Solicited }
     }
 
     /// Posts what there is to send and credit for, in so many batches at most. Returns false when
-    /// there may be more to post now: what was committed during the last post woke nobody.
+    /// there may be more to post now: what was committed during the last post did not wake the
+    /// driver.
     pub(super) fn transmit(
         &mut self,
         link: &LinkHandle,

@@ -24,7 +24,7 @@ use crate::proto::link::{LinkProtocol, Sizes};
 use crate::proto::send_queue::SendQueue;
 use crate::proto::window::WindowSize;
 
-/// What one side of a link tells the other before they connect.
+/// The offer of one side of a link to the other, before they connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
     /// Receive slots posted.
@@ -122,7 +122,7 @@ impl Prepared {
             messages: profile.mailbox_window_messages,
             bytes: profile.mailbox_window_bytes,
         };
-        // What the peer would take is not what this node would keep for it: the smaller counts.
+        // The peer may take more than this node would keep for it, or less: the smaller counts.
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
         let send_queue = SendQueue::new(link_window_bytes, window, eager_max);
         let message_bytes_max = profile.message_bytes_max.min(offer.message_bytes_max);
@@ -176,7 +176,7 @@ impl Connected {
     }
 }
 
-/// Slots that a ring may grow to: as the profile says, and as the fabric's queues hold.
+/// Returns the slots that a ring may grow to: as the profile says, and as the fabric's queues hold.
 fn ring_max(profile: &Profile, fabric: &dyn Fabric) -> u32 {
     let limits = fabric.limits();
     let most = limits.send_queue_max.min(limits.recv_queue_max);

@@ -15,9 +15,9 @@ pub(crate) struct Reports {
     pub(crate) peer: NodeId,
     /// The layer above.
     pub(crate) host: Arc<dyn Host>,
-    /// What the links of this node share when their rings grow.
+    /// The memory that the links of this node share when their rings grow.
     pub(crate) budget: Arc<Budget>,
-    /// What outlives the link.
+    /// Messages, reports and accounts that outlive the link.
     pub(crate) unresolved: Arc<Unresolved>,
     /// The link's number there: the same on both sides, and no other link's.
     pub(crate) epoch: u64,
@@ -29,8 +29,8 @@ impl Reports {
     }
 }
 
-/// Tells of the fate of a tell: who waits for it, and the layer above when it is lost. (Signals
-/// have none: their message is 0.)
+/// Reports the fate of a tell to the sender that waits for it, and to the layer above when it is
+/// lost. (Signals have none: their message is 0.)
 pub(crate) fn settle(host: &dyn Host, peer: &NodeName, tell: UnackedTell, fate: Result<(), Fate>) {
     if let (Err(fate), 1..) = (fate, tell.message) {
         let target = tell.request.target.clone();

@@ -36,7 +36,7 @@ impl Slots {
         }
     }
 
-    /// Send slots in all.
+    /// Returns the number of send slots in all.
     pub(super) fn sends(&self) -> usize {
         self.send_total
     }
@@ -62,7 +62,7 @@ impl Slots {
         self.batch.push(SendRequest { slot, bytes, splice, signaled, solicited: true, inline });
     }
 
-    /// The batch is the last before idle: its end is signaled, so that no slot stays out.
+    /// Marks the batch as the last before idle: its end is signaled, so that no slot stays out.
     pub(super) fn stage_last(&mut self) {
         if let Some(last) = self.batch.last_mut() {
             last.signaled = true;

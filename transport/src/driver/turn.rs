@@ -60,8 +60,8 @@ impl Driver {
         if self.work(pipe)? {
             return Ok(Poll::Ready(()));
         }
-        // PV-8: armed, the queue is polled once more before the driver sleeps. What senders commit
-        // meanwhile wakes it (DR-3).
+        // PV-8: armed, the queue is polled once more before the driver sleeps. A message that a
+        // sender commits meanwhile wakes it (DR-3).
         pipe.queues.arm(pipe.notify());
         if self.receive(pipe)? > 0 || self.growth.grow(pipe, self.link.counters()) {
             return Ok(Poll::Ready(()));
@@ -117,7 +117,7 @@ impl Driver {
         result
     }
 
-    /// One completion; an error of the queue pair is the link's end.
+    /// Handles one completion; an error of the queue pair is the link's end.
     fn complete(&mut self, pipe: &mut Pipe, completion: Completion) -> Result<(), LinkCause> {
         let Completion { work, slot, status } = completion;
         match (work, status) {

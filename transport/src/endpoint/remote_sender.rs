@@ -21,9 +21,10 @@ use super::waiter::{Place, Waiter};
 /// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
 #[derive(Clone)]
-pub struct RemoteSender(Arc<Way>);
+pub struct RemoteSender(Arc<Shared>);
 
-struct Way {
+/// What the clones of a sender share.
+struct Shared {
     peer: Arc<Peer>,
     request: Arc<OpenRequest>,
     hint: SharedHint,
@@ -49,11 +50,11 @@ impl SharedHint {
     }
 }
 
-/// Writes a message's archive into the empty buffer it is given; run without any lock held, once
-/// for each [`Waiter`].
+/// The function that writes a message's archive into the empty buffer it is given; it runs without
+/// any lock held, once for each [`Waiter`].
 pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>;
 
-/// An archive could not be written.
+/// The error of an archive that could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveFailed;
 
@@ -71,7 +72,7 @@ type LinkAndPlace = (Arc<LinkHandle>, Option<usize>);
 impl RemoteSender {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
         let hint = SharedHint::default();
-        RemoteSender(Arc::new(Way { peer, request: Arc::new(request), hint }))
+        RemoteSender(Arc::new(Shared { peer, request: Arc::new(request), hint }))
     }
 
     /// Returns the node it leads to.
@@ -332,6 +333,15 @@ impl RemoteSender {
         }
         polled.map_ok(|link| (link, None))
     }
+}
+
+/// Returns how much memory the thread keeps for archives.
+#[cfg(test)]
+pub(super) fn scratch_bytes() -> usize {
+    let scratch = SCRATCH.take();
+    let bytes = scratch.capacity();
+    SCRATCH.set(scratch);
+    bytes
 }
 
 /// Lends the thread's scratch, emptied.

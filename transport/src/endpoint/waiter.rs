@@ -1,4 +1,4 @@
-//! What a send that waits keeps between its polls.
+//! The state that a send that waits keeps between its polls.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,12 +20,13 @@ pub struct Waiter(Option<Box<WaitState>>);
 #[derive(Default)]
 pub(super) struct WaitState {
     pub(super) place: Place,
-    /// Written once, whatever the send has to wait for; and whether it was.
+    /// The message's archive, written once, whatever the send has to wait for; and a flag that it
+    /// was.
     pub(super) archive: AlignedVec<16>,
     pub(super) archived: bool,
 }
 
-/// Where a send waits.
+/// The place at which a send waits.
 #[derive(Default)]
 pub(super) enum Place {
     #[default]
@@ -48,8 +49,14 @@ type Spare = Vec<Box<WaitState>>;
 const SPARE_MAX: usize = 32;
 const SPARE_ARCHIVE_BYTES_MAX: usize = 1024;
 
+/// Returns how much of each archive the thread keeps.
+#[cfg(test)]
+pub(super) fn spare_bytes() -> Vec<usize> {
+    SPARE.with_borrow(|spare| spare.iter().map(|waiting| waiting.archive.capacity()).collect())
+}
+
 impl Waiter {
-    /// Returns true where no step of a send was taken that has to wait.
+    /// Returns true until a step was taken of a send that has to wait.
     #[inline]
     pub(super) fn is_new(&self) -> bool {
         self.0.is_none()

@@ -15,19 +15,20 @@ use crate::proto::header::{record_bytes, record_ordinal};
 /// gives back the room of those that are left.
 pub struct Tells {
     lease: Lease,
-    /// Where in the lease the next one's record begins.
+    /// The place in the lease at which the next one's record begins.
     at: u32,
     count: u32,
     taken: Arc<Taken>,
 }
 
 impl Tells {
-    /// So many records of tells, without optional fields, that begin `at` these bytes of a frame.
+    /// Creates the row of `count` tells whose records, without optional fields, begin `at` bytes
+    /// into the frame in `lease`.
     pub(crate) fn new(lease: Lease, at: usize, count: u16, taken: Arc<Taken>) -> Self {
         Tells { lease, at: at as u32, count: count.into(), taken }
     }
 
-    /// How many are left.
+    /// Returns how many are left.
     pub fn len(&self) -> usize {
         self.count as usize
     }
@@ -62,7 +63,7 @@ impl Tells {
     }
 }
 
-/// One after the other, each with the receipt that gives its room back.
+/// Gives them one after the other, each with the receipt that gives its room back.
 impl Iterator for Tells {
     type Item = Delivery;
 

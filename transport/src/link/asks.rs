@@ -17,7 +17,7 @@ use super::LinkHandle;
 use crate::cause::{LinkCause, Refusal};
 use crate::memory::Payload;
 
-/// An ask that was committed will not be answered, and why.
+/// The cause for which a committed ask will not be answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyLoss {
@@ -80,8 +80,8 @@ impl ReplySlots {
         Asker { place: self.slots.len() as u32 - 1, generation: 0 }
     }
 
-    /// Keeps an answer for its asker. Returns the waker to be woken, or what nobody waits for any
-    /// more, to be dropped without the lock.
+    /// Keeps an answer for its asker. Returns the waker to be woken, or the answer that no asker
+    /// waits for any more, to be dropped without the lock.
     fn answer(&mut self, asker: Asker, answer: Answer) -> Result<Option<Waker>, Answer> {
         let Some(slot) = self.find(asker) else { return Err(answer) };
         match mem::replace(&mut slot.state, SlotState::Answered(answer)) {

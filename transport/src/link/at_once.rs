@@ -1,5 +1,5 @@
-//! The short way of a tell that has nothing to wait for, as most have; and whether a mailbox takes
-//! a message at all.
+//! The short way of a tell that has nothing to wait for, as most have; and the search for a message
+//! among those that a mailbox takes.
 
 use std::sync::Arc;
 

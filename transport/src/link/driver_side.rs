@@ -17,13 +17,13 @@ use crate::proto::lanes::Entry;
 use crate::proto::link::{Event, Transmit};
 use crate::unresolved::UnackedTell;
 
-/// What was left when a link ended.
+/// Messages and the report that a link left when it ended.
 pub(crate) struct Unsettled {
     /// Tells that were never sent.
     pub(crate) not_sent: Vec<UnackedTell>,
     /// Tells that were sent and not acknowledged, with frame and place.
     pub(crate) doubts: Vec<((u32, u16), UnackedTell)>,
-    /// What the peer may be told of its own.
+    /// The report that the peer may get of its own messages.
     pub(crate) report: Option<Consumed>,
 }
 
@@ -40,7 +40,7 @@ impl LinkHandle {
         &self.counters
     }
 
-    /// What its driver is told besides.
+    /// Returns the signals by which its driver is told of mailboxes.
     pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
         &self.signals
     }
@@ -50,7 +50,7 @@ impl LinkHandle {
         self.signals.register(waker);
     }
 
-    /// Reads one frame; grants the room that it reports to those who wait.
+    /// Reads one frame; grants the room that it reports to the senders that wait.
     pub(crate) fn handle_frame(
         &self,
         proto: &mut proto::link::LinkProtocol,
@@ -65,9 +65,9 @@ impl LinkHandle {
         result
     }
 
-    /// Writes the next frame into `slot`, if there is something to send; says whether there may be
-    /// more now. Once a frame was written, what is committed wakes nobody until this was called
-    /// again and found nothing.
+    /// Writes the next frame into `slot`, if there is something to send. Returns it, and true if
+    /// there may be more now. Once a frame was written, a commit does not wake the driver until
+    /// this was called again and found nothing.
     pub(crate) fn poll_transmit(
         &self,
         proto: &mut proto::link::LinkProtocol,
@@ -92,7 +92,7 @@ impl LinkHandle {
         if !state.for_replies.is_empty() && state.send_queue.takes_replies() {
             for_replies = std::mem::take(&mut state.for_replies);
         }
-        // What the notices queue is sent now, not at the next occasion.
+        // The records that notices queue are sent now, not at the next occasion.
         state.act_on_notices();
         let more = (transmit.is_some() || dropped) && !proto.is_idle(&state.send_queue);
         // While credits are gone, what brings them back wakes the driver: no further message need,
@@ -147,8 +147,8 @@ impl LinkHandle {
         drop(Replier::new(self.clone(), correlation));
     }
 
-    /// A tell has its fate: gives which it was, for the report. `confirm` is 0, or the number of
-    /// its sender that waits.
+    /// Settles a tell that has its fate; returns which it was, for the report. `confirm` is 0, or
+    /// the number of its sender that waits.
     pub(crate) fn settle(&self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
         let mut state = self.state.lock();
         let tell = state.unacked_tell(mailbox, message, confirm);
@@ -227,7 +227,7 @@ impl State {
         UnackedTell { request, message, confirm: self.confirms.take(confirm) }
     }
 
-    /// A committed message will not be sent. Returns the waiter of an ask, or a tell.
+    /// Settles a committed message that will not be sent. Returns the waiter of an ask, or a tell.
     fn drop_entry(&mut self, entry: &Entry) -> (Option<Asker>, Option<UnackedTell>) {
         let (mut asker, mut tell) = (None, None);
         match entry.kind {

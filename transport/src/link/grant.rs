@@ -29,8 +29,8 @@ impl State {
         }
     }
 
-    /// Whether a message may be committed to a mailbox now. While others wait for the link's
-    /// window, a mailbox at which something is outstanding takes its turn among them (LN-2).
+    /// Returns whether a message may be committed to a mailbox now. While others wait for the
+    /// link's window, a mailbox at which something is outstanding takes its turn among them (LN-2).
     pub(super) fn room(&self, mailbox: u32, bytes: u32) -> Room {
         match self.send_queue.room(mailbox, bytes) {
             Room::Yes if self.waits_its_turn(mailbox) => Room::NotInLink,
@@ -51,14 +51,14 @@ impl State {
         }
     }
 
-    /// Grants room to those who wait, as far as there is some now.
+    /// Grants room to the senders that wait, as far as there is some now.
     #[cold]
     pub(super) fn act_on_notices(&mut self) {
         let notices = self.send_queue.take_notices();
         if notices.is_empty() {
             return self.send_queue.sweep();
         }
-        // One look at the clock for all who are granted room: they may be thousands.
+        // One look at the clock for all senders that are granted room: they may be thousands.
         let now = Instant::now();
         for notice in notices {
             match notice {
@@ -84,8 +84,8 @@ impl State {
         self.send_queue.sweep();
     }
 
-    /// A mailbox is open for a sender that waited for that. A signal ahead of messages waits for
-    /// nothing more.
+    /// Moves a sender that waited for a mailbox to be open to the line for its room. A signal ahead
+    /// of messages waits for nothing more: it is granted.
     fn move_to_mailbox(&mut self, key: usize, mailbox: u32, now: Instant) {
         if self.send_queue.at(mailbox).closed {
             self.waiting.resolve(key, Standing::Ended(Unsent::Closed), now);
@@ -145,7 +145,7 @@ impl State {
         if planted!(WakeAll) {
             self.waiting.wake_all();
         }
-        // Those who wait at one that closed are told so by its own notice.
+        // Senders that wait at one that closed are told so by its own notice.
         let open = self.send_queue.is_open(mailbox);
         while open
             && granted < most
@@ -156,14 +156,18 @@ impl State {
                 self.waiting.move_to(key, Line::Room(mailbox));
                 continue;
             }
-            let ordinal =
-                match find(&self.send_queue.at(mailbox).accepted, &want.message, want.kind, 0) {
-                    Ok(ordinal) => ordinal,
-                    Err(failure) => {
-                        self.waiting.resolve(key, Standing::Ended(failure), now);
-                        continue;
-                    }
-                };
+            let ordinal = match find(
+                &self.send_queue.at(mailbox).accepted,
+                &want.message,
+                want.kind,
+                want.ordinal,
+            ) {
+                Ok(ordinal) => ordinal,
+                Err(failure) => {
+                    self.waiting.resolve(key, Standing::Ended(failure), now);
+                    continue;
+                }
+            };
             match self.send_queue.room(mailbox, want.bytes) {
                 Room::Yes => {
                     self.send_queue.reserve(mailbox, want.bytes);

@@ -1,4 +1,4 @@
-//! What a sender gives to a link, and why it may not be sent.
+//! Messages as senders give them to a link, and the causes for which one is not sent.
 
 use std::time::Instant;
 
@@ -25,24 +25,24 @@ impl Outgoing<'_> {
     }
 }
 
-/// Where a sender found its mailbox and its message's number the last time. Checked before use, so
-/// a stale hint costs only a search.
+/// The places at which a sender found its mailbox and its message the last time. Checked before
+/// use, so a stale hint costs only a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Hint {
     pub(crate) outlet: u32,
     pub(crate) ordinal: u16,
 }
 
-/// What a sender wants.
+/// The kind of a send, by what its sender wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendKind {
-    /// No answer.
+    /// A message without an answer.
     Tell,
-    /// No answer, but its fate.
+    /// A message without an answer, whose fate its sender wants to know.
     ConfirmedTell,
-    /// One answer.
+    /// A message with one answer.
     Ask {
-        /// When the asker gives up. How long that is travels with the ask.
+        /// Time at which the asker gives up. The time that is left until then travels with the ask.
         deadline: Option<Instant>,
     },
     /// A signal, see [`Inbox::signal`](crate::Inbox::signal), after every message that was
@@ -64,17 +64,17 @@ impl SendKind {
     }
 }
 
-/// Nothing was sent, and why.
+/// The cause for which nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsent {
     /// The node cannot be reached.
     #[error("the node is unreachable: {0}")]
     NodeDown(NodeDownCause),
-    /// There is no link right now. Only where nothing is waited for.
+    /// There is no link right now. Only for a sender that does not wait.
     #[error("there is no link to the node right now")]
     LinkDown,
-    /// The mailbox is not opened yet. Only where nothing is waited for.
+    /// The mailbox is not opened yet. Only for a sender that does not wait.
     #[error("the mailbox is being opened")]
     Opening,
     /// There is no such mailbox.
@@ -100,10 +100,10 @@ pub enum Unsent {
         /// The limit in bytes of the user, to which an archive may add 256 and a thousandth.
         limit: usize,
     },
-    /// As many asks are pending on the link as it keeps.
+    /// The link has as many pending asks as it keeps.
     #[error("too many asks are pending on the link")]
     TooManyAsks,
-    /// The window is full. Only where nothing is waited for.
+    /// The window is full. Only for a sender that does not wait.
     #[error("the mailbox is full")]
     Full,
     /// The archive could not be written.
@@ -115,7 +115,7 @@ pub enum Unsent {
 }
 
 impl Unsent {
-    /// Of a mailbox whose opening was refused, or which closed.
+    /// Returns the cause for a mailbox whose opening was refused, or which closed.
     pub(super) fn at_end(refusal: Option<OpenRefusal>) -> Self {
         match refusal {
             Some(OpenRefusal::NoSuchMailbox) => Unsent::NoSuchMailbox,

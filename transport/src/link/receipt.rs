@@ -1,5 +1,5 @@
-//! What a delivered message and an opened mailbox leave behind when they are gone: news for the
-//! driver (LN-4).
+//! Guards of a delivered message and of an opened mailbox: dropping one is news for the driver
+//! (LN-4).
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -49,7 +49,7 @@ impl CloseNotice {
         CloseNotice { link: Arc::downgrade(link), inbox }
     }
 
-    /// Returns true if the link has ended, so that nobody is told any more: such notices may be
+    /// Returns true if the link has ended, so that no driver is told any more: such notices may be
     /// dropped early.
     pub fn is_stale(&self) -> bool {
         self.link.upgrade().is_none_or(|link| link.has_ended())

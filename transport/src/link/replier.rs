@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::LinkHandle;
 use crate::steps::step;
 
-/// Where the answer to an ask goes. Dropped unused, the asker is told [`Replier::NOT_BEGUN`] or
-/// [`Replier::NO_REPLY`].
+/// The way of an answer to its asker. When it is dropped unused, the asker is told
+/// [`Replier::NOT_BEGUN`] or [`Replier::NO_REPLY`].
 pub struct Replier {
     link: Arc<LinkHandle>,
     correlation: u64,

@@ -15,7 +15,7 @@ use crate::proto::lanes::Entry;
 use crate::proto::send_queue::Room;
 use crate::steps::step;
 
-/// How far an attempt to send came.
+/// The outcome of an attempt to send.
 pub(crate) enum Attempt {
     /// Committed.
     Committed(Awaited),
@@ -27,7 +27,7 @@ pub(crate) enum Attempt {
     Failed(Unsent),
 }
 
-/// What there is to wait for when a message is committed.
+/// The news that a sender may wait for once its message is committed.
 #[derive(Debug)]
 pub enum Awaited {
     /// Nothing: it was a tell or a signal.
@@ -39,9 +39,9 @@ pub enum Awaited {
 }
 
 impl LinkHandle {
-    /// One step of a send: commits when the mailbox is open and has room; else waits, if there is a
-    /// waker. `place` is the sender's place in a line between steps; `hint` makes the next look for
-    /// the mailbox quick.
+    /// Takes one step of a send: commits when the mailbox is open and has room; else waits, if
+    /// there is a waker. `place` is the sender's place in a line between steps; `hint` makes the
+    /// next look for the mailbox quick.
     pub(crate) fn attempt(
         self: &Arc<Self>,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
@@ -110,12 +110,12 @@ impl LinkHandle {
             return Attempt::Failed(Unsent::TooLarge { bytes, limit });
         }
         let bytes = bytes as u32;
-        let mut wait = |state: &mut State, line, for_what| {
+        let mut wait = |state: &mut State, line, ordinal, for_what| {
             let Some(waker) = waker else {
                 let opening = for_what == WaitsFor::Opening;
                 return Attempt::Failed(if opening { Unsent::Opening } else { Unsent::Full });
             };
-            let want = Want { message: *message, kind, bytes };
+            let want = Want { message: *message, ordinal, kind, bytes };
             *place = Some(state.waiting.join(line, waker.clone(), want, Some(for_what)));
             if for_what != WaitsFor::Opening {
                 Counters::add(&self.counters.window_stalls, 1);
@@ -125,7 +125,7 @@ impl LinkHandle {
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
-            return wait(state, Line::Opening(outlet), WaitsFor::Opening);
+            return wait(state, Line::Opening(outlet), hint.ordinal, WaitsFor::Opening);
         };
         let ordinal = match find(&opened.accepted, message, kind, hint.ordinal) {
             Ok(ordinal) => ordinal,
@@ -138,7 +138,7 @@ impl LinkHandle {
         }
         let line = Line::Room(mailbox);
         if state.waiting.is_waited(line) {
-            return wait(state, line, WaitsFor::Turn);
+            return wait(state, line, ordinal, WaitsFor::Turn);
         }
         match state.room(mailbox, bytes) {
             Room::Yes => {
@@ -156,7 +156,7 @@ impl LinkHandle {
                     Room::NotInLink => WaitsFor::LinkWindow,
                     _ => WaitsFor::MailboxWindow,
                 };
-                wait(state, line, for_what)
+                wait(state, line, ordinal, for_what)
             }
         }
     }
@@ -272,7 +272,7 @@ impl LinkHandle {
             None => {
                 let outlet = state.send_queue.outlet(request, &mut hint.outlet);
                 let message = Accepted { id: 0, layout: 0, reply: 0 };
-                let want = Want { message, kind: SendKind::Signal(0), bytes: 0 };
+                let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
                 let line = Line::Closing(outlet);
                 *place = Some(state.waiting.join(line, waker.clone(), want, None));
                 Attempt::Wait

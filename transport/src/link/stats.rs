@@ -1,11 +1,11 @@
-//! What a link has carried.
+//! Counters of what a link has carried.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::wait_queue::WaitsFor;
 
-/// What a link, or all links to a node, have carried.
+/// Counts of what a link, or all links to a node, have carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkStats {
     /// Frames sent.
@@ -26,13 +26,13 @@ pub struct LinkStats {
     pub window_stalls: u64,
     /// Times messages had to wait for credits.
     pub credit_stalls: u64,
-    /// How long senders waited, and what was committed.
+    /// Time that senders, and what they committed, waited.
     pub waits: WaitStats,
     /// Messages that the peer refused.
     pub refusals: u64,
-    /// Payloads that were copied out because few receive slots were spare.
+    /// Payloads that were copied out because no receive slot was spare.
     pub copied_out: u64,
-    /// How the receive ring grew.
+    /// Growth of the receive ring.
     pub rings: RingStats,
     /// Fragmented messages of which parts had come when the link ended.
     pub fragments_cut: u64,
@@ -40,7 +40,7 @@ pub struct LinkStats {
     pub count_wraps: u64,
 }
 
-/// How long senders of a link waited, and what they committed; part of [`LinkStats`].
+/// Time that the senders of a link, and what they committed, waited; part of [`LinkStats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitStats {
     /// Microseconds that senders waited in line for a mailbox, to be opened or to have room in its
@@ -48,11 +48,11 @@ pub struct WaitStats {
     pub mailbox_us: u64,
     /// Microseconds that senders waited in line for the link's window.
     pub link_us: u64,
-    /// Microseconds that what was committed waited for credits.
+    /// Microseconds that committed messages waited for credits.
     pub credit_us: u64,
 }
 
-/// How the receive rings of a link, or of all links to a node, grew; part of [`LinkStats`].
+/// Growth of the receive rings of a link, or of all links to a node; part of [`LinkStats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingStats {
     /// Times a ring grew.
@@ -78,7 +78,7 @@ macro_rules! counters {
         }
 
         impl LinkStats {
-            /// Each counter with the name of its metric.
+            /// Returns each counter with the name of its metric.
             pub(crate) fn metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((concat!("ringpost_link_", stringify!($name), "_total"), self.$($at).+)),*]
                     .into_iter()
@@ -116,12 +116,12 @@ counters!(
 );
 
 impl Counters {
-    /// Relaxed is enough: nothing is derived from one counter about another.
+    /// Adds to a counter. Relaxed is enough: nothing is derived from one counter about another.
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// A wait has ended.
+    /// Counts a wait that has ended.
     pub(super) fn waited(&self, for_what: WaitsFor, how_long: Duration) {
         let counter = match for_what {
             // A sender behind others waits for the mailbox, as they do.

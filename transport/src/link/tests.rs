@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use rkyv::util::AlignedVec;
 
-use super::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
+use super::{Attempt, Awaited, Hint, LinkHandle, Outgoing, Replier, SendKind, Unsent};
 use crate::cause::{LinkCause, OpenRefusal};
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -21,7 +21,7 @@ use crate::proto::remote_mailbox::Description;
 use crate::proto::send_queue::SendQueue;
 use crate::proto::window::{Count, WindowSize};
 
-const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
+pub(crate) const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
 const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 1000 };
 const LINK_WINDOW: u32 = 1500;
 
@@ -84,7 +84,7 @@ impl Sender {
 }
 
 /// A link on which each of these mailboxes is open, at the index that is beside its name.
-fn opened(mailboxes: &[(&str, u32)]) -> Arc<LinkHandle> {
+pub(crate) fn opened(mailboxes: &[(&str, u32)]) -> Arc<LinkHandle> {
     let link = link(WINDOW);
     for (name, index) in mailboxes {
         open(&link, name, *index, WINDOW);
@@ -114,6 +114,22 @@ fn open(link: &LinkHandle, name: &str, index: u32, window: WindowSize) {
     let description = Description { window, carried, accepted }.encode();
     state.send_queue.handle_opened(&header, &description).expect("honest");
     link.finish(state);
+}
+
+/// The peer has taken a message of so many bytes from a mailbox.
+pub(crate) fn take(link: &LinkHandle, mailbox: u32, bytes: u32) {
+    let mut state = link.state.lock();
+    state.send_queue.release(mailbox, bytes);
+    link.finish(state);
+}
+
+/// The link ends.
+pub(crate) fn end(link: &LinkHandle) {
+    let credit = CreditSettings::new(8, 8, 2).expect("they cannot stall");
+    let sizes = Sizes { frame_max: 2048, message_max: 1 << 20, splices: false };
+    let now = crate::sync::some_moment();
+    let mut proto = LinkProtocol::new(credit, sizes, Count::default(), now);
+    link.end(&mut proto, &LinkCause::Closed);
 }
 
 /// The peer refuses the only opening that it has not answered.
@@ -149,6 +165,7 @@ fn the_next_in_line_goes_on_when_the_first_one_leaves() {
 }
 
 /// WQ-3: what was granted and not used goes to the next.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn room_that_was_granted_and_not_used_goes_to_the_next() {
     let link = opened(&[("one", 0)]);
@@ -233,6 +250,100 @@ fn senders_by_a_second_name_join_a_line_of_which_a_part_was_granted() {
     assert!(waiting[30..].iter_mut().all(|sender| sender.waits(&link)));
 }
 
+/// The limit speaks of the user's bytes; lengths and pointers of the archive come on top.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn an_archive_may_be_so_much_longer_than_the_limit_and_no_more() {
+    let link = opened(&[("one", 0)]);
+    let most = (1 << 20) + 256 + 1024;
+    let mut largest = Sender::new("one", most);
+    assert!(largest.commits(&link) && largest.waits(&link));
+    let Attempt::Failed(Unsent::TooLarge { bytes, limit }) =
+        Sender::new("one", most + 1).poll(&link)
+    else {
+        panic!("it is too large")
+    };
+    assert_eq!((bytes, limit), (most + 1, 1 << 20));
+}
+
+/// AS-1: and what was reserved for it is free again.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn one_ask_too_many_fails_and_leaves_its_room_to_others() {
+    let link = opened(&[("one", 0)]);
+    let asker = link.replies.lock().insert(None);
+    while link.state.lock().send_queue.asks.insert(asker).is_ok() {}
+    let mut sender = Sender::new("one", 1000);
+    let outgoing = Outgoing {
+        message: &MESSAGE,
+        kind: SendKind::Ask { deadline: None },
+        archive: &mut sender.archive,
+    };
+    let way = (&sender.request, &mut Hint::default());
+    let attempt = link.attempt(way, outgoing, &mut None, Some(Waker::noop()));
+    assert!(matches!(attempt, Attempt::Failed(Unsent::TooManyAsks)));
+    assert!(Sender::new("one", 1000).commits(&link));
+}
+
+/// However often it is polled, and whatever for.
+#[test]
+fn a_task_that_waits_for_room_for_answers_is_kept_once() {
+    let link = opened(&[("one", 0)]);
+    let answer = |number: u64| {
+        let correlation = 1 << 32 | number;
+        let asks = &mut link.state.lock().send_queue.open_asks;
+        asks.open(correlation, None).expect("not too many");
+        Replier::new(link.clone(), correlation)
+    };
+    let mut number = 0;
+    while link.state.lock().send_queue.takes_replies() {
+        let mut archive = AlignedVec::new();
+        archive.resize(1 << 20, 0);
+        answer(number).send(&mut archive);
+        number += 1;
+    }
+    assert_eq!(number, 16, "of 1 MiB each");
+    let waits = [answer(16), answer(17)];
+    let tasks: Vec<_> = (0..3).map(|_| Waker::from(Arc::new(Bell::default()))).collect();
+    for at in 0..1000 {
+        let mut cx = Context::from_waker(&tasks[at % 3]);
+        assert!(waits[at % 2].poll_room(&mut cx).is_pending());
+    }
+    assert_eq!(link.state.lock().for_replies.len(), 3);
+}
+
+/// WQ-1: before its mailbox is open, too.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn senders_by_one_name_share_a_line_before_it_is_open() {
+    let link = opened(&[]);
+    let mut senders: Vec<_> = (0..6).map(|_| Sender::new("one", 10)).collect();
+    assert!(senders.iter_mut().all(|sender| sender.waits(&link)));
+    assert_eq!(link.view().waiting.iter().map(|line| line.senders).collect::<Vec<_>>(), [6]);
+    open(&link, "one", 0, WINDOW);
+    let woken: Vec<_> = senders.iter().map(Sender::woken).collect();
+    assert_eq!(woken, [1, 1, 1, 1, 0, 0], "the window is of four");
+}
+
+/// The number of messages in all mailboxes is bounded, as their bytes are; and a mailbox in which
+/// nothing waits takes one all the same.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn so_many_messages_wait_in_all_mailboxes_and_one_in_each() {
+    let link = link(WindowSize { messages: 1 << 20, bytes: 1000 });
+    for (name, index) in [("one", 0), ("other", 1), ("third", 2)] {
+        open(&link, name, index, WindowSize { messages: 1 << 20, bytes: 1000 });
+    }
+    let one = Sender::new("one", 0);
+    assert!(Sender::new("other", 0).commits(&link));
+    let more = (0..).take_while(|_| one.commits_at_once(&link)).count();
+    assert_eq!(more + 1, limits::LINK_WINDOW_MESSAGES as usize);
+    assert!(Sender::new("one", 0).waits(&link) && Sender::new("other", 0).waits(&link));
+    let mut third = Sender::new("third", 0);
+    assert!(third.commits(&link), "nothing of it waits");
+    assert!(third.waits(&link), "one does now");
+}
+
 /// LN-2: room in the link's window wakes those that have room, and no others.
 #[test]
 fn room_in_the_links_window_wakes_only_those_it_is_for() {
@@ -253,6 +364,7 @@ fn room_in_the_links_window_wakes_only_those_it_is_for() {
 }
 
 /// LN-2: the link's window goes round, whichever mailbox is taken from.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
     let link = opened(&[("one", 0), ("other", 1)]);
@@ -265,17 +377,12 @@ fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
     assert!(of_other.waits(&link), "the link is");
     assert!(of_one[1..].iter_mut().all(|sender| sender.waits(&link)));
     // One message of the first mailbox is off: the room goes to the one that waited for the link.
-    let release = || {
-        let mut state = link.state.lock();
-        state.send_queue.release(0, 300);
-        link.finish(state);
-    };
-    release();
+    take(&link, 0, 300);
     assert_eq!((of_other.woken(), of_one[0].woken()), (1, 0));
     assert!(of_other.commits(&link));
     let mut newcomer = Sender::new("other", 10);
     assert!(newcomer.waits(&link), "others wait for the link, too");
-    release();
+    take(&link, 0, 300);
     assert_eq!((of_one[0].woken(), of_one[1].woken()), (1, 0));
 }
 
@@ -365,10 +472,6 @@ async fn a_wait_that_ends_with_its_link_is_counted() {
     let mut waits = Sender::new("one", 10);
     assert!(matches!(waits.poll(&link), Attempt::Wait));
     tokio::time::advance(Duration::from_secs(3)).await;
-    let credit = CreditSettings::new(8, 8, 2).expect("they cannot stall");
-    let sizes = Sizes { frame_max: 2048, message_max: 1 << 20, splices: false };
-    let now = crate::sync::some_moment();
-    let mut proto = LinkProtocol::new(credit, sizes, Count::default(), now);
-    link.end(&mut proto, &LinkCause::Closed);
+    end(&link);
     assert_eq!(link.counters().mailbox_wait_us.load(Ordering::Relaxed), 3_000_000);
 }

@@ -14,10 +14,10 @@ use crate::proto::send_queue::Room;
 pub struct LinkView {
     /// The fabric that carries it.
     pub fabric: &'static str,
-    /// Messages and answers that are committed and not in a frame yet: they wait for credits, for
-    /// room in the send queue, or for those before them.
+    /// Messages and answers that are committed and not in a frame yet: they wait for credits, for a
+    /// free send slot, or for those before them.
     pub queued: usize,
-    /// For how long they have waited for credits, if they do.
+    /// Time for which they have waited for credits, if they do.
     pub uncredited: Option<Duration>,
     /// Receive slots that are leased: the messages in them wait in mailboxes, or are kept by
     /// the receivers that took them.
@@ -31,24 +31,24 @@ pub struct LinkView {
 pub struct Waiting {
     /// The mailbox.
     pub request: OpenRequest,
-    /// How many.
+    /// Number of these senders.
     pub senders: usize,
-    /// For what.
+    /// The thing that they wait for.
     pub for_what: WaitsFor,
-    /// For how long the first of them has.
+    /// Time for which the first of them has waited.
     pub longest: Duration,
 }
 
 /// Something that waits for long.
 pub(crate) struct Stall {
-    /// Tells it from other stalls of the link; `None` for what waits for credits.
+    /// The line, which tells it from other stalls of the link; `None` for what waits for credits.
     pub(crate) line: Option<Line>,
-    /// The mailbox, of senders.
+    /// The mailbox at which senders wait; `None` for what waits for credits.
     pub(crate) mailbox: Option<OpenRequest>,
-    /// How many senders.
+    /// Number of senders that wait.
     pub(crate) senders: usize,
     pub(crate) for_what: WaitsFor,
-    /// Since when the first one waits.
+    /// Time since which the first one waits.
     pub(crate) since: Instant,
 }
 

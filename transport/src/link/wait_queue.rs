@@ -3,8 +3,8 @@
 //! - **WQ-1 one line for each mailbox**: references that lead to one mailbox wait in one line, in
 //!   the order they came; until the mailbox is open, there is one line for each request (name or
 //!   identity, and expected type).
-//! - **WQ-2 constant work**: joining, leaving and being granted room cost the same whoever else
-//!   waits.
+//! - **WQ-2 constant work**: joining, leaving and being granted room cost the same however many
+//!   others wait.
 //! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the
 //!   task commits when it runs, or gives the room back when it is dropped.
 //! - **WQ-4 bursts**: a task that commits a tell it was granted room for may commit
@@ -63,7 +63,7 @@ struct Burst {
     left: u32,
 }
 
-/// What a sender waits for.
+/// The thing that a sender waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaitsFor {
@@ -83,11 +83,11 @@ pub enum WaitsFor {
 /// A line, by the key of what its entries wait at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Line {
-    /// For a mailbox to be opened.
+    /// The line for a mailbox to be opened.
     Opening(u32),
-    /// For room in a mailbox.
+    /// The line for room in a mailbox.
     Room(u32),
-    /// For a mailbox to close.
+    /// The line for a mailbox to close.
     Closing(u32),
 }
 
@@ -112,19 +112,22 @@ struct Entry {
     waker: Option<Waker>,
     want: Want,
     standing: Standing,
-    /// What it waits for, as it was at first, and since when; `None` once it was resolved.
+    /// The thing it waits for, as it was at first, and the time since when; `None` once it was
+    /// resolved.
     wait: Option<(WaitsFor, Instant)>,
 }
 
-/// What a sender wants to send.
+/// A sender's message, its kind and its size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Want {
     pub(super) message: Accepted,
+    /// Where it probably is among what the mailbox accepts.
+    pub(super) ordinal: u16,
     pub(super) kind: SendKind,
     pub(super) bytes: u32,
 }
 
-/// How far a sender that waits has come.
+/// The standing of a sender that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     Waiting,
@@ -141,12 +144,12 @@ pub(super) enum Standing {
 pub(super) struct Waited {
     pub(super) line: Line,
     pub(super) senders: usize,
-    /// Since when the first one waits.
+    /// Time since which the first one waits.
     pub(super) since: Instant,
 }
 
 impl WaitQueue {
-    /// Waits at the end of a line.
+    /// Adds a sender that waits at the end of a line.
     pub(super) fn join(
         &mut self,
         line: Line,
@@ -208,7 +211,7 @@ impl WaitQueue {
         &mut lines[key]
     }
 
-    /// Returns true if anybody waits in a line.
+    /// Returns true if any sender waits in a line.
     #[inline]
     pub(super) fn is_waited(&self, line: Line) -> bool {
         !self.entries.is_empty() && self.first(line).is_some()
@@ -224,7 +227,7 @@ impl WaitQueue {
         lines.get(key as usize).map(|ends| ends.first).filter(|first| *first != NONE)
     }
 
-    /// What an entry wants.
+    /// Returns what an entry wants.
     pub(super) fn want(&self, key: usize) -> Want {
         self.entries[key].want
     }
@@ -239,7 +242,7 @@ impl WaitQueue {
         self.entries.get(key)?.line
     }
 
-    /// How far an entry has come.
+    /// Returns how far an entry has come.
     pub(super) fn standing(&self, key: usize) -> Standing {
         self.entries[key].standing.clone()
     }
@@ -310,7 +313,7 @@ impl WaitQueue {
         !(self.woken.is_empty() && self.retired.is_empty() && self.waited.is_empty())
     }
 
-    /// Wakers to be woken, and wakers to be dropped, once the lock is free.
+    /// Takes the wakers to be woken, and the wakers to be dropped, once the lock is free.
     pub(super) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
         (std::mem::take(&mut self.woken), std::mem::take(&mut self.retired))
     }
@@ -378,7 +381,7 @@ impl WaitQueue {
         })
     }
 
-    /// The waits that ended since the last call.
+    /// Takes the waits that ended since the last call.
     pub(super) fn drain_waited(&mut self) -> impl Iterator<Item = (WaitsFor, Duration)> {
         self.waited.drain(..)
     }
@@ -392,7 +395,7 @@ mod tests {
 
     fn want(bytes: u32) -> Want {
         let message = Accepted { id: 0, layout: 0, reply: 0 };
-        Want { message, kind: SendKind::Tell, bytes }
+        Want { message, ordinal: 0, kind: SendKind::Tell, bytes }
     }
 
     fn join(queue: &mut WaitQueue, line: Line, number: u32) -> usize {

@@ -1,9 +1,9 @@
-//! How much memory a node's links may take beyond what each starts with.
+//! The memory that a node's links may take beyond what each starts with.
 //!
 //! - **ME-7 shared growth**: of a [`Budget`] a link takes at most as much as it leaves to others.
 //!   Each of eight links with rings of the largest size finds enough, and each later one half of
-//!   what is left, however greedy those before it are. What was taken comes back when its memory
-//!   is freed, which leased slots delay beyond the end of their link.
+//!   what is left, however greedy those before it are. Bytes that were taken come back when their
+//!   memory is freed, which leased slots delay beyond the end of their link.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

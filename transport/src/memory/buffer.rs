@@ -31,8 +31,8 @@ const WASTE_MAX: usize = 2;
 
 static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: Vec::new(), bytes: 0 });
 
-/// Buffers of the process that nobody uses, each with the time since when; the last one given back
-/// is at the end.
+/// Buffers of the process that are not in use, each with the time since when; the last one given
+/// back is at the end.
 struct Spare {
     buffers: Vec<(AlignedVec<16>, Instant)>,
     bytes: usize,

@@ -30,13 +30,14 @@ enum Place {
 }
 
 impl Payload {
-    /// A part of a leased slot. `range` lies inside the lease and starts 16-byte aligned.
+    /// Creates a payload that is a part of a leased slot. `range` lies inside the lease and starts
+    /// 16-byte aligned.
     pub fn leased(lease: Lease, range: Range<usize>) -> Self {
         assert!(range.start.is_multiple_of(16) && range.end <= lease.len());
         Payload(Place::Leased { lease, range: range.start as u32..range.end as u32 })
     }
 
-    /// Bytes of its own.
+    /// Creates a payload with bytes of its own.
     pub fn owned(bytes: impl Into<Buffer>) -> Self {
         Payload(Place::Owned(bytes.into()))
     }
@@ -69,7 +70,7 @@ impl Deref for Payload {
     }
 }
 
-/// The bytes are not an archive of the expected type.
+/// The error of bytes that are not an archive of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid archive: {0}")]
 pub struct InvalidArchive(pub String);
@@ -86,7 +87,7 @@ where
 {
     /// Validates the bytes as an archive whose root, of type `T`, ends at the end of the payload,
     /// and which has fewer than `ARCHIVE_DEPTH_MAX` levels, each behind a pointer in the one
-    /// before: whoever follows them, as this check does, needs stack for each.
+    /// before: code that follows them, as this check does, needs stack for each.
     ///
     /// # Errors
     /// [`InvalidArchive`], with what the check found, when they are not.

@@ -1,9 +1,10 @@
 //! A link's pool of receive slots and the leases on filled ones. Safe code: what it hands out are
 //! owned slots (ME-1).
 //!
-//! - **ME-8 shells**: what counts the holders of a leased slot is kept with the pool when its last
-//!   holder has gone, so that a lease allocates nothing. (Two holders that go at the same moment
-//!   may both leave it to the other; then it is freed, and the slot comes back all the same.)
+//! - **ME-8 shells**: the shell that counts the holders of a leased slot is kept with the pool when
+//!   its last holder has gone, so that a lease allocates nothing. (Two holders that go at the same
+//!   moment may both leave it to the other; then it is freed, and the slot comes back all the
+//!   same.)
 
 use std::fmt;
 use std::ops::Deref;
@@ -18,11 +19,11 @@ use super::region::Slot;
 /// slots come back by drop, from any thread (ME-3).
 pub struct Pool {
     home: Arc<Mutex<Home>>,
-    /// How many are spare when none is leased; shared with the gauge.
+    /// Number of slots that are spare when none is leased; shared with the gauge.
     idle: Arc<AtomicUsize>,
 }
 
-/// What is not leased.
+/// The slots that are not leased, and the shells of leases that ended.
 struct Home {
     spare: Vec<Slot>,
     /// Empty; at most as many as there were leases at once (ME-8).
@@ -30,7 +31,7 @@ struct Home {
 }
 
 impl Pool {
-    /// A pool that starts with these spare slots.
+    /// Creates a pool that starts with these spare slots.
     pub fn new(spare: Vec<Slot>) -> Self {
         let idle = Arc::new(AtomicUsize::new(spare.len()));
         Pool { home: Arc::new(Mutex::new(Home { spare, shells: Vec::new() })), idle }
@@ -42,7 +43,7 @@ impl Pool {
         self.home.lock().spare.pop()
     }
 
-    /// Slots that are neither posted nor leased.
+    /// Returns the number of slots that are neither posted nor leased.
     pub fn spare(&self) -> usize {
         self.home.lock().spare.len()
     }
@@ -53,7 +54,7 @@ impl Pool {
         self.home.lock().spare.extend(slots);
     }
 
-    /// Shows how many slots are leased.
+    /// Returns a gauge that shows how many slots are leased.
     pub(crate) fn gauge(&self) -> Gauge {
         Gauge { home: Arc::downgrade(&self.home), idle: self.idle.clone() }
     }
@@ -82,15 +83,15 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Shows how many slots of a pool are leased. Keeps no slot alive.
+/// The gauge that shows how many slots of a pool are leased. It keeps no slot alive.
 pub(crate) struct Gauge {
     home: Weak<Mutex<Home>>,
-    /// How many are spare when none is leased. Relaxed: it is a number to look at.
+    /// Number of slots that are spare when none is leased. Relaxed: it is a number to look at.
     idle: Arc<AtomicUsize>,
 }
 
 impl Gauge {
-    /// How many slots are leased; 0 when the pool is gone.
+    /// Returns how many slots are leased; 0 when the pool is gone.
     pub(crate) fn leased(&self) -> usize {
         let spare = self.home.upgrade().map(|home| home.lock().spare.len());
         let idle = self.idle.load(Ordering::Relaxed);

@@ -33,7 +33,7 @@ pub struct Region {
     _taken: Option<BudgetShare>,
 }
 
-/// Whose memory a region is. Each is another one, for as long as the process lives.
+/// The owner of a region's memory. Each one differs from all others of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(u64);
 
@@ -43,7 +43,7 @@ impl Owner {
         Owner(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Ordinary zeroed memory, page-aligned, that [is this owner's](Region::is_of).
+    /// Allocates ordinary zeroed memory, page-aligned, that [is this owner's](Region::is_of).
     ///
     /// `bytes` is rounded up to whole pages and must not be zero.
     pub(crate) fn heap(self, bytes: usize) -> Region {
@@ -52,14 +52,14 @@ impl Owner {
 }
 
 impl Region {
-    /// Ordinary zeroed memory, page-aligned.
+    /// Allocates ordinary zeroed memory, page-aligned.
     ///
     /// `bytes` is rounded up to whole pages and must not be zero.
     pub fn heap(bytes: usize) -> Self {
         Region::new(Heap::new(bytes))
     }
 
-    /// Memory that a fabric has prepared.
+    /// Creates a region of memory that a fabric has prepared.
     pub(crate) fn new(backing: impl Backing) -> Self {
         Region { backing: Box::new(backing), owner: None, _taken: None }
     }
@@ -74,14 +74,14 @@ impl Region {
         self.owner == Some(owner)
     }
 
-    /// What the fabric made of it, if it is of that kind.
+    /// Returns what the fabric made of it, if it is of that kind.
     #[cfg(feature = "verbs")]
     pub(crate) fn backing<T: Backing>(&self) -> Option<&T> {
         let backing: &dyn Any = self.backing.as_ref();
         backing.downcast_ref()
     }
 
-    /// Size in bytes.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> usize {
         self.backing.bytes()
     }

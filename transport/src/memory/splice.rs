@@ -18,7 +18,8 @@ pub struct Splice {
 }
 
 impl Splice {
-    /// A part of `buffer`, which stands in the frame behind the first `at` bytes of the slot.
+    /// Creates a splice of a part of `buffer`, which stands in the frame behind the first `at`
+    /// bytes of the slot.
     ///
     /// # Panics
     /// When `part` does not lie in the buffer, or beyond its first 4 GiB.
@@ -29,12 +30,12 @@ impl Splice {
         Splice { buffer, start, end, at: number(at) }
     }
 
-    /// Bytes of the slot that stand before it in the frame.
+    /// Returns how many bytes of the slot stand before it in the frame.
     pub fn at(&self) -> usize {
         self.at as usize
     }
 
-    /// Bytes of the whole buffer, all of which are kept while the splice is.
+    /// Returns how many bytes the whole buffer has, all of which are kept while the splice is.
     pub fn keeps(&self) -> usize {
         self.buffer.len()
     }

@@ -12,7 +12,7 @@ pub struct Unarchiver<'a, C> {
 }
 
 impl<'a, C> Unarchiver<'a, C> {
-    /// A deserialiser for one archive.
+    /// Creates a deserialiser for one archive.
     pub fn new(context: &'a C) -> Self {
         Unarchiver { context, pool: Pool::new() }
     }

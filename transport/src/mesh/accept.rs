@@ -1,4 +1,4 @@
-//! The listener: what arrives, whoever sends it, ends at most its own connection.
+//! The listener: accepts connections; bad input closes only the connection it came on.
 //!
 //! - **MS-6 bounded**: at most `UNPROVEN_CONNECTIONS_MAX` connections are between their first byte
 //!   and their proof (or token); the oldest gives way. Each has `HANDSHAKE_TIMEOUT`.
@@ -86,11 +86,11 @@ async fn serve(
     }
 }
 
-/// How an accepted connection begins.
+/// The beginning of an accepted connection.
 enum First {
-    /// With the token of a queue pair of the tcp fabric.
+    /// The token of a queue pair of the tcp fabric.
     Data(u128),
-    /// With something that the handshake has to judge.
+    /// Bytes of anything else, which the handshake has to judge.
     Other([u8; PREFACE_BYTES]),
 }
 

@@ -1,9 +1,9 @@
-//! What carries a link: which fabric, and which of its ways to the peer.
+//! The choice of what carries a link: which fabric, and which of its ways to the peer.
 //!
 //! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
 //!   lower-named one, and through the ways of each, best first; they leave each candidate together:
-//!   who gives one up says whether there is another way to try the fabric. A link is used when both
-//!   said READY.
+//!   the side that gives one up says whether there is another way to try the fabric. A link is used
+//!   when both said READY.
 //! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
 //!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
 
@@ -80,8 +80,8 @@ pub(super) async fn choose(
     Err(Failure::Rejected(Rejection::NoCommonFabric))
 }
 
-/// Says what was chosen, and why nothing better. The same cause is met at each dial: it is warned
-/// about once, and again when it changes.
+/// Logs what was chosen, and why nothing better was. The same cause is met at each dial: it is
+/// warned about once, and again when it changes.
 fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]) {
     let theirs = &met.hello.fabrics;
     let peer = table.peer(&met.hello.node.name);
@@ -107,7 +107,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]
     }
 }
 
-/// The fabrics that both have, in the order of the node that decides.
+/// Returns the fabrics that both have, in the order of the node that decides.
 fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec<Arc<dyn Fabric>> {
     let mut common: Vec<_> = ours
         .iter()
@@ -175,8 +175,8 @@ async fn attempt(
     }
 }
 
-/// Tells the peer. Of its own answer only this is of interest: when it gives the candidate up, too,
-/// and knows of no other way, then there is none.
+/// Sends PASS and waits for the peer's answer. If the peer passes too and knows of no other way to
+/// try the fabric, there is none.
 async fn give_up(
     met: &mut Met,
     fabric: &'static str,
@@ -221,7 +221,7 @@ async fn end(mut carrier: Carrier) {
     carrier.running.ended().await;
 }
 
-/// What the peer says about the fabric that is tried.
+/// The peer's message about the fabric that is tried.
 enum Answer {
     Offer(Offer),
     Connected,
@@ -230,7 +230,7 @@ enum Answer {
 }
 
 impl Answer {
-    /// It does not belong here.
+    /// Returns the failure of a peer whose message does not belong here.
     fn unexpected(self, fabric: &str) -> Failure {
         let fabric = fabric.to_owned();
         Failure::unexpected(&match self {

@@ -20,15 +20,15 @@ use super::meter;
 use super::peer::Peer;
 use super::table::Table;
 
-/// What became of an attempt to reach a node at an address.
+/// The outcome of an attempt to reach a node at an address.
 pub(super) struct Outcome {
-    /// Who answered there, when it proved itself.
+    /// The node that answered there, when it proved itself.
     pub(super) node: Option<NodeId>,
-    /// Whether there is a link now.
+    /// `Ok` when there is a link now.
     pub(super) result: Result<(), DialFailure>,
 }
 
-/// Why an attempt did not make a link.
+/// The cause for which an attempt did not make a link.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialFailure {
     #[error("cannot connect: {0}")]
@@ -122,10 +122,10 @@ pub(super) async fn accepted(
     Ok(())
 }
 
-/// Says that a node was refused, once for each cause: it will try again.
+/// Logs that a node was refused, once for each cause: it will try again.
 fn refused(table: &Table, peer: &Peer, failure: &Failure) {
     let warned = match failure {
-        // Why was said when the last fabric was given up.
+        // The cause was logged when the last fabric was given up.
         Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => None,
         Failure::Rejected(_) => peer.warns(&failure.to_string(), &table.refusals, failure.label()),
         _ => None,
@@ -137,14 +137,14 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
     }
 }
 
-/// Returns true if an address is of this machine. What is not an IP address (a simulated one)
+/// Returns true if an address is of this machine. One that is not an IP address (a simulated one)
 /// counts.
 pub(super) fn is_loopback(address: &str) -> bool {
     address.parse::<SocketAddr>().map_or(true, |address| address.ip().to_canonical().is_loopback())
 }
 
 impl DialFailure {
-    /// In a word, for metrics.
+    /// Returns the failure in a word, for metrics.
     fn label(&self) -> &'static str {
         match self {
             DialFailure::Unreachable(_) => "unreachable",

@@ -21,12 +21,12 @@ use super::peer::Peer;
 pub(super) struct ConnectionGuard {
     peer: Arc<Peer>,
     node: NodeId,
-    /// Dropped last: whoever waits for its end finds the peer without a connection.
+    /// Dropped last: a task that waits for its end finds the peer without a connection.
     commands: mpsc::UnboundedReceiver<Command>,
     given_up: bool,
 }
 
-/// Why there is no guard.
+/// The cause for which there is no guard.
 pub(super) enum Unavailable {
     /// This node is shutting down.
     Closing,
@@ -87,7 +87,8 @@ impl ConnectionGuard {
         while !matches!(self.command().await, Command::Abandon) {}
     }
 
-    /// The link stands: it is there for all who waited. Says no when the node is shutting down.
+    /// Gives a link that stands to all senders that waited. Returns false when the node is shutting
+    /// down.
     pub(super) fn link_up(&self, link: Arc<LinkHandle>) -> bool {
         let fabric = link.fabric();
         let wakers = {
@@ -112,7 +113,7 @@ impl ConnectionGuard {
         true
     }
 
-    /// The link ended.
+    /// Gives the right up, because the link ended.
     pub(super) fn link_down(mut self, cause: &LinkCause) {
         self.give_up(cause);
     }

@@ -31,7 +31,7 @@ pub(super) struct Owner {
     pub(super) commands: mpsc::UnboundedSender<Command>,
 }
 
-/// What may be asked of that task.
+/// A command to that task.
 pub(super) enum Command {
     /// Ask the peer for a sign of life, and say when it comes.
     Probe(oneshot::Sender<()>),

@@ -1,8 +1,8 @@
 //! Reaching for peers that are wanted or were lost.
 //!
 //! - **MS-4 down**: a node is reported down when nothing was heard of it for `down_after` since its
-//!   last sign of life on a link; whoever waits for a link to it fails when nothing was heard for
-//!   that long since the later of that and the beginning of the first wait.
+//!   last sign of life on a link; a sender that waits for a link to it fails `down_after` after the
+//!   later of that sign and the beginning of the first wait that goes on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
     }
 }
 
-/// The task that reaches for one peer until there is a link or nobody wants one.
+/// The task that reaches for one peer until there is a link or no sender wants one.
 struct Dialler {
     table: Arc<Table>,
     peer: Arc<Peer>,
@@ -40,9 +40,9 @@ struct Dialler {
     round: VecDeque<String>,
     /// The address that is being tried.
     attempt: Option<(String, oneshot::Receiver<Outcome>)>,
-    /// When the next one is to be tried.
+    /// Time at which the next one is to be tried.
     next: Instant,
-    /// Whether an address was known when this was last looked at.
+    /// True if an address was known at the last look.
     known: bool,
 }
 

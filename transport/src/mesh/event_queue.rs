@@ -24,9 +24,9 @@ pub(super) struct EventQueue {
     down_after: Duration,
 }
 
-/// Whether the node is closing. (A watch channel would wake its waiters in a random order, and a
-/// simulated run has to be repeatable.) A task that sees "not closing" under the lock is already
-/// registered, so it cannot miss the wake-up.
+/// The flag that the node is closing, and those that wait for it. (A watch channel would wake its
+/// waiters in a random order, and a simulated run has to be repeatable.) A task that sees "not
+/// closing" under the lock is already registered, so it cannot miss the wake-up.
 #[derive(Default)]
 struct Closing {
     now: Mutex<bool>,
@@ -39,15 +39,15 @@ struct Queue {
     telling: bool,
 }
 
-/// What the layer above is told, in order.
+/// One thing that the layer above is told; they are told in order.
 enum Event {
     Peer(PeerEvent),
-    /// What became of messages to this peer.
+    /// Fates of messages to this peer.
     Settled(NodeName, Settled),
 }
 
 impl EventQueue {
-    /// Returns a queue, and where the names of peers arrive that are to be reached.
+    /// Returns a queue, and the receiver of the names of peers that are to be reached.
     pub(super) fn new(
         host: Arc<dyn Host>,
         down_after: Duration,
@@ -69,7 +69,7 @@ impl EventQueue {
         &self.host
     }
 
-    /// Silence after which a node is down.
+    /// Returns the silence after which a node is down.
     pub(super) fn down_after(&self) -> Duration {
         self.down_after
     }
@@ -124,7 +124,7 @@ impl EventQueue {
 
     /// Has a peer reached for.
     pub(super) fn want(&self, name: &NodeName) {
-        // Nobody receives any more: the node is closing.
+        // An error says that the receiver is gone: the node is closing.
         let _ = self.wants.send(name.clone());
     }
 
@@ -133,13 +133,13 @@ impl EventQueue {
         *self.closing.now.lock()
     }
 
-    /// From now on there are no new links.
+    /// Lets no new link come about from now on.
     pub(super) fn close(&self) {
         *self.closing.now.lock() = true;
         self.closing.told.notify_waiters();
     }
 
-    /// Ready when the node is closing.
+    /// Returns a future that is ready when the node is closing.
     pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
         let closing = self.closing.clone();
         async move {

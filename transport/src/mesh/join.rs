@@ -1,11 +1,11 @@
 //! From two proven nodes to a link: which connection.
 //!
 //! - **MS-1 one link per pair**: of two nodes the lower-named one decides. It sends COMMIT on the
-//!   first connection whose handshake completes, whoever dialled, and refuses the others with
-//!   `DialRace`. Nothing is allocated for a link before COMMIT.
-//! - **MS-2 newcomers**: who claims to be a node that is linked makes this node ask the old
-//!   connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is
-//!   refused, otherwise the old link is closed and makes way.
+//!   first connection whose handshake completes, whichever node dialled it, and refuses the others
+//!   with `DialRace`. Nothing is allocated for a link before COMMIT.
+//! - **MS-2 newcomers**: a newcomer that claims to be a node that is linked makes this node ask the
+//!   old connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer
+//!   is refused, otherwise the old link is closed and makes way.
 //! - **MS-7 report first**: after COMMIT each side says what it consumed of the last link (PA-2),
 //!   and offers nothing before it has heard the other's: an OFFER says that it was heard.
 
@@ -46,7 +46,7 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             Err(Failure::Rejected(Rejection::ShuttingDown))
         }
         Err(failure) => {
-            // Who dialled notes it with the address.
+            // The node that dialled notes it with the address.
             if met.side == Side::Acceptor && !failure.is_dial_race() {
                 table.peer(&met.hello.node.name).note(failure.to_string());
             }

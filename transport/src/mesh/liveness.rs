@@ -56,13 +56,13 @@ pub(super) struct LinkLiveness {
 }
 
 impl LinkLiveness {
-    /// A heartbeat of the peer says whether its driver runs.
+    /// Records whether the peer's driver runs, as its heartbeat says.
     pub(super) fn hear(&mut self, stalled: bool) {
         self.peer_stalled = stalled;
     }
 
-    /// A heartbeat is due; `frames` came so far. Whether that is too little for too long, where
-    /// this side's own driver is not the one that is `stalled`.
+    /// Records that a heartbeat is due, and that `frames` came so far. Returns true if no frame
+    /// came for too long while neither driver was stalled; `stalled` is this side's.
     pub(super) fn beat(&mut self, frames: u64, stalled: bool) -> bool {
         let heard = frames != self.frames;
         self.frames = frames;

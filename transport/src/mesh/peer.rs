@@ -26,48 +26,48 @@ use super::waiters::Waiters;
 pub(crate) struct Peer {
     name: NodeName,
     pub(super) events: Arc<EventQueue>,
-    /// What is left of the last link to it.
+    /// Messages, reports and accounts that are left of the last link to it.
     pub(super) unresolved: Arc<Unresolved>,
-    /// Something that the task which reaches for this peer waits for.
+    /// Wakes the task that reaches for this peer, when something changed for it.
     changed: Notify,
     pub(super) state: Mutex<State>,
     /// The link of its connection, for senders. Written under the state's lock.
     pub(super) link: ArcSwapOption<LinkHandle>,
 }
 
-/// What is known of a peer.
+/// The state of a peer, as far as it is known.
 pub(super) struct State {
     pub(super) connection: ConnectionState,
     /// The run that was linked and is not reported down.
     pub(super) alive: Option<NodeId>,
-    /// When it last gave a sign of life on a link: a node that answers and cannot be linked is of
-    /// no use to those that wait.
+    /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
+    /// use to those that wait.
     pub(super) heard: Option<Instant>,
-    /// What links that ended have carried; `None` when there was none yet.
+    /// Counts of what links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
     pub(super) waiters: Waiters,
     pub(super) reach: Reach,
-    /// What the log was last told of it that was amiss.
+    /// The complaint about it that the log was told last.
     complaint: Option<String>,
 }
 
 /// The search for a connection.
 pub(super) struct Reach {
-    /// Someone waits for a link, since then.
+    /// Time since which a link is wanted.
     pub(super) wanted: Option<Instant>,
     /// Seeds at which it was met last (MS-12).
     seeds: Vec<String>,
     /// A task reaches for it.
     running: bool,
-    /// Where it can be dialled.
+    /// Addresses at which it can be dialled.
     pub(super) addresses: Vec<String>,
-    /// What the last attempt met.
+    /// The outcome of the last attempt, in words.
     last: String,
 }
 
-/// What the task that reaches for a peer has to do.
+/// The next step of the task that reaches for a peer.
 pub(super) enum Plan {
-    /// End: there is a link, or nobody wants one.
+    /// End: there is a link, or no sender wants one.
     Stop,
     /// Wait: another connection is being made into a link.
     Wait(Option<Instant>),
@@ -108,8 +108,8 @@ impl Peer {
         &self.name
     }
 
-    /// The link there is now; it may have ended. Takes no lock, so one that stands since this very
-    /// moment may not be seen: [`poll_link`](Self::poll_link) sees it.
+    /// Returns the link there is now; it may have ended. Takes no lock, so one that stands since
+    /// this very moment may not be seen: [`poll_link`](Self::poll_link) sees it.
     #[inline]
     pub(crate) fn link(&self) -> Guard<Option<Arc<LinkHandle>>> {
         self.link.load()
@@ -186,7 +186,8 @@ impl Peer {
         }
     }
 
-    /// Returns what it looks like now; `None` when nothing was ever wanted of it.
+    /// Returns what it looks like now; `None` when it has no link, is not missed, and no sender
+    /// waits for it.
     pub(super) fn view(&self) -> Option<PeerView> {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
@@ -217,7 +218,7 @@ impl Peer {
         addresses
     }
 
-    /// Another node says where it can be dialled.
+    /// Records where it can be dialled, as another node says.
     pub(super) fn learn(&self, addresses: Vec<String>) {
         {
             let known = &mut self.state.lock().reach.addresses;
@@ -230,7 +231,7 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// It was met at this seed, which is tried, too, when it is reached for.
+    /// Records that it was met at this seed, which is tried, too, when it is reached for.
     pub(super) fn met_at_seed(&self, address: &str) {
         let seeds = &mut self.state.lock().reach.seeds;
         if !seeds.iter().any(|seed| seed == address) {
@@ -238,7 +239,7 @@ impl Peer {
         }
     }
 
-    /// Another node was met at this seed.
+    /// Records that another node was met at this seed.
     pub(super) fn left_seed(&self, address: &str) {
         self.state.lock().reach.seeds.retain(|seed| seed != address);
     }
@@ -272,17 +273,17 @@ impl Peer {
         Some(suppressed)
     }
 
-    /// Nothing is amiss any more.
+    /// Records that nothing is amiss any more.
     pub(super) fn is_well(&self) {
         self.state.lock().complaint = None;
     }
 
-    /// It gave a sign of life on its link.
+    /// Records that it gave a sign of life on its link.
     pub(super) fn heard(&self) {
         self.state.lock().heard = Some(Instant::now());
     }
 
-    /// What the last attempt to reach it met.
+    /// Records what the last attempt to reach it met, and logs it when it is news.
     pub(super) fn note(&self, last: String) {
         let new = last != self.state.lock().reach.last;
         if new {
@@ -334,7 +335,7 @@ impl Peer {
         plan
     }
 
-    /// No link will come any more: this node is closing.
+    /// Tells all that wait that no link will come any more: this node is closing.
     pub(super) fn close(&self) {
         let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
         wakers.into_iter().for_each(Waker::wake);
@@ -342,8 +343,8 @@ impl Peer {
         self.events.tell();
     }
 
-    /// Queues the report that it is down. What was in doubt stays unknown. To be called under the
-    /// lock; [`EventQueue::tell`] has to follow without it.
+    /// Queues the report that it is down. The fates of messages in doubt stay unknown. To be called
+    /// under the lock; [`EventQueue::tell`] has to follow without it.
     pub(super) fn report_down(&self, peer: NodeId, cause: NodeDownCause) {
         self.events.settle(&self.name, self.unresolved.give_up());
         self.events.push(PeerEvent::NodeDown { peer, cause });
@@ -375,19 +376,26 @@ impl Peer {
         {
             self.report_down(peer, cause);
         }
-        let Some(cause) = silent(state.waiting_since()) else { return Vec::new() };
+        let mut cause = silent(state.waiting_since());
+        let first = state.waiters.since();
+        if cause.is_some() && first > state.reach.wanted {
+            // The first wait was given up; those that go on began later, and have their whole time.
+            state.reach.wanted = first;
+            cause = silent(state.waiting_since());
+        }
+        let Some(cause) = cause else { return Vec::new() };
         state.reach.wanted = None;
         state.waiters.fail(&cause)
     }
 }
 
 impl State {
-    /// Since when those that wait for a link have heard nothing.
+    /// Returns the time since when those that wait for a link have heard nothing.
     fn waiting_since(&self) -> Option<Instant> {
         self.reach.wanted.map(|wanted| self.heard.map_or(wanted, |heard| heard.max(wanted)))
     }
 
-    /// Since when nothing was heard of a node that is not reported down.
+    /// Returns the time since when nothing was heard of a node that is not reported down.
     fn missed_since(&self) -> Option<Instant> {
         self.alive.as_ref().and(self.heard)
     }
@@ -401,8 +409,8 @@ impl State {
             .map(|t| t + down_after)
     }
 
-    /// The link to `of` ended: what is known of the node afterwards, and whether it is to be
-    /// reached for.
+    /// Records that the link to `node`, a run of the peer `of`, ended. Returns true if a task has
+    /// to be started that reaches for it.
     pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, of: &Peer) -> bool {
         if let ConnectionState::Linked(_, link) =
             std::mem::replace(&mut self.connection, ConnectionState::None)
@@ -419,13 +427,13 @@ impl State {
         {
             of.report_down(peer, NodeDownCause::Left);
         }
-        // Who saw that the link had ended before this was known may wait for another one already.
+        // A sender that saw the link's end before this was known may wait for another one already.
         (*cause != LinkCause::Left || self.reach.wanted.is_some()) && self.reach.start()
     }
 }
 
 impl Reach {
-    /// Someone wants a link. Whether a task has to be started that makes one.
+    /// Records that a link is wanted. Returns true if a task has to be started that makes one.
     fn want(&mut self, now: Instant) -> bool {
         self.wanted.get_or_insert(now);
         self.start()
@@ -446,4 +454,22 @@ impl Reach {
 fn total(earlier: Option<LinkStats>, mut stats: LinkStats) -> LinkStats {
     stats += earlier.unwrap_or_default();
     stats
+}
+
+#[cfg(test)]
+impl Peer {
+    /// Returns a peer that no task reaches for.
+    pub(crate) fn stand_in(name: &str, host: Arc<dyn crate::host::Host>) -> Arc<Self> {
+        let (events, _) = EventQueue::new(host, Duration::from_secs(8));
+        Arc::new(Peer::new(NodeName::new(name).expect("a good name"), events))
+    }
+
+    /// Gives it this link, or none.
+    pub(crate) fn set_link(&self, link: Option<Arc<LinkHandle>>) {
+        let (commands, _) = tokio::sync::mpsc::unbounded_channel();
+        let owner = super::connection_state::Owner { incarnation: Incarnation(1), commands };
+        let linked = |link: &Arc<LinkHandle>| ConnectionState::Linked(owner, link.clone());
+        self.state.lock().connection = link.as_ref().map_or(ConnectionState::None, linked);
+        self.link.store(link);
+    }
 }

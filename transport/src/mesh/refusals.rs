@@ -20,12 +20,12 @@ use crate::limits;
 
 use super::meter;
 
-/// What the log was told of each cause, by its label.
+/// The last warning of each cause, by its label, and the refusals since then.
 #[derive(Default)]
 pub(super) struct RefusalLog(Mutex<BTreeMap<&'static str, Told>>);
 
 struct Told {
-    /// When the last warning was written.
+    /// Time at which the last warning was written.
     last: Instant,
     /// Refusals since then.
     suppressed: u64,

@@ -10,8 +10,8 @@ use crate::proto::fate::Consumed;
 
 use super::peer::Peer;
 
-/// Each side says what it consumed of the last link. The side that decides speaks first, so that
-/// one always listens.
+/// Exchanges with the peer what each side consumed of the last link. The side that decides speaks
+/// first, so that one always listens.
 ///
 /// # Errors
 /// [`Failure`]; what was learnt until then counts.

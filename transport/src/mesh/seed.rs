@@ -3,8 +3,8 @@
 //! - **MS-12 seeds are kept**: a seed is dialled, with backoff, until some node proves itself
 //!   there, and again whenever that run of it has no link: by the task that reaches for the node,
 //!   or, when there is none, by the seed's own. So a node that left, that started again elsewhere,
-//!   or that had to wait for its name is found again, whoever else may know of it. Only a seed
-//!   that leads to this node itself is not dialled again.
+//!   or that had to wait for its name is found again, whether or not another node knows of it. Only
+//!   a seed that leads to this node itself is not dialled again.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::connection::{self, DialFailure, Outcome};
 use super::peer::Peer;
 use super::table::Table;
 
-/// Sees to it that whoever is at `address` is linked, until the node closes.
+/// Keeps the node that is at `address`, whichever it is, linked until this node closes.
 pub(super) async fn keep(table: Arc<Table>, address: String) {
     let backoff = Backoff::new(&table.identity.entropy);
     Seed { table, address, backoff, met: None }.run().await;
@@ -29,7 +29,7 @@ struct Seed {
     table: Arc<Table>,
     address: String,
     backoff: Backoff,
-    /// Who proved itself there last.
+    /// The node that proved itself there last.
     met: Option<(Arc<Peer>, Incarnation)>,
 }
 
@@ -62,7 +62,7 @@ impl Seed {
         peer.is_missing(*run)
     }
 
-    /// Tries it once. Says no when it need not be tried again.
+    /// Tries it once. Returns false when it need not be tried again.
     async fn dial(&mut self) -> bool {
         let outcome = tokio::select! {
             biased;

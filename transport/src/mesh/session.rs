@@ -30,15 +30,15 @@ pub(super) struct Session {
     guard: ConnectionGuard,
     meter: Meter,
     stalls: Stalls,
-    /// When the peer was last heard on the bootstrap connection.
+    /// Time at which the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
-    /// Between two heartbeats.
+    /// Time between two heartbeats.
     interval: Duration,
-    /// Those that want to know when it answers.
+    /// Tasks that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
-    /// The bootstrap connection is of no use any more: when the link has to have ended, and why
-    /// if it has not.
+    /// Set once the bootstrap connection is of no use any more: the time by which the link has to
+    /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
 }
 
@@ -72,7 +72,7 @@ impl Session {
     pub(super) async fn run(mut self) {
         let cause = self.watch().await;
         step!(LinkEnded);
-        // Whoever learns of the end finds all that was carried.
+        // A task that learns of the end finds all that was carried.
         self.meter.publish();
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
         let closing = self.table.events.is_closing();

@@ -1,4 +1,4 @@
-//! What waits for long on a link, as the log tells it: each wait once when it has lasted for
+//! Long waits on a link, as the log tells them: each wait once when it has lasted for
 //! `STALL_REPORTED`, and once when it is over. Shorter ones are counted only.
 
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use crate::link::{Line, LinkHandle, Stall, WaitsFor};
 pub(super) struct Stalls {
     link: Arc<LinkHandle>,
     peer: NodeName,
-    /// By line; `None` is for credits. For what, and how long the first sender had waited when it
-    /// was seen last.
+    /// The waits by line; `None` is for credits. Each with what it is for, and how long the first
+    /// sender had waited when it was seen last.
     told: BTreeMap<Option<Line>, (WaitsFor, Duration)>,
 }
 

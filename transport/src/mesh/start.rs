@@ -20,7 +20,7 @@ use super::event_queue::EventQueue;
 use super::table::Table;
 use super::tasks::Tasks;
 
-/// Why a node cannot start.
+/// The cause for which a node cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -32,20 +32,20 @@ pub enum StartError {
     Address {
         /// `listen`, `advertise` or `seed`.
         what: &'static str,
-        /// What was given.
+        /// The address that was given.
         address: String,
     },
     /// More addresses are advertised than peers are told.
     #[error("{count} addresses are advertised, but at most {max} can be", max = ADDRESSES_MAX)]
     TooManyAddresses {
-        /// How many.
+        /// Number of addresses.
         count: usize,
     },
     /// More secrets are accepted than are tried on a stranger.
     #[error("{count} secrets are accepted besides the node's own, but at most {max} can be",
         max = limits::SECRETS_ACCEPTED_MAX)]
     TooManySecrets {
-        /// How many.
+        /// Number of secrets.
         count: usize,
     },
     /// There are secrets to accept, and none to dial with.
@@ -54,9 +54,9 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// What was given.
+        /// The address that was given.
         address: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The system gives no thread, or not what it needs.
@@ -72,7 +72,7 @@ pub enum StartError {
     /// Peers cannot dial the address that is listened on.
     #[error("{address} is not one address that peers could dial: say which to advertise")]
     NoAdvertise {
-        /// What was listened on.
+        /// The address that was listened on.
         address: String,
     },
 }
@@ -103,7 +103,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     }
 }
 
-/// Listens, and says which addresses to tell peers.
+/// Listens, if the node is to. Returns the addresses to tell peers, and the listener.
 pub(super) async fn listen(
     config: &Config,
     tasks: &Tasks,
@@ -126,7 +126,7 @@ pub(super) async fn listen(
     Ok((vec![address], Some(listener)))
 }
 
-/// Returns the table of a node that is starting, and where the names of wanted peers will arrive.
+/// Returns the table of a node that is starting, and the receiver of the names of wanted peers.
 pub(super) fn table(
     config: &Config,
     addresses: Vec<String>,
@@ -162,7 +162,7 @@ pub(super) fn table(
 
 fn is_host_and_port(address: &str, port_needed: bool) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
-    // Without brackets nobody knows which colon is the last of the address.
+    // Without brackets it is not known which colon is the last of the address.
     if host.contains([':', '[', ']']) && address.parse::<SocketAddr>().is_err() {
         return false;
     }

@@ -2,9 +2,9 @@
 //!
 //! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond them, a new one has it
 //!   forget those that were used longest ago of the ones that have no link, are not missed, not
-//!   wanted, no seed, of which nothing waits in mailboxes, and that nobody holds: who holds a peer
-//!   never finds another of its name. Where too many are held it looks again when there are an
-//!   eighth more, so that a message full of names costs a few looks for each.
+//!   wanted, no seed, of which nothing waits in mailboxes, and that no task holds: a task that
+//!   holds a peer never finds another of its name. Where too many are held it looks again when
+//!   there are an eighth more, so that a message full of names costs a few looks for each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ pub(super) struct Table {
     pub(super) identity: Identity,
     pub(super) profile: Profile,
     pub(super) network: Network,
-    /// Whether there is a secret. Without one only loopback is dialled.
+    /// True if there is a secret. Without one only loopback is dialled.
     pub(super) secret: bool,
     pub(super) events: Arc<EventQueue>,
-    /// What its links share when their rings grow.
+    /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
     pub(super) peers: Mutex<Peers>,
@@ -47,7 +47,7 @@ pub(super) struct Table {
 pub(super) struct Peers {
     by_name: BTreeMap<NodeName, Known>,
     uses: u64,
-    /// So many names have it look for some to forget.
+    /// Number of names at which it looks for some to forget.
     full_at: usize,
     /// Names that were looked at so far.
     #[cfg(test)]
@@ -56,7 +56,7 @@ pub(super) struct Peers {
 
 struct Known {
     peer: Arc<Peer>,
-    /// Which use was the last.
+    /// Number of its last use, counted over all peers.
     used: u64,
 }
 
@@ -149,7 +149,8 @@ impl Table {
         peer.map(|peer| peer.addresses()).unwrap_or_default()
     }
 
-    /// A peer says where `name` can be dialled. Used only for peers that someone here asked about.
+    /// Records where `name` can be dialled, as a peer says. Used only for peers that this node
+    /// remembers.
     pub(super) fn learn(&self, name: &NodeName, addresses: Vec<String>) {
         let peer = self.peers.lock().get(name);
         if let Some(peer) = peer.filter(|_| !addresses.is_empty()) {
@@ -157,14 +158,15 @@ impl Table {
         }
     }
 
-    /// What a dial of a seed met at which no node has proved itself yet. Whether it is news.
+    /// Records what a dial of a seed met at which no node has proved itself yet. Returns true if it
+    /// is news.
     pub(super) fn note_unmet(&self, address: &str, failure: &str) -> bool {
         let earlier = self.unmet.lock().insert(address.into(), failure.into());
         earlier.as_deref() != Some(failure)
     }
 
-    /// Why no address of a peer is known, and what can be done: seeds that fail are the likely
-    /// cause.
+    /// Returns why no address of a peer is known, and what can be done: seeds that fail are the
+    /// likely cause.
     pub(super) fn why_unknown(&self) -> String {
         let unmet = self.unmet.lock();
         if unmet.is_empty() {

@@ -3,8 +3,8 @@
 //! - **MS-10 own thread**: what a node is known to live by (it listens, dials, proves itself and
 //!   sends heartbeats) runs on a thread of its own, on which nothing of its user's runs. So it
 //!   lives for its peers as long as its process does, whatever blocks the runtime that it was
-//!   started on. The drivers of links, and their sockets, stay on that runtime, beside those who
-//!   send and receive: no message changes threads for this. A simulated network stays on one
+//!   started on. The drivers of links, and their sockets, stay on that runtime, beside the tasks
+//!   that send and receive: no message changes threads for this. A simulated network stays on one
 //!   thread.
 
 use std::future::poll_fn;
@@ -24,9 +24,9 @@ use super::thread::Thread;
 
 /// The tasks of a node's mesh.
 pub(super) struct Tasks {
-    /// Where they run.
+    /// The runtime on which they run.
     own: Handle,
-    /// Where the drivers of links run: the runtime that the node was started on.
+    /// The runtime on which the drivers of links run: the one that the node was started on.
     links: Handle,
     /// Drives `own`; `None` where the two are one, or when it has been ended.
     thread: Mutex<Option<Thread>>,
@@ -35,7 +35,8 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// None yet.
+    /// Creates the set of tasks, empty yet. Starts their own thread, unless the network is
+    /// simulated.
     ///
     /// # Errors
     /// The system gives no thread, or not what its runtime needs.
@@ -73,8 +74,9 @@ impl Tasks {
         within(&self.links, future).await
     }
 
-    /// Ready when the runtime of the links has run a task; an error when it is gone. `None` where
-    /// it is the one that the tasks run on, so that they cannot tell.
+    /// Returns a handle that is ready when the runtime of the links has run a task; it gives an
+    /// error when that is gone. `None` where it is the one that the tasks run on, so that they
+    /// cannot tell.
     pub(super) fn sign(&self) -> Option<JoinHandle<()>> {
         (self.own.id() != self.links.id()).then(|| self.links.spawn(async {}))
     }

@@ -41,14 +41,15 @@ impl Thread {
     }
 }
 
-/// The runtime lives and dies on its own thread: dropped in another runtime's task it would panic.
+/// Drives a runtime, which lives and dies on its own thread: dropped in another runtime's task it
+/// would panic.
 fn drive(started: oneshot::Sender<io::Result<Handle>>, stopped: oneshot::Receiver<()>) {
     match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            // Whoever started it may have given up: then it stops at once.
+            // The task that started it may have given up: then it stops at once.
             let _ = started.send(Ok(runtime.handle().clone()));
             let _ = runtime.block_on(stopped);
-            // The resolver of a name that nobody waits for any more may take long.
+            // The resolver of a name that no task waits for any more may take long.
             runtime.shutdown_background();
         }
         Err(error) => drop(started.send(Err(error))),

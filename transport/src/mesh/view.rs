@@ -1,20 +1,20 @@
-//! What a peer looks like at one moment.
+//! Snapshots of peers.
 
 use crate::id::{NodeId, NodeName};
 use crate::link::{LinkStats, LinkView};
 
-/// What a peer looks like at one moment.
+/// A snapshot of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerView {
     /// Its name.
     pub name: NodeName,
     /// Its run, unless it was never linked or is down.
     pub run: Option<NodeId>,
-    /// What its links have carried, those that ended included.
+    /// Counts of what its links have carried, those that ended included.
     pub carried: LinkStats,
     /// Its link.
     pub link: Option<LinkView>,
-    /// Without a link: who waits for one.
+    /// The senders that wait for a link, where there is none.
     pub unlinked: Option<Unlinked>,
 }
 
@@ -23,6 +23,6 @@ pub struct PeerView {
 pub struct Unlinked {
     /// Senders that wait for a link.
     pub senders: usize,
-    /// What the last attempt to reach it met.
+    /// The outcome of the last attempt to reach it, in words.
     pub last: String,
 }

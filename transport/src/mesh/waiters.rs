@@ -1,21 +1,24 @@
-//! Those that wait for a link to one peer.
+//! Senders that wait for a link to one peer.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
+use tokio::time::Instant;
+
 use crate::cause::NodeDownCause;
 
-/// Those that wait for a link, by ticket.
+/// The senders that wait for a link, by ticket.
 #[derive(Default)]
 pub(super) struct Waiters {
     places: BTreeMap<u64, Place>,
-    /// How many of them wait: the others have failed.
+    /// Number of them that wait: the others have failed.
     waiting: usize,
     next: u64,
 }
 
 enum Place {
-    Waiting(Waker),
+    /// The waker, and the time at which the wait began.
+    Waiting(Waker, Instant),
     Failed(NodeDownCause),
 }
 
@@ -27,13 +30,12 @@ impl Waiters {
             self.next += 1;
             self.next
         });
-        match self.places.insert(ticket, Place::Waiting(waker)) {
-            Some(Place::Waiting(old)) => Some(old),
-            _ => {
-                self.waiting += 1;
-                None
-            }
+        if let Some(Place::Waiting(kept, _)) = self.places.get_mut(&ticket) {
+            return Some(std::mem::replace(kept, waker));
         }
+        self.waiting += 1;
+        self.places.insert(ticket, Place::Waiting(waker, Instant::now()));
+        None
     }
 
     /// Returns how many wait.
@@ -41,7 +43,16 @@ impl Waiters {
         self.waiting
     }
 
-    /// Why the wait of this ticket failed, if it did.
+    /// Returns when the first of the waits that go on began.
+    pub(super) fn since(&self) -> Option<Instant> {
+        let since = |place: &Place| match place {
+            Place::Waiting(_, since) => Some(*since),
+            Place::Failed(_) => None,
+        };
+        self.places.values().filter_map(since).min()
+    }
+
+    /// Returns why the wait of this ticket failed, if it did.
     pub(super) fn failed(&mut self, ticket: u64) -> Option<NodeDownCause> {
         match self.places.get(&ticket) {
             Some(Place::Failed(cause)) => Some(cause.clone()),
@@ -52,7 +63,7 @@ impl Waiters {
     /// Gives a place up; what it held is to be dropped without a lock held.
     pub(super) fn remove(&mut self, ticket: u64) -> Option<Waker> {
         match self.places.remove(&ticket) {
-            Some(Place::Waiting(waker)) => {
+            Some(Place::Waiting(waker, _)) => {
                 self.waiting -= 1;
                 Some(waker)
             }
@@ -67,12 +78,12 @@ impl Waiters {
         let places = std::mem::take(&mut self.places);
         let (waiting, failed) = places
             .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, p)| matches!(p, Place::Waiting(_)));
+            .partition::<BTreeMap<_, _>, _>(|(_, p)| matches!(p, Place::Waiting(..)));
         self.places = failed;
         waiting
             .into_values()
             .filter_map(|place| match place {
-                Place::Waiting(waker) => Some(waker),
+                Place::Waiting(waker, _) => Some(waker),
                 Place::Failed(_) => None,
             })
             .collect()
@@ -84,7 +95,7 @@ impl Waiters {
         self.places
             .values_mut()
             .filter_map(|place| match std::mem::replace(place, Place::Failed(cause.clone())) {
-                Place::Waiting(waker) => Some(waker),
+                Place::Waiting(waker, _) => Some(waker),
                 earlier => {
                     *place = earlier;
                     None

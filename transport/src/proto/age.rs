@@ -1,4 +1,4 @@
-//! How long a frame was on its way, beyond what frames usually take.
+//! The age of a frame: how long it was on its way, beyond what frames usually take.
 //!
 //! Each frame carries the clock of its sender. The two clocks share no zero, but the fastest frame
 //! of the last seconds shows their difference; what a frame took longer than that one, it spent
@@ -8,9 +8,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a minimum is kept at least; at most twice as long. Clocks of two machines drift by less
-/// than 10 ms in that time (500 ppm, the most that NTP slews by), and after a clock stood still
-/// asks are taken for older than they are for no longer than that.
+/// Time for which a minimum is kept at least; it is kept twice as long at most. Clocks of two
+/// machines drift by less than 10 ms in that time (500 ppm, the most that NTP slews by), and after
+/// a clock stood still asks are taken for older than they are for no longer than that.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The differences between the receiver's clock and the sender's, in milliseconds.

@@ -34,11 +34,11 @@ struct Pending<W> {
     written: Written,
 }
 
-/// How much of an ask was written into frames.
+/// The part of an ask that was written into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Written {
     Nothing,
-    /// The rest follows, whatever its asker does; then the peer can be told that he gave up.
+    /// The rest follows, whatever its asker does; then the peer can be told that the asker gave up.
     Part,
     All,
 }
@@ -139,7 +139,7 @@ pub(crate) struct OpenAsks {
 struct Open {
     /// 0 when the slot is free.
     correlation: u64,
-    /// When the asker gives up.
+    /// Time at which the asker gives up.
     deadline: Option<Instant>,
     cancelled: bool,
 }

@@ -8,7 +8,7 @@
 //!   sent: data `R + 1`, replies `min(3, R + 1)`, control 2, a credit-only frame 1.
 //! - **CR-3 last credit**: a credit-only frame returns at least one credit; so the two sides can
 //!   never both be without.
-//! - **CR-4 no storm**: nobody answers a lone credit-only frame, because one unreported frame is
+//! - **CR-4 no storm**: no side answers a lone credit-only frame, because one unreported frame is
 //!   below the threshold and only data, probes and goodbyes ask for an answer.
 //! - **CR-5 monotone**: a peer's count never goes back and never passes what was sent to it.
 //! - **CR-6 growing**: a ring only grows; its owner posts and counts the slots before it says so.
@@ -23,7 +23,7 @@ use crate::limits;
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 
-/// What a frame carries, by what it may starve: the lowest class of its records.
+/// The class of a frame, by what it may starve: the lowest class of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Class {
     /// Messages.
@@ -36,7 +36,7 @@ pub(crate) enum Class {
     Credit,
 }
 
-/// How one side counts.
+/// The settings by which one side counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CreditSettings {
     /// Slots the peer has posted for this side's frames.
@@ -56,8 +56,8 @@ pub(crate) struct CreditSettings {
 pub(crate) struct InvalidCredit(pub(crate) CreditSettings);
 
 impl CreditSettings {
-    /// The reserve is at most a quarter of the smaller ring, so that both sides reckon with the
-    /// same bound whatever their profiles.
+    /// Returns settings with this reserve, but at most a quarter of the smaller ring, so that both
+    /// sides reckon with the same bound whatever their profiles.
     pub(crate) fn new(peer_ring: u32, ring: u32, reserve: u32) -> Result<Self, InvalidCredit> {
         let reserve = reserve.min(peer_ring.min(ring) / 4);
         CreditSettings { peer_ring, ring, reserve, threshold: threshold(ring) }.check()
@@ -83,7 +83,7 @@ fn threshold(ring: u32) -> u32 {
 /// they are not worth a frame of their own, which the peer would have to report in turn.
 const REPORTED_FEWEST: u32 = 12;
 
-/// Where both counts start, so that every link passes the wrap-around early.
+/// The number at which both counts start, so that every link passes the wrap-around early.
 pub(crate) const FIRST_COUNT: u32 = 0u32.wrapping_sub(64);
 
 /// One side's counts.
@@ -92,13 +92,14 @@ pub(crate) struct Ledger {
     settings: CreditSettings,
     /// Frames sent.
     sent: u32,
-    /// Of those, reported consumed by the peer.
+    /// Sent frames that the peer reported consumed.
     acknowledged: u32,
     /// Frames that arrived.
     received: u32,
-    /// Of those, dispatched and replaced by a fresh slot, their refusals reported.
+    /// Frames that arrived and were dispatched and replaced by a fresh slot, their refusals
+    /// written.
     consumed: u32,
-    /// What the peer was told of `consumed`.
+    /// The value of `consumed` that the peer was told last.
     reported: u32,
     /// The peer asked for an answer.
     answer_now: bool,
@@ -155,12 +156,12 @@ impl Ledger {
         self.consumed = count;
     }
 
-    /// Frames that may still be sent, of the highest class.
+    /// Returns how many frames may still be sent, of the highest class.
     pub(crate) fn credits(&self) -> u32 {
         self.settings.peer_ring - self.in_flight()
     }
 
-    /// CR-2 and CR-3.
+    /// Returns true if a frame of this class may be sent (CR-2, CR-3).
     pub(crate) fn may_send(&self, class: Class) -> bool {
         let reserve = if planted!(NoReserve) { 0 } else { self.settings.reserve };
         match class {
@@ -177,7 +178,8 @@ impl Ledger {
         unreported >= self.settings.threshold || (self.answer_now && unreported >= 1)
     }
 
-    /// The peer posted more receives (CR-6): at least one, and not more than a ring may have.
+    /// Records that the peer posted more receives (CR-6): at least one, and not more than a ring
+    /// may have.
     pub(crate) fn grow_peer(&mut self, slots: u32) -> Result<(), Violation> {
         let ring = self.settings.peer_ring.saturating_add(slots);
         if slots == 0 || ring > limits::RING_SLOTS_MAX {
@@ -187,29 +189,30 @@ impl Ledger {
         Ok(())
     }
 
-    /// This side posted more receives, of which the peer is to be told by a GRANT (CR-6).
+    /// Records that this side posted more receives, of which the peer is to be told by a GRANT
+    /// (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.settings.ring += slots;
         self.settings.threshold = threshold(self.settings.ring);
     }
 
-    /// Slots that this side has posted, or will have when it has caught up.
+    /// Returns the number of slots that this side has posted, or will have when it has caught up.
     pub(crate) fn ring(&self) -> u32 {
         self.settings.ring
     }
 
-    /// Slots of the peer that it has told of.
+    /// Returns the number of slots of the peer that it has told of.
     #[cfg(test)]
     pub(crate) fn peer_ring(&self) -> u32 {
         self.settings.peer_ring
     }
 
-    /// Frames sent so far.
+    /// Returns the count of frames sent so far.
     pub(crate) fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Frames that arrived so far.
+    /// Returns the count of frames that arrived so far.
     pub(crate) fn received(&self) -> u32 {
         self.received
     }

@@ -1,6 +1,6 @@
 //! The errors of the protocol: the breaches that end a link, and the refusals that travel on it.
 
-/// A peer broke the protocol. The link ends; the node lives on.
+/// A breach of the protocol by a peer. The link ends; the node lives on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -48,7 +48,7 @@ pub enum Violation {
     Flood,
 }
 
-/// Why a delivered message was not queued.
+/// The cause for which a message that arrived was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u16)]
@@ -64,7 +64,7 @@ impl Refusal {
     }
 }
 
-/// Why a mailbox could not be opened.
+/// The cause for which a mailbox could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u16)]

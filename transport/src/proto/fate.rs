@@ -1,4 +1,4 @@
-//! What became of messages that were put into frames.
+//! Fates of messages that were put into frames.
 //!
 //! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight
 //!   when the link ends; the last are in doubt until the peer says what it [`Consumed`].
@@ -19,7 +19,7 @@ pub(crate) struct Sent {
     pub(crate) frame: u32,
     /// The place of its (last) record in that frame, or of the first one's.
     pub(crate) place: u16,
-    /// How many there are.
+    /// Number of the messages.
     pub(crate) count: u16,
     pub(crate) mailbox: u32,
     pub(crate) what: What,
@@ -32,14 +32,14 @@ impl Sent {
     }
 }
 
-/// What was sent, as far as its fate goes.
+/// The kind of a message that was sent, as far as its fate goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     /// A tell; `confirm` is the number of a sender that waits for its fate, or 0.
     Tell { message: u128, confirm: u64 },
     /// An ask: its answer is its fate.
     Ask,
-    /// A signal: nobody asks after it.
+    /// A signal: no sender asks after its fate.
     Signal,
 }
 
@@ -60,12 +60,12 @@ pub(crate) struct Refused {
     pub(crate) refusal: Refusal,
 }
 
-/// What one side consumed of a link that ended (FA-3).
+/// The frames that one side consumed of a link that ended, and its refusals (FA-3).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Consumed {
     /// Frames that were dispatched, as the wrapping count.
     pub(crate) count: u32,
-    /// What was refused of them, as far as the other side may not know.
+    /// The refusals of messages in them that the other side may not know of.
     pub(crate) refusals: Vec<Refused>,
 }
 
@@ -117,7 +117,7 @@ impl InFlight {
         self.sent.pop_front_if(|first| is_before(first.frame, count))
     }
 
-    /// All that is left when the link ends.
+    /// Takes out all that is left when the link ends.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = Sent> {
         self.sent.drain(..)
     }

@@ -19,7 +19,7 @@ use crate::proto::error::Violation;
 #[derive(Debug)]
 pub(crate) struct Assembly {
     first: RecordHeader,
-    /// When the asker gives up; counted from the first part, whenever the last one comes.
+    /// Time at which the asker gives up; counted from the first part, whenever the last one comes.
     deadline: Option<Instant>,
     body: AlignedVec<16>,
 }

@@ -11,21 +11,21 @@ use crate::mutants::planted;
 use crate::proto::error::Violation;
 use crate::steps::step;
 
-/// Writes records into a slot.
+/// The writer of records into a slot.
 pub(crate) struct FrameWriter<'a> {
     slot: &'a mut [u8],
     /// Bytes of the slot.
     used: usize,
     /// Bytes of the frame that lie elsewhere.
     spliced: usize,
-    /// Whether one payload may stay where it is (PV-12), and which one does.
+    /// True if one payload may stay where it is (PV-12); and the one that does.
     splices: bool,
     splice: Option<Splice>,
     records: u16,
 }
 
 impl<'a> FrameWriter<'a> {
-    /// An empty frame in `slot`, whose length is the most the frame may have.
+    /// Begins an empty frame in `slot`, whose length is the most the frame may have.
     pub(crate) fn new(slot: &'a mut [u8]) -> Self {
         let (used, spliced) = (FRAME_HEADER, 0);
         FrameWriter { slot, used, spliced, splices: false, splice: None, records: 0 }
@@ -36,12 +36,12 @@ impl<'a> FrameWriter<'a> {
         FrameWriter { splices, ..self }
     }
 
-    /// Bytes of the frame so far.
+    /// Returns how many bytes the frame has so far.
     fn frame_bytes(&self) -> usize {
         self.used + self.spliced
     }
 
-    /// Payload bytes that still fit behind `header`.
+    /// Returns how many bytes of payload still fit behind `header`.
     pub(crate) fn room(&self, header: &RecordHeader) -> usize {
         if self.records == u16::MAX {
             return 0;
@@ -90,7 +90,7 @@ impl<'a> FrameWriter<'a> {
         place
     }
 
-    /// Where the next record begins in the slot when this one ends there.
+    /// Returns where the next record begins in the slot when this one ends at `end`.
     fn padded(&self, end: usize) -> usize {
         (end + self.spliced).next_multiple_of(16).min(self.slot.len()) - self.spliced
     }
@@ -140,7 +140,7 @@ impl<'a> FrameWriter<'a> {
     }
 }
 
-/// What a frame says besides its records.
+/// The parts of a frame's header that its records do not decide.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Head {
     pub(crate) answer_now: bool,
@@ -149,7 +149,8 @@ pub(crate) struct Head {
     pub(crate) clock_ms: u32,
 }
 
-/// Reads the records of a frame that arrived. Every length is checked against the bytes there are.
+/// The reader of the records of a frame that arrived. It checks every length against the bytes
+/// there are.
 pub(crate) struct FrameReader<'a> {
     frame: &'a [u8],
     at: usize,
@@ -196,16 +197,16 @@ pub(crate) struct Tells {
     pub(crate) at: (u32, u16),
     /// Mailbox and generation.
     pub(crate) place: (u32, u32),
-    /// Where the first one's record begins.
+    /// The place in the frame at which the first one's record begins.
     pub(crate) start: usize,
-    /// How many they are, and the bytes of their payloads.
+    /// Their number, and the bytes of their payloads.
     pub(crate) count: Count,
     /// The largest of their ordinals.
     pub(crate) ordinal_max: u16,
 }
 
 impl Tells {
-    /// None yet, at this place of a frame whose number is not known.
+    /// Begins with none yet, at this place of a frame whose number is not known.
     pub(crate) fn new(record: u16, place: (u32, u32), start: usize) -> Self {
         Tells { at: (0, record), place, start, count: Count::default(), ordinal_max: 0 }
     }

@@ -23,7 +23,7 @@ const ANSWER_NOW: u8 = 1;
 /// Frame flag: the sender has messages and, after this frame, no credits for them.
 const SHORT: u8 = 2;
 
-/// What every frame begins with.
+/// The header that every frame begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     /// The receiver is to report its count at once.
@@ -71,7 +71,7 @@ impl FrameHeader {
     }
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
@@ -96,9 +96,9 @@ pub(crate) enum RecordKind {
     OpenRefused = 8,
     /// A mailbox closed: `mailbox`, `generation`.
     Closed = 9,
-    /// What was taken from a mailbox: `mailbox`, `generation`; `total` messages and `correlation`
-    /// bytes in all. With [`ALL_MAILBOXES`]: what was taken of messages that earlier links left in
-    /// mailboxes which this one has not opened.
+    /// A report of what was taken from a mailbox: `mailbox`, `generation`; `total` messages and
+    /// `correlation` bytes in all. With [`ALL_MAILBOXES`]: what was taken of messages that earlier
+    /// links left in mailboxes which this one has not opened.
     Window = 10,
     /// The sender waits for a window: `mailbox`, `generation`, or [`ALL_MAILBOXES`].
     Blocked = 11,
@@ -118,7 +118,7 @@ pub(crate) enum RecordKind {
     Grant = 17,
 }
 
-/// Which of the two fragmented messages that a link carries at a time a part belongs to.
+/// The one of the two fragmented messages that a link carries at a time to which a part belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub(crate) enum Stream {
@@ -174,7 +174,7 @@ const DEADLINE: u8 = 1;
 /// Record flag: more records of the same kind and correlation follow (a long list).
 const MORE: u8 = 2;
 
-/// What every record begins with. Fields that its kind does not use are zero.
+/// The header that every record begins with. Fields that its kind does not use are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RecordHeader {
     pub(crate) kind: RecordKind,
@@ -194,7 +194,7 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// A header with nothing but its kind.
+    /// Returns a header with nothing but its kind.
     pub(crate) fn new(kind: RecordKind) -> Self {
         RecordHeader {
             kind,
@@ -209,7 +209,7 @@ impl RecordHeader {
         }
     }
 
-    /// Bytes of the encoded header.
+    /// Returns how many bytes the encoded header has.
     pub(crate) fn len(&self) -> usize {
         if self.deadline_us.is_some() { RECORD_HEADER_MAX } else { RECORD_HEADER }
     }

@@ -46,7 +46,7 @@ impl<T> Inlets<T> {
         Ok(place.mailbox.as_ref().filter(|_| meant))
     }
 
-    /// As [`find`](Self::find).
+    /// Returns the mailbox that [`find`](Self::find) does, to be changed.
     pub(crate) fn find_mut(
         &mut self,
         index: u32,
@@ -57,13 +57,13 @@ impl<T> Inlets<T> {
         Ok(place.mailbox.as_mut().filter(|_| meant))
     }
 
-    /// The mailbox at this index, if there is one.
+    /// Returns the mailbox at this index, if there is one.
     #[cfg(test)]
     pub(crate) fn at(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.mailbox.as_ref()
     }
 
-    /// The mailbox at this index, if there is one.
+    /// Returns the mailbox at this index, if there is one.
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.places.get_mut(index as usize)?.mailbox.as_mut()
     }

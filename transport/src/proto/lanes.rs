@@ -4,7 +4,7 @@
 //!   has messages in the bulk queue, its small ones queue there too; and a bulk message starts only
 //!   when everything that was in the eager queue before it has left.
 //! - **LA-2 no allocation**: small messages lie behind each other in one buffer per lane, reused,
-//!   as the records that they will be in a frame. What a burst made of it beyond [`KEPT`] is given
+//!   as the records that they will be in a frame. Memory beyond [`KEPT`] that a burst took is given
 //!   back when the lane is empty.
 //! - **LA-3 runs**: tells that follow each other and differ only in their bytes share one entry, so
 //!   that they move into a frame in one piece, and so does the record of their fates. A tell whose
@@ -27,11 +27,12 @@ pub(crate) struct Entry {
     /// The mailbox it goes to; unused for an answer.
     pub(crate) mailbox: u32,
     pub(crate) ordinal: u16,
-    /// Of an ask or an answer; of a tell whose sender waits for its fate; else 0.
+    /// The number of an ask or an answer, or of the sender that waits for a tell's fate; 1 for a
+    /// signal; else 0.
     pub(crate) correlation: u64,
-    /// Which message, for its fate.
+    /// The identity of the message, for its fate.
     pub(crate) message: u128,
-    /// Of an ask: when its asker gives up.
+    /// Time at which the asker of an ask gives up.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -52,7 +53,8 @@ impl Entry {
         RecordHeader { deadline_us: deadline.map(left), ..self.timeless_header(place) }
     }
 
-    /// As [`header`](Self::header), without the time that an asker still waits.
+    /// Returns the header as [`header`](Self::header) does, but without the time that an asker
+    /// still waits.
     #[inline]
     fn timeless_header(&self, (mailbox, generation): (u32, u32)) -> RecordHeader {
         RecordHeader {
@@ -73,7 +75,7 @@ pub(crate) struct Lane {
     runs: VecDeque<Run>,
     /// The records of the runs (LA-2): grows to what once waited, and is used again.
     bytes: Vec<u8>,
-    /// Where the first run's records begin.
+    /// The place in `bytes` at which the first run's records begin.
     start: usize,
     /// Messages in all runs.
     len: usize,
@@ -104,7 +106,7 @@ impl Run {
     }
 }
 
-/// So many messages from the beginning of a run.
+/// A number of messages from the beginning of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     /// The messages, and the bytes of their payloads.
@@ -244,7 +246,7 @@ impl Lane {
         self.start = 0;
     }
 
-    /// How many messages there are.
+    /// Returns how many messages there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -326,7 +328,7 @@ impl Lane {
 pub(crate) struct Bulk {
     pub(crate) entry: Entry,
     pub(crate) body: Arc<Buffer>,
-    /// Of the eager lane: what must leave first (LA-1).
+    /// The mark in the eager lane: what is before it must leave first (LA-1).
     pub(crate) mark: u64,
     /// Bytes that have left.
     pub(crate) sent: usize,
@@ -340,7 +342,7 @@ impl Bulk {
 
 #[cfg(test)]
 impl std::hash::Hash for Lane {
-    /// What is queued; nothing of what has left.
+    /// Hashes what is queued; nothing of what has left.
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
         for run in &self.runs {
             (&run.entry, run.part.count).hash(to);
@@ -409,6 +411,19 @@ mod tests {
             }
         }
     }
+    /// LA-2.
+    #[test]
+    fn an_empty_lane_has_given_back_what_a_burst_made_of_it() {
+        let mut lane = Lane::default();
+        for ordinal in 0..50_000 {
+            lane.push(entry(ordinal), (0, 1), &[7; 100]);
+        }
+        assert!(lane.bytes.capacity() > 4_000_000 && lane.runs.capacity() >= 50_000);
+        while lane.pop().is_some() {}
+        assert!(lane.bytes.capacity() <= KEPT, "{}", lane.bytes.capacity());
+        assert!(lane.runs.capacity() * size_of::<Run>() <= KEPT);
+    }
+
     /// LA-3: what fits of a run is some of its records from the first, whole.
     #[test]
     fn a_run_leaves_in_parts() {

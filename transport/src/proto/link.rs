@@ -37,7 +37,7 @@ pub(crate) struct LinkProtocol {
     in_flight: InFlight,
     /// Refusals that are to be written.
     refusals: VecDeque<Refused>,
-    /// Those that were, with the frame that carries them, until the peer has it (FA-3).
+    /// Refusals that were written, with the frame that carries them, until the peer has it (FA-3).
     told: VecDeque<(u32, Refused)>,
     /// Frames dispatched whose slots are posted again.
     dispatched: u32,
@@ -45,7 +45,7 @@ pub(crate) struct LinkProtocol {
     assemblies: [Option<Assembly>; 2],
     age: Age,
     trip: Trip,
-    /// What this side tells the peer in its CONFIRM (WI-4).
+    /// The count that this side tells the peer in its CONFIRM (WI-4).
     carried: Count,
     control: VecDeque<(RecordHeader, Vec<u8>)>,
     /// Answers to OPEN in `control`.
@@ -65,7 +65,7 @@ pub(crate) struct Sizes {
     pub(crate) frame_max: usize,
     /// Longest message this side takes.
     pub(crate) message_max: u32,
-    /// Whether a part of a large message may stay where it is (PV-12).
+    /// True if a part of a large message may stay where it is (PV-12).
     pub(crate) splices: bool,
 }
 
@@ -80,8 +80,8 @@ struct Handshake {
 }
 
 impl LinkProtocol {
-    /// One side of a link that starts now; `carried` of the peer's messages wait here from earlier
-    /// links.
+    /// Creates one side of a link that starts now; `carried` of the peer's messages wait here from
+    /// earlier links.
     pub(crate) fn new(
         credit: CreditSettings,
         sizes: Sizes,
@@ -108,7 +108,7 @@ impl LinkProtocol {
         }
     }
 
-    /// Largest payload that fits a frame alone, for frames of this length.
+    /// Returns the largest payload that fits a frame alone, for frames of this length.
     pub(crate) fn eager_max(frame_max: usize) -> usize {
         frame_max - FRAME_HEADER - RECORD_HEADER_MAX
     }
@@ -118,12 +118,12 @@ impl LinkProtocol {
         self.uncredited
     }
 
-    /// Slots that this side has posted, or will have when it has caught up.
+    /// Returns the number of slots that this side has posted, or will have when it has caught up.
     pub(crate) fn ring(&self) -> u32 {
         self.ledger.ring()
     }
 
-    /// Slots that the peer has said it posted.
+    /// Returns the number of slots that the peer has said it posted.
     #[cfg(test)]
     pub(crate) fn peer_ring(&self) -> u32 {
         self.ledger.peer_ring()
@@ -156,12 +156,12 @@ impl LinkProtocol {
         self.handshake.confirm_received && self.ledger.sent() == self.ledger.acknowledged()
     }
 
-    /// Frames sent, as the wrapping count that starts shortly before the wrap-around.
+    /// Returns the frames sent, as the wrapping count that starts shortly before the wrap-around.
     pub(crate) fn frames_sent(&self) -> u32 {
         self.ledger.sent()
     }
 
-    /// How many fragmented messages and answers there are of which parts have come.
+    /// Returns how many fragmented messages and answers there are of which parts have come.
     pub(crate) fn assembling(&self) -> usize {
         self.assemblies.iter().flatten().count()
     }
@@ -228,7 +228,8 @@ impl LinkProtocol {
         Ok(())
     }
 
-    /// A peer that asks for more than it may and takes no answers is cut off.
+    /// Counts an answer to an OPEN. A peer that asks for more than it may and takes no answers is
+    /// cut off.
     fn answer_open(&mut self) -> Result<(), Violation> {
         if self.open_answers >= limits::OPENS_MAX {
             return Err(Violation::Flood);

@@ -30,7 +30,7 @@ pub(crate) struct Outlet {
     pub(crate) tried: bool,
 }
 
-/// How far a request got.
+/// The state of a request.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) enum OpenState {
@@ -66,11 +66,11 @@ pub(crate) struct RemoteMailbox {
     pub(crate) uses: u32,
 }
 
-/// What OPENED says of a mailbox.
+/// The description of a mailbox that OPENED carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     pub(crate) window: WindowSize,
-    /// What waits there from earlier links (WI-4).
+    /// Messages and bytes that wait there from earlier links (WI-4).
     pub(crate) carried: Count,
     pub(crate) accepted: Vec<Accepted>,
 }

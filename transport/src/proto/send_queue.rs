@@ -1,8 +1,9 @@
-//! What senders hand to a link: requests for mailboxes, committed messages, answers, signals.
+//! The queue of what senders hand to a link: requests for mailboxes, committed messages, answers,
+//! signals.
 //!
 //! This is the part of the protocol that senders touch from their own tasks, so it is apart from
-//! [`LinkProtocol`](super::link::LinkProtocol), which only the driver has. It is locked by whoever
-//! shares it.
+//! [`LinkProtocol`](super::link::LinkProtocol), which only the driver has. It is locked by the code
+//! that shares it.
 //!
 //! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
 //!   record is written; then it is in flight. It leaves its lane unwritten when its mailbox closes
@@ -10,8 +11,8 @@
 //! - **OB-2 room first**: room for a message is reserved in its mailbox's window and in the link's
 //!   before it is committed, and given back when it is not committed after all.
 //! - **OB-3 bounded**: messages by the windows, answers by the asks that are open (their bytes by
-//!   those who make them, who ask [`takes_replies`](SendQueue::takes_replies) first), cancellations
-//!   by the asks that are pending, signals and openings by the mailboxes.
+//!   the code that makes them, which asks [`takes_replies`](SendQueue::takes_replies) first),
+//!   cancellations by the asks that are pending, signals and openings by the mailboxes.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -69,8 +70,8 @@ pub(crate) struct SendQueue<W> {
 #[cfg_attr(test, derive(Clone, Hash))]
 struct LinkWindow {
     window: SendWindow,
-    /// What waited at the peer from earlier links when this one began; and as much of it as was
-    /// reported of mailboxes that were not open then.
+    /// Messages and bytes that waited at the peer from earlier links when this one began; and the
+    /// part of them that was reported taken from mailboxes that were not open then.
     carried: Count,
     unopened: Count,
     blocked: bool,
@@ -119,12 +120,12 @@ enum Turn {
 #[derive(Default)]
 #[cfg_attr(test, derive(Clone))]
 struct Refused {
-    /// Which one it was, counted from the first, and why.
+    /// The number of each, counted from the first, and its cause.
     by_request: HashMap<Arc<OpenRequest>, (u64, OpenRefusal)>,
     count: u64,
 }
 
-/// Something that senders wait for has happened.
+/// A notice that something happened for which senders wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The outlet is open, at this mailbox.
@@ -138,7 +139,7 @@ pub(crate) enum Notice {
     Ended { outlet: u32, mailbox: Option<u32>, refusal: Option<OpenRefusal> },
 }
 
-/// Whether a message may be committed now.
+/// The answer to whether a message may be committed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     Yes,
@@ -149,8 +150,9 @@ pub(crate) enum Room {
 }
 
 impl<W> SendQueue<W> {
-    /// `eager_max` is the largest payload that fits one record of one frame. `mailbox_window` is
-    /// the most that is sent ahead to one mailbox, whatever the peer allows.
+    /// Creates an empty queue. `eager_max` is the largest payload that fits one record of one
+    /// frame. `mailbox_window` is the most that is sent ahead to one mailbox, whatever the peer
+    /// allows.
     pub(crate) fn new(
         link_window_bytes: u32,
         mailbox_window: WindowSize,
@@ -179,7 +181,7 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Whether a message of `bytes` may be committed to the mailbox now (OB-2).
+    /// Returns whether a message of `bytes` may be committed to the mailbox now (OB-2).
     pub(crate) fn room(&self, mailbox: u32, bytes: u32) -> Room {
         let window = &self.mailboxes[mailbox as usize].window;
         if !window.room(bytes) {
@@ -233,7 +235,7 @@ impl<W> SendQueue<W> {
 
     fn unreserve(&mut self, key: u32, bytes: u32) {
         let mailbox = &mut self.mailboxes[key as usize];
-        // What was outstanding at a mailbox that closed is off both windows already.
+        // Messages outstanding at a mailbox that closed are off both windows already.
         if !mailbox.closed {
             mailbox.window.unsend(bytes);
             self.link_window.window.unsend(bytes);
@@ -327,13 +329,14 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// So much of this side's messages waits at the peer from earlier links (WI-4).
+    /// Records that so much of this side's messages waits at the peer from earlier links (WI-4).
     pub(crate) fn carry(&mut self, carried: Count) {
         self.link_window.window.carry(carried);
         self.link_window.carried = carried;
     }
 
-    /// The peer reports what was taken from a mailbox; after its CLOSED it has no more to report.
+    /// Handles the peer's report of what was taken from a mailbox; after its CLOSED the peer has no
+    /// more to report.
     pub(crate) fn handle_window(
         &mut self,
         index: u32,
@@ -372,12 +375,12 @@ impl<W> SendQueue<W> {
         Ok(())
     }
 
-    /// One message of the mailbox has its fate, or was dropped.
+    /// Records that one message of the mailbox has its fate, or was dropped.
     pub(crate) fn settle(&mut self, mailbox: u32) {
         self.settle_all(mailbox, 1);
     }
 
-    /// So many messages of the mailbox have their fates.
+    /// Records that so many messages of the mailbox have their fates.
     pub(crate) fn settle_all(&mut self, mailbox: u32, count: u16) {
         self.mailboxes[mailbox as usize].uses -= u32::from(count);
         self.free_mailbox(mailbox);
@@ -414,7 +417,7 @@ impl<W> SendQueue<W> {
         control > 0 || (!q.replies.is_empty() && !self.yields())
     }
 
-    /// Messages and answers that are in no frame yet.
+    /// Returns the number of messages and answers that are not wholly in frames yet.
     pub(crate) fn queued(&self) -> usize {
         let q = &self.queues;
         let under_way = usize::from(q.message.is_some()) + usize::from(q.reply.is_some());
@@ -431,8 +434,8 @@ impl<W> SendQueue<W> {
         self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| !mailbox.closed)
     }
 
-    /// The first sender that waits at a mailbox is gone: the next one may find room, and so may
-    /// those that wait for the link's window behind it.
+    /// Records that the first sender that waits at a mailbox is gone: the next one may find room,
+    /// and so may those that wait for the link's window behind it.
     pub(crate) fn look_again(&mut self, mailbox: u32, for_link: bool) {
         self.notices.push(Notice::Room(mailbox));
         if for_link {
@@ -451,12 +454,12 @@ impl<W> SendQueue<W> {
         !self.notices.is_empty() || !self.freed.is_empty()
     }
 
-    /// What senders are to be told since the last call.
+    /// Takes what senders are to be told since the last call.
     pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
         mem::take(&mut self.notices)
     }
 
-    /// From now on nothing new is committed.
+    /// Lets nothing new be committed from now on.
     pub(crate) fn leave(&mut self) {
         self.leaving = true;
     }

@@ -1,15 +1,15 @@
-//! Which step of the protocol a record is; only with the feature `steps`.
+//! The step of the protocol that a record is; only with the feature `steps`.
 
 use super::header::{RecordHeader, RecordKind};
 use crate::steps::Step;
 
 impl RecordHeader {
-    /// The step that is done when the frame with this record is posted.
+    /// Returns the step that is done when the frame with this record is posted.
     pub(super) fn sent(&self) -> Option<Step> {
         Some(self.steps()?.0)
     }
 
-    /// The step that is done when this record is read.
+    /// Returns the step that is done when this record is read.
     pub(super) fn received(&self) -> Option<Step> {
         Some(self.steps()?.1)
     }
@@ -23,7 +23,7 @@ impl RecordHeader {
             RecordKind::Tell => (TellSent, TellReceived),
             RecordKind::Ask => (AskSent, AskReceived),
             RecordKind::Reply => (ReplySent, ReplyReceived),
-            // Which part it is, the record does not say.
+            // The record does not say which part it is.
             RecordKind::Fragment => return None,
             // They change nothing that a peer could be left waiting for.
             RecordKind::Cancel | RecordKind::Grant => return None,

@@ -1,4 +1,4 @@
-//! How long a trip over the path takes, and a lap of the ring: more slots help only where the peer
+//! Times of a trip over the path, and of a lap of the ring: more slots help only where the peer
 //! goes through all that it has in about the time of a trip.
 //!
 //! Each report of this side lets the peer send frames that it could not send before. The first of

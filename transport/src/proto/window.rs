@@ -2,10 +2,11 @@
 //!
 //! - **WI-1 bound**: what was sent and not reported taken is within the window, unless it is a
 //!   single message: a pair with nothing outstanding may always send one, past the link's window
-//!   too. So mailboxes that nobody takes from cannot use up the link's window for the others. The
-//!   sender counts in the order of commits, the receiver in the order of arrivals, in which small
-//!   messages overtake large ones: so the receiver leaves what arrives at an idle mailbox out of
-//!   its account of the link, and then finds every peer within the window that keeps to it.
+//!   too. So mailboxes from which no message is taken cannot use up the link's window for the
+//!   others. The sender counts in the order of commits, the receiver in the order of arrivals, in
+//!   which small messages overtake large ones: so the receiver leaves what arrives at an idle
+//!   mailbox out of its account of the link, and then finds every peer within the window that keeps
+//!   to it.
 //! - **WI-2 cumulative**: reports are counts from the start of the opening; a lost wake-up or a
 //!   merged report cannot leak room.
 //! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
@@ -40,7 +41,7 @@ impl Count {
     }
 }
 
-/// How much may be outstanding.
+/// The most that may be outstanding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct WindowSize {
     pub(crate) messages: u32,
@@ -48,7 +49,8 @@ pub(crate) struct WindowSize {
 }
 
 impl WindowSize {
-    /// Returns true if so much that was taken is to be reported, though nobody waits for it (WI-3).
+    /// Returns true if so much that was taken is to be reported, though the sender does not wait
+    /// for it (WI-3).
     pub(crate) fn is_due(&self, news: Count) -> bool {
         news.messages >= self.messages.div_ceil(2)
             || news.bytes >= u64::from(self.bytes.div_ceil(2))
@@ -73,9 +75,9 @@ impl WindowSize {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct SendWindow {
     size: WindowSize,
-    /// What was reserved, or waited at the receiver before.
+    /// Messages and bytes that were reserved, or waited at the receiver before.
     pub(super) sent: Count,
-    /// As much of it as was written: no more can have been taken.
+    /// The part of them that was written: no more can have been taken.
     written: Count,
     taken: Count,
 }
@@ -251,7 +253,7 @@ impl RecvWindow {
         self.arrived.since(self.reported)
     }
 
-    /// As much of what is unreported as the link's account has.
+    /// Returns the part of what is unreported that the link's account has.
     #[cfg(test)]
     fn in_link(&self) -> Count {
         self.unreported().since(self.apart)
@@ -297,7 +299,7 @@ pub(crate) struct LinkRecvWindow {
 }
 
 impl LinkRecvWindow {
-    /// A window of which `carried` waits here from earlier links (WI-4).
+    /// Creates a window of which `carried` waits here from earlier links (WI-4).
     pub(crate) fn new(bytes_max: u32, carried: Count) -> Self {
         LinkRecvWindow { bytes_max, outstanding: carried }
     }

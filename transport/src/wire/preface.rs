@@ -4,7 +4,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0..8 | `RINGPOST` |
-//! | 8 | protocol version: 1 |
+//! | 8 | version of the preface: 1 |
 //! | 9 | kind: 1 bootstrap, 2 data |
 //! | 10..12 | zero |
 //!
@@ -13,8 +13,8 @@
 
 /// Length of a preface, in bytes.
 pub const PREFACE_BYTES: usize = 12;
-/// The one protocol version there is.
-pub const PROTOCOL_VERSION: u8 = 1;
+/// The version of the preface. Which versions of the protocol a node speaks, it says after it.
+pub const PREFACE_VERSION: u8 = 1;
 
 const MAGIC: [u8; 8] = *b"RINGPOST";
 
@@ -32,7 +32,7 @@ impl Preface {
     pub fn encode(self) -> [u8; PREFACE_BYTES] {
         let mut bytes = [0; PREFACE_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8] = PROTOCOL_VERSION;
+        bytes[8] = PREFACE_VERSION;
         bytes[9] = match self {
             Preface::Bootstrap => 1,
             Preface::Data => 2,
@@ -48,7 +48,7 @@ impl Preface {
         if bytes[..8] != MAGIC {
             return Err(PrefaceError::Magic);
         }
-        if bytes[8] != PROTOCOL_VERSION {
+        if bytes[8] != PREFACE_VERSION {
             return Err(PrefaceError::Version { theirs: bytes[8] });
         }
         if bytes[10..] != [0; 2] {
@@ -69,8 +69,8 @@ pub enum PrefaceError {
     /// Something else than a node dialled this port, or this node dialled something else.
     #[error("the connection does not speak this protocol")]
     Magic,
-    /// A node of another protocol version.
-    #[error("the peer speaks protocol version {theirs}, this node only {PROTOCOL_VERSION}")]
+    /// A node whose connections begin in another way.
+    #[error("the connection begins as of version {theirs}, this node knows only {PREFACE_VERSION}")]
     Version {
         /// The peer's.
         theirs: u8,

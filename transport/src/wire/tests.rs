@@ -1,6 +1,7 @@
 //! `docs/WIRE.md` agrees with the code: kinds, sizes, the preface, limits (HD-1).
 
 use super::{PREFACE_BYTES, Preface};
+use crate::bootstrap::VERSIONS;
 use crate::limits;
 use crate::proto::header::{FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader};
 
@@ -69,6 +70,13 @@ fn the_document_has_the_sizes_and_limits_of_the_code() {
         TCP_ACKNOWLEDGE_EVERY
     );
     assert_eq!(written, known);
+}
+
+/// The document says of which version of the protocol it is.
+#[test]
+fn the_document_is_of_the_version_that_is_spoken() {
+    let holds = format!("holds for protocol version {VERSIONS};");
+    assert!(DOCUMENT.contains(&holds), "{holds}");
 }
 
 /// The bytes of a field are where its offsets say, and no byte is left out or named twice.

@@ -205,6 +205,31 @@ fn messages_of_this_node_go_on_while_a_link_has_no_room() {
     assert_eq!(scene.begun(), (vec![100], Poll::Pending));
 }
 
+/// MB-5, MB-8: much that a link held back, and that goes on at last, is no more than messages of
+/// other links and of this node, in turn.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn what_was_held_back_goes_on_in_turn_with_all_else() {
+    const OTHER: u32 = 1000;
+    const LOCAL: u32 = 2000;
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    (2..200).for_each(|number| scene.tell(0, number));
+    assert_eq!(scene.begun(), (vec![], Poll::Pending));
+    for number in 0..10 {
+        let room = scene.mailbox.try_room().ok().unwrap();
+        assert!(scene.mailbox.fill(room, LOCAL + number).is_ok());
+    }
+    scene.push_all(1, OTHER..OTHER + 40, false);
+    scene.links[0].grant(1);
+    let (begun, _) = scene.begun();
+    assert_eq!(begun.len(), 199 + 10 + 40);
+    // Two of this node's are a batch of this mailbox, beside 32 of other nodes.
+    let position = |number| begun.iter().position(|begun| *begun == number).unwrap();
+    assert!(position(LOCAL + 9) <= 5 * (32 + 2), "{begun:?}");
+    assert!(position(OTHER + 39) <= 4 * (32 + 2), "{begun:?}");
+}
+
 /// MB-8: two links that have no room wait each for its own.
 // Promised in docs/SEMANTICS.md.
 #[test]
@@ -256,7 +281,7 @@ fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     scene.late.store(true, Ordering::Relaxed);
     scene.tell(1, 11);
-    assert_eq!(scene.begun(), (vec![1, 2, 11], Poll::Pending));
+    assert_eq!(scene.begun(), (vec![1, 11, 2], Poll::Pending), "in turn with another link's");
 }
 
 /// MB-6, MB-8: a drain handles what is held back, too.

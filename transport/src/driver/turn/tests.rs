@@ -25,7 +25,8 @@ use crate::fabric::{
 use crate::host::{Deliveries, Delivery, Host, Inbox, Lost, OpenRefusal, PeerEvent, Refusal};
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{
-    Attempt, Awaited, CloseNotice, Hint, LinkHandle, Outgoing, PendingReply, ReplyLoss, SendKind,
+    Attempt, Awaited, CloseNotice, Hint, LinkHandle, Outgoing, PendingReply, Poster, ReplyLoss,
+    SendKind,
 };
 use crate::memory::{Budget, Pool, Region};
 use crate::open_request::{Accepted, OpenRequest, Target};
@@ -314,6 +315,35 @@ fn what_is_taken_while_an_open_is_answered_is_reported_before_the_driver_sleeps(
     rig.take(0, WINDOW.messages as usize / 2);
     rig.hear(&[open("other", 2)]);
     assert_eq!(rig.said, [RecordKind::Opened, RecordKind::Window]);
+}
+
+/// A peer that says again and again that it waits makes nothing grow.
+#[test]
+fn a_mailbox_that_is_blocked_again_and_again_is_looked_at_once() {
+    let mut rig = Rig::new();
+    rig.hear(&[open("one", 1), at(RecordKind::Tell, 0)]);
+    for _ in 0..1000 {
+        rig.driver.mailboxes.block((0, 1)).expect("it is open");
+    }
+    assert_eq!(rig.driver.mailboxes.take_wanted().len(), 1);
+}
+
+/// PI-2: a sender that finds the pipe in use, or no slot, wakes the driver; one that posts does
+/// not.
+#[test]
+fn a_sender_posts_in_the_drivers_place_or_wakes_it() {
+    let mut rig = Rig::new();
+    drop(rig.ask());
+    let (link, pipe) = (rig.driver.link.clone(), rig.driver.pipe.clone());
+    let locked = pipe.lock();
+    assert!(!pipe.try_post(&link), "it is in use");
+    drop(locked);
+    assert!(pipe.try_post(&link), "all is posted");
+    let slots = std::mem::take(&mut pipe.lock().slots.free);
+    assert!(!pipe.try_post(&link), "completions bring slots, and only the driver takes those");
+    pipe.lock().slots.free = slots;
+    pipe.lock().end();
+    assert!(pipe.try_post(&link), "nothing is posted any more, so nobody need be woken");
 }
 
 fn answer(correlation: u64) -> (RecordHeader, Vec<u8>) {

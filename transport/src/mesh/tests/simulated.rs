@@ -162,6 +162,19 @@ fn who_nobody_knows_is_unreachable_with_advice() {
         let began = world.now();
         alpha.link("nobody").await.unwrap_err();
         assert!(Duration::from_nanos(world.now() - began) >= Duration::from_secs(3));
+        // Nor where another wait began before it was given up.
+        let mut given_up = None;
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(peer.poll_link(&mut given_up, &mut cx).is_pending());
+        world.sleep(Duration::from_secs(2)).await;
+        let began = world.now();
+        let (waited, ()) = tokio::join!(alpha.link("nobody"), async {
+            world.sleep(Duration::from_millis(500)).await;
+            peer.forget(given_up.take().unwrap());
+        });
+        waited.unwrap_err();
+        let waited = Duration::from_nanos(world.now() - began);
+        assert!((3000..4000).contains(&waited.as_millis()), "{waited:?}");
     });
 }
 

@@ -11,7 +11,8 @@ use crate::proto::frame::Tells;
 use crate::proto::header::{record_bytes, record_ordinal};
 use crate::proto::lanes::Entry;
 
-/// What a frame asks the driver to do, in order. `W` is what waits for an answer.
+/// One thing that a frame asks the driver to do; they are done in order. `W` is what waits for an
+/// answer.
 #[derive(Debug)]
 pub(crate) enum Event<W> {
     /// The peer's CONFIRM came: the link may be used.
@@ -50,9 +51,9 @@ pub(crate) struct Arrival {
     pub(crate) mailbox: u32,
     pub(crate) generation: u32,
     pub(crate) ordinal: u16,
-    /// Of an ask.
+    /// The number of an ask, under which it is answered; `None` for a tell.
     pub(crate) correlation: Option<u64>,
-    /// When its asker gives up, by this side's clock.
+    /// Time at which its asker gives up, by this side's clock.
     pub(crate) deadline: Option<Instant>,
     pub(crate) body: Body,
 }
@@ -80,7 +81,7 @@ impl Tells {
     }
 }
 
-/// Where the bytes of an arrival are.
+/// The place of the bytes of an arrival.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
     /// In the frame.

@@ -152,7 +152,7 @@ impl LinkProtocol {
         Ok(())
     }
 
-    /// A message or an answer, or a part of one.
+    /// Handles a message or an answer, or a part of one.
     fn handle_message<W>(
         &mut self,
         arrived: &Arrived,
@@ -209,12 +209,12 @@ fn stream_of(kind: RecordKind) -> Stream {
 struct Arrived {
     number: u32,
     now: Instant,
-    /// How long it took to arrive, beyond what frames usually take.
+    /// Time that it took to arrive, beyond what frames usually take.
     age: Duration,
 }
 
 impl Arrived {
-    /// A message or an answer is complete.
+    /// Handles a message or an answer that is complete.
     fn whole<W>(
         &self,
         place: u16,
@@ -225,7 +225,7 @@ impl Arrived {
     ) -> Result<(), Violation> {
         let RecordHeader { kind, correlation, ordinal, mailbox, generation, .. } = *header;
         if kind == RecordKind::Reply {
-            // One that nobody waits for any more is dropped here.
+            // An answer that no asker waits for any more is dropped here.
             let waiter = out.asks.answer(correlation);
             events.extend(waiter.map(|waiter| Event::Reply { waiter, code: ordinal, body }));
             return Ok(());
@@ -259,7 +259,7 @@ impl Arrived {
     }
 }
 
-/// The planted bug `DoubleDispatch`.
+/// Repeats a delivery: the planted bug `DoubleDispatch`.
 fn repeat_delivery<W>(events: &mut Vec<Event<W>>) {
     let again = match events.last() {
         Some(Event::Deliver(last)) => Event::Deliver(Arrival { body: last.body.clone(), ..*last }),

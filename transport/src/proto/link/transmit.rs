@@ -25,7 +25,7 @@ pub(crate) struct Transmit {
 }
 
 impl Transmit {
-    /// Length of the frame.
+    /// Returns the length of the frame in bytes.
     pub(crate) fn frame_bytes(&self) -> usize {
         self.bytes + self.splice.as_ref().map_or(0, |splice| splice.len())
     }
@@ -185,7 +185,8 @@ impl LinkProtocol {
         class
     }
 
-    /// A probe, and the goodbye when nothing else waits; says whether the frame wants an answer.
+    /// Writes a probe, and the goodbye when nothing else waits; returns true if the frame wants an
+    /// answer.
     fn write_last<W>(
         &mut self,
         out: &SendQueue<W>,

@@ -15,7 +15,8 @@ use crate::proto::steps;
 use crate::proto::window::Count;
 use crate::steps::step;
 
-/// The code of an answer that was made and is not sent, because nobody waits for it any more.
+/// The code of an answer that was made and is not sent, because its asker does not wait for it any
+/// more.
 pub(crate) const REPLY_EXPIRED: u16 = 0xfffb;
 
 /// Frames with small answers and no message after which small answers wait until messages, if there
@@ -27,7 +28,7 @@ const FRAGMENT_MIN: usize = 512;
 /// to gather fewer costs as much as to copy them.
 const SPLICE_MIN: usize = if cfg!(test) { 256 } else { 1024 };
 
-/// What [`SendQueue::fill`] writes into, and what it tells of.
+/// The frame that [`SendQueue::fill`] writes into, and what results from it.
 pub(crate) struct Filling<'a, 'slot> {
     pub(crate) writer: &'a mut FrameWriter<'slot>,
     /// The frame's number.
@@ -222,7 +223,8 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// The next part of the large message under way, and small ones that queued behind large ones.
+    /// Writes the next part of the large message under way, and small ones that queued behind large
+    /// ones.
     fn fill_messages(&mut self, to: &mut Filling<'_, '_>) {
         loop {
             if self.queues.message.is_none() {
@@ -314,8 +316,8 @@ impl<W> SendQueue<W> {
         to.dropped.push(entry);
     }
 
-    /// The last record of a message was written, or the records of several alike, the first of them
-    /// at `place`: they are in flight.
+    /// Records that the last record of a message was written, or the records of several alike, the
+    /// first of them at `place`: they are in flight.
     fn sent(&mut self, entry: &Entry, count: Count, place: u16, to: &mut Filling<'_, '_>) {
         to.messages += count.messages;
         self.mailboxes[entry.mailbox as usize].window.wrote(count);
@@ -345,7 +347,7 @@ impl<W> SendQueue<W> {
     }
 }
 
-/// What was written of a large message or answer.
+/// The part of a large message or answer that was written.
 enum Part {
     NoRoom,
     NotLast,

@@ -49,7 +49,7 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// The OPEN of an outlet was written: from now on the peer may answer it.
+    /// Records that the OPEN of an outlet was written: from now on the peer may answer it.
     pub(crate) fn asked(&mut self, correlation: u64) {
         if let Some(outlet) = self.outlets.get_mut(correlation as usize)
             && matches!(outlet.state, OpenState::Unasked)
@@ -108,7 +108,7 @@ impl<W> SendQueue<W> {
         self.outlets.get(outlet as usize).map(|outlet| &*outlet.request)
     }
 
-    /// A part of the description of an opened mailbox arrived.
+    /// Handles a part of the description of an opened mailbox.
     pub(crate) fn handle_opened(
         &mut self,
         header: &RecordHeader,
@@ -172,7 +172,7 @@ impl<W> SendQueue<W> {
         mailbox
     }
 
-    /// The peer refused to open a mailbox.
+    /// Handles the peer's refusal to open a mailbox.
     pub(crate) fn handle_open_refused(
         &mut self,
         correlation: u64,
@@ -198,9 +198,9 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// A mailbox of the peer closed (OU-3). What was outstanding is off the link's window; what
-    /// was sent is refused when it arrives, and what waits is to be
-    /// [taken out](Self::take_unsendable) before anything else is committed: its room is free.
+    /// Closes a mailbox of the peer, as the peer says (OU-3). Its outstanding messages are off the
+    /// link's window; those that were sent are refused when they arrive, and those that wait are to
+    /// be [taken out](Self::take_unsendable) before anything else is committed: their room is free.
     pub(crate) fn handle_closed(&mut self, index: u32, generation: u32) -> Result<(), Violation> {
         let Some(key) = self.by_mailbox.remove(&index) else { return Err(Violation::Unknown) };
         let mailbox = &mut self.mailboxes[key as usize];

@@ -1,8 +1,10 @@
 //! What waits for credits, for a window, or behind others.
 
 use crate::proto::frame::FrameReader;
-use crate::proto::header::{RecordHeader, RecordKind};
+use crate::proto::header::{RecordHeader, RecordKind, Stream};
+use crate::proto::lanes::Entry;
 use crate::proto::pair::{self, Pair, Side, body, name};
+use crate::proto::send_queue::Room;
 
 /// Returns true if a tell is in one of the frames that a side has written; they are lost.
 fn tells(pair: &mut Pair, side: usize) -> bool {
@@ -12,6 +14,79 @@ fn tells(pair: &mut Pair, side: usize) -> bool {
         std::iter::from_fn(|| reader.read(header.records).expect("a record"))
             .any(|record| record.header.kind == RecordKind::Tell)
     })
+}
+
+/// The oracle is the first record of each frame, which leaves no room for the other two.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn of_three_frames_small_messages_a_large_one_and_a_large_answer_go_first_in_one_each() {
+    const ROUNDS: usize = 4;
+    const LARGE: usize = 8000;
+    let mut pair = Pair::with_rings(32);
+    pair.exchange();
+    pair.open(0, "0");
+    pair.open(0, "1");
+    let out = &mut pair.sides[0].out;
+    let archive = |bytes| {
+        let mut archive = rkyv::util::AlignedVec::<16>::new();
+        archive.resize(bytes, 7);
+        archive
+    };
+    // The large one first: it would wait for small ones that were committed before it (LA-1).
+    for (to, bytes) in std::iter::once(("0", LARGE)).chain([("1", 900); ROUNDS]) {
+        let outlet = out.outlet(&name(to), &mut 0);
+        let (mailbox, _) = out.mailbox(outlet).expect("it is open");
+        let kind = RecordKind::Tell;
+        let entry = Entry { kind, mailbox, ordinal: 0, correlation: 0, message: 1, deadline: None };
+        out.reserve(mailbox, bytes as u32);
+        out.commit(entry, &mut archive(bytes));
+    }
+    out.open_asks.open(1 << 32, None).expect("the first one");
+    out.reply(1 << 32, 0, &mut archive(LARGE));
+    let mut first = Vec::new();
+    while first.len() < 3 * ROUNDS {
+        assert!(pair.transmit(0), "there are credits for all of them");
+        let frame = pair.sides[0].frames.pop_back().expect("it was sent");
+        let (head, mut reader) = FrameReader::new(&frame).expect("a frame");
+        let record = reader.read(head.records).expect("a record").expect("at least one");
+        let RecordHeader { kind, ordinal, total, .. } = record.header;
+        first.push(match (kind, total) {
+            (RecordKind::Tell, 0) => "small",
+            (RecordKind::Tell, _) => "message",
+            (RecordKind::Reply, _) => "answer",
+            (RecordKind::Fragment, _) if ordinal == Stream::Messages as u16 => "message",
+            (RecordKind::Fragment, _) => "answer",
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(first, ["small", "message", "answer"].repeat(ROUNDS));
+}
+
+/// OB-3: what is said to a peer that takes nothing waits once, however often it is said.
+#[test]
+fn signals_and_blocked_mailboxes_wait_once_however_often_they_are_said() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    let out = &mut pair.sides[0].out;
+    let outlet = out.outlet(&name("0"), &mut 0);
+    let (mailbox, _) = out.mailbox(outlet).expect("it is open");
+    for _ in 0..1000 {
+        out.signal(mailbox, 7);
+        out.signal(mailbox, 8);
+        out.say_blocked(mailbox, Room::NotInMailbox);
+        out.say_blocked(mailbox, Room::NotInLink);
+    }
+    while pair.transmit(0) {}
+    let frames = std::mem::take(&mut pair.sides[0].frames);
+    let mut said = Vec::new();
+    for frame in &frames {
+        let (header, mut reader) = FrameReader::new(frame).expect("a frame");
+        while let Some(record) = reader.read(header.records).expect("a record") {
+            said.push(record.header.kind);
+        }
+    }
+    let count = |kind| said.iter().filter(|said| **said == kind).count();
+    assert_eq!((count(RecordKind::Signal), count(RecordKind::Blocked)), (2, 2));
 }
 
 /// The code of an answer that says that there is none.

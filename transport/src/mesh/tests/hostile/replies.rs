@@ -203,6 +203,7 @@ fn peak() -> u64 {
 }
 
 /// AS-1, MB-8: with a credit the node can only give credits back, with two it can report windows.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn answers_that_a_peer_does_not_take_are_bounded_and_others_go_on() {
     let name = "replies::answers_that_a_peer_does_not_take_are_bounded_and_others_go_on";

@@ -49,6 +49,7 @@ impl Scene {
 }
 
 /// AC-1: over all links of a peer, and all its runs, a window of messages waits.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_that_comes_back_has_no_more_waiting_than_its_window() {
     let overrun = LinkCause::Violation(Violation::WindowOverrun);
