@@ -1,4 +1,5 @@
-//! The deadlines of a node's waiting asks: one table and one timer for all of them.
+//! The deadlines of a node's waiting asks, and of tells with a time-out: one table and one timer
+//! for all of them.
 //!
 //! An ask touches the table only when it has to wait, and leaves it when it ends. Most leave long
 //! before their deadline, so only what is due soon is kept in order: what is due later lies
@@ -31,6 +32,7 @@ const WOKEN_AT_ONCE: usize = 64;
 pub struct Deadlines {
     table: Arc<Table>,
     timer: AbortHandle,
+    runtime: Handle,
 }
 
 /// The place of one waiting ask in the table. The ask gives it to [`Deadlines::cancel`] when it
@@ -79,7 +81,12 @@ impl Deadlines {
         // Made before its task: a runtime that is shutting down drops that unpolled.
         let timer = Timer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
-        Deadlines { table, timer: task.abort_handle() }
+        Deadlines { table, timer: task.abort_handle(), runtime: runtime.clone() }
+    }
+
+    /// Returns the runtime of its node, which keeps the time.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     /// Waits for `deadline`. The first call, with `key` empty, takes a place in the table; each

@@ -79,8 +79,8 @@ pub enum Cause {
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
     SelfAsk,
-    /// There was no room, or no link, before the time-out of the ask.
-    #[error("it could not be sent within the time-out of the ask: try again later")]
+    /// There was no room, or no link, before the time-out of the `tell` or `ask`.
+    #[error("it could not be sent within its time-out: try again later")]
     Timeout,
     /// As many asks of that node are pending as a link keeps.
     #[error("too many asks of the actor's node are pending: wait for some answers first")]

@@ -65,6 +65,7 @@ impl Notebook {
 pub struct Held {
     pub actor: ActorRef<Notebook>,
     pub gate: Arc<Semaphore>,
+    pub held: Arc<Notify>,
 }
 
 pub async fn held(node: &Node, capacity: usize) -> Held {
@@ -74,5 +75,5 @@ pub async fn held(node: &Node, capacity: usize) -> Held {
     let actor = node.spawn_with(options, notebook).await.unwrap();
     actor.tell(Hold).await.unwrap();
     held.notified().await;
-    Held { actor, gate }
+    Held { actor, gate, held }
 }

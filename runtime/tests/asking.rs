@@ -270,6 +270,50 @@ fn an_ask_outside_tokio_is_answered_or_times_out() {
 }
 
 // Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_ask_is_sent_without_waiting_or_comes_back() {
+    let node = node().await;
+    let held = held(&node, 1).await;
+    let first = held.actor.ask(Note { number: 1 }).try_send().unwrap();
+    let refused = held.actor.ask(Note { number: 2 }).try_send().err().unwrap();
+    assert_eq!((refused.message, refused.cause), (Note { number: 2 }, Cause::MailboxFull));
+    held.gate.add_permits(1);
+    first.await.unwrap();
+    let notes = held.actor.notes().try_send().unwrap();
+    assert_eq!(notes.await, Ok(vec![1]));
+    let timeout = Duration::from_millis(20);
+    held.actor.tell(crate::actors::Hold).await.unwrap();
+    held.held.notified().await;
+    let late = held.actor.ask(Note { number: 3 }).timeout(timeout).try_send().unwrap();
+    assert_eq!(late.await, Err(LATE), "it counts from the moment it was sent");
+    drop(held.actor.ask(Note { number: 4 }).try_send());
+    held.gate.add_permits(1);
+    assert_eq!(held.actor.notes().await, Ok(vec![1]), "nobody waits for the others");
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn threads_that_are_not_async_tell_and_ask() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let held = runtime.block_on(async { held(&node().await, 1).await });
+    let short = Duration::from_millis(20);
+    held.actor.tell(Note { number: 1 }).blocking().unwrap();
+    let late = held.actor.tell(Note { number: 2 }).timeout(short).blocking().unwrap_err();
+    assert_eq!((late.message, late.cause), (Note { number: 2 }, Cause::Timeout));
+    let unsent = held.actor.notes().timeout(short).blocking();
+    assert_eq!(unsent, Err(AskError::NotSent(Cause::Timeout)));
+    held.gate.add_permits(1);
+    assert_eq!(held.actor.notes().blocking(), Ok(vec![1]));
+    let actor = held.actor.clone();
+    let asked = runtime.spawn_blocking(move || actor.notes().blocking());
+    assert_eq!(runtime.block_on(asked).unwrap(), Ok(vec![1]));
+    let actor = held.actor.clone();
+    let in_a_task = runtime.spawn(async move { actor.notes().blocking() });
+    assert!(runtime.block_on(in_a_task).unwrap_err().is_panic(), "it would take the thread");
+}
+
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_ask_ends_when_the_runtime_of_its_actor_does() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

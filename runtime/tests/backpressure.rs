@@ -113,6 +113,32 @@ async fn a_tell_that_is_dropped_gives_its_turn_to_the_next() {
     assert_eq!(held.actor.notes().await.unwrap(), [1, 3]);
 }
 
+/// The oracle is the message that comes back, and the turn that the next sender has.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_tell_with_a_time_out_comes_back_and_gives_its_turn_to_the_next() {
+    let node = node().await;
+    let held = held(&node, 1).await;
+    let limit = Duration::from_secs(3);
+    held.actor.tell(Note { number: 1 }).timeout(limit).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let mut late = pin!(held.actor.tell(Note { number: 2 }).timeout(limit));
+    let mut next = pin!(held.actor.tell(Note { number: 3 }));
+    assert!(poll(late.as_mut()).is_pending() && poll(next.as_mut()).is_pending());
+    let refused = late.as_mut().await.unwrap_err();
+    let waited = began.elapsed();
+    assert!((limit..limit + Duration::from_millis(500)).contains(&waited), "{waited:?}");
+    assert_eq!((refused.message, refused.cause), (Note { number: 2 }, Cause::Timeout));
+    held.gate.add_permits(1);
+    next.await.unwrap();
+    assert_eq!(held.actor.notes().await.unwrap(), [1, 3]);
+    let nobody = held.actor.clone();
+    held.actor.stop().await.unwrap();
+    held.actor.wait_stopped().await;
+    let refused = nobody.tell(Note { number: 4 }).timeout(limit).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::Stopped);
+}
+
 #[actor]
 struct Talker;
 

@@ -159,6 +159,45 @@ async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_
     end([alpha, beta]).await;
 }
 
+/// As on one node: in time or back, at once or back, and from threads that are not async.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sends_to_another_node_have_time_outs_and_need_not_wait() {
+    let (alpha, beta) = pair().await;
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let short = Duration::from_millis(20);
+    let mut told = 0;
+    let late = loop {
+        match notebook.tell(Note { number: told }).timeout(short).await {
+            Ok(()) => told += 1,
+            Err(late) => break late,
+        }
+    };
+    assert_eq!((late.message, late.cause), (Note { number: told }, Cause::Timeout));
+    let refused = notebook.ask(Note { number: 0 }).try_send().err().unwrap();
+    assert_eq!(refused.cause, Cause::MailboxFull);
+    held.gate.add_permits(1);
+    let all = (0..told).collect::<Vec<_>>();
+    assert_eq!(notebook.notes().await, Ok(all.clone()));
+    assert_eq!(notebook.notes().try_send().unwrap().await, Ok(all.clone()));
+    let thread = std::thread::spawn({
+        let notebook = notebook.clone();
+        move || {
+            notebook.tell(Note { number: told }).blocking().unwrap();
+            notebook.notes().blocking()
+        }
+    });
+    let noted = tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
+    assert_eq!(noted.map(|notes| notes.len() as u64), Ok(told + 1));
+    beta.shutdown(PATIENCE).await;
+    let unlinked = notebook.tell(Note { number: 0 }).timeout(short).await.unwrap_err();
+    assert_eq!(unlinked.cause, Cause::Timeout);
+    let unlinked = notebook.ask(Note { number: 0 }).try_send().err().unwrap();
+    assert_eq!(unlinked.cause, Cause::LinkDown);
+    alpha.shutdown(PATIENCE).await;
+}
+
 /// The smaller limit of the two nodes counts, whichever sends.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]

@@ -8,15 +8,17 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::port::{AskPort, Pending, Sending};
-use crate::deadlines::{Expired, Key};
-use crate::error::{AskError, Cause};
+use super::port::{AskPort, Pending, Sending, UNSENT, unsent};
+use super::time_limit::TimeLimit;
+use crate::deadlines::Expired;
+use crate::error::{AskError, TellError};
 use crate::limits;
 use crate::message::Message;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer, 5 seconds
 /// unless [`timeout`](Asked::timeout) says otherwise. It may be awaited anywhere, also outside
-/// tokio: the runtime of its node keeps the time.
+/// tokio: the runtime of its node keeps the time. [`try_send`](Asked::try_send) sends it without
+/// waiting, and [`blocking`](Asked::blocking) is for threads that are not async.
 ///
 /// # Cancel safety
 /// Dropped before it is ready, an ask that its actor has not begun is never handled, and the reply
@@ -25,30 +27,55 @@ use crate::message::Message;
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Asked<'a, P: AskPort<M>, M: Message> {
     sending: Sending<'a, P, M>,
-    timeout: Duration,
-    /// Set at the first poll.
-    deadline: Option<Instant>,
+    limit: TimeLimit,
     pending: Option<Pending<P::Reply>>,
-    /// Its place among the deadlines of its node, while it waits.
-    place: Option<Key>,
 }
 
 impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     pub(super) fn new(to: &'a P, message: M) -> Self {
         Asked {
             sending: Sending::new(to, message),
-            timeout: limits::ASK_TIMEOUT,
-            deadline: None,
+            limit: TimeLimit::new(limits::ASK_TIMEOUT),
             pending: None,
-            place: None,
         }
     }
 
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
     /// begins an ask after that.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout.min(limits::ASK_TIMEOUT_MAX);
+        self.limit.set(timeout);
         self
+    }
+
+    /// Sends now, if that needs no waiting. What this returns is awaited for the answer, with the
+    /// same time-out, which counts from now on.
+    ///
+    /// # Errors
+    /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull) or
+    /// [`LinkDown`](crate::Cause::LinkDown) where awaiting the ask would wait to send it.
+    pub fn try_send(mut self) -> Result<Self, TellError<M>> {
+        let deadline = self.limit.start();
+        let Sending { to, message, .. } = &mut self.sending;
+        match to.try_ask(message, deadline) {
+            Ok(pending) => self.pending = Some(pending),
+            Err(cause) => {
+                let message = self.sending.give_up().expect(UNSENT);
+                return Err(TellError { message, cause });
+            }
+        }
+        Ok(self)
+    }
+
+    /// Waits for the answer on a thread that is none of an async runtime's: one of the program's
+    /// own, or one that `spawn_blocking` gave.
+    ///
+    /// # Errors
+    /// As of awaiting it.
+    ///
+    /// # Panics
+    /// In an async task, whose thread it would take from all others.
+    pub fn blocking(self) -> Result<P::Reply, AskError> {
+        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
     }
 
     /// Sends, if that is not done, and looks for the answer.
@@ -67,7 +94,7 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
                     return Poll::Pending;
                 }
                 Err(cause) => {
-                    self.sending.give_up();
+                    drop(self.sending.give_up());
                     return Poll::Ready(Err(AskError::NotSent(cause)));
                 }
             }
@@ -83,19 +110,8 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         if let Some(pending) = self.pending.take() {
             return pending.give_up(expired);
         }
-        self.sending.give_up();
-        Err(AskError::NotSent(match expired {
-            Expired::Deadline => Cause::Timeout,
-            Expired::RuntimeGone => Cause::Leaving,
-        }))
-    }
-
-    fn leave_deadlines(&mut self) {
-        if let Some(place) = self.place.take()
-            && let Some(deadlines) = self.sending.to.deadlines()
-        {
-            deadlines.cancel(place);
-        }
+        drop(self.sending.give_up());
+        Err(AskError::NotSent(unsent(expired)))
     }
 }
 
@@ -108,25 +124,23 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
         let this = &mut *self;
         // A task that only asks lets others run now and then, as with tokio's own channels.
         let turn = ready!(coop::poll_proceed(cx));
-        let deadline = *this.deadline.get_or_insert_with(|| Instant::now() + this.timeout);
+        let deadline = this.limit.start();
         let ended = match this.poll_answer(deadline, cx) {
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                // Only a reference to nobody has none, and its ask has ended.
-                let Some(deadlines) = this.sending.to.deadlines() else { return Poll::Pending };
-                let expired = ready!(deadlines.poll(&mut this.place, deadline, cx));
+                let expired = ready!(this.limit.poll(this.sending.to.deadlines(), cx));
                 this.expire(expired)
             }
         };
         turn.made_progress();
         this.pending = None;
-        this.leave_deadlines();
+        this.limit.leave(this.sending.to.deadlines());
         Poll::Ready(ended)
     }
 }
 
 impl<P: AskPort<M>, M: Message> Drop for Asked<'_, P, M> {
     fn drop(&mut self) {
-        self.leave_deadlines();
+        self.limit.leave(self.sending.to.deadlines());
     }
 }

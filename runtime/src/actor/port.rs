@@ -38,6 +38,10 @@ pub trait Port<M: Message>: Sized {
     /// Gives up a place in a line.
     #[doc(hidden)]
     fn leave(&self, line: &mut Line);
+
+    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    #[doc(hidden)]
+    fn deadlines(&self) -> Option<&Deadlines>;
 }
 
 /// A port that answers.
@@ -55,9 +59,13 @@ pub trait AskPort<M: Message>: Port<M> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Pending<Self::Reply>, Cause>>;
 
-    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    /// Sends an ask if that needs no waiting.
     #[doc(hidden)]
-    fn deadlines(&self) -> Option<&Deadlines>;
+    fn try_ask(
+        &self,
+        message: &mut Option<M>,
+        deadline: Instant,
+    ) -> Result<Pending<Self::Reply>, Cause>;
 }
 
 /// The fate of a message that was sent, when it is known.
@@ -195,11 +203,32 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
         Sending { to, message: Some(message), line: Line::default() }
     }
 
-    /// Drops the message, and gives up its place now rather than when the whole send is dropped.
-    pub(super) fn give_up(&mut self) {
-        self.message = None;
+    /// Takes the message back, and gives up its place now rather than when the whole send is
+    /// dropped.
+    pub(super) fn give_up(&mut self) -> Option<M> {
         self.to.leave(&mut self.line);
         self.line = Line::default();
+        self.message.take()
+    }
+
+    /// Runs this send to its end on a thread that is none of an async runtime's.
+    pub(super) fn block_on<F: Future>(deadlines: Option<&Deadlines>, send: F) -> F::Output {
+        match deadlines {
+            Some(deadlines) => deadlines.runtime().block_on(send),
+            // What is sent to nobody has ended at its first poll.
+            None => futures::executor::block_on(send),
+        }
+    }
+}
+
+/// A port leaves the message exactly when it was not sent.
+pub(super) const UNSENT: &str = "a message that was not sent is still there";
+
+/// Returns why a send ended that was not sent in time.
+pub(super) fn unsent(expired: Expired) -> Cause {
+    match expired {
+        Expired::Deadline => Cause::Timeout,
+        Expired::RuntimeGone => Cause::Leaving,
     }
 }
 

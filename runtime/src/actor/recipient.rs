@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::time::Instant;
 
@@ -19,6 +19,7 @@ use super::{Asked, Local, Reply, ReplyTo, remote_send};
 use crate::address::Address;
 use crate::deadlines::Deadlines;
 use crate::error::{Cause, TellError};
+use crate::mailbox::Room;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, RemoteSender, SendKind, signals};
@@ -141,6 +142,21 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     }
 }
 
+/// Puts an ask into an actor of this node; on an error its message is left in `message`.
+fn put_ask<M: Message, R: Reply>(
+    resident: &dyn Resident,
+    (room, route): (Room<'_>, u16),
+    message: &mut Option<M>,
+    deadline: Instant,
+    waker: &Waker,
+) -> Result<Pending<R>, Cause> {
+    let (asker, answerer, ask) = slot(deadline, waker.clone());
+    let mut letter = message.take().map(|message| (message, ReplyTo::local(answerer)));
+    let put = resident.put_ask(room, route, &mut letter, ask);
+    *message = letter.map(|(message, _)| message);
+    put.map(|()| Pending::Local(LocalAnswer(asker)))
+}
+
 impl<M: Message, R> Port<M> for Recipient<M, R> {
     fn poll_tell(
         &self,
@@ -172,7 +188,8 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
                 resident.put(port::try_room(resident.intake())?, *route, message).map(|_| ())
             }
             Way::Remote(sender, _) => {
-                remote_send::try_send(sender, message, const { &accepted::<M, Local<()>>() })
+                let accepted = const { &accepted::<M, Local<()>>() };
+                remote_send::try_send((sender, accepted, SendKind::Tell), message).map(|_| ())
             }
             Way::Nowhere(cause) => Err(cause.clone()),
         }
@@ -181,6 +198,14 @@ impl<M: Message, R> Port<M> for Recipient<M, R> {
     fn leave(&self, line: &mut Line) {
         if let Way::Local(resident, _) = &self.post.way {
             line.leave(resident.intake());
+        }
+    }
+
+    fn deadlines(&self) -> Option<&Deadlines> {
+        match &self.post.way {
+            Way::Local(resident, _) => Some(resident.deadlines()),
+            Way::Remote(_, node) => Some(node.deadlines()),
+            Way::Nowhere(_) => None,
         }
     }
 }
@@ -201,11 +226,8 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
             }
             Way::Local(resident, route) => {
                 let room = ready!(line.poll_room(resident.intake(), resident.token(), cx))?;
-                let (asker, answerer, ask) = slot(deadline, cx.waker().clone());
-                let mut letter = message.take().map(|message| (message, ReplyTo::local(answerer)));
-                let put = resident.put_ask(room, *route, &mut letter, ask);
-                *message = letter.map(|(message, _)| message);
-                Poll::Ready(put.map(|()| Pending::Local(LocalAnswer(asker))))
+                let to = (room, *route);
+                Poll::Ready(put_ask(&**resident, to, message, deadline, cx.waker()))
             }
             Way::Remote(sender, node) => {
                 let accepted = const { &accepted::<M, R>() };
@@ -217,11 +239,18 @@ impl<M: Message, R: Reply> AskPort<M> for Recipient<M, R> {
         }
     }
 
-    fn deadlines(&self) -> Option<&Deadlines> {
+    fn try_ask(&self, message: &mut Option<M>, deadline: Instant) -> Result<Pending<R>, Cause> {
         match &self.post.way {
-            Way::Local(resident, _) => Some(resident.deadlines()),
-            Way::Remote(_, node) => Some(node.deadlines()),
-            Way::Nowhere(_) => None,
+            Way::Local(resident, _) if is_running(resident.token()) => Err(Cause::SelfAsk),
+            Way::Local(resident, route) => {
+                let room = port::try_room(resident.intake())?;
+                put_ask(&**resident, (room, *route), message, deadline, Waker::noop())
+            }
+            Way::Remote(sender, node) => {
+                let to = (sender, const { &accepted::<M, R>() }, remote_send::ask(deadline));
+                Pending::remote(remote_send::try_send(to, message)?, node)
+            }
+            Way::Nowhere(cause) => Err(cause.clone()),
         }
     }
 }

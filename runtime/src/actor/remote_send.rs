@@ -18,9 +18,7 @@ pub(super) fn poll_send<M: Message>(
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Awaited, Cause>> {
-    if M::CODEC.is_none() || (matches!(kind, SendKind::Ask { .. }) && accepted.reply == 0) {
-        return Poll::Ready(Err(Cause::LocalOnly));
-    }
+    check_codec::<M>(accepted, kind)?;
     let mut failure = None;
     let sent = {
         let mut archive = |out: &mut _| archive(message, out, &mut failure);
@@ -72,21 +70,25 @@ pub(super) fn ask(deadline: Instant) -> SendKind {
     SendKind::Ask { deadline: Some(deadline.into_std()) }
 }
 
-/// Sends a tell if that needs no waiting. Empties `message` if and only if it was sent.
+/// Sends if that needs no waiting. Empties `message` if and only if it was sent.
 pub(super) fn try_send<M: Message>(
-    to: &RemoteSender,
+    (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
     message: &mut Option<M>,
-    accepted: &Accepted,
-) -> Result<(), Cause> {
-    if M::CODEC.is_none() {
-        return Err(Cause::LocalOnly);
-    }
+) -> Result<Awaited, Cause> {
+    check_codec::<M>(accepted, kind)?;
     let mut failure = None;
     let mut archive = |out: &mut _| archive(message, out, &mut failure);
-    let sent = to.try_send(accepted, SendKind::Tell, &mut archive);
-    sent.map_err(|unsent| remote::cause_of(unsent, failure))?;
+    let sent = to.try_send(accepted, kind, &mut archive);
+    let awaited = sent.map_err(|unsent| remote::cause_of(unsent, failure))?;
     *message = None;
-    Ok(())
+    Ok(awaited)
+}
+
+/// Refuses what has no archive: a message, or the answer to an ask.
+fn check_codec<M: Message>(accepted: &Accepted, kind: SendKind) -> Result<(), Cause> {
+    let is_local =
+        M::CODEC.is_none() || (matches!(kind, SendKind::Ask { .. }) && accepted.reply == 0);
+    if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
 /// Writes the archive of a message as the transport wants it, and keeps what a failure says.

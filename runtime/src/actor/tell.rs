@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::task::coop;
 
-use super::port::{PendingFate, Port, Sending};
+use super::port::{PendingFate, Port, Sending, UNSENT, unsent};
+use super::time_limit::TimeLimit;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::message::Message;
@@ -33,6 +35,23 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     pub fn confirmed(self) -> Confirmed<'a, P, M> {
         Confirmed { sending: self.sending, fate: None }
     }
+
+    /// Waits this long at most, from the first poll on; a year at most. Then nothing was sent.
+    pub fn timeout(self, timeout: Duration) -> TimedTell<'a, P, M> {
+        TimedTell { told: self, limit: TimeLimit::new(timeout) }
+    }
+
+    /// Sends on a thread that is none of an async runtime's: one of the program's own, or one that
+    /// `spawn_blocking` gave.
+    ///
+    /// # Errors
+    /// As of awaiting it.
+    ///
+    /// # Panics
+    /// In an async task, whose thread it would take from all others.
+    pub fn blocking(self) -> Result<(), TellError<M>> {
+        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
+    }
 }
 
 impl<P: Port<M>, M: Message> Unpin for Told<'_, P, M> {}
@@ -42,6 +61,61 @@ impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         poll_tell(&mut self.sending, None, cx)
+    }
+}
+
+/// A message on its way that is given up after a while: awaiting it waits for room and sends.
+///
+/// # Errors
+/// [`TellError`], with the message; [`Cause::Timeout`] when the time is over.
+///
+/// # Cancel safety
+/// As of [`Told`].
+#[must_use = "nothing is sent until this is awaited"]
+pub struct TimedTell<'a, P: Port<M>, M: Message> {
+    told: Told<'a, P, M>,
+    limit: TimeLimit,
+}
+
+impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
+    /// Sends on a thread that is none of an async runtime's, as [`Told::blocking`] does.
+    ///
+    /// # Errors
+    /// As of awaiting it.
+    ///
+    /// # Panics
+    /// In an async task.
+    pub fn blocking(self) -> Result<(), TellError<M>> {
+        Sending::<P, M>::block_on(self.told.sending.to.deadlines(), self)
+    }
+}
+
+impl<P: Port<M>, M: Message> Unpin for TimedTell<'_, P, M> {}
+
+impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
+    type Output = Result<(), TellError<M>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let TimedTell { told, limit } = &mut *self;
+        limit.start();
+        let deadlines = told.sending.to.deadlines();
+        let mut ended = Pin::new(&mut *told).poll(cx);
+        if ended.is_pending()
+            && let Poll::Ready(expired) = limit.poll(deadlines, cx)
+        {
+            let message = told.sending.give_up().expect(UNSENT);
+            ended = Poll::Ready(Err(TellError { message, cause: unsent(expired) }));
+        }
+        if ended.is_ready() {
+            limit.leave(deadlines);
+        }
+        ended
+    }
+}
+
+impl<P: Port<M>, M: Message> Drop for TimedTell<'_, P, M> {
+    fn drop(&mut self) {
+        self.limit.leave(self.told.sending.to.deadlines());
     }
 }
 
@@ -119,10 +193,9 @@ pub(super) fn try_tell<P: Port<M>, M: Message>(to: &P, message: M) -> Result<(),
     result(sent, &mut message)
 }
 
-/// A port leaves the message exactly when it was not sent.
 fn result<M>(sent: Result<(), Cause>, message: &mut Option<M>) -> Result<(), TellError<M>> {
     sent.map_err(|cause| {
-        let message = message.take().expect("a message that was not sent is still there");
+        let message = message.take().expect(UNSENT);
         TellError { message, cause }
     })
 }

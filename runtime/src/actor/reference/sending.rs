@@ -1,7 +1,7 @@
 //! Sending through a reference: into a mailbox of this node, or out to another.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::error::Cause;
 use crate::fate::Fate;
 use crate::mailbox::Room;
 use crate::message::Message;
+use crate::remote::SendKind;
 use crate::slot::{Ask, slot};
 use crate::view::Input;
 
@@ -39,6 +40,19 @@ fn put<A: Accepts<M>, M: Message>(
             Err(cause)
         }
     }
+}
+
+/// Puts an ask into an actor of this node, as [`put`] does.
+fn put_ask<A: Accepts<M>, M: Message>(
+    cell: &dyn Home<A>,
+    room: Room<'_>,
+    message: &mut Option<M>,
+    deadline: Instant,
+    waker: &Waker,
+) -> Result<Pending<A::Reply>, Cause> {
+    let (asker, answerer, ask) = slot(deadline, waker.clone());
+    put(cell, room, message, ReplyTo::local(answerer), Some(ask))?;
+    Ok(Pending::Local(LocalAnswer(asker)))
 }
 
 impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
@@ -74,7 +88,8 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
                 put(&**cell, room, message, ReplyTo::nobody(), None).map(|_| ())
             }
             Way::Remote(sender, _) => {
-                remote_send::try_send(sender, message, const { &accepted::<M, A::Reply>() })
+                let accepted = const { &accepted::<M, A::Reply>() };
+                remote_send::try_send((sender, accepted, SendKind::Tell), message).map(|_| ())
             }
             Way::Nowhere(cause) => Err(cause.clone()),
         }
@@ -83,6 +98,14 @@ impl<A: Accepts<M>, M: Message> Port<M> for Raw<A> {
     fn leave(&self, line: &mut Line) {
         if let Way::Local(cell) = &self.lead.way {
             line.leave(cell.intake());
+        }
+    }
+
+    fn deadlines(&self) -> Option<&Deadlines> {
+        match &self.lead.way {
+            Way::Local(cell) => Some(cell.deadlines()),
+            Way::Remote(_, node) => Some(node.deadlines()),
+            Way::Nowhere(_) => None,
         }
     }
 }
@@ -101,9 +124,7 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
             Way::Local(cell) if is_running(cell.token()) => Poll::Ready(Err(Cause::SelfAsk)),
             Way::Local(cell) => {
                 let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-                let (asker, answerer, ask) = slot(deadline, cx.waker().clone());
-                let put = put(&**cell, room, message, ReplyTo::local(answerer), Some(ask));
-                Poll::Ready(put.map(|_| Pending::Local(LocalAnswer(asker))))
+                Poll::Ready(put_ask(&**cell, room, message, deadline, cx.waker()))
             }
             Way::Remote(sender, node) => {
                 let accepted = const { &accepted::<M, A::Reply>() };
@@ -115,11 +136,21 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Raw<A> {
         }
     }
 
-    fn deadlines(&self) -> Option<&Deadlines> {
+    fn try_ask(
+        &self,
+        message: &mut Option<M>,
+        deadline: Instant,
+    ) -> Result<Pending<A::Reply>, Cause> {
         match &self.lead.way {
-            Way::Local(cell) => Some(cell.deadlines()),
-            Way::Remote(_, node) => Some(node.deadlines()),
-            Way::Nowhere(_) => None,
+            Way::Local(cell) if is_running(cell.token()) => Err(Cause::SelfAsk),
+            Way::Local(cell) => {
+                put_ask(&**cell, port::try_room(cell.intake())?, message, deadline, Waker::noop())
+            }
+            Way::Remote(sender, node) => {
+                let to = (sender, const { &accepted::<M, A::Reply>() }, remote_send::ask(deadline));
+                Pending::remote(remote_send::try_send(to, message)?, node)
+            }
+            Way::Nowhere(cause) => Err(cause.clone()),
         }
     }
 }
