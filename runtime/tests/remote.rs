@@ -220,6 +220,10 @@ async fn a_profile_allows_larger_messages_between_nodes_that_both_have_it() {
     let teller = alpha.actor::<Teller>("gamma/teller").await.unwrap();
     let refused = teller.tell(audit(bytes)).await.unwrap_err();
     assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
+    alpha.spawn("teller", Teller::default()).await.unwrap();
+    let teller = gamma.actor::<Teller>("alpha/teller").await.unwrap();
+    let refused = teller.tell(audit(bytes)).await.unwrap_err();
+    assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
     let most = Profile { message_bytes_max: 1 << 30, ..Profile::default() };
     assert!(most.validate().is_ok());
     assert!(Profile { message_bytes_max: (1 << 30) + 1, ..most }.validate().is_err());

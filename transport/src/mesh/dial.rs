@@ -31,7 +31,8 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
     }
 }
 
-/// The task that reaches for one peer until there is a link or no sender wants one.
+/// The task that reaches for one peer until there is a link, or no sender wants one and the node is
+/// not missed.
 struct Dialler {
     table: Arc<Table>,
     peer: Arc<Peer>,

@@ -67,7 +67,7 @@ pub(super) struct Reach {
 
 /// The next step of the task that reaches for a peer.
 pub(super) enum Plan {
-    /// End: there is a link, or no sender wants one.
+    /// End: there is a link, or no sender wants one and the node is not missed.
     Stop,
     /// Wait: another connection is being made into a link.
     Wait(Option<Instant>),
@@ -377,11 +377,13 @@ impl Peer {
             self.report_down(peer, cause);
         }
         let mut cause = silent(state.waiting_since());
-        let first = state.waiters.since();
-        if cause.is_some() && first > state.reach.wanted {
-            // The first wait was given up; those that go on began later, and have their whole time.
-            state.reach.wanted = first;
-            cause = silent(state.waiting_since());
+        if cause.is_some() {
+            let first = state.waiters.since();
+            if first > state.reach.wanted {
+                // The first wait was given up; those that go on began later, and have their time.
+                state.reach.wanted = first;
+                cause = silent(state.waiting_since());
+            }
         }
         let Some(cause) = cause else { return Vec::new() };
         state.reach.wanted = None;

@@ -411,6 +411,7 @@ mod tests {
             }
         }
     }
+
     /// LA-2.
     #[test]
     fn an_empty_lane_has_given_back_what_a_burst_made_of_it() {

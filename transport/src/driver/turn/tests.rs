@@ -338,7 +338,10 @@ fn a_sender_posts_in_the_drivers_place_or_wakes_it() {
     let locked = pipe.lock();
     assert!(!pipe.try_post(&link), "it is in use");
     drop(locked);
+    rig.wire.lock().sent.clear();
     assert!(pipe.try_post(&link), "all is posted");
+    assert_eq!(rig.wire.lock().sent.len(), 1);
+    drop(rig.ask());
     let slots = std::mem::take(&mut pipe.lock().slots.free);
     assert!(!pipe.try_post(&link), "completions bring slots, and only the driver takes those");
     pipe.lock().slots.free = slots;
