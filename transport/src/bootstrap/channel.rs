@@ -20,6 +20,8 @@ use super::session::Session;
 pub(crate) struct Channel {
     stream: Box<dyn Stream>,
     session: Session,
+    /// A message was sealed and not wholly written: the peer could open nothing that came after it.
+    cut: bool,
 }
 
 /// Carries a handshake over `stream`, of which `first` was read already. After a failure the peer
@@ -51,7 +53,7 @@ pub(crate) async fn meet(
                 let peer = &hello.node.name;
                 tracing::info!(%peer, "it uses a secret that this node only accepts");
             }
-            Ok((Channel { stream, session }, hello))
+            Ok((Channel { stream, session, cut: false }, hello))
         }
         Err(failure) => {
             handshake.give_up(&failure);
@@ -124,23 +126,28 @@ impl Channel {
     /// [`Failure`], final.
     ///
     /// # Cancel safety
-    /// None: when the future is dropped the channel cannot be used any more.
+    /// None: when the future is dropped the channel can only be closed.
     pub(crate) async fn send(&mut self, message: &Message) -> Result<(), Failure> {
         step!(any message.due());
+        self.cut = true;
         let bytes = self.session.seal(message);
         let patience = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
         timeout(patience, self.stream.write_all(&bytes))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        self.cut = false;
         step!(any message.sent());
         Ok(())
     }
 
-    /// Sends `last` as far as that needs no waiting, and closes.
+    /// Sends `last` as far as that needs no waiting, and closes. After a message that was not wholly
+    /// written the peer is told nothing more: it would take it for a breach of the protocol.
     pub(crate) fn close(mut self, last: &Message) {
-        let bytes = self.session.seal(last);
-        let _ = self.stream.write_all(&bytes).now_or_never();
-        step!(any last.sent());
+        if !self.cut {
+            let bytes = self.session.seal(last);
+            let _ = self.stream.write_all(&bytes).now_or_never();
+            step!(any last.sent());
+        }
         let _ = self.stream.shutdown().now_or_never();
     }
 }

@@ -1,6 +1,14 @@
 //! Connections after the proof, and those that end before it.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use super::*;
 use crate::bootstrap::codec::Malformed;
@@ -9,6 +17,7 @@ use crate::bootstrap::message::{Beat, Message};
 use crate::bootstrap::record::{Kind, record};
 use crate::bootstrap::rejection::Rejection;
 use crate::limits;
+use crate::wire::Stream;
 
 // Promised in docs/SEMANTICS.md.
 #[test]
@@ -80,4 +89,92 @@ async fn a_silent_or_unwanted_connection_is_told_why() {
         assert!(matches!(met, Err(Failure::Rejected(reason)) if reason == why));
         assert_eq!(said, record(Kind::Rejection, &[why.code()]));
     }
+}
+
+/// One end of a pipe that holds a few bytes.
+struct Pipe(DuplexStream);
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Stream for Pipe {
+    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
+        None
+    }
+
+    fn peer_address(&self) -> String {
+        "a pipe".into()
+    }
+}
+
+/// A node that stands still while a message of it is half written, and one that gives a message up:
+/// what it says last must not look like a breach of the protocol.
+#[tokio::test(start_paused = true)]
+async fn nothing_follows_a_message_that_was_cut() {
+    // The handshake fits in.
+    for holds in 1024..1064 {
+        // Without a budget of steps: with one, a poll may end without having waited for anything.
+        tokio::task::unconstrained(cut_and_close(holds, true)).await;
+        tokio::task::unconstrained(cut_and_close(holds, false)).await;
+    }
+}
+
+/// Sends over a pipe that holds so many bytes until a message is cut, by its time-out or by
+/// dropping it.
+async fn cut_and_close(holds: usize, times_out: bool) {
+    let (one, other) = tokio::io::duplex(holds);
+    let (alpha, beta) = (identity("alpha", 1), identity("beta", 2));
+    let deadline = Instant::now() + Duration::from_secs(9);
+    let over = |handshake, pipe| {
+        meet(Box::new(Pipe(pipe)), handshake, &[], deadline, std::future::pending())
+    };
+    let met =
+        tokio::join!(over(Handshake::dial(&alpha), one), over(Handshake::accept(&beta), other));
+    let ((mut alpha, _), (mut beta, _)) = (met.0.unwrap(), met.1.unwrap());
+    let beat = Message::Heartbeat(Beat::Plain);
+    let mut sent = 0;
+    loop {
+        let is_cut = if times_out {
+            alpha.send(&beat).await.is_err()
+        } else {
+            alpha.send(&beat).now_or_never().is_none()
+        };
+        if is_cut {
+            break;
+        }
+        sent += 1;
+    }
+    // The peer reads now, so that there is room again.
+    for _ in 0..sent {
+        assert_eq!(beta.recv().await.unwrap(), beat);
+    }
+    assert!(beta.recv().now_or_never().is_none(), "the rest is missing");
+    alpha.close(&Message::Bye { left: true });
+    let end = beta.recv().await.unwrap_err();
+    assert!(matches!(end, Failure::Closed), "{holds}: {end}");
 }
