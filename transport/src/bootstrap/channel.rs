@@ -140,8 +140,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends `last` as far as that needs no waiting, and closes. After a message that was not wholly
-    /// written the peer is told nothing more: it would take it for a breach of the protocol.
+    /// Sends `last` as far as that needs no waiting, and closes. After a message that was not
+    /// wholly written it sends nothing: the peer would take that for a breach of the protocol.
     pub(crate) fn close(mut self, last: &Message) {
         if !self.cut {
             let bytes = self.session.seal(last);
