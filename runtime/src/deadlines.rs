@@ -28,7 +28,8 @@ const AHEAD: Duration = Duration::from_millis(500);
 /// Most asks that are woken under one turn of the lock.
 const WOKEN_AT_ONCE: usize = 64;
 
-/// The deadlines of a node's waiting asks. Owned by the node; its references lead asks to it.
+/// The deadlines of a node's waiting asks, and of tells with a time-out. Owned by the node; its
+/// references lead sends to it.
 pub struct Deadlines {
     table: Arc<Table>,
     timer: AbortHandle,

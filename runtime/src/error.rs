@@ -12,12 +12,14 @@ use crate::address::InvalidActorName;
 /// An error of the user's, passed on as it is.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a message was not sent. A failed `tell` returns the message beside it; a failed `ask` has
-/// dropped its message. [`is_retryable`](Cause::is_retryable) says whether trying again can help.
+/// Why a message was not sent. A failed `tell` or `try_send` returns the message beside it; an
+/// `ask` that was awaited has dropped its message. [`is_retryable`](Cause::is_retryable) says
+/// whether trying again can help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The mailbox has no room. Only from `try_tell`, and from a `tell` of an actor to itself.
+    /// The mailbox has no room. Only from `try_tell` and `try_send`, and from a `tell` of an actor
+    /// to itself.
     #[error(
         "the mailbox is full: try again later; `tell` waits for room, except in an actor that \
         tells itself"
@@ -73,7 +75,7 @@ pub enum Cause {
     #[error("the message could not be archived: {0}")]
     Archive(String),
     /// There is no link to the actor's node, or the actor is still being looked up over it
-    /// (`try_tell`); or the link was lost before an ask had left this node.
+    /// (`try_tell`, `try_send`); or the link was lost before an ask had left this node.
     #[error("there was no usable link to the actor's node: try again later; `tell` waits for one")]
     LinkDown,
     /// An actor asked itself, and would have waited for its own answer.

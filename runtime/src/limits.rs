@@ -12,7 +12,7 @@ pub const BATCH_MESSAGES_MAX: usize = 32;
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
 /// How long an ask waits, unless it says otherwise.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time-out of an ask; longer ones are shortened to it, so that no clock overflows.
+/// Longest time-out of an ask or a tell; longer ones are shortened to it: no clock overflows.
 pub const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Memory that a thread keeps between two replies for the archive of the next.
 pub const SCRATCH_BYTES_MAX: usize = 1024 * 1024;

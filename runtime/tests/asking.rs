@@ -273,8 +273,9 @@ fn an_ask_outside_tokio_is_answered_or_times_out() {
 #[tokio::test]
 async fn an_ask_is_sent_without_waiting_or_comes_back() {
     let node = node().await;
-    let held = held(&node, 1).await;
+    let held = held(&node, 2).await;
     let first = held.actor.ask(Note { number: 1 }).try_send().unwrap();
+    drop(held.actor.ask(Note { number: 5 }).try_send().unwrap());
     let refused = held.actor.ask(Note { number: 2 }).try_send().err().unwrap();
     assert_eq!((refused.message, refused.cause), (Note { number: 2 }, Cause::MailboxFull));
     held.gate.add_permits(1);
@@ -286,9 +287,32 @@ async fn an_ask_is_sent_without_waiting_or_comes_back() {
     held.held.notified().await;
     let late = held.actor.ask(Note { number: 3 }).timeout(timeout).try_send().unwrap();
     assert_eq!(late.await, Err(LATE), "it counts from the moment it was sent");
-    drop(held.actor.ask(Note { number: 4 }).try_send());
+    drop(held.actor.ask(Note { number: 4 }).try_send().unwrap());
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![1]), "nobody waits for the others");
+}
+
+/// What an ask that waited was promised goes to the next one.
+#[tokio::test]
+async fn an_ask_that_waited_may_be_sent_without_waiting() {
+    let node = node().await;
+    let held = held(&node, 1).await;
+    held.actor.tell(Note { number: 1 }).await.unwrap();
+    let mut waiting = held.actor.ask(Note { number: 2 });
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(std::pin::Pin::new(&mut waiting).poll(&mut cx).is_pending());
+    let back = waiting.try_send().err().unwrap();
+    assert_eq!((back.message, back.cause), (Note { number: 2 }, Cause::MailboxFull));
+    let mut next = std::pin::pin!(held.actor.tell(Note { number: 3 }));
+    assert!(next.as_mut().poll(&mut cx).is_pending());
+    held.gate.add_permits(1);
+    next.await.unwrap();
+    assert_eq!(held.actor.notes().await, Ok(vec![1, 3]));
+    let gone = ActorRef::clone(&held.actor);
+    held.actor.stop().await.unwrap();
+    gone.wait_stopped().await;
+    let back = gone.ask(Note { number: 4 }).try_send().err().unwrap();
+    assert_eq!(back.cause, Cause::Stopped);
 }
 
 // Promised in docs/SEMANTICS.md.

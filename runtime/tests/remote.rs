@@ -190,7 +190,9 @@ async fn sends_to_another_node_have_time_outs_and_need_not_wait() {
     });
     let noted = tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
     assert_eq!(noted.map(|notes| notes.len() as u64), Ok(told + 1));
+    let mut events = alpha.events();
     beta.shutdown(PATIENCE).await;
+    while !matches!(events.recv().await, Ok(NodeEvent::NodeDown { .. })) {}
     let unlinked = notebook.tell(Note { number: 0 }).timeout(short).await.unwrap_err();
     assert_eq!(unlinked.cause, Cause::Timeout);
     let unlinked = notebook.ask(Note { number: 0 }).try_send().err().unwrap();

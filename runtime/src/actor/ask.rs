@@ -48,32 +48,38 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     }
 
     /// Sends now, if that needs no waiting. What this returns is awaited for the answer, with the
-    /// same time-out, which counts from now on.
+    /// same time-out, which counts from now on (from its first poll, if it was polled already).
     ///
     /// # Errors
     /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull) or
     /// [`LinkDown`](crate::Cause::LinkDown) where awaiting the ask would wait to send it.
-    pub fn try_send(mut self) -> Result<Self, TellError<M>> {
+    ///
+    /// # Panics
+    /// If it was polled and has sent its message.
+    pub fn try_send(mut self) -> Result<Answer<'a, P, M>, TellError<M>> {
+        assert!(self.sending.message.is_some(), "an `ask` was to be sent twice");
         let deadline = self.limit.start();
-        let Sending { to, message, .. } = &mut self.sending;
-        match to.try_ask(message, deadline) {
+        // Its place in a line, if it waited: no room is kept for it any more.
+        self.sending.leave();
+        match self.sending.to.try_ask(&mut self.sending.message, deadline) {
             Ok(pending) => self.pending = Some(pending),
             Err(cause) => {
                 let message = self.sending.give_up().expect(UNSENT);
                 return Err(TellError { message, cause });
             }
         }
-        Ok(self)
+        Ok(Answer(self))
     }
 
-    /// Waits for the answer on a thread that is none of an async runtime's: one of the program's
-    /// own, or one that `spawn_blocking` gave.
+    /// Sends, and waits for the answer, on a thread that is none of an async runtime's: one of the
+    /// program's own, or one that `spawn_blocking` gave. The runtime of the node has to run
+    /// meanwhile: one of a single thread runs only while a thread is in its `block_on`.
     ///
     /// # Errors
     /// As of awaiting it.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others.
+    /// In an async task, whose thread it would take from all others (unless it leads to nobody).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
         Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
     }
@@ -116,6 +122,36 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
 }
 
 impl<P: AskPort<M>, M: Message> Unpin for Asked<'_, P, M> {}
+
+/// An answer to an ask that was sent by [`Asked::try_send`]: awaiting it waits for the answer, as
+/// long as the ask's time-out says.
+///
+/// # Cancel safety
+/// As of [`Asked`].
+#[must_use = "an ask whose answer is not awaited is taken back"]
+pub struct Answer<'a, P: AskPort<M>, M: Message>(Asked<'a, P, M>);
+
+impl<P: AskPort<M>, M: Message> Answer<'_, P, M> {
+    /// Waits for the answer on a thread that is none of an async runtime's, as [`Asked::blocking`]
+    /// does.
+    ///
+    /// # Errors
+    /// As of awaiting it.
+    ///
+    /// # Panics
+    /// In an async task.
+    pub fn blocking(self) -> Result<P::Reply, AskError> {
+        self.0.blocking()
+    }
+}
+
+impl<P: AskPort<M>, M: Message> Future for Answer<'_, P, M> {
+    type Output = Result<P::Reply, AskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
 
 impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
     type Output = Result<P::Reply, AskError>;

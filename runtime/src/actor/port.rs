@@ -206,17 +206,22 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     /// Takes the message back, and gives up its place now rather than when the whole send is
     /// dropped.
     pub(super) fn give_up(&mut self) -> Option<M> {
+        self.leave();
+        self.message.take()
+    }
+
+    /// Gives up its place in a line.
+    pub(super) fn leave(&mut self) {
         self.to.leave(&mut self.line);
         self.line = Line::default();
-        self.message.take()
     }
 
     /// Runs this send to its end on a thread that is none of an async runtime's.
     pub(super) fn block_on<F: Future>(deadlines: Option<&Deadlines>, send: F) -> F::Output {
         match deadlines {
             Some(deadlines) => deadlines.runtime().block_on(send),
-            // What is sent to nobody has ended at its first poll.
-            None => futures::executor::block_on(send),
+            // What is sent to nobody has ended at its first poll; nothing else is to run first.
+            None => futures::executor::block_on(tokio::task::unconstrained(send)),
         }
     }
 }

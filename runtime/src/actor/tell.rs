@@ -42,13 +42,14 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     }
 
     /// Sends on a thread that is none of an async runtime's: one of the program's own, or one that
-    /// `spawn_blocking` gave.
+    /// `spawn_blocking` gave. The runtime of the node has to run meanwhile: one of a single thread
+    /// runs only while a thread is in its `block_on`.
     ///
     /// # Errors
     /// As of awaiting it.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others.
+    /// In an async task, whose thread it would take from all others (unless it leads to nobody).
     pub fn blocking(self) -> Result<(), TellError<M>> {
         Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
     }

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use crate::deadlines::{Deadlines, Expired, Key};
 use crate::limits;
 
-/// How long a send may take in all, from its first poll. Owned by the send.
+/// How long a send may take in all, from its first poll or from `try_send`. Owned by the send.
 pub(super) struct TimeLimit {
     limit: Duration,
-    /// Set at the first poll.
+    /// Set when it begins to count.
     deadline: Option<Instant>,
     /// Its place among the deadlines of its node, while it waits.
     place: Option<Key>,
