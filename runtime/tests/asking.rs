@@ -292,7 +292,7 @@ async fn an_ask_is_sent_without_waiting_or_comes_back() {
     assert_eq!(held.actor.notes().await, Ok(vec![1]), "nobody waits for the others");
 }
 
-/// What an ask that waited was promised goes to the next one.
+/// The place in line of an ask that waited goes to the next one.
 #[tokio::test]
 async fn an_ask_that_waited_may_be_sent_without_waiting() {
     let node = node().await;

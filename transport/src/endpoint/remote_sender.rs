@@ -23,7 +23,7 @@ use super::waiter::{Place, Waiter};
 #[derive(Clone)]
 pub struct RemoteSender(Arc<Shared>);
 
-/// What the clones of a sender share.
+/// The part of a sender that its clones share.
 struct Shared {
     peer: Arc<Peer>,
     request: Arc<OpenRequest>,

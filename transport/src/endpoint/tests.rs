@@ -111,7 +111,7 @@ fn a_send_goes_on_over_the_next_link_with_its_archive() {
     assert!(letter.poll(&one).is_pending());
     assert_eq!(format!("{:?}", letter.waiter), "Waiter(for a link)");
 
-    // What it knows is wrong here.
+    // Its hint is wrong on this link.
     let next = opened(&[("one", 0), ("other", 1)]);
     peer.set_link(Some(next.clone()));
     assert!(letter.is_sent(&one));
@@ -138,7 +138,7 @@ fn a_send_that_meets_an_ended_link_waits_for_the_next() {
     assert_eq!(letter.archived, 1);
 }
 
-/// What a thread keeps for its next sends is bounded, however large and many the last ones were.
+/// A thread keeps a bounded memory for its next sends, however large and many the last ones were.
 #[test]
 fn a_thread_keeps_little_of_large_and_of_many_sends() {
     let link = opened(&[("one", 0)]);
