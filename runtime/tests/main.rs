@@ -6,6 +6,7 @@
 mod actors;
 mod asking;
 mod backpressure;
+mod bounds;
 mod cost;
 mod ending;
 mod names;

@@ -16,7 +16,7 @@ pub async fn listening(name: &str, seeds: &[&Node]) -> Node {
     builder.start().await.unwrap()
 }
 
-async fn pair() -> (Node, Node) {
+pub async fn pair() -> (Node, Node) {
     let alpha = listening("alpha", &[]).await;
     let beta = listening("beta", &[&alpha]).await;
     alpha.ready(1).await;
@@ -26,7 +26,7 @@ async fn pair() -> (Node, Node) {
 
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-async fn end(nodes: [Node; 2]) {
+pub async fn end(nodes: [Node; 2]) {
     let [first, second] = &nodes;
     let (killed, late) = tokio::join!(first.shutdown(PATIENCE), second.shutdown(PATIENCE));
     assert_eq!((killed, late), (vec![], vec![]));
@@ -156,80 +156,6 @@ async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_
     }
     let refused = teller.tell(Audit { note: "x".repeat(65 * 1024 * 1024) }).await.unwrap_err();
     assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
-    end([alpha, beta]).await;
-}
-
-/// As on one node: in time or back, at once or back, and from threads that are not async.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sends_to_another_node_have_time_outs_and_need_not_wait() {
-    let (alpha, beta) = pair().await;
-    let held = held(&beta, 8).await;
-    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
-    let short = Duration::from_millis(20);
-    let mut told = 0;
-    let late = loop {
-        match notebook.tell(Note { number: told }).timeout(short).await {
-            Ok(()) => told += 1,
-            Err(late) => break late,
-        }
-    };
-    assert_eq!((late.message, late.cause), (Note { number: told }, Cause::Timeout));
-    let refused = notebook.ask(Note { number: 0 }).try_send().err().unwrap();
-    assert_eq!(refused.cause, Cause::MailboxFull);
-    held.gate.add_permits(1);
-    let all = (0..told).collect::<Vec<_>>();
-    assert_eq!(notebook.notes().await, Ok(all.clone()));
-    assert_eq!(notebook.notes().try_send().unwrap().await, Ok(all.clone()));
-    let thread = std::thread::spawn({
-        let notebook = notebook.clone();
-        move || {
-            notebook.tell(Note { number: told }).blocking().unwrap();
-            notebook.notes().blocking()
-        }
-    });
-    let noted = tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
-    assert_eq!(noted.map(|notes| notes.len() as u64), Ok(told + 1));
-    let mut events = alpha.events();
-    beta.shutdown(PATIENCE).await;
-    while !matches!(events.recv().await, Ok(NodeEvent::NodeDown { .. })) {}
-    let unlinked = notebook.tell(Note { number: 0 }).timeout(short).await.unwrap_err();
-    assert_eq!(unlinked.cause, Cause::Timeout);
-    let unlinked = notebook.ask(Note { number: 0 }).try_send().err().unwrap();
-    assert_eq!(unlinked.cause, Cause::LinkDown);
-    alpha.shutdown(PATIENCE).await;
-}
-
-/// The smaller limit of the two nodes counts, whichever sends.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_profile_allows_larger_messages_between_nodes_that_both_have_it() {
-    let start = |name: &str, message_bytes_max| {
-        let profile = Profile { message_bytes_max, ..Profile::default() };
-        Node::builder(name).listen("127.0.0.1:0").profile(profile)
-    };
-    let alpha = start("alpha", 1 << 30).start().await.unwrap();
-    let beta = start("beta", 1 << 30).seeds(alpha.addresses()).start().await.unwrap();
-    let gamma = start("gamma", 64 << 20).seeds(alpha.addresses()).start().await.unwrap();
-    alpha.ready(2).await;
-    let audit = |bytes| Audit { note: "x".repeat(bytes) };
-    let bytes = 100 << 20;
-    for node in [&beta, &gamma] {
-        node.spawn("teller", Teller::default()).await.unwrap();
-    }
-    let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
-    assert_eq!(teller.ask(audit(bytes)).timeout(PATIENCE * 6).await, Ok(bytes));
-    let teller = alpha.actor::<Teller>("gamma/teller").await.unwrap();
-    let refused = teller.tell(audit(bytes)).await.unwrap_err();
-    assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
-    alpha.spawn("teller", Teller::default()).await.unwrap();
-    let teller = gamma.actor::<Teller>("alpha/teller").await.unwrap();
-    let refused = teller.tell(audit(bytes)).await.unwrap_err();
-    assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");
-    let most = Profile { message_bytes_max: 1 << 30, ..Profile::default() };
-    assert!(most.validate().is_ok());
-    assert!(Profile { message_bytes_max: (1 << 30) + 1, ..most }.validate().is_err());
-    gamma.shutdown(PATIENCE).await;
     end([alpha, beta]).await;
 }
 
