@@ -14,8 +14,17 @@ pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
 
 /// Returns the `M` of `View<M>`. The macros see words, not types, so an alias of `View` is not one.
 pub(crate) fn view_of(ty: &Type) -> Option<Type> {
+    argument_of(ty, "View")
+}
+
+/// Returns the `R` of `ReplyTo<R>`.
+pub(crate) fn reply_to_of(ty: &Type) -> Option<Type> {
+    argument_of(ty, "ReplyTo")
+}
+
+fn argument_of(ty: &Type, name: &str) -> Option<Type> {
     let Type::Path(TypePath { path, .. }) = ty else { return None };
-    let last = path.segments.last().filter(|last| last.ident == "View")?;
+    let last = path.segments.last().filter(|last| last.ident == name)?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first()? {
         GenericArgument::Type(message) => Some(message.clone()),

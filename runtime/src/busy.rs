@@ -5,6 +5,7 @@
 //!   that it has ended: a few plain stores for each message, without a lock, an allocation or a
 //!   look at a clock. Whoever reads the places from outside may find one a moment old.
 
+use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,19 +50,43 @@ impl fmt::Display for Duty {
     }
 }
 
+/// An actor whose handler or hook runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Running {
+    /// The actor: [`Resident::token`](crate::resident::Resident::token).
+    pub(crate) token: usize,
+    /// When the asker of the message in hand gives up.
+    pub(crate) deadline: Option<tokio::time::Instant>,
+}
+
+/// Returns true if the caller is a handler or hook of the actor with this token.
+pub(crate) fn is_running(token: usize) -> bool {
+    running().is_some_and(|running| running.token == token)
+}
+
+/// Returns the actor whose handler or hook the caller is.
+pub(crate) fn running() -> Option<Running> {
+    RUNNING.get()
+}
+
 pin_project! {
     /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1).
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
         runtime: Id,
+        running: Running,
         #[pin]
         future: F,
     }
 }
 
 /// Runs `future`, a part of an actor's life on this runtime.
-pub(crate) fn on_duty<F: Future>(duty: &'static Duty, runtime: Id, future: F) -> OnDuty<F> {
-    OnDuty { duty, runtime, future }
+pub(crate) fn on_duty<F: Future>(
+    duty: &'static Duty,
+    (runtime, running): (Id, Running),
+    future: F,
+) -> OnDuty<F> {
+    OnDuty { duty, runtime, running, future }
 }
 
 impl<F: Future> Future for OnDuty<F> {
@@ -72,7 +97,7 @@ impl<F: Future> Future for OnDuty<F> {
         let mut future = this.future;
         let noted = PLACE.try_with(|place| {
             place.begin(this.duty, *this.runtime);
-            let _end = End(place);
+            let _end = End(place, RUNNING.replace(Some(*this.running)));
             future.as_mut().poll(cx)
         });
         // A thread that is ending has no place any more; nobody will miss it.
@@ -81,10 +106,11 @@ impl<F: Future> Future for OnDuty<F> {
 }
 
 /// The end of what a thread was busy with, however it comes.
-struct End<'a>(&'a Place);
+struct End<'a>(&'a Place, Option<Running>);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
+        RUNNING.set(self.1);
         self.0.duty.store(None);
     }
 }
@@ -114,6 +140,7 @@ impl Place {
 static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
 
 thread_local! {
+    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
     static PLACE: Arc<Place> = {
         let place = Arc::<Place>::default();
         let mut places = PLACES.lock();
@@ -195,6 +222,7 @@ mod tests {
     use super::*;
 
     static DUTY: Duty = Duty::handles("Counter", "Add");
+    const RUN: Running = Running { token: 7, deadline: None };
 
     fn texts(runtime: Id) -> Vec<String> {
         duties(runtime).iter().map(|(_, duty)| duty.to_string()).collect()
@@ -207,16 +235,16 @@ mod tests {
         let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let other = elsewhere.handle().id();
         let look = async || (texts(here), texts(other));
-        let named = on_duty(&DUTY, here, look()).await;
+        let named = on_duty(&DUTY, (here, RUN), look()).await;
         assert_eq!(named, (vec!["Counter handles Add".to_owned()], Vec::new()));
         assert_eq!(look().await, (Vec::new(), Vec::new()));
-        let mut waiting = Box::pin(on_duty(&DUTY, here, pending::<()>()));
+        let mut waiting = Box::pin(on_duty(&DUTY, (here, RUN), pending::<()>()));
         assert!((&mut waiting).now_or_never().is_none());
         assert_eq!(look().await.0, Vec::<String>::new(), "a handler that waits blocks nobody");
-        let panicking = on_duty(&DUTY, here, async { panic!("as it shall") });
+        let panicking = on_duty(&DUTY, (here, RUN), async { panic!("as it shall") });
         let caught = std::panic::AssertUnwindSafe(panicking).catch_unwind().await;
         assert!(caught.is_err() && look().await.0.is_empty());
-        on_duty(&DUTY, other, ready(())).await;
+        on_duty(&DUTY, (other, RUN), ready(())).await;
         drop(waiting);
         elsewhere.shutdown_background();
     }
@@ -236,7 +264,7 @@ mod tests {
         assert_eq!(after(2 * most), Some(2 * most));
         assert_eq!(after(Duration::ZERO), None);
         assert!(watch.handlers().starts_with("none"));
-        on_duty(&DUTY, watch.runtime, async {
+        on_duty(&DUTY, (watch.runtime, RUN), async {
             assert!(watch.handlers().starts_with("Counter handles Add for "));
         })
         .await;

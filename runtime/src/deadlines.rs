@@ -55,6 +55,50 @@ pub(crate) enum Expired {
     RuntimeGone,
 }
 
+/// The wait of one task for the earliest of several deadlines, which may change. It leaves the
+/// table when it is dropped.
+pub(crate) struct Alarm<D: AsRef<Deadlines>> {
+    deadlines: D,
+    set: Option<(Instant, Key)>,
+}
+
+impl<D: AsRef<Deadlines>> Alarm<D> {
+    pub(crate) fn new(deadlines: D) -> Self {
+        Alarm { deadlines, set: None }
+    }
+
+    /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
+    /// more.
+    pub(crate) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.set.map(|(set, _)| set) != deadline {
+            self.cancel();
+        }
+        let Some(deadline) = deadline else { return Poll::Pending };
+        let mut key = self.set.take().map(|(_, key)| key);
+        let expired = self.deadlines.as_ref().poll(&mut key, deadline, cx);
+        self.set = key.map(|key| (deadline, key));
+        if expired == Poll::Ready(Expired::Deadline) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn cancel(&mut self) {
+        if let Some((_, key)) = self.set.take() {
+            self.deadlines.as_ref().cancel(key);
+        }
+    }
+}
+
+impl<D: AsRef<Deadlines>> Drop for Alarm<D> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl AsRef<Deadlines> for Deadlines {
+    fn as_ref(&self) -> &Deadlines {
+        self
+    }
+}
+
 struct Table {
     state: Mutex<State>,
     /// Notified when a deadline is earlier than what the timer sleeps for.

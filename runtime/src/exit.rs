@@ -4,29 +4,41 @@ use std::fmt;
 use std::sync::Arc;
 
 /// How an actor ended, as far as this node knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ActorExit {
-    /// It was stopped or drained, or could not start.
+    /// It was stopped or drained.
     Stopped,
+    /// It could not start, a child of it could not be restarted any more, or an actor it was linked
+    /// to had failed; the text says which.
+    Failed(Arc<str>),
     /// It panicked; the text is the panic's message.
     Panicked(Arc<str>),
     /// It was killed.
     Killed,
-    /// It lived on another node and is gone; how it ended is known there.
-    Gone,
-    /// It lives on another node, of which nothing more will be heard.
-    Unreachable,
+    /// There was no such actor when this node looked: it never was, or it ended while there was no
+    /// link to its node, and nobody knows any more how.
+    NoActor,
+    /// Its node is down.
+    NodeDown,
+}
+
+impl ActorExit {
+    /// Returns true if it ended otherwise than by being stopped or drained.
+    pub fn is_failure(&self) -> bool {
+        *self != ActorExit::Stopped
+    }
 }
 
 impl fmt::Display for ActorExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ActorExit::Stopped => f.write_str("it stopped"),
+            ActorExit::Failed(why) => write!(f, "it failed: {why}"),
             ActorExit::Panicked(message) => write!(f, "it panicked: {message}"),
             ActorExit::Killed => f.write_str("it was killed"),
-            ActorExit::Gone => f.write_str("it is gone from its node"),
-            ActorExit::Unreachable => f.write_str("its node is out of reach"),
+            ActorExit::NoActor => f.write_str("there was no such actor"),
+            ActorExit::NodeDown => f.write_str("its node is down"),
         }
     }
 }

@@ -27,6 +27,16 @@ pub const STALL_REPORTED: Duration = Duration::from_secs(10);
 pub const STALL_LOOK: Duration = Duration::from_secs(5);
 /// Most mailboxes of which the log says so at the same time.
 pub const STALLS_REPORTED_MAX: usize = 8;
+/// How long a child has to stop when its parent ends, unless it says otherwise.
+pub const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// Restarts of an actor within [`RESTARTS_WITHIN`], unless it says otherwise.
+pub const RESTARTS_MAX: u32 = 5;
+/// The time in which restarts are counted, unless the actor says otherwise.
+pub const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
+/// The pause before the first restart, unless the actor says otherwise.
+pub const BACKOFF_MIN: Duration = Duration::from_millis(10);
+/// The longest pause before a restart, unless the actor says otherwise.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its

@@ -1,14 +1,17 @@
 //! An actor of this node, seen without its type: by links, by lookups, by recipients, by shutdown.
 
 use std::any::{Any, TypeId};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ringpost_transport::id::Incarnation;
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 use crate::address::{Address, Identity};
 use crate::deadlines::Deadlines;
-use crate::error::Cause;
+use crate::error::{Cause, SpawnError};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::mailbox::{Depth, Intake, Room};
@@ -27,6 +30,20 @@ pub(crate) enum Halt {
     Kill,
 }
 
+/// Told when an actor has started, or why it has not.
+pub(crate) type Started = oneshot::Sender<Result<(), SpawnError>>;
+
+/// Where an actor that is to rest says that it does.
+pub(crate) type Pause = oneshot::Sender<Resting>;
+
+/// An actor between two incarnations: nothing of it is left but its mailbox and its name.
+pub(crate) struct Resting {
+    /// How long it is to rest, after a failure.
+    pub(crate) delay: Duration,
+    /// Has it begin anew, and tells how that went. Dropped, it ends for good.
+    pub(crate) resume: oneshot::Sender<Started>,
+}
+
 /// An actor of this node, seen without its type.
 pub(crate) trait Resident: Inbox {
     fn address(&self) -> &Address;
@@ -34,10 +51,30 @@ pub(crate) trait Resident: Inbox {
     /// Returns the hash of its type's name, as links compare it.
     fn kind(&self) -> u128;
 
+    /// Ends it, or, of a child that is restarted, what it is now.
     fn halt(&self, halt: Halt);
 
-    /// Returns how it ended, once it has.
-    fn exit(&self) -> watch::Receiver<Option<ActorExit>>;
+    /// Ends it for good: it is not restarted any more.
+    fn retire(&self, halt: Halt);
+
+    /// Ends it as [`Halt::Kill`] does, as a failure.
+    fn fail(&self, reason: Arc<str>);
+
+    /// Has it rest when its incarnation has ended, which is to be stopped now.
+    fn pause(&self, pause: Pause);
+
+    /// Returns true if what it is now was killed.
+    fn is_killed(&self) -> bool;
+
+    /// Returns true if it has ended.
+    fn has_ended(&self) -> bool;
+
+    /// Waits for its end, and says how it ended. Give the same `place` to each poll of the same
+    /// wait, and call [`leave_exit`](Self::leave_exit) with what is left in it.
+    fn poll_exit(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit>;
+
+    /// Gives up a wait for its end.
+    fn leave_exit(&self, place: u64);
 
     /// Returns its type again.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -71,6 +108,35 @@ pub(crate) trait Resident: Inbox {
 
     /// Returns the deadlines of its node.
     fn deadlines(&self) -> &Deadlines;
+}
+
+/// Waits until an actor of this node has ended, and says how.
+pub(crate) struct Ended {
+    resident: Arc<dyn Resident>,
+    place: Option<u64>,
+}
+
+impl Ended {
+    pub(crate) fn of(resident: Arc<dyn Resident>) -> Self {
+        Ended { resident, place: None }
+    }
+}
+
+impl Future for Ended {
+    type Output = ActorExit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ActorExit> {
+        let Ended { resident, place } = &mut *self;
+        resident.poll_exit(place, cx)
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.resident.leave_exit(place);
+        }
+    }
 }
 
 /// The actors of this node, and which run of the node it is.

@@ -23,6 +23,9 @@ pub(crate) trait Ask: Send + Sync {
     /// Marks the ask as begun. Returns false when it must not be handled: its asker has given up,
     /// or does so now, because the deadline has passed.
     fn begin(&self) -> bool;
+
+    /// Returns when its asker gives up.
+    fn deadline(&self) -> Instant;
 }
 
 struct Slot<R> {
@@ -90,6 +93,10 @@ impl<R: Send> Ask for Slot<R> {
             }
             State::Answered(_) | State::Lost(_) | State::Done => false,
         }
+    }
+
+    fn deadline(&self) -> Instant {
+        self.deadline
     }
 }
 

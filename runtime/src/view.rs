@@ -67,6 +67,16 @@ pub trait Input: Sized + Send + 'static {
     /// The message.
     type Message: Message;
 
+    /// It is the message itself.
+    #[doc(hidden)]
+    const IS_MESSAGE: bool = false;
+
+    /// Returns the message itself, if that is its form; runs nothing of a user.
+    #[doc(hidden)]
+    fn of_message(_message: Self::Message) -> Option<Self> {
+        None
+    }
+
     /// Takes a message that was sent on this node.
     ///
     /// # Errors
@@ -85,6 +95,13 @@ pub trait Input: Sized + Send + 'static {
 #[diagnostic::do_not_recommend]
 impl<M: Message> Input for M {
     type Message = M;
+
+    const IS_MESSAGE: bool = true;
+
+    #[inline]
+    fn of_message(message: M) -> Option<M> {
+        Some(message)
+    }
 
     fn from_local(message: M, _node: &Node) -> Result<M, (M, Cause)> {
         Ok(message)

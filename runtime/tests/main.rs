@@ -11,6 +11,8 @@ mod cost;
 mod ending;
 mod names;
 mod references;
+mod registered;
 mod remote;
 mod snapshot;
+mod supervising;
 mod ui;

@@ -78,7 +78,7 @@ impl Reader {
             notes.try_tell(Note { number: 1 }).is_err_and(|e| e.cause == gone),
             asks.ask(Note { number: 1 }).await == Err(AskError::NotSent(gone)),
             who.stop().await == Ok(()),
-            who.wait_stopped().await == ActorExit::Gone,
+            who.wait_stopped().await == ActorExit::NoActor,
         ]
     }
 }

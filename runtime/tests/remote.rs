@@ -175,7 +175,7 @@ async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for() {
             there.kill().await.unwrap();
         }
         let (ended, there) = tokio::join!(here.wait_stopped(), there.wait_stopped());
-        assert_eq!(ended, ActorExit::Gone);
+        assert_eq!(ended, ActorExit::NoActor);
         assert!(there == exit || there == ActorExit::Killed);
         let refused = here.tell(Note { number: 1 }).await.unwrap_err();
         assert!(matches!(refused.cause, Cause::Stopped | Cause::NoSuchActor), "{refused}");
@@ -187,7 +187,7 @@ async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for() {
         here.tell(Note { number }).await.unwrap();
     }
     here.drain().await.unwrap();
-    assert_eq!(here.wait_stopped().await, ActorExit::Gone);
+    assert_eq!(here.wait_stopped().await, ActorExit::NoActor);
     assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
     while let Ok(letter) = letters.try_recv() {
         assert_ne!(letter.to, *there.address(), "a drain loses nothing: {letter}");
@@ -218,7 +218,7 @@ async fn try_tell_says_that_an_actor_of_another_node_is_not_there() {
     beta.spawn("notebook", Notebook::new()).await.unwrap();
     let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
     notebook.stop().await.unwrap();
-    assert_eq!(notebook.wait_stopped().await, ActorExit::Gone);
+    assert_eq!(notebook.wait_stopped().await, ActorExit::NoActor);
     let refused = async {
         loop {
             match notebook.try_tell(Note { number: 1 }).unwrap_err().cause {
@@ -243,7 +243,7 @@ async fn a_panic_on_another_node_is_an_error_for_the_asker() {
     beta.spawn("notebook", Notebook::new()).await.unwrap();
     let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
     assert_eq!(notebook.ask(Fail).await, Err(AskError::NoReply));
-    assert_eq!(notebook.wait_stopped().await, ActorExit::Gone);
+    assert_eq!(notebook.wait_stopped().await, ActorExit::NoActor);
     end([alpha, beta]).await;
 }
 
@@ -289,7 +289,7 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
         "{lost}"
     );
     let ended = notebook.wait_stopped().await;
-    assert!(matches!(ended, ActorExit::Gone | ActorExit::Unreachable), "{ended}");
+    assert!(matches!(ended, ActorExit::NoActor | ActorExit::NodeDown), "{ended}");
     let refused = notebook.tell(Note { number: 1 }).await.unwrap_err();
     assert!(
         matches!(refused.cause, Cause::NodeUnreachable(_) | Cause::Stopped | Cause::NoSuchActor),
@@ -322,7 +322,7 @@ impl Warden {
     async fn charge(&mut self, msg: Charge) {
         assert!(!msg.who.is_local());
         msg.who.stop().await.unwrap();
-        assert_eq!(msg.who.wait_stopped().await, ActorExit::Gone);
+        assert_eq!(msg.who.wait_stopped().await, ActorExit::NoActor);
         msg.who.stop().await.unwrap();
         msg.who.drain().await.unwrap();
         msg.who.kill().await.unwrap();
@@ -372,7 +372,7 @@ async fn a_name_that_is_given_again_is_found_again() {
     let first = beta.spawn("notebook", Notebook::new()).await.unwrap();
     let by_name = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
     first.kill().await.unwrap();
-    assert_eq!(by_name.wait_stopped().await, ActorExit::Gone);
+    assert_eq!(by_name.wait_stopped().await, ActorExit::NoActor);
     let second = beta.spawn("notebook", Notebook::new()).await.unwrap();
     let again = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
     again.tell(Note { number: 1 }).await.unwrap();

@@ -7,7 +7,7 @@ use crate::errors::Errors;
 use crate::message::check_field;
 use crate::names;
 use crate::spans::at;
-use crate::types::{is_context, view_of, without_self};
+use crate::types::{is_context, reply_to_of, view_of, without_self};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -24,6 +24,8 @@ pub(super) struct Method {
     pub(super) attributes: Vec<Attribute>,
     pub(super) takes: Takes,
     pub(super) boxed: bool,
+    /// It takes the way back to the asker, and answers when it likes.
+    pub(super) delegates: bool,
     arguments: Vec<Argument>,
     reply: Type,
     is_async: bool,
@@ -40,6 +42,7 @@ pub(super) enum Takes {
 /// One argument of the call, in the method's own order.
 enum Argument {
     Context,
+    ReplyTo,
     Message,
     Field(Ident),
 }
@@ -59,9 +62,10 @@ impl Method {
         errors.into_result()?;
         let ident = function.sig.ident.clone();
         let attributes = shown(&function.attrs);
-        let reply = match &function.sig.output {
-            ReturnType::Default => parse_quote!(()),
-            ReturnType::Type(_, ty) => (**ty).clone(),
+        let reply = match (&parameters.reply_to, &function.sig.output) {
+            (Some(reply), _) => reply.clone(),
+            (None, ReturnType::Default) => parse_quote!(()),
+            (None, ReturnType::Type(_, ty)) => (**ty).clone(),
         };
         let takes = match parameters.whole {
             Some(input) => Takes::Whole(Box::new(input)),
@@ -76,6 +80,7 @@ impl Method {
             attributes,
             takes,
             boxed: options.boxed,
+            delegates: parameters.reply_to.is_some(),
             arguments: parameters.arguments,
             reply,
             is_async: function.sig.asyncness.is_some(),
@@ -149,15 +154,21 @@ impl Method {
         let reply = &self.reply;
         let reply_line = quote_spanned!(reply.span()=> type Reply = #reply;);
         let handle = self.handle(&private, &input);
+        let form = self.form();
         quote_spanned! {at=>
             #generated
             #(#conditions)*
             #[allow(deprecated, reason = "a deprecated handler is still served")]
-            impl #params #private::Handler<#input> for #ty #clause {
+            impl #params #private::#form<#input> for #ty #clause {
                 #reply_line
                 #handle
             }
         }
+    }
+
+    /// Returns the trait that says how it handles its message.
+    pub(super) fn form(&self) -> Ident {
+        Ident::new(if self.delegates { "Delegate" } else { "Handler" }, at(self.ident.span()))
     }
 
     /// `Handler::handle`, which calls the method. It lies at the method's name, so that an error
@@ -165,9 +176,10 @@ impl Method {
     fn handle(&self, private: &TokenStream, input: &Type) -> TokenStream {
         let (method, reply) = (&self.ident, &self.reply);
         let at = at(method.span());
-        let (msg, cx) = (Ident::new("msg", at), Ident::new("cx", at));
+        let [msg, cx, to] = ["msg", "cx", "__reply"].map(|name| Ident::new(name, at));
         let arguments = self.arguments.iter().map(|argument| match argument {
             Argument::Context => quote!(#cx),
+            Argument::ReplyTo => quote!(#to),
             Argument::Message => quote!(#msg),
             Argument::Field(field) => quote!(#field),
         });
@@ -179,9 +191,19 @@ impl Method {
             Takes::Whole(_) => None,
         };
         let wait = self.is_async.then(|| quote_spanned!(at=> .await));
+        let (way_back, output) = if self.delegates {
+            (Some(quote!(#to: #private::ReplyTo<#reply>,)), quote!(()))
+        } else {
+            (None, quote!(#reply))
+        };
         quote_spanned! {at=>
             #[allow(unused_variables, reason = "not every handler looks at its context")]
-            async fn handle(&mut self, #msg: #input, #cx: &mut #private::Context<Self>) -> #reply {
+            async fn handle(
+                &mut self,
+                #msg: #input,
+                #way_back
+                #cx: &mut #private::Context<Self>,
+            ) -> #output {
                 #open
                 self.#method(#(#arguments),*) #wait
             }
@@ -193,6 +215,8 @@ impl Method {
 #[derive(Default)]
 struct Parameters {
     whole: Option<Type>,
+    /// The `R` of a parameter `ReplyTo<R>`.
+    reply_to: Option<Type>,
     fields: Vec<Field>,
     arguments: Vec<Argument>,
 }
@@ -209,6 +233,12 @@ impl Parameters {
             let FnArg::Typed(parameter) = argument else { continue };
             let added = parameters.add(parameter, options, actor);
             errors.keep(added);
+        }
+        if let (Some(_), ReturnType::Type(_, output)) = (&parameters.reply_to, &signature.output) {
+            errors.push(Error::new_spanned(
+                output,
+                "a handler that takes a `ReplyTo` answers through it and returns nothing",
+            ));
         }
         if let (Some(_), Some(field)) = (&parameters.whole, parameters.fields.first()) {
             errors.push(Error::new(
@@ -249,6 +279,14 @@ impl Parameters {
                 return Err(Error::new_spanned(parameter, "a handler takes its context once"));
             }
             self.arguments.push(Argument::Context);
+            return Ok(());
+        }
+        if let Some(reply) = reply_to_of(&parameter.ty) {
+            if self.reply_to.is_some() {
+                return Err(Error::new_spanned(parameter, "a handler answers one asker"));
+            }
+            self.reply_to = Some(without_self(&reply, &actor.ty));
+            self.arguments.push(Argument::ReplyTo);
             return Ok(());
         }
         let ident = match &*parameter.pat {

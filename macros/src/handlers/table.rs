@@ -49,6 +49,11 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Returns the trait that says how its message is handled.
+    fn form(&self) -> Ident {
+        self.method.map_or_else(|| Ident::new("Handler", self.at), Method::form)
+    }
+
     /// Returns the input as it lies in the envelope.
     fn held(&self) -> TokenStream {
         let input = &self.input;
@@ -182,9 +187,10 @@ impl Table<'_> {
             let Row { input, conditions, .. } = row;
             let (variant, held, private) =
                 (variant(index), row.held(), self.root().private(row.at));
+            let form = row.form();
             quote_spanned! {row.at=>
                 #(#conditions)*
-                #variant(#held, #private::ReplyTo<<#ty as #private::Handler<#input>>::Reply>)
+                #variant(#held, #private::ReplyTo<<#ty as #private::#form<#input>>::Reply>)
             }
         });
         quote_spanned! {self.at()=>
@@ -211,15 +217,24 @@ impl Table<'_> {
             let private = self.root().private(row.at);
             let name = Ident::new("input", row.at);
             let value = if row.boxed { quote!(*#name) } else { quote!(#name) };
+            let form = row.form();
+            let handle = if row.method.is_some_and(|method| method.delegates) {
+                quote_spanned! {row.at=>
+                    <Self as #private::#form<#input>>::handle(self, #value, reply, cx).await
+                }
+            } else {
+                quote_spanned! {row.at=>
+                    reply.send(<Self as #private::#form<#input>>::handle(self, #value, cx).await)
+                }
+            };
             quote_spanned! {row.at=>
                 #(#conditions)*
-                __Envelope::#variant(#name, reply) => {
-                    reply.send(<Self as #private::Handler<#input>>::handle(self, #value, cx).await)
-                }
+                __Envelope::#variant(#name, reply) => { #handle }
             }
         });
         quote_spanned! {self.at()=>
             #[automatically_derived]
+            #[diagnostic::do_not_recommend]
             impl #params #private::Handlers for #ty #clause {
                 type Envelope = __Envelope #args;
                 type Client = #client #args;
@@ -249,6 +264,7 @@ impl Table<'_> {
         let (private, ty) = (self.root().private(row.at), &self.actor.ty);
         let (params, _, clause) = self.actor.generics.split_for_impl();
         let (variant, Row { input, message, conditions, .. }) = (variant(index), row);
+        let form = row.form();
         let name = Ident::new("input", row.at);
         let value = if row.boxed { quote!(::std::boxed::Box::new(#name)) } else { quote!(#name) };
         // Generic sizes are known only where the actor is used.
@@ -259,7 +275,7 @@ impl Table<'_> {
             #[automatically_derived]
             impl #params #private::Accepts<#message> for #ty #clause {
                 type Input = #input;
-                type Reply = <#ty as #private::Handler<#input>>::Reply;
+                type Reply = <#ty as #private::#form<#input>>::Reply;
                 fn envelope(
                     #name: Self::Input,
                     reply: #private::ReplyTo<Self::Reply>,

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::port::{AskPort, Pending, Sending, UNSENT, unsent};
+use super::destination::Destination;
+use super::port::{AskPort, Pending, UNSENT, unsent};
+use super::sending::Sending;
 use super::time_limit::TimeLimit;
 use crate::deadlines::Expired;
 use crate::error::{AskError, TellError};
@@ -32,10 +34,10 @@ pub struct Asked<'a, P: AskPort<M>, M: Message> {
 }
 
 impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
-    pub(super) fn new(to: &'a P, message: M) -> Self {
+    pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
         Asked {
             sending: Sending::new(to, message),
-            limit: TimeLimit::new(limits::ASK_TIMEOUT),
+            limit: TimeLimit::inherited(limits::ASK_TIMEOUT),
             pending: None,
         }
     }
@@ -81,7 +83,7 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to nobody).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
-        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.sending.to.deadlines::<M>(), self)
     }
 
     /// Sends, if that is not done, and looks for the answer.
@@ -164,19 +166,19 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
         let ended = match this.poll_answer(deadline, cx) {
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                let expired = ready!(this.limit.poll(this.sending.to.deadlines(), cx));
+                let expired = ready!(this.limit.poll(this.sending.to.deadlines::<M>(), cx));
                 this.expire(expired)
             }
         };
         turn.made_progress();
         this.pending = None;
-        this.limit.leave(this.sending.to.deadlines());
+        this.limit.leave(this.sending.to.deadlines::<M>());
         Poll::Ready(ended)
     }
 }
 
 impl<P: AskPort<M>, M: Message> Drop for Asked<'_, P, M> {
     fn drop(&mut self) {
-        self.limit.leave(self.sending.to.deadlines());
+        self.limit.leave(self.sending.to.deadlines::<M>());
     }
 }

@@ -5,13 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::future::AbortHandle;
-use parking_lot::Mutex;
-use ringpost_transport::memory::Payload;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Handlers;
+use super::arrival::{Arrival, Unopened, begin_ask};
+use super::ends::Ends;
 use super::route::Label;
 use crate::address::{Address, Identity};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
@@ -19,13 +17,11 @@ use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
-use crate::mailbox::{Depth, Hand, Intake, Mailbox, Remote, Room, Taken};
+use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{
-    Accepted, CloseNotice, Deliveries, Delivery, Inbox, Refusal, Replier, Tells, signals,
-};
-use crate::resident::{Halt, Resident};
+use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
+use crate::resident::{Halt, Pause, Resident};
 use crate::schema::Hash;
 use crate::slot::Ask;
 
@@ -35,21 +31,9 @@ pub(crate) struct Cell<A: Handlers> {
     key: Key,
     node: Node,
     mailbox: ActorMailbox<A>,
-    kill: AbortHandle,
-    exit: watch::Sender<Option<ActorExit>>,
-    /// `None` when the actor has ended.
-    notices: Mutex<Option<Vec<CloseNotice>>>,
-}
-
-/// A cell as its references hold it. A trait object, so that the compiler does not look for what is
-/// `Send` through a reference into the envelope: an error in one message would be reported again at
-/// every handler of the actor.
-pub(super) trait Home<A: Handlers>: Resident {
-    fn node(&self) -> &Node;
-
-    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
-    /// all the same, and a tell is a dead letter (DL-1).
-    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate;
+    ends: Ends,
+    /// A kill is no end: it may begin anew.
+    is_child: bool,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -63,21 +47,12 @@ pub(super) struct Letter<E> {
     pub(super) envelope: E,
 }
 
-/// An item of the remote intake, not checked yet. Holds at least one message.
-pub(super) enum Arrival {
-    /// A message; `None` once it was taken.
-    One(Option<Delivery>),
-    /// Tells that came in one frame.
-    Tells(Tells),
-}
-
-/// A message sent on another node, not checked yet, which was taken from the mailbox: its room is
-/// its sender's again.
-pub(super) struct Unopened {
-    ordinal: u16,
-    payload: Payload,
-    /// The way back of an ask, and when its asker gives up.
-    ask: Option<(Replier, Option<Instant>)>,
+/// A message that is to be handled now.
+pub(super) struct Begun<A: Handlers> {
+    pub(super) label: &'static Label,
+    pub(super) envelope: A::Envelope,
+    /// When its asker gives up.
+    pub(super) deadline: Option<Instant>,
 }
 
 impl<A: Handlers> Cell<A> {
@@ -86,7 +61,7 @@ impl<A: Handlers> Cell<A> {
         key: Key,
         name: Option<Arc<str>>,
         capacity: usize,
-        kill: AbortHandle,
+        is_child: bool,
     ) -> Self {
         let identity = Identity { incarnation: node.id().incarnation, key };
         Cell {
@@ -94,9 +69,8 @@ impl<A: Handlers> Cell<A> {
             key,
             node,
             mailbox: Mailbox::new(capacity),
-            kill,
-            exit: watch::Sender::new(None),
-            notices: Mutex::new(Some(Vec::new())),
+            ends: Ends::new(),
+            is_child,
         }
     }
 
@@ -104,49 +78,75 @@ impl<A: Handlers> Cell<A> {
         &self.mailbox
     }
 
-    pub(super) fn is_killed(&self) -> bool {
-        self.kill.is_aborted()
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    /// Makes it ready for a new incarnation. Returns false when there is to be none.
+    pub(super) fn renew(&self) -> bool {
+        self.ends.renew();
+        self.mailbox.reopen();
+        // In this order: an order to end for good comes before the stop that it goes with.
+        if self.ends.is_final() {
+            self.mailbox.stop();
+            return false;
+        }
+        true
+    }
+
+    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
+    /// all the same, and a tell is a dead letter (DL-1).
+    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate {
+        let Err(letter) = self.mailbox.fill(room, letter) else { return Fate::Delivered };
+        if let Some(label) = letter.told() {
+            self.bury(label, DeadLetterCause::Stopped);
+        }
+        Fate::Refused
     }
 
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
     /// asker has given up.
-    pub(super) fn begin(
-        &self,
-        letter: Letter<A::Envelope>,
-    ) -> Option<(&'static Label, A::Envelope)> {
+    #[inline]
+    pub(super) fn begin(&self, letter: Letter<A::Envelope>) -> Option<Begun<A>> {
         let Letter { label, ask, envelope } = letter;
-        if ask.is_some_and(|ask| !ask.begin()) {
-            self.skipped(label);
-            return None;
+        let mut deadline = None;
+        if let Some(ask) = ask {
+            if !ask.begin() {
+                self.skipped(label);
+                return None;
+            }
+            deadline = Some(ask.deadline());
         }
-        Some((label, envelope))
+        Some(Begun { label, envelope, deadline })
     }
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
     /// handle.
     #[inline]
-    pub(super) fn open(&self, unopened: Unopened) -> Option<(&'static Label, A::Envelope)> {
+    pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
         let Unopened { ordinal, payload, ask } = unopened;
         let route = A::ROUTES.get(usize::from(ordinal))?;
-        let is_tell = ask.is_none();
-        let replier = match ask {
-            None => None,
-            Some((replier, deadline)) => {
-                let begun = begin_ask(replier, deadline);
-                if begun.is_none() {
-                    self.skipped(&route.label);
-                    return None;
-                }
-                begun
+        let label = &route.label;
+        let (is_tell, mut until, mut replier) = (ask.is_none(), None, None);
+        if let Some((asked, deadline)) = ask {
+            replier = begin_ask(asked, deadline);
+            if replier.is_none() {
+                self.skipped(label);
+                return None;
             }
-        };
+            until = deadline;
+        }
         match (route.open)(payload, &self.node, replier) {
-            Ok(envelope) => Some((&route.label, envelope)),
+            Ok(envelope) => Some(Begun { label, envelope, deadline: until }),
             Err(error) => {
-                let name = route.label.name();
+                let name = label.name();
                 tracing::warn!(actor = %self.address, name, %error, "a message was unreadable");
                 if is_tell {
-                    self.bury(&route.label, DeadLetterCause::InvalidArchive);
+                    self.bury(label, DeadLetterCause::InvalidArchive);
                 }
                 None
             }
@@ -158,8 +158,7 @@ impl<A: Handlers> Cell<A> {
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.node.residents().remove(self.key);
-        let notices = self.notices.lock().take();
-        drop(notices);
+        self.ends.close();
         while let Some(taken) = hand.take_unbegun() {
             let label = match &taken {
                 Taken::Local(letter) => letter.told(),
@@ -172,7 +171,7 @@ impl<A: Handlers> Cell<A> {
             // end.
             drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
-        self.exit.send_replace(Some(exit));
+        self.ends.tell(exit);
     }
 
     fn skipped(&self, label: &Label) {
@@ -180,7 +179,7 @@ impl<A: Handlers> Cell<A> {
         tracing::debug!(actor = %self.address, name, "skipped an ask whose asker has given up");
     }
 
-    fn bury(&self, label: &Label, cause: DeadLetterCause) {
+    pub(super) fn bury(&self, label: &Label, cause: DeadLetterCause) {
         self.node.dead_letters().bury(DeadLetter {
             to: self.address.clone(),
             message: label.id,
@@ -188,17 +187,6 @@ impl<A: Handlers> Cell<A> {
             cause,
         });
     }
-}
-
-/// Begins an ask of another node. Returns `None`, and has told its asker, when it must not be
-/// begun: it is too late, or its asker has given up.
-fn begin_ask(mut replier: Replier, deadline: Option<Instant>) -> Option<Replier> {
-    let now = Instant::now();
-    if deadline.is_some_and(|end| end <= now) {
-        replier.fail(Replier::LATE);
-        return None;
-    }
-    replier.begin(now).then_some(replier)
 }
 
 impl<E> Letter<E> {
@@ -209,106 +197,9 @@ impl<E> Letter<E> {
     }
 }
 
-impl Unopened {
-    /// As [`Letter::told`].
-    fn told<A: Handlers>(&self) -> Option<&'static Label> {
-        if self.ask.is_some() {
-            return None;
-        }
-        A::ROUTES.get(usize::from(self.ordinal)).map(|route| &route.label)
-    }
-}
-
-impl Arrival {
-    /// Returns the way back of an ask, and when its asker gives up.
-    #[inline]
-    fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
-        match self {
-            Arrival::One(Some(one)) => one.replier.as_ref().map(|replier| (replier, one.deadline)),
-            _ => None,
-        }
-    }
-}
-
-impl From<Deliveries> for Arrival {
-    fn from(deliveries: Deliveries) -> Self {
-        match deliveries {
-            Deliveries::One(delivery) => Arrival::One(Some(delivery)),
-            Deliveries::Tells(tells) => Arrival::Tells(tells),
-        }
-    }
-}
-
-impl Remote for Arrival {
-    type Message = Unopened;
-
-    #[inline]
-    fn count(&self) -> usize {
-        match self {
-            Arrival::One(one) => usize::from(one.is_some()),
-            Arrival::Tells(tells) => tells.len(),
-        }
-    }
-
-    #[inline]
-    fn take_first(&mut self) -> Option<Unopened> {
-        match self {
-            Arrival::One(one) => {
-                let Delivery { ordinal, payload, replier, receipt, deadline } = one.take()?;
-                drop(receipt);
-                let ask = replier.map(|replier| (replier, deadline));
-                Some(Unopened { ordinal, payload, ask })
-            }
-            Arrival::Tells(_) => self.take_tell(),
-        }
-    }
-
-    #[inline]
-    fn take_tell(&mut self) -> Option<Unopened> {
-        let Arrival::Tells(tells) = self else { return None };
-        let (ordinal, payload) = tells.take_first()?;
-        Some(Unopened { ordinal, payload, ask: None })
-    }
-
-    fn peer(&self) -> usize {
-        match self {
-            Arrival::One(one) => one.as_ref().map_or(0, Delivery::peer_number),
-            Arrival::Tells(tells) => tells.peer_number(),
-        }
-    }
-
-    #[inline]
-    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some((replier, deadline)) = self.ask() else { return Poll::Ready(()) };
-        let is_late = || deadline.is_some_and(|end| end <= Instant::now());
-        if replier.poll_room(cx).is_pending() && !is_late() {
-            return Poll::Pending;
-        }
-        Poll::Ready(())
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.ask()?.1
-    }
-}
-
 /// Returns the hash of an actor's type, as links compare it.
 pub(super) const fn kind<A: Handlers>() -> u128 {
     Hash::new("actor").str(A::NAME).end()
-}
-
-impl<A: Handlers> Home<A> for Cell<A> {
-    fn node(&self) -> &Node {
-        &self.node
-    }
-
-    fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate {
-        let Err(letter) = self.mailbox.fill(room, letter) else { return Fate::Delivered };
-        if let Some(label) = letter.told() {
-            self.bury(label, DeadLetterCause::Stopped);
-        }
-        Fate::Refused
-    }
 }
 
 impl<A: Handlers> Resident for Cell<A> {
@@ -325,15 +216,49 @@ impl<A: Handlers> Resident for Cell<A> {
             Halt::Drain => self.mailbox.drain(),
             Halt::Stop => self.mailbox.stop(),
             Halt::Kill => {
-                // In this order: who sees the stop sees the kill too, and runs no `on_stop`.
-                self.kill.abort();
-                self.mailbox.stop();
+                // In this order: an actor that sees the stop sees the kill too, and runs no
+                // `on_stop`.
+                self.ends.kill();
+                if !self.is_child || self.ends.is_final() {
+                    self.mailbox.stop();
+                }
+                self.mailbox.wake();
             }
         }
     }
 
-    fn exit(&self) -> watch::Receiver<Option<ActorExit>> {
-        self.exit.subscribe()
+    fn retire(&self, halt: Halt) {
+        self.ends.retire();
+        self.halt(halt);
+        // It may rest, or wait for its next incarnation.
+        self.mailbox.wake();
+    }
+
+    fn fail(&self, reason: Arc<str>) {
+        self.ends.fail(reason);
+        self.mailbox.wake();
+    }
+
+    fn pause(&self, pause: Pause) {
+        self.ends.pause(pause);
+        self.mailbox.stop();
+        self.mailbox.wake();
+    }
+
+    fn is_killed(&self) -> bool {
+        self.ends.is_killed()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ends.has_ended()
+    }
+
+    fn poll_exit(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit> {
+        self.ends.poll(place, cx)
+    }
+
+    fn leave_exit(&self, place: u64) {
+        self.ends.leave(place);
     }
 
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -407,17 +332,6 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn on_close(&self, notice: CloseNotice) {
-        let mut notices = self.notices.lock();
-        let unkept: Vec<_> = match notices.as_mut() {
-            Some(notices) => {
-                // Those of links that ended: a peer that relinks gives a new one each time.
-                let stale = notices.extract_if(.., |notice| notice.is_stale()).collect();
-                notices.push(notice);
-                stale
-            }
-            None => vec![notice],
-        };
-        drop(notices);
-        drop(unkept);
+        self.ends.on_close(notice);
     }
 }

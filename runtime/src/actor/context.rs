@@ -1,21 +1,59 @@
-//! What a handler knows of its surroundings.
+//! What a handler knows of its surroundings, and what it can register there.
 
+mod task;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
 use rkyv::Archived;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
-use super::{ActorRef, Handlers};
+use super::cell::Cell;
+use super::child::{Child, Parent};
+use super::family::{Family, Member};
+use super::lane::Lane;
+use super::route::{Item, Label};
+use super::timers::{MakeItem, TimerKey, What};
+use super::watch::{Down, Watchable};
+use super::{Accepts, ActorRef, Handlers, Near, ReplyTo, SpawnOptions, Task};
 use crate::archive;
-use crate::message::Wire;
+use crate::error::SpawnError;
+use crate::limits;
+use crate::message::{Message, Wire};
 use crate::node::Node;
+use crate::resident::{Halt, Resident};
+use crate::view::Input;
+use task::{Aside, Held, More};
 
-/// What a handler or hook knows of its surroundings: its own reference and its node.
+/// What a handler or hook knows of its surroundings: its own reference and its node; and where it
+/// registers what is to reach the actor later: timers, tasks, streams, the ends of other actors.
+///
+/// What is registered ends with the incarnation of the actor that registered it: when it is
+/// stopped, fails, or is restarted.
 pub struct Context<A: Handlers> {
+    near: Near<A>,
     actor: ActorRef<A>,
-    node: Node,
+    /// The tell whose handler runs.
+    in_hand: Option<&'static Label>,
+    deadline: Option<Instant>,
+    more: Option<Box<dyn Held<A>>>,
+}
+
+/// There is no room for another message that is put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} messages are put aside already: put them back first with `unstash`")]
+pub struct StashFull {
+    /// As many as wait in a mailbox by default.
+    pub limit: usize,
 }
 
 impl<A: Handlers> Context<A> {
-    pub(super) fn new(actor: ActorRef<A>, node: Node) -> Self {
-        Context { actor, node }
+    pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
+        let actor = ActorRef::local(cell.clone());
+        Context { near: Near::new(cell), actor, in_hand: None, deadline: None, more: None }
     }
 
     /// Returns the actor itself, to be sent in messages. Asking it from its own handler fails at
@@ -26,13 +64,24 @@ impl<A: Handlers> Context<A> {
 
     /// Returns the node it lives on.
     pub fn node(&self) -> &Node {
-        &self.node
+        self.cell().node()
     }
 
     /// Stops the actor after the message it is handling. What waits in its mailbox becomes dead
     /// letters.
     pub fn stop(&self) {
-        self.actor.stop_local();
+        self.cell().halt(Halt::Stop);
+    }
+
+    /// Has the actor handle what it accepted so far, accept nothing more, and stop.
+    pub fn drain(&self) {
+        self.cell().halt(Halt::Drain);
+    }
+
+    /// Returns when the asker of the message in hand gives up. An ask that the handler makes ends
+    /// then at the latest, unless it has a [`timeout`](super::Asked::timeout) of its own.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Owns a part of a [`View`](crate::View): `cx.own(&msg.reply_to)`. References to actors are
@@ -41,7 +90,290 @@ impl<A: Handlers> Context<A> {
     /// # Panics
     /// As [`View::to_owned`](crate::View::to_owned).
     pub fn own<T: Wire>(&self, archive: &Archived<T>) -> T {
-        archive::own::<T>(archive, &self.node)
+        archive::own::<T>(archive, self.node())
             .expect("a field's `Deserialize` refuses what its own `CheckBytes` accepted")
+    }
+
+    /// Has the actor told `message` after a while, in place of an earlier timer of the same key.
+    pub fn tell_after<M: Message>(&mut self, key: impl Into<TimerKey>, after: Duration, message: M)
+    where
+        A: Accepts<M>,
+    {
+        let Some(item) = self.item(message) else { return };
+        self.lane().timers.set(key.into(), after, What::Once(item));
+    }
+
+    /// Has the actor told `message` again and again, first after one period, in place of an earlier
+    /// timer of the same key. While one of them waits to be handled, no other is added: firings
+    /// that were missed are left out.
+    ///
+    /// # Panics
+    /// If the period is zero.
+    pub fn tell_every<M: Message + Clone>(
+        &mut self,
+        key: impl Into<TimerKey>,
+        period: Duration,
+        message: M,
+    ) where
+        A: Accepts<M>,
+    {
+        assert!(!period.is_zero(), "a timer needs a period");
+        let make = self.maker(message);
+        self.lane().timers.set(key.into(), period, What::Every(period, make));
+    }
+
+    /// Has the actor told `message` whenever it has handled no message of its mailbox for so long.
+    /// Cancelled by the key [`TimerKey::Idle`].
+    ///
+    /// # Panics
+    /// If the time is zero.
+    pub fn tell_when_idle<M: Message + Clone>(&mut self, after: Duration, message: M)
+    where
+        A: Accepts<M>,
+    {
+        assert!(!after.is_zero(), "an actor is always idle for no time");
+        let make = self.maker(message);
+        self.lane().timers.set(TimerKey::Idle, after, What::Idle(after, make));
+    }
+
+    /// Takes a timer back: it tells nothing any more. Returns false when there is none.
+    pub fn cancel(&mut self, key: impl Into<TimerKey>) -> bool {
+        let key = key.into();
+        self.lane_if_any().is_some_and(|lane| lane.timers.cancel(&key))
+    }
+
+    /// Runs a future as a task of the actor, which is aborted when the actor ends. If it panics,
+    /// so does the actor.
+    pub fn spawn_task(&mut self, future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.spawn_for(async move {
+            future.await;
+            None
+        })
+    }
+
+    /// Runs a future as a task of the actor, as [`spawn_task`](Self::spawn_task) does, and then
+    /// `then` with its output, in the actor's turn: while no handler of it runs.
+    pub fn pipe<F>(
+        &mut self,
+        future: F,
+        then: impl FnOnce(&mut A, F::Output, &mut Context<A>) + Send + 'static,
+    ) -> AbortHandle
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        self.spawn_for(async move {
+            let output = future.await;
+            let task: Task<A> = Box::new(move |actor, cx| {
+                then(actor, output, cx);
+                Box::pin(std::future::ready(()))
+            });
+            Some(task)
+        })
+    }
+
+    /// Has the actor told each item of a stream, in the actor's turn. The next item is taken when
+    /// the one before was handled: a stream that is faster than the actor waits.
+    pub fn attach<M: Message>(&mut self, stream: impl Stream<Item = M> + Send + 'static)
+    where
+        A: Accepts<M>,
+    {
+        let node = self.node().clone();
+        let items = stream.map(move |message| item::<A, M>(message, &node));
+        self.lane().streams.push(items.boxed());
+    }
+
+    /// Watches another actor, of this node or of another: this one is told [`Down`] when it has
+    /// ended, once, and after all messages that it sent to this one. Watching it again changes
+    /// nothing, and an actor that has ended already is told of at once. A restart is no end.
+    pub fn watch(&mut self, actor: &impl Watchable)
+    where
+        A: Accepts<Down>,
+    {
+        let lane = self.lane();
+        lane.watches.watch(actor);
+        lane.down = Some(item::<A, Down>);
+    }
+
+    /// Watches an actor no longer. Returns false when it was not watched, or this one was told of
+    /// its end.
+    pub fn unwatch(&mut self, actor: &impl Watchable) -> bool {
+        let address = actor.place();
+        self.lane_if_any().is_some_and(|lane| lane.watches.unwatch(address))
+    }
+
+    /// Spawns a child: an actor that ends with this one, and that is restarted as it says. Returns
+    /// when it has started. A child that fails too often has this actor fail with it.
+    ///
+    /// When this actor ends, its children do before its [`on_stop`](super::Actor::on_stop), the
+    /// youngest first: each is stopped, and killed if it takes longer than
+    /// [`stop_within`](Child::stop_within).
+    ///
+    /// # Errors
+    /// [`SpawnError`] when its name is taken or cannot be one, when it fails to start, or when the
+    /// node is shutting down.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped after its first poll, the child runs all the same.
+    pub async fn spawn<B: Handlers>(&mut self, child: Child<B>) -> Result<ActorRef<B>, SpawnError> {
+        let stop_within = child.stop_within;
+        let parent = Parent::Actor(self.shared_cell());
+        let (actor, starts) = self.node().begin_child(child, parent)?;
+        self.adopt(Member { actor: actor.clone(), stop_within });
+        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        Ok(ActorRef::local(actor))
+    }
+
+    /// Spawns a child that is never restarted, for state that cannot be made again; otherwise as
+    /// [`spawn`](Context::spawn). It has [`limits::STOP_WITHIN`] to stop.
+    ///
+    /// # Errors
+    /// As [`spawn`](Context::spawn).
+    ///
+    /// # Cancel safety
+    /// As [`spawn`](Context::spawn).
+    pub async fn spawn_once<B: Handlers>(
+        &mut self,
+        options: SpawnOptions,
+        actor: B,
+    ) -> Result<ActorRef<B>, SpawnError> {
+        let (actor, starts) = self.node().begin(options, actor, None)?;
+        self.adopt(Member { actor: actor.clone(), stop_within: limits::STOP_WITHIN });
+        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        Ok(ActorRef::local(actor))
+    }
+
+    /// Has a child end with this actor.
+    pub(super) fn adopt(&mut self, child: Member) {
+        self.more().family.add(child);
+    }
+
+    /// Puts the message in hand aside, to be handled later: its handler gives it back here. The
+    /// asker of an ask waits, if the handler takes a [`ReplyTo`], and has its answer otherwise:
+    /// then the message is put aside as a tell.
+    ///
+    /// # Errors
+    /// [`StashFull`]: at most [`limits::MAILBOX_CAPACITY`] messages are put aside.
+    pub fn stash<I: Input>(&mut self, message: I) -> Result<(), StashFull>
+    where
+        A: Accepts<I::Message, Input = I>,
+    {
+        self.put_aside(message, ReplyTo::nobody(), false)
+    }
+
+    /// As [`stash`](Self::stash), with the way back to the asker.
+    ///
+    /// # Errors
+    /// As [`stash`](Self::stash).
+    pub fn stash_ask<I: Input>(
+        &mut self,
+        message: I,
+        reply: ReplyTo<<A as Accepts<I::Message>>::Reply>,
+    ) -> Result<(), StashFull>
+    where
+        A: Accepts<I::Message, Input = I>,
+    {
+        self.put_aside(message, reply, true)
+    }
+
+    /// Puts back all that was put aside, in its order: it is handled next, before what waits in the
+    /// mailbox. Returns how many messages that were.
+    pub fn unstash(&mut self) -> usize {
+        let Some(more) = self.held() else { return 0 };
+        let count = more.stash.len();
+        more.unstashed.append(&mut more.stash);
+        count
+    }
+
+    fn put_aside<I: Input>(
+        &mut self,
+        message: I,
+        reply: ReplyTo<<A as Accepts<I::Message>>::Reply>,
+        is_ask: bool,
+    ) -> Result<(), StashFull>
+    where
+        A: Accepts<I::Message, Input = I>,
+    {
+        let more = self.more();
+        let limit = limits::MAILBOX_CAPACITY;
+        if more.stash.len() + more.unstashed.len() >= limit {
+            return Err(StashFull { limit });
+        }
+        let label = const { &Label::of::<A, I::Message>() };
+        let item = (label, A::envelope(message, reply));
+        more.stash.push_back(Aside { item, is_ask });
+        Ok(())
+    }
+
+    fn spawn_for(
+        &mut self,
+        future: impl Future<Output = Option<Task<A>>> + Send + 'static,
+    ) -> AbortHandle {
+        let runtime = self.node().runtime().clone();
+        self.lane().tasks.spawn_on(future, &runtime)
+    }
+
+    fn item<M: Message>(&self, message: M) -> Option<Item<A>>
+    where
+        A: Accepts<M>,
+    {
+        item::<A, M>(message, self.node())
+    }
+
+    fn maker<M: Message + Clone>(&self, message: M) -> MakeItem<A>
+    where
+        A: Accepts<M>,
+    {
+        let node = self.node().clone();
+        // `Message` is `Send`, and need not be `Sync`: it lies with the actor.
+        Box::new(move || item::<A, M>(message.clone(), &node))
+    }
+
+    pub(super) fn cell(&self) -> &Cell<A> {
+        self.near.cell()
+    }
+
+    pub(super) fn shared_cell(&self) -> Arc<Cell<A>> {
+        self.near.shared()
+    }
+
+    fn more(&mut self) -> &mut More<A> {
+        let held = self.more.get_or_insert_with(|| {
+            Box::new(More {
+                lane: None,
+                family: Family::default(),
+                stash: VecDeque::new(),
+                unstashed: VecDeque::new(),
+            })
+        });
+        held.more()
+    }
+
+    #[inline]
+    fn held(&mut self) -> Option<&mut More<A>> {
+        self.more.as_mut().map(|held| held.more())
+    }
+
+    fn lane(&mut self) -> &mut Lane<A> {
+        let node = self.node().clone();
+        self.more().lane.get_or_insert_with(|| Lane::new(node))
+    }
+
+    fn lane_if_any(&mut self) -> Option<&mut Lane<A>> {
+        self.held()?.lane.as_mut()
+    }
+}
+
+/// Makes an item of a message; none, and a line in the log, where it cannot be archived for a
+/// handler that takes it as a `View`.
+fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<Item<A>> {
+    match <A as Accepts<M>>::Input::from_local(message, node) {
+        Ok(input) => {
+            let envelope = A::envelope(input, ReplyTo::nobody());
+            Some((const { &Label::of::<A, M>() }, envelope))
+        }
+        Err((_, cause)) => {
+            tracing::error!(actor = A::NAME, message = M::NAME, %cause, "a message was not made");
+            None
+        }
     }
 }

@@ -20,7 +20,7 @@ impl Node {
     /// Nothing is lost when the future is dropped.
     pub async fn actor<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
         let actor: ActorRef<A> = ActorRef::bind(self, self.parse(path)?);
-        let there = actor.touch().await;
+        let there = actor.destination().touch().await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(actor)
     }
@@ -34,12 +34,12 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`actor`](Node::actor).
-    pub async fn recipient<M: Message, R: 'static>(
+    pub async fn recipient<M: Message, R: Send + 'static>(
         &self,
         path: &str,
     ) -> Result<Recipient<M, R>, LookupError> {
         let recipient: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
-        let there = recipient.touch().await;
+        let there = recipient.destination().touch().await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(recipient)
     }

@@ -1,75 +1,86 @@
 //! Where messages are sent to: what `tell` and `ask` need of a reference.
 
-use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::time::Instant;
 
-use super::Reply;
-use super::running::is_running;
-use crate::deadlines::{Deadlines, Expired};
+use super::{Reply, ReplyTo};
+use crate::busy::is_running;
+use crate::deadlines::Expired;
 use crate::error::{AskError, Cause, NotBegun};
 use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
-use crate::slot::Asker;
+use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
+use crate::resident::Resident;
+use crate::slot::{Ask, Asker, slot};
 
-/// Somewhere an `M` can be sent: an actor's reference, or a recipient of `M`. Only this crate has
-/// any.
+/// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
+/// alone. Only this crate has any.
 pub trait Port<M: Message>: Sized {
-    /// Sends; empties `message` if and only if it was sent. Its fate, if the sender waits for it,
-    /// or what is known of it, is in `fate` then.
+    /// What an ask is answered with.
+    type Reply: Send + 'static;
+
+    /// What a tell looks like on the wire.
     #[doc(hidden)]
-    fn poll_tell(
+    const TOLD: Accepted;
+
+    /// Returns the actor without its type.
+    #[doc(hidden)]
+    fn actor(&self) -> AnyActor<'_>;
+
+    /// Puts a message into the mailbox, as the ask `asked` if there is one; waits for room. Empties
+    /// `message` if and only if it was put.
+    #[doc(hidden)]
+    fn poll_put(
         &self,
         message: &mut Option<M>,
-        fate: Option<&mut Option<PendingFate>>,
+        asked: Option<&mut LocalAsk<'_, Self::Reply>>,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cause>>;
+    ) -> Poll<Result<Fate, Cause>>;
 
-    /// Sends if that needs no waiting.
+    /// As [`poll_put`](Self::poll_put), if there is room now and no other sender waits for it.
     #[doc(hidden)]
-    fn try_tell(&self, message: &mut Option<M>) -> Result<(), Cause>;
-
-    /// Gives up a place in a line.
-    #[doc(hidden)]
-    fn leave(&self, line: &mut Line);
-
-    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
-    #[doc(hidden)]
-    fn deadlines(&self) -> Option<&Deadlines>;
+    fn try_put(
+        &self,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<'_, Self::Reply>>,
+    ) -> Result<Fate, Cause>;
 }
 
 /// A port that answers.
-pub trait AskPort<M: Message>: Port<M> {
-    /// The answer.
-    type Reply: Reply;
-
-    /// Sends an ask.
+pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
+    /// What an ask looks like on the wire.
     #[doc(hidden)]
-    fn poll_ask(
-        &self,
-        message: &mut Option<M>,
-        deadline: Instant,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Pending<Self::Reply>, Cause>>;
+    const ASKED: Accepted;
+}
 
-    /// Sends an ask if that needs no waiting.
-    #[doc(hidden)]
-    fn try_ask(
-        &self,
-        message: &mut Option<M>,
-        deadline: Instant,
-    ) -> Result<Pending<Self::Reply>, Cause>;
+/// An actor of this node, without its type.
+pub struct AnyActor<'a>(pub(super) &'a dyn Resident);
+
+/// An ask of this node that is to be put into a mailbox. Its slot is made when there is room.
+pub struct LocalAsk<'a, R> {
+    pub(super) deadline: Instant,
+    pub(super) waker: &'a Waker,
+    /// There when it was put.
+    pub(super) asker: Option<Asker<R>>,
+}
+
+impl<R: Send + 'static> LocalAsk<'_, R> {
+    /// Makes the slot: the way back, and the ask as its actor sees it.
+    pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn Ask>) {
+        let (asker, answerer, ask) = slot(self.deadline, self.waker.clone());
+        self.asker = Some(asker);
+        (ReplyTo::local(answerer), ask)
+    }
 }
 
 /// The fate of a message that was sent, when it is known.
-pub enum PendingFate {
+pub(super) enum PendingFate {
     /// The fate is known.
     #[doc(hidden)]
     Known(Fate),
@@ -90,7 +101,7 @@ impl PendingFate {
 /// Where a send waits: for room in a mailbox of this node, or on the way to another one.
 #[derive(Default)]
 pub struct Line {
-    turn: Option<u64>,
+    pub(super) turn: Option<u64>,
     pub(super) remote: Waiter,
 }
 
@@ -111,9 +122,9 @@ impl Line {
     }
 
     /// Gives up the turn in a mailbox of this node.
-    pub(super) fn leave(&mut self, intake: &dyn Intake) {
+    pub(super) fn leave<'a>(&mut self, intake: impl FnOnce() -> &'a dyn Intake) {
         if let Some(turn) = self.turn.take() {
-            intake.leave(turn);
+            intake().leave(turn);
         }
     }
 }
@@ -127,7 +138,7 @@ pub(super) fn try_room(intake: &dyn Intake) -> Result<Room<'_>, Cause> {
 }
 
 /// An answer that is on its way.
-pub enum Pending<R> {
+pub(super) enum Pending<R> {
     /// From an actor of this node.
     #[doc(hidden)]
     Local(LocalAnswer<R>),
@@ -137,15 +148,21 @@ pub enum Pending<R> {
 }
 
 /// An answer from this node.
-pub struct LocalAnswer<R>(pub(super) Asker<R>);
+pub(super) struct LocalAnswer<R>(pub(super) Asker<R>);
 
 /// An answer from another node, and the node it comes to.
-pub struct RemoteAnswer {
+pub(super) struct RemoteAnswer {
     answer: PendingReply,
     node: Node,
 }
 
 impl<R: Reply> Pending<R> {
+    /// Makes the pending answer of an ask of this node.
+    pub(super) fn local(ask: LocalAsk<'_, R>) -> Result<Self, Cause> {
+        let asker = ask.asker.ok_or(Cause::Stopped)?;
+        Ok(Pending::Local(LocalAnswer(asker)))
+    }
+
     /// Makes the pending answer of an ask to another node.
     pub(super) fn remote(awaited: Awaited, node: &Node) -> Result<Self, Cause> {
         match awaited {
@@ -191,41 +208,6 @@ impl<R: Reply> Pending<R> {
     }
 }
 
-/// A message on its way into a port; gives up its place when dropped.
-pub(super) struct Sending<'a, P: Port<M>, M: Message> {
-    pub(super) to: &'a P,
-    pub(super) message: Option<M>,
-    pub(super) line: Line,
-}
-
-impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
-    pub(super) fn new(to: &'a P, message: M) -> Self {
-        Sending { to, message: Some(message), line: Line::default() }
-    }
-
-    /// Takes the message back, and gives up its place now rather than when the whole send is
-    /// dropped.
-    pub(super) fn give_up(&mut self) -> Option<M> {
-        self.leave();
-        self.message.take()
-    }
-
-    /// Gives up its place in a line.
-    pub(super) fn leave(&mut self) {
-        self.to.leave(&mut self.line);
-        self.line = Line::default();
-    }
-
-    /// Runs this send to its end on a thread that is none of an async runtime's.
-    pub(super) fn block_on<F: Future>(deadlines: Option<&Deadlines>, send: F) -> F::Output {
-        match deadlines {
-            Some(deadlines) => deadlines.runtime().block_on(send),
-            // A send to nobody has ended at its first poll; nothing else is to run first.
-            None => futures::executor::block_on(tokio::task::unconstrained(send)),
-        }
-    }
-}
-
 /// A port leaves the message exactly when it was not sent.
 pub(super) const UNSENT: &str = "a message that was not sent is still there";
 
@@ -234,11 +216,5 @@ pub(super) fn unsent(expired: Expired) -> Cause {
     match expired {
         Expired::Deadline => Cause::Timeout,
         Expired::RuntimeGone => Cause::Leaving,
-    }
-}
-
-impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {
-    fn drop(&mut self) {
-        self.to.leave(&mut self.line);
     }
 }

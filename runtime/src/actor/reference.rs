@@ -2,26 +2,27 @@
 
 mod archived;
 mod ending;
-mod sending;
+mod near;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::cell::{Cell, Home, kind};
+use super::cell::{Cell, kind};
+use super::destination::Destination;
 use super::tell::{Told, try_tell};
 use super::{Accepts, Asked, Client, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, RemoteSender, SendKind, signals};
 use crate::resident::Resident;
 
 pub use archived::ArchivedActorRef;
+pub(super) use near::Near;
 
-/// Leads to an actor, of this node or of another. A pointer in size and cheap to clone; equal to
+/// Leads to an actor, of this node or of another. Two words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
 /// field of a message. Dereferences to the actor's generated client:
 /// `teller.balance("ada".into()).await`.
@@ -34,44 +35,32 @@ pub struct ActorRef<A: Handlers> {
 
 /// What is behind an `ActorRef`, without the client's methods.
 pub struct Raw<A: Handlers> {
-    lead: Arc<Lead<A>>,
+    to: Destination<Near<A>>,
 }
 
 /// A `tell` to an actor; see [`Told`].
-pub type Tell<'a, A, M> = Told<'a, Raw<A>, M>;
+pub type Tell<'a, A, M> = Told<'a, Near<A>, M>;
 
 /// An `ask` of an actor; see [`Asked`].
-pub type Ask<'a, A, M> = Asked<'a, Raw<A>, M>;
-
-struct Lead<A: Handlers> {
-    address: Address,
-    way: Way<A>,
-}
-
-enum Way<A: Handlers> {
-    Local(Arc<dyn Home<A>>),
-    Remote(RemoteSender, Node),
-    Nowhere(Cause),
-}
+pub type Ask<'a, A, M> = Asked<'a, Near<A>, M>;
 
 impl<A: Handlers> ActorRef<A> {
-    fn new(address: Address, way: Way<A>) -> Self {
-        ActorRef { client: A::Client::new(Raw { lead: Arc::new(Lead { address, way }) }) }
+    fn new(to: Destination<Near<A>>) -> Self {
+        ActorRef { client: A::Client::new(Raw { to }) }
     }
 
     pub(super) fn local(cell: Arc<Cell<A>>) -> Self {
-        ActorRef::new(cell.address().clone(), Way::Local(cell))
+        ActorRef::new(Destination::Local(Near::new(cell)))
     }
 
     /// A reference as `node` sees it. Never fails: a reference to nobody is one, and a `tell` to it
     /// says so.
     pub(super) fn bind(node: &Node, address: Address) -> Self {
         if address.node() != node.name() {
-            let way = match node.sender(&address, kind::<A>()) {
-                Ok(sender) => Way::Remote(sender, node.clone()),
-                Err(cause) => Way::Nowhere(cause),
-            };
-            return ActorRef::new(address, way);
+            return ActorRef::new(match node.sender(&address, kind::<A>()) {
+                Ok(sender) => Destination::remote(address, sender, node.clone()),
+                Err(cause) => Destination::dead(address, cause),
+            });
         }
         let found = node.residents().at(&address).ok_or(Cause::NoSuchActor);
         let typed = found.and_then(|resident| {
@@ -79,7 +68,7 @@ impl<A: Handlers> ActorRef<A> {
         });
         match typed {
             Ok(cell) => ActorRef::local(cell),
-            Err(cause) => ActorRef::new(address, Way::Nowhere(cause)),
+            Err(cause) => ActorRef::new(Destination::dead(address, cause)),
         }
     }
 
@@ -95,7 +84,7 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
-        Told::new(self.raw(), message)
+        Told::new(self.destination(), message)
     }
 
     /// Sends a message if that needs no waiting.
@@ -107,7 +96,7 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
-        try_tell(self.raw(), message)
+        try_tell(self.destination(), message)
     }
 
     /// Sends a message and waits for its answer: 5 seconds, or as long as
@@ -119,7 +108,7 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
-        Asked::new(self.raw(), message)
+        Asked::new(self.destination(), message)
     }
 
     /// Returns the same actor, known only as one that can be told `M`.
@@ -140,41 +129,30 @@ impl<A: Handlers> ActorRef<A> {
 
     /// Where the actor is.
     pub fn address(&self) -> &Address {
-        &self.raw().lead.address
+        self.destination().address(|near| near.cell().address())
     }
 
     /// Returns true if the actor is on this node.
     pub fn is_local(&self) -> bool {
-        matches!(self.raw().lead.way, Way::Local(_))
+        matches!(self.destination(), Destination::Local(_))
     }
 
-    /// Makes sure that the actor is there.
-    pub(super) async fn touch(&self) -> Result<(), Cause> {
-        match &self.raw().lead.way {
-            Way::Local(_) => Ok(()),
-            Way::Remote(sender, _) => {
-                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH)).await
-            }
-            Way::Nowhere(cause) => Err(cause.clone()),
-        }
-    }
-
-    fn erase<M: Message, R>(&self) -> Recipient<M, R>
+    fn erase<M: Message, R: Send + 'static>(&self) -> Recipient<M, R>
     where
         A: Accepts<M>,
     {
-        let Lead { address, way } = &*self.raw().lead;
-        match way {
-            Way::Local(cell) => Recipient::local(cell.clone(), cell.route(M::ID, None)),
-            Way::Remote(sender, node) => {
-                Recipient::remote(address.clone(), sender.clone(), node.clone())
+        match self.destination() {
+            Destination::Local(near) => {
+                Recipient::local(near.shared(), near.cell().route(M::ID, None))
             }
-            Way::Nowhere(cause) => Recipient::nowhere(address.clone(), cause.clone()),
+            Destination::Elsewhere(elsewhere) => {
+                Recipient::new(Destination::Elsewhere(elsewhere.clone()))
+            }
         }
     }
 
-    fn raw(&self) -> &Raw<A> {
-        self.client.raw()
+    pub(super) fn destination(&self) -> &Destination<Near<A>> {
+        &self.client.raw().to
     }
 }
 
@@ -184,7 +162,7 @@ impl<A: Handlers> Raw<A> {
     where
         A: Accepts<M>,
     {
-        Told::new(self, message)
+        Told::new(&self.to, message)
     }
 
     /// See [`ActorRef::ask`].
@@ -192,7 +170,7 @@ impl<A: Handlers> Raw<A> {
     where
         A: Accepts<M>,
     {
-        Asked::new(self, message)
+        Asked::new(&self.to, message)
     }
 }
 
@@ -205,7 +183,7 @@ impl<A: Handlers> Deref for ActorRef<A> {
 
 impl<A: Handlers> Clone for Raw<A> {
     fn clone(&self) -> Self {
-        Raw { lead: self.lead.clone() }
+        Raw { to: self.to.clone() }
     }
 }
 

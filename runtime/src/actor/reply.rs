@@ -35,8 +35,12 @@ impl<T: Send + 'static> Reply for Local<T> {
     const CODEC: Option<Codec<Self>> = None;
 }
 
-/// The way back to the asker. Dropped unused, the asker gets `AskError::NoReply`, or
-/// `AskError::NotBegun` when the actor never began the message.
+/// The way back to the asker: a handler that takes one, `reply: ReplyTo<u64>`, answers through it
+/// when it likes. It may be kept, moved to a task, sent to another actor of its node in a
+/// `#[message(local)]`, or handed on with [`forward`](ReplyTo::forward). Dropped unused, the asker
+/// gets [`AskError::NoReply`](crate::AskError::NoReply).
+///
+/// Of a message that was told there is no asker, and what is sent goes nowhere.
 pub struct ReplyTo<R>(To<R>);
 
 enum To<R> {

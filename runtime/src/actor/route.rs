@@ -33,9 +33,17 @@ pub(crate) struct Label {
     pub(crate) duty: Duty,
 }
 
+/// A message that does not come through the mailbox.
+pub(super) type Item<A> = (&'static Label, <A as Handlers>::Envelope);
+
 impl Label {
     pub(crate) const fn of<A: Handlers, M: Message>() -> Self {
         Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME) }
+    }
+
+    /// The end of a task of the actor.
+    pub(crate) const fn of_task<A: Handlers>() -> Self {
+        Label { id: 0, duty: Duty::runs(A::NAME, "the end of a task") }
     }
 
     /// Returns the message's name.

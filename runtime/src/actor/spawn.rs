@@ -2,43 +2,17 @@
 
 use std::sync::Arc;
 
-use futures::future::AbortHandle;
 use tokio::sync::oneshot;
 
 use super::cell::Cell;
-use super::life::{self, Exit};
+use super::child::{Child, Parent, Plan};
+use super::life::Life;
+use super::options::SpawnOptions;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
 use crate::error::SpawnError;
 use crate::node::Node;
 use crate::registry::Refused;
-
-/// How an actor is spawned, where the defaults do not fit.
-#[derive(Debug, Clone, Default)]
-pub struct SpawnOptions {
-    name: Option<String>,
-    mailbox_capacity: Option<usize>,
-}
-
-impl SpawnOptions {
-    /// An actor without a name.
-    pub fn anonymous() -> Self {
-        SpawnOptions::default()
-    }
-
-    /// An actor with a name: 1 to 256 bytes without `/` and control characters, not starting with
-    /// `#`.
-    pub fn named(name: impl Into<String>) -> Self {
-        SpawnOptions { name: Some(name.into()), mailbox_capacity: None }
-    }
-
-    /// Messages of this node that may wait in its mailbox; 0 counts as 1. (What other nodes may
-    /// have waiting there is set by the node's profile.)
-    pub fn mailbox_capacity(mut self, messages: usize) -> Self {
-        self.mailbox_capacity = Some(messages);
-        self
-    }
-}
 
 impl Node {
     /// Spawns an actor under a name; returns when it has started.
@@ -81,21 +55,59 @@ impl Node {
         options: SpawnOptions,
         actor: A,
     ) -> Result<ActorRef<A>, SpawnError> {
+        let (started, starts) = self.begin(options, actor, None)?;
+        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        Ok(ActorRef::local(started))
+    }
+
+    /// Spawns an actor that is restarted as `child` says, and that no other actor answers for;
+    /// returns when it has started. One that fails too often ends.
+    ///
+    /// # Errors
+    /// As [`spawn`](Node::spawn).
+    ///
+    /// # Cancel safety
+    /// As [`spawn`](Node::spawn).
+    pub async fn supervise<A: Handlers>(&self, child: Child<A>) -> Result<ActorRef<A>, SpawnError> {
+        let (cell, starts) = self.begin_child(child, Parent::Node)?;
+        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        Ok(ActorRef::local(cell))
+    }
+
+    /// Begins to start a child.
+    pub(super) fn begin_child<A: Handlers>(
+        &self,
+        child: Child<A>,
+        parent: Parent,
+    ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
+        let Child { make, options, restart, .. } = child;
+        let first = make();
+        self.begin(options, first, Plan::of(make, restart, parent))
+    }
+
+    /// Begins to start an actor.
+    pub(super) fn begin<A: Handlers>(
+        &self,
+        options: SpawnOptions,
+        actor: A,
+        plan: Option<Box<Plan<A>>>,
+    ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
-        let (kill, killed) = AbortHandle::new_pair();
+        let is_child = plan.is_some();
         let cell = self.residents().insert(name.clone(), |key| {
-            Arc::new(Cell::<A>::new(self.clone(), key, name, capacity, kill))
+            Arc::new(Cell::<A>::new(self.clone(), key, name, capacity, is_child))
         });
         let cell = cell.map_err(|refused| match refused {
             Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
             Refused::Closed => SpawnError::Shutdown,
         })?;
-        let (started, start) = oneshot::channel();
-        let exit = Exit::new(cell.clone(), started);
-        self.runtime().spawn(life::run(actor, exit, killed));
-        // `Exit` uses the sender, also where the task is dropped before it runs.
-        start.await.unwrap_or(Err(SpawnError::Killed))?;
-        Ok(ActorRef::local(cell))
+        let (started, starts) = oneshot::channel();
+        // `Life` uses the sender, also where the task is dropped before it runs.
+        self.runtime().spawn(Life::new(cell.clone(), actor, plan, started).run());
+        Ok((cell, starts))
     }
 }
+
+/// Tells when an actor has started, or why it has not.
+pub(super) type Starts = oneshot::Receiver<Result<(), SpawnError>>;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use super::port::{PendingFate, Port, Sending, UNSENT, unsent};
+use super::destination::Destination;
+use super::port::{PendingFate, Port, UNSENT, unsent};
+use super::sending::Sending;
 use super::time_limit::TimeLimit;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
@@ -24,7 +26,7 @@ pub struct Told<'a, P: Port<M>, M: Message> {
 }
 
 impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
-    pub(super) fn new(to: &'a P, message: M) -> Self {
+    pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
         Told { sending: Sending::new(to, message) }
     }
 }
@@ -51,7 +53,7 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to nobody).
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.sending.to.deadlines::<M>(), self)
     }
 }
 
@@ -87,7 +89,7 @@ impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
     /// # Panics
     /// In an async task.
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.told.sending.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.told.sending.to.deadlines::<M>(), self)
     }
 }
 
@@ -99,7 +101,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let TimedTell { told, limit } = &mut *self;
         limit.start();
-        let deadlines = told.sending.to.deadlines();
+        let deadlines = told.sending.to.deadlines::<M>();
         let mut ended = Pin::new(&mut *told).poll(cx);
         if ended.is_pending()
             && let Poll::Ready(expired) = limit.poll(deadlines, cx)
@@ -116,7 +118,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
 
 impl<P: Port<M>, M: Message> Drop for TimedTell<'_, P, M> {
     fn drop(&mut self) {
-        self.limit.leave(self.told.sending.to.deadlines());
+        self.limit.leave(self.told.sending.to.deadlines::<M>());
     }
 }
 
@@ -183,12 +185,15 @@ fn poll_tell<P: Port<M>, M: Message>(
     let sent = ready!(to.poll_tell(message, fate, line, cx));
     turn.made_progress();
     // Now, not when this is dropped: a refused send may be kept for long.
-    to.leave(line);
+    to.leave::<M>(line);
     Poll::Ready(result(sent, message))
 }
 
 /// Sends if that needs no waiting.
-pub(super) fn try_tell<P: Port<M>, M: Message>(to: &P, message: M) -> Result<(), TellError<M>> {
+pub(super) fn try_tell<P: Port<M>, M: Message>(
+    to: &Destination<P>,
+    message: M,
+) -> Result<(), TellError<M>> {
     let mut message = Some(message);
     let sent = to.try_tell(&mut message);
     result(sent, &mut message)

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::busy::running;
 use crate::deadlines::{Deadlines, Expired, Key};
 use crate::limits;
 
 /// How long a send may take in all, from its first poll or from `try_send`. Owned by the send.
 pub(super) struct TimeLimit {
     limit: Duration,
+    /// It was not set: what the asker of the message in hand leaves is the most.
+    inherits: bool,
     /// Set when it begins to count.
     deadline: Option<Instant>,
     /// Its place among the deadlines of its node, while it waits.
@@ -20,17 +23,30 @@ pub(super) struct TimeLimit {
 impl TimeLimit {
     /// Returns a limit of so much, a year at most.
     pub(super) fn new(limit: Duration) -> Self {
-        TimeLimit { limit: limit.min(limits::ASK_TIMEOUT_MAX), deadline: None, place: None }
+        let limit = limit.min(limits::ASK_TIMEOUT_MAX);
+        TimeLimit { limit, inherits: false, deadline: None, place: None }
+    }
+
+    /// Returns the limit of an ask that has none of its own: within a handler, no longer than the
+    /// asker of the message in hand waits.
+    pub(super) fn inherited(limit: Duration) -> Self {
+        TimeLimit { inherits: true, ..TimeLimit::new(limit) }
     }
 
     /// Sets another limit, unless the time counts already.
     pub(super) fn set(&mut self, limit: Duration) {
         self.limit = limit.min(limits::ASK_TIMEOUT_MAX);
+        self.inherits = false;
     }
 
     /// Begins to count, unless it does; returns when the time is over.
     pub(super) fn start(&mut self) -> Instant {
-        *self.deadline.get_or_insert_with(|| Instant::now() + self.limit)
+        *self.deadline.get_or_insert_with(|| {
+            let own = Instant::now() + self.limit;
+            let inherited =
+                running().filter(|_| self.inherits).and_then(|running| running.deadline);
+            inherited.map_or(own, |inherited| inherited.min(own))
+        })
     }
 
     /// Waits until the time is over; for ever without deadlines: only a reference to nobody has

@@ -8,8 +8,6 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use crate::deadlines::{Deadlines, Expired, Key};
-
 /// One or several messages of another node, as a mailbox sees them; at least one.
 pub(crate) trait Remote {
     /// One of them.
@@ -71,6 +69,11 @@ impl<L, R> Hand<L, R> {
             held: VecDeque::new(),
             wakers: Vec::new(),
         }
+    }
+
+    /// Returns true if it holds nothing that can be begun, nor holds anything back.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.local.is_empty() && self.remote.is_empty() && self.held.is_empty()
     }
 
     /// Returns true if something is held back.
@@ -217,42 +220,4 @@ fn take_first<R: Remote>(all: &mut VecDeque<R>) -> Option<R::Message> {
         drop(all.pop_front());
     }
     message
-}
-
-/// The wait of one actor for the earliest deadline of what it holds back. Created for one wait by
-/// [`Mailbox::fill_hand`](super::Mailbox::fill_hand).
-pub(super) struct Alarm<'a> {
-    deadlines: &'a Deadlines,
-    set: Option<(Instant, Key)>,
-}
-
-impl<'a> Alarm<'a> {
-    pub(super) fn new(deadlines: &'a Deadlines) -> Self {
-        Alarm { deadlines, set: None }
-    }
-
-    /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
-    /// more.
-    pub(super) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.set.map(|(set, _)| set) != deadline {
-            self.cancel();
-        }
-        let Some(deadline) = deadline else { return Poll::Pending };
-        let mut key = self.set.take().map(|(_, key)| key);
-        let expired = self.deadlines.poll(&mut key, deadline, cx);
-        self.set = key.map(|key| (deadline, key));
-        if expired == Poll::Ready(Expired::Deadline) { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    fn cancel(&mut self) {
-        if let Some((_, key)) = self.set.take() {
-            self.deadlines.cancel(key);
-        }
-    }
-}
-
-impl Drop for Alarm<'_> {
-    fn drop(&mut self) {
-        self.cancel();
-    }
 }

@@ -23,8 +23,8 @@ struct Waiting {
 pub(super) enum Admitted {
     /// The sender may have room; since when it waited, if it did.
     Yes(Option<Gone>),
-    /// It waits on. The waker it had.
-    Not(Option<Waker>),
+    /// It waits on. The waker it had, to be dropped without the lock.
+    Not { _old: Option<Waker> },
     /// It has begun to wait.
     Begun,
 }
@@ -62,7 +62,7 @@ impl Line {
         }
         let waker = Some(cx.waker().clone());
         if let Some(waiting) = self.waiting.get_mut(ahead) {
-            return Admitted::Not(std::mem::replace(&mut waiting.waker, waker));
+            return Admitted::Not { _old: std::mem::replace(&mut waiting.waker, waker) };
         }
         self.waiting.push_back(Waiting { turn: self.next, since: Instant::now(), waker });
         *turn = Some(self.next);

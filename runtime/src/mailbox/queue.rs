@@ -29,6 +29,16 @@ impl<T> Queue<T> {
         self.len
     }
 
+    /// Returns how many items ever left.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Returns how many items ever came.
+    pub(super) fn came(&self) -> u64 {
+        self.left + self.messages.len() as u64
+    }
+
     pub(super) fn push(&mut self, message: T) {
         self.messages.push_back(message);
         self.len += 1;

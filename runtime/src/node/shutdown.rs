@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Node;
 use crate::address::Address;
 use crate::limits;
-use crate::resident::{Halt, Resident};
+use crate::resident::{Ended, Halt, Resident};
 
 impl Node {
     /// Ends the node in order: nothing is spawned any more; every actor handles what it accepted
@@ -36,9 +36,9 @@ impl Node {
         let end = Instant::now() + deadline.min(limits::ASK_TIMEOUT_MAX);
         self.core.residents.close();
         let residents = self.core.residents.all();
-        residents.iter().for_each(|resident| resident.halt(Halt::Drain));
+        residents.iter().for_each(|resident| resident.retire(Halt::Drain));
         let late = outlast(residents, end).await;
-        late.iter().for_each(|resident| resident.halt(Halt::Kill));
+        late.iter().for_each(|resident| resident.retire(Halt::Kill));
         let killed = late.iter().map(|resident| resident.address().clone()).collect();
         for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
             let actor = stuck.address();
@@ -56,10 +56,7 @@ impl Node {
 async fn outlast(residents: Vec<Arc<dyn Resident>>, end: Instant) -> Vec<Arc<dyn Resident>> {
     let mut late = Vec::new();
     for resident in residents {
-        let mut exit = resident.exit();
-        // An error says that the actor's cell is gone: it has ended.
-        let ended = exit.wait_for(Option::is_some);
-        if timeout_at(end, ended).await.is_err() {
+        if timeout_at(end, Ended::of(resident.clone())).await.is_err() {
             late.push(resident);
         }
     }

@@ -23,8 +23,8 @@ pub(crate) async fn signal(to: &RemoteSender, signal: SendKind) -> Result<(), Ca
 pub(crate) async fn closed(to: &RemoteSender) -> ActorExit {
     let mut waiter = Waiter::default();
     match poll_fn(|cx| to.poll_closed(&mut waiter, cx)).await {
-        Ok(()) => ActorExit::Gone,
-        Err(_) => ActorExit::Unreachable,
+        Ok(()) => ActorExit::NoActor,
+        Err(_) => ActorExit::NodeDown,
     }
 }
 

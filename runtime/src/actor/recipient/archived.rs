@@ -47,7 +47,7 @@ impl Schema for Unasked {
     const LAYOUT: u128 = 0;
 }
 
-impl<M: Message, R> Archive for Recipient<M, R> {
+impl<M: Message, R: Send + 'static> Archive for Recipient<M, R> {
     type Archived = ArchivedRecipient<M, R>;
     type Resolver = AddressResolver;
 
@@ -57,13 +57,15 @@ impl<M: Message, R> Archive for Recipient<M, R> {
     }
 }
 
-impl<M: Message, R, S: Fallible<Error: Source> + Writer + ?Sized> Serialize<S> for Recipient<M, R> {
+impl<M: Message, R: Send + 'static, S: Fallible<Error: Source> + Writer + ?Sized> Serialize<S>
+    for Recipient<M, R>
+{
     fn serialize(&self, serializer: &mut S) -> Result<AddressResolver, S::Error> {
         self.address().serialize(serializer)
     }
 }
 
-impl<M: Message, R: 'static, D: Fallible + InNode + ?Sized> Deserialize<Recipient<M, R>, D>
+impl<M: Message, R: Send + 'static, D: Fallible + InNode + ?Sized> Deserialize<Recipient<M, R>, D>
     for ArchivedRecipient<M, R>
 {
     fn deserialize(&self, deserializer: &mut D) -> Result<Recipient<M, R>, D::Error> {

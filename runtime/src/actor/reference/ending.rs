@@ -1,11 +1,12 @@
 //! Ending an actor, and waiting for its end, wherever it is.
 
-use super::{ActorRef, Way};
+use super::ActorRef;
 use crate::actor::Handlers;
+use crate::actor::destination::View;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::remote::{self, SendKind, signals};
-use crate::resident::Halt;
+use crate::resident::{Ended, Halt, Resident};
 
 impl<A: Handlers> ActorRef<A> {
     /// Has the actor stop after the message it is handling; what waits in its mailbox becomes dead
@@ -51,20 +52,10 @@ impl<A: Handlers> ActorRef<A> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn wait_stopped(&self) -> ActorExit {
-        match &self.raw().lead.way {
-            Way::Local(cell) => {
-                let mut exit = cell.exit();
-                let ended = exit.wait_for(Option::is_some).await;
-                ended.ok().and_then(|exit| exit.clone()).unwrap_or(ActorExit::Gone)
-            }
-            Way::Remote(sender, _) => remote::closed(sender).await,
-            Way::Nowhere(_) => ActorExit::Gone,
-        }
-    }
-
-    pub(in crate::actor) fn stop_local(&self) {
-        if let Way::Local(cell) = &self.raw().lead.way {
-            cell.halt(Halt::Stop);
+        match self.destination().view() {
+            View::Local(near) => Ended::of(near.shared()).await,
+            View::Remote(sender, _) => remote::closed(sender).await,
+            View::Dead(_) => ActorExit::NoActor,
         }
     }
 
@@ -78,13 +69,13 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     async fn request(&self, halt: Halt) -> Result<(), Cause> {
-        match &self.raw().lead.way {
-            Way::Local(cell) => {
-                cell.halt(halt);
+        match self.destination().view() {
+            View::Local(near) => {
+                near.cell().halt(halt);
                 Ok(())
             }
-            Way::Nowhere(cause) => Err(cause.clone()),
-            Way::Remote(sender, _) => {
+            View::Dead(cause) => Err(cause.clone()),
+            View::Remote(sender, _) => {
                 let signal = match halt {
                     Halt::Stop => SendKind::UrgentSignal(signals::STOP),
                     Halt::Kill => SendKind::UrgentSignal(signals::KILL),

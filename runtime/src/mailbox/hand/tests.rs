@@ -1,5 +1,6 @@
 //! The hand and its mailbox, polled by hand, with links that have room or not.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Wake;
@@ -8,6 +9,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
+use crate::deadlines::{Alarm, Deadlines};
 use crate::mailbox::{Batch, Intake, Mailbox};
 
 /// A link that has room for so many replies, and whom it wakes when there is more.
@@ -325,6 +327,7 @@ fn what_is_held_back_comes_out_at_the_end() {
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() {
     let deadlines = Deadlines::start(&tokio::runtime::Handle::current());
+    let mut alarm = Alarm::new(&deadlines);
     let mut scene = Scene::new();
     for (number, seconds) in [(1, 9), (2, 5)] {
         let link = (u64::from(number), scene.links[0].clone());
@@ -337,7 +340,7 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
     let mut released = Vec::new();
     while released.len() < 2 {
         let Scene { mailbox, hand, .. } = &mut scene;
-        assert_eq!(mailbox.fill_hand(hand, &deadlines).await, Batch::Filled);
+        assert_eq!(poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, cx)).await, Batch::Filled);
         let mut cx = Context::from_waker(Waker::noop());
         while let Some(Taken::Remote(message)) = hand.take(&mut cx) {
             released.push(message.number);

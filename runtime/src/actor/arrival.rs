@@ -1,0 +1,122 @@
+//! A message that arrived from another node, from the mailbox to its handler.
+
+use std::task::{Context, Poll};
+
+use ringpost_transport::memory::Payload;
+use tokio::time::Instant;
+
+use super::Handlers;
+use super::route::Label;
+use crate::mailbox::Remote;
+use crate::remote::{Deliveries, Delivery, Replier, Tells};
+
+/// An item of the remote intake, not checked yet. Holds at least one message.
+pub(super) enum Arrival {
+    /// A message; `None` once it was taken.
+    One(Option<Delivery>),
+    /// Tells that came in one frame.
+    Tells(Tells),
+}
+
+/// A message sent on another node, not checked yet, which was taken from the mailbox: its room is
+/// its sender's again.
+pub(super) struct Unopened {
+    pub(super) ordinal: u16,
+    pub(super) payload: Payload,
+    /// The way back of an ask, and when its asker gives up.
+    pub(super) ask: Option<(Replier, Option<Instant>)>,
+}
+
+impl Unopened {
+    /// As [`Letter::told`].
+    pub(super) fn told<A: Handlers>(&self) -> Option<&'static Label> {
+        if self.ask.is_some() {
+            return None;
+        }
+        A::ROUTES.get(usize::from(self.ordinal)).map(|route| &route.label)
+    }
+}
+
+impl Arrival {
+    /// Returns the way back of an ask, and when its asker gives up.
+    #[inline]
+    fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
+        match self {
+            Arrival::One(Some(one)) => one.replier.as_ref().map(|replier| (replier, one.deadline)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Deliveries> for Arrival {
+    fn from(deliveries: Deliveries) -> Self {
+        match deliveries {
+            Deliveries::One(delivery) => Arrival::One(Some(delivery)),
+            Deliveries::Tells(tells) => Arrival::Tells(tells),
+        }
+    }
+}
+
+impl Remote for Arrival {
+    type Message = Unopened;
+
+    #[inline]
+    fn count(&self) -> usize {
+        match self {
+            Arrival::One(one) => usize::from(one.is_some()),
+            Arrival::Tells(tells) => tells.len(),
+        }
+    }
+
+    #[inline]
+    fn take_first(&mut self) -> Option<Unopened> {
+        match self {
+            Arrival::One(one) => {
+                let Delivery { ordinal, payload, replier, receipt, deadline } = one.take()?;
+                drop(receipt);
+                let ask = replier.map(|replier| (replier, deadline));
+                Some(Unopened { ordinal, payload, ask })
+            }
+            Arrival::Tells(_) => self.take_tell(),
+        }
+    }
+
+    #[inline]
+    fn take_tell(&mut self) -> Option<Unopened> {
+        let Arrival::Tells(tells) = self else { return None };
+        let (ordinal, payload) = tells.take_first()?;
+        Some(Unopened { ordinal, payload, ask: None })
+    }
+
+    fn peer(&self) -> usize {
+        match self {
+            Arrival::One(one) => one.as_ref().map_or(0, Delivery::peer_number),
+            Arrival::Tells(tells) => tells.peer_number(),
+        }
+    }
+
+    #[inline]
+    fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((replier, deadline)) = self.ask() else { return Poll::Ready(()) };
+        let is_late = || deadline.is_some_and(|end| end <= Instant::now());
+        if replier.poll_room(cx).is_pending() && !is_late() {
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.ask()?.1
+    }
+}
+
+/// Begins an ask of another node. Returns `None`, and has told its asker, when it must not be
+/// begun: it is too late, or its asker has given up.
+pub(super) fn begin_ask(mut replier: Replier, deadline: Option<Instant>) -> Option<Replier> {
+    let now = Instant::now();
+    if deadline.is_some_and(|end| end <= now) {
+        replier.fail(Replier::LATE);
+        return None;
+    }
+    replier.begin(now).then_some(replier)
+}

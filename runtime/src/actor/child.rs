@@ -1,0 +1,310 @@
+//! Children: how an actor is made again and again, and when.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Handlers;
+use super::options::SpawnOptions;
+use crate::address::Address;
+use crate::exit::ActorExit;
+use crate::limits;
+use crate::resident::{Resident, Resting};
+
+/// An actor to be spawned under another one, with what makes it anew after it failed.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use ringpost::prelude::*;
+/// # #[actor]
+/// # #[derive(Default)]
+/// # struct Worker;
+/// # #[handlers]
+/// # impl Worker {}
+/// let restart = Restart::on_failure()
+///     .at_most(5, Duration::from_secs(60))
+///     .backoff(Duration::from_millis(10), Duration::from_secs(5));
+/// let child = Child::new(Worker::default).named("worker").restart(restart);
+/// # drop(child);
+/// ```
+///
+/// An actor that is restarted keeps its mailbox, its name and its identity: references lead to it
+/// as before, and what waits for it is handled by the next incarnation. Its state, timers, tasks
+/// and children are gone before the next one is made. The message in hand when it failed is not
+/// tried again: its asker gets [`NoReply`](crate::AskError::NoReply), and the log names it.
+pub struct Child<A: Handlers> {
+    pub(super) make: Factory<A>,
+    pub(super) options: SpawnOptions,
+    pub(super) restart: Restart,
+    pub(super) stop_within: Duration,
+}
+
+/// Makes the state of an actor.
+pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
+
+impl<A: Handlers> Child<A> {
+    /// A child whose state `make` makes, first and after each failure. It is restarted as
+    /// [`Restart::on_failure`] says, unless [`restart`](Child::restart) says otherwise.
+    pub fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
+        Child {
+            make: Arc::new(make),
+            options: SpawnOptions::anonymous(),
+            restart: Restart::on_failure(),
+            stop_within: limits::STOP_WITHIN,
+        }
+    }
+
+    /// Gives it a name: 1 to 256 bytes without `/` and control characters, not starting with `#`.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.options = self.options.with_name(name);
+        self
+    }
+
+    /// Messages of this node that may wait in its mailbox; 0 counts as 1.
+    pub fn mailbox_capacity(mut self, messages: usize) -> Self {
+        self.options = self.options.mailbox_capacity(messages);
+        self
+    }
+
+    /// When it is restarted.
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// How long it has to stop when its parent ends, or when it is restarted together with others:
+    /// 5 s when not set. Then it is killed.
+    pub fn stop_within(mut self, deadline: Duration) -> Self {
+        self.stop_within = deadline.min(limits::ASK_TIMEOUT_MAX);
+        self
+    }
+}
+
+impl<A: Handlers> Clone for Child<A> {
+    fn clone(&self) -> Self {
+        let Child { make, options, restart, stop_within } = self;
+        let (make, options) = (make.clone(), options.clone());
+        Child { make, options, restart: *restart, stop_within: *stop_within }
+    }
+}
+
+impl<A: Handlers> fmt::Debug for Child<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("actor", &A::NAME)
+            .field("options", &self.options)
+            .field("restart", &self.restart)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When an actor that ended is restarted, how often, and after what pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    when: When,
+    most: u32,
+    within: Duration,
+    shortest: Duration,
+    longest: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Never,
+    OnFailure,
+    Always,
+}
+
+impl Restart {
+    fn when(when: When) -> Self {
+        Restart {
+            when,
+            most: limits::RESTARTS_MAX,
+            within: limits::RESTARTS_WITHIN,
+            shortest: limits::BACKOFF_MIN,
+            longest: limits::BACKOFF_MAX,
+        }
+    }
+
+    /// Never: however it ends, that is its end.
+    pub fn never() -> Self {
+        Restart::when(When::Never)
+    }
+
+    /// After a failure: a panic, a start that failed, a kill, a child of it that failed too often.
+    /// An actor that was stopped or drained has ended.
+    pub fn on_failure() -> Self {
+        Restart::when(When::OnFailure)
+    }
+
+    /// However it ends, also when it is stopped, as long as its parent lives.
+    pub fn always() -> Self {
+        Restart::when(When::Always)
+    }
+
+    /// At most so many restarts within such a time; 5 within a minute when not set. One more, and
+    /// the actor ends, and its parent fails with it.
+    pub fn at_most(mut self, restarts: u32, within: Duration) -> Self {
+        (self.most, self.within) = (restarts, within);
+        self
+    }
+
+    /// The pause before a restart: `shortest` at first, twice as long each time that it is
+    /// restarted again within the time of [`at_most`](Restart::at_most), but no more than
+    /// `longest`. 10 ms and 5 s when not set.
+    pub fn backoff(mut self, shortest: Duration, longest: Duration) -> Self {
+        (self.shortest, self.longest) = (shortest, longest.max(shortest));
+        self
+    }
+}
+
+/// What is to be done about an incarnation that ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has ended for good.
+    End,
+    /// It has, because it failed too often; its parent fails too.
+    Exceeded(TooOften),
+    /// It is restarted after a pause.
+    Restart(Duration),
+}
+
+/// How often an actor was restarted, and in which time, when that was once too often.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooOften {
+    restarts: u32,
+    within: Duration,
+}
+
+impl TooOften {
+    /// Returns the text for people: the chain of what happened, the first cause last.
+    pub(super) fn text(&self, actor: &Address, exit: &ActorExit) -> String {
+        let TooOften { restarts, within } = self;
+        format!("{actor} was restarted {restarts} times within {within:?} and ended again: {exit}")
+    }
+}
+
+/// The restarts of one actor: which there were, and what comes next. Does no I/O.
+#[derive(Debug)]
+pub(super) struct Restarts {
+    restart: Restart,
+    /// When it was restarted, as long as that counts.
+    times: VecDeque<Instant>,
+}
+
+impl Restarts {
+    pub(super) fn new(restart: Restart) -> Self {
+        Restarts { restart, times: VecDeque::new() }
+    }
+
+    /// Returns what is to be done about an incarnation that ended so at `now`.
+    pub(super) fn after(&mut self, exit: &ActorExit, now: Instant) -> Verdict {
+        let Restart { when, most, within, shortest, longest } = self.restart;
+        let ends = match when {
+            When::Never => true,
+            When::OnFailure => !exit.is_failure(),
+            When::Always => false,
+        };
+        if ends {
+            return Verdict::End;
+        }
+        while self.times.front().is_some_and(|time| now.duration_since(*time) >= within) {
+            self.times.pop_front();
+        }
+        if self.times.len() >= most as usize {
+            return Verdict::Exceeded(TooOften { restarts: most, within });
+        }
+        let doubled = shortest.saturating_mul(1 << self.times.len().min(31));
+        self.times.push_back(now);
+        Verdict::Restart(doubled.min(longest))
+    }
+}
+
+/// How one actor is restarted, and who is told when it is not any more. Owned by its task.
+pub(super) struct Plan<A> {
+    make: Factory<A>,
+    restarts: Restarts,
+    parent: Parent,
+}
+
+/// Who answers for an actor.
+#[derive(Clone)]
+pub(super) enum Parent {
+    /// Its node: there is nobody to tell.
+    Node,
+    Actor(Arc<dyn Resident>),
+    /// An actor that restarts all or some of its children together. It is told of each that rests,
+    /// by its number.
+    Group(Arc<dyn Resident>, mpsc::UnboundedSender<(usize, Resting)>, usize),
+}
+
+impl<A: Handlers> Plan<A> {
+    /// Returns how a child is restarted; `None` where it never is.
+    pub(super) fn of(make: Factory<A>, restart: Restart, parent: Parent) -> Option<Box<Self>> {
+        let plan = || Box::new(Plan { make, restarts: Restarts::new(restart), parent });
+        (restart.when != When::Never).then(plan)
+    }
+
+    pub(super) fn make(&self) -> A {
+        (self.make)()
+    }
+
+    pub(super) fn after(&mut self, exit: &ActorExit) -> Verdict {
+        self.restarts.after(exit, Instant::now())
+    }
+
+    /// Has the parent fail.
+    pub(super) fn escalate(&self, reason: Arc<str>) {
+        match &self.parent {
+            Parent::Node => {}
+            Parent::Actor(parent) | Parent::Group(parent, ..) => parent.fail(reason),
+        }
+    }
+
+    /// Returns where a parent that restarts several together is told of one that rests.
+    pub(super) fn reports(&self) -> Option<impl FnOnce(Resting) -> bool + use<'_, A>> {
+        let Parent::Group(_, reports, number) = &self.parent else { return None };
+        Some(|resting| reports.send((*number, resting)).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn killed(restarts: &mut Restarts, now: Instant) -> Verdict {
+        restarts.after(&ActorExit::Killed, now)
+    }
+
+    #[test]
+    fn the_pause_doubles_up_to_the_longest_and_begins_anew_when_old_restarts_no_longer_count() {
+        let restart = Restart::on_failure().at_most(4, 60 * SECOND).backoff(SECOND, 5 * SECOND);
+        let (mut restarts, start) = (Restarts::new(restart), Instant::now());
+        for (at, pause) in [(0, 1), (1, 2), (2, 4), (3, 5)] {
+            let verdict = killed(&mut restarts, start + at * SECOND);
+            assert_eq!(verdict, Verdict::Restart(pause * SECOND));
+        }
+        let exceeded = Verdict::Exceeded(TooOften { restarts: 4, within: 60 * SECOND });
+        assert_eq!(killed(&mut restarts, start + 59 * SECOND), exceeded);
+        assert_eq!(killed(&mut restarts, start + 62 * SECOND), Verdict::Restart(2 * SECOND));
+    }
+
+    #[test]
+    fn what_ended_in_order_is_restarted_only_where_that_is_asked_for() {
+        let now = Instant::now();
+        let after = |restart, exit: ActorExit| {
+            matches!(Restarts::new(restart).after(&exit, now), Verdict::Restart(_))
+        };
+        assert!(after(Restart::always(), ActorExit::Stopped));
+        assert!(!after(Restart::on_failure(), ActorExit::Stopped));
+        assert!(after(Restart::on_failure(), ActorExit::Panicked("as it was told".into())));
+        assert!(!after(Restart::never(), ActorExit::Killed));
+        assert!(!after(Restart::always().at_most(0, SECOND), ActorExit::Killed));
+    }
+}

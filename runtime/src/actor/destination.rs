@@ -1,0 +1,218 @@
+//! Where a reference leads, and the one way of sending there.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::time::Instant;
+
+use super::port::{AskPort, Line, LocalAsk, Pending, PendingFate, Port};
+use super::{Reply, remote_send};
+use crate::address::Address;
+use crate::busy::is_running;
+use crate::deadlines::Deadlines;
+use crate::error::Cause;
+use crate::message::Message;
+use crate::node::Node;
+use crate::remote::{self, RemoteSender, SendKind, signals};
+
+/// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
+/// message that it takes.
+pub(super) enum Destination<P> {
+    /// To an actor of this node.
+    Local(P),
+    /// To another node, or to no actor.
+    #[doc(hidden)]
+    Elsewhere(Arc<Elsewhere>),
+}
+
+/// An address that does not lead to an actor of this node.
+pub(super) struct Elsewhere {
+    pub(super) address: Address,
+    pub(super) way: Way,
+}
+
+/// What is at such an address.
+pub(super) enum Way {
+    /// An actor of another node, as this node sees it.
+    Remote(RemoteSender, Node),
+    /// No actor, and why.
+    Dead(Cause),
+}
+
+/// A [`Destination`], looked at.
+pub(super) enum View<'a, P> {
+    Local(&'a P),
+    Remote(&'a RemoteSender, &'a Node),
+    Dead(&'a Cause),
+}
+
+impl<P> Destination<P> {
+    #[inline]
+    pub(super) fn view(&self) -> View<'_, P> {
+        match self {
+            Destination::Local(actor) => View::Local(actor),
+            Destination::Elsewhere(elsewhere) => match &elsewhere.way {
+                Way::Remote(sender, node) => View::Remote(sender, node),
+                Way::Dead(cause) => View::Dead(cause),
+            },
+        }
+    }
+
+    pub(super) fn remote(address: Address, sender: RemoteSender, node: Node) -> Self {
+        Destination::Elsewhere(Arc::new(Elsewhere { address, way: Way::Remote(sender, node) }))
+    }
+
+    pub(super) fn dead(address: Address, cause: Cause) -> Self {
+        Destination::Elsewhere(Arc::new(Elsewhere { address, way: Way::Dead(cause) }))
+    }
+
+    /// Returns the actor's address; `near` tells that of an actor of this node.
+    pub(super) fn address<'a>(&'a self, near: impl FnOnce(&'a P) -> &'a Address) -> &'a Address {
+        match self {
+            Destination::Local(actor) => near(actor),
+            Destination::Elsewhere(elsewhere) => &elsewhere.address,
+        }
+    }
+
+    /// Makes sure that the actor is there.
+    pub(super) async fn touch(&self) -> Result<(), Cause> {
+        match self.view() {
+            View::Local(_) => Ok(()),
+            View::Remote(sender, _) => {
+                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH)).await
+            }
+            View::Dead(cause) => Err(cause.clone()),
+        }
+    }
+
+    /// Sends; empties `message` if and only if it was sent. Its fate, if the sender waits for it,
+    /// or what is known of it, is in `fate` then.
+    #[inline]
+    pub(super) fn poll_tell<M: Message>(
+        &self,
+        message: &mut Option<M>,
+        fate: Option<&mut Option<PendingFate>>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>>
+    where
+        P: Port<M>,
+    {
+        match self.view() {
+            View::Local(actor) => {
+                let known = ready!(actor.poll_put(message, None, line, cx))?;
+                if let Some(fate) = fate {
+                    *fate = Some(PendingFate::Known(known));
+                }
+                Poll::Ready(Ok(()))
+            }
+            View::Remote(sender, _) => {
+                let to = (sender, const { &P::TOLD });
+                remote_send::poll_tell(to, message, fate, &mut line.remote, cx)
+            }
+            View::Dead(cause) => Poll::Ready(Err(cause.clone())),
+        }
+    }
+
+    /// Sends if that needs no waiting.
+    pub(super) fn try_tell<M: Message>(&self, message: &mut Option<M>) -> Result<(), Cause>
+    where
+        P: Port<M>,
+    {
+        match self.view() {
+            View::Local(actor) => actor.try_put(message, None).map(|_| ()),
+            View::Remote(sender, _) => {
+                let to = (sender, const { &P::TOLD }, SendKind::Tell);
+                remote_send::try_send(to, message).map(|_| ())
+            }
+            View::Dead(cause) => Err(cause.clone()),
+        }
+    }
+
+    /// Sends an ask.
+    pub(super) fn poll_ask<M: Message>(
+        &self,
+        message: &mut Option<M>,
+        deadline: Instant,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Pending<P::Reply>, Cause>>
+    where
+        P: AskPort<M>,
+        P::Reply: Reply,
+    {
+        match self.view() {
+            View::Local(actor) if is_running(actor.actor().0.token()) => {
+                Poll::Ready(Err(Cause::SelfAsk))
+            }
+            View::Local(actor) => {
+                let waker = cx.waker().clone();
+                let mut ask = LocalAsk { deadline, waker: &waker, asker: None };
+                ready!(actor.poll_put(message, Some(&mut ask), line, cx))?;
+                Poll::Ready(Pending::local(ask))
+            }
+            View::Remote(sender, node) => {
+                let to = (sender, const { &P::ASKED }, remote_send::ask(deadline));
+                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
+                Poll::Ready(Pending::remote(awaited, node))
+            }
+            View::Dead(cause) => Poll::Ready(Err(cause.clone())),
+        }
+    }
+
+    /// Sends an ask if that needs no waiting.
+    pub(super) fn try_ask<M: Message>(
+        &self,
+        message: &mut Option<M>,
+        deadline: Instant,
+    ) -> Result<Pending<P::Reply>, Cause>
+    where
+        P: AskPort<M>,
+        P::Reply: Reply,
+    {
+        match self.view() {
+            View::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
+            View::Local(actor) => {
+                let mut ask = LocalAsk { deadline, waker: Waker::noop(), asker: None };
+                actor.try_put(message, Some(&mut ask))?;
+                Pending::local(ask)
+            }
+            View::Remote(sender, node) => {
+                let to = (sender, const { &P::ASKED }, remote_send::ask(deadline));
+                Pending::remote(remote_send::try_send(to, message)?, node)
+            }
+            View::Dead(cause) => Err(cause.clone()),
+        }
+    }
+
+    /// Gives up a place in a line.
+    pub(super) fn leave<M: Message>(&self, line: &mut Line)
+    where
+        P: Port<M>,
+    {
+        if let Destination::Local(actor) = self {
+            line.leave(|| actor.actor().0.intake());
+        }
+    }
+
+    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    pub(super) fn deadlines<M: Message>(&self) -> Option<&Deadlines>
+    where
+        P: Port<M>,
+    {
+        match self.view() {
+            View::Local(actor) => Some(actor.actor().0.deadlines()),
+            View::Remote(_, node) => Some(node.deadlines()),
+            View::Dead(_) => None,
+        }
+    }
+}
+
+impl<P: Clone> Clone for Destination<P> {
+    fn clone(&self) -> Self {
+        match self {
+            Destination::Local(actor) => Destination::Local(actor.clone()),
+            Destination::Elsewhere(elsewhere) => Destination::Elsewhere(elsewhere.clone()),
+        }
+    }
+}

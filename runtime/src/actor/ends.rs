@@ -1,0 +1,205 @@
+//! What others order of an actor's task, and who waits for its end.
+//!
+//! - **EN-1 one end**: an actor ends once; who waits for that is told once, and who comes later at
+//!   once. A restart is no end.
+//! - **EN-2 orders last**: an order that came before the actor's task looked is seen when it looks.
+//!   An order to end for good is never taken back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::exit::ActorExit;
+use crate::remote::CloseNotice;
+use crate::resident::Pause;
+
+/// End now: drop the running handler.
+const KILL: u8 = 1;
+/// The same, as a failure that somebody else had.
+const FAIL: u8 = 2;
+/// Never begin anew.
+const FINAL: u8 = 4;
+/// Rest when this incarnation has ended.
+const PAUSE: u8 = 8;
+
+/// What others order of an actor's task, and who waits for its end.
+pub(super) struct Ends {
+    orders: AtomicU8,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// Without a box nobody waits.
+    Living(Option<Box<Living>>),
+    Ended(ActorExit),
+}
+
+#[derive(Default)]
+struct Living {
+    notices: Vec<CloseNotice>,
+    /// Who waits for the end, in the order they came.
+    waiting: BTreeMap<u64, Waker>,
+    next: u64,
+    /// Why it is to fail.
+    reason: Option<Arc<str>>,
+    pause: Option<Pause>,
+}
+
+/// Why an incarnation ends before it would by itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Forced {
+    Kill,
+    Fail(Arc<str>),
+}
+
+impl Ends {
+    pub(super) fn new() -> Self {
+        Ends { orders: AtomicU8::new(0), state: Mutex::new(State::Living(None)) }
+    }
+
+    pub(super) fn kill(&self) {
+        self.orders.fetch_or(KILL, Ordering::Release);
+    }
+
+    /// Never begins anew.
+    pub(super) fn retire(&self) {
+        self.orders.fetch_or(FINAL, Ordering::Release);
+    }
+
+    /// Ends this incarnation as a failure; the first reason counts.
+    pub(super) fn fail(&self, reason: Arc<str>) {
+        if let State::Living(living) = &mut *self.state.lock() {
+            living.get_or_insert_default().reason.get_or_insert(reason);
+        }
+        self.orders.fetch_or(FAIL, Ordering::Release);
+    }
+
+    /// Has the actor rest when this incarnation has ended. An actor that has ended drops `pause`.
+    pub(super) fn pause(&self, pause: Pause) {
+        if let State::Living(living) = &mut *self.state.lock() {
+            living.get_or_insert_default().pause = Some(pause);
+            self.orders.fetch_or(PAUSE, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_forced(&self) -> bool {
+        self.orders.load(Ordering::Acquire) & (KILL | FAIL) != 0
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.orders.load(Ordering::Acquire) & KILL != 0
+    }
+
+    pub(super) fn is_final(&self) -> bool {
+        self.orders.load(Ordering::Acquire) & FINAL != 0
+    }
+
+    /// Returns true if an actor that rests has to look what else it is to do.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.orders.load(Ordering::Acquire) & (FINAL | PAUSE) != 0
+    }
+
+    pub(super) fn forced(&self) -> Option<Forced> {
+        if self.is_killed() {
+            return Some(Forced::Kill);
+        }
+        if !self.is_forced() {
+            return None;
+        }
+        let reason = match &mut *self.state.lock() {
+            State::Living(Some(living)) => living.reason.take(),
+            _ => None,
+        };
+        Some(Forced::Fail(reason.unwrap_or_else(|| "no reason".into())))
+    }
+
+    pub(super) fn take_pause(&self) -> Option<Pause> {
+        if self.orders.fetch_and(!PAUSE, Ordering::AcqRel) & PAUSE == 0 {
+            return None;
+        }
+        match &mut *self.state.lock() {
+            State::Living(Some(living)) => living.pause.take(),
+            _ => None,
+        }
+    }
+
+    /// Forgets what ended the last incarnation.
+    pub(super) fn renew(&self) {
+        self.orders.fetch_and(!(KILL | FAIL), Ordering::AcqRel);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(*self.state.lock(), State::Ended(_))
+    }
+
+    /// Ends the actor (EN-1), but for who waits: links are told.
+    pub(super) fn close(&self) {
+        let notices = match &mut *self.state.lock() {
+            State::Living(Some(living)) => std::mem::take(&mut living.notices),
+            _ => Vec::new(),
+        };
+        drop(notices);
+    }
+
+    /// Tells all that wait for the end.
+    pub(super) fn tell(&self, exit: ActorExit) {
+        let old = std::mem::replace(&mut *self.state.lock(), State::Ended(exit));
+        if let State::Living(Some(living)) = old {
+            let Living { waiting, .. } = *living;
+            waiting.into_values().for_each(Waker::wake);
+        }
+    }
+
+    /// Keeps a notice until the end.
+    pub(super) fn on_close(&self, notice: CloseNotice) {
+        let mut state = self.state.lock();
+        let unkept: Vec<_> = match &mut *state {
+            State::Living(living) => {
+                let notices = &mut living.get_or_insert_default().notices;
+                // Those of links that ended: a peer that relinks gives a new one each time.
+                let stale = notices.extract_if(.., |notice| notice.is_stale()).collect();
+                notices.push(notice);
+                stale
+            }
+            State::Ended(_) => vec![notice],
+        };
+        drop(state);
+        drop(unkept);
+    }
+
+    /// Waits for the end. Give the same `place` to each poll of the same wait, and call
+    /// [`leave`](Self::leave) with what is left in it.
+    pub(super) fn poll(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit> {
+        let mut state = self.state.lock();
+        let living = match &mut *state {
+            State::Living(living) => living.get_or_insert_default(),
+            State::Ended(exit) => {
+                *place = None;
+                return Poll::Ready(exit.clone());
+            }
+        };
+        let number = *place.get_or_insert_with(|| {
+            living.next += 1;
+            living.next
+        });
+        let old = living.waiting.insert(number, cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Gives up a wait.
+    pub(super) fn leave(&self, place: u64) {
+        let mut state = self.state.lock();
+        let old = match &mut *state {
+            State::Living(Some(living)) => living.waiting.remove(&place),
+            _ => None,
+        };
+        drop(state);
+        drop(old);
+    }
+}

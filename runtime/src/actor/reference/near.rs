@@ -1,0 +1,155 @@
+//! The way into an actor of this node whose type is known.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::actor::cell::{Cell, Letter};
+use crate::actor::port::{self, AnyActor, AskPort, Line, LocalAsk, Port};
+use crate::actor::route::{Label, accepted};
+use crate::actor::{Accepts, Handlers, ReplyTo};
+use crate::busy::is_running;
+use crate::error::Cause;
+use crate::fate::Fate;
+use crate::mailbox::{NoRoom, Room};
+use crate::message::Message;
+use crate::remote::Accepted;
+use crate::resident::Resident;
+use crate::view::Input;
+
+/// The way into an actor of this node whose type is known.
+pub struct Near<A: Handlers>(Arc<dyn Home<A>>);
+
+/// A cell as references hold it. A trait object, so that the compiler does not look for what is
+/// `Send` through a reference into the envelope: an error in one message would be reported again at
+/// every handler of the actor.
+trait Home<A: Handlers>: Send + Sync {
+    fn cell(&self) -> &Cell<A>;
+
+    fn shared(self: Arc<Self>) -> Arc<Cell<A>>;
+}
+
+impl<A: Handlers> Home<A> for Cell<A> {
+    #[inline]
+    fn cell(&self) -> &Cell<A> {
+        self
+    }
+
+    fn shared(self: Arc<Self>) -> Arc<Cell<A>> {
+        self
+    }
+}
+
+impl<A: Handlers> Near<A> {
+    pub(in crate::actor) fn new(cell: Arc<Cell<A>>) -> Self {
+        Near(cell)
+    }
+
+    #[inline]
+    pub(in crate::actor) fn cell(&self) -> &Cell<A> {
+        self.0.cell()
+    }
+
+    pub(in crate::actor) fn shared(&self) -> Arc<Cell<A>> {
+        self.0.clone().shared()
+    }
+
+    /// Puts a message whose input has to be made of it first into reserved room.
+    fn put<M: Message>(
+        &self,
+        room: Room<'_>,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<'_, A::Reply>>,
+    ) -> Result<Fate, Cause>
+    where
+        A: Accepts<M>,
+    {
+        let cell = self.cell();
+        let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
+        match A::Input::from_local(taken, cell.node()) {
+            Ok(input) => Ok(cell.commit(room, letter::<A, M>(input, asked))),
+            Err((back, cause)) => {
+                *message = Some(back);
+                Err(cause)
+            }
+        }
+    }
+}
+
+fn letter<A: Accepts<M>, M: Message>(
+    input: A::Input,
+    asked: Option<&mut LocalAsk<'_, A::Reply>>,
+) -> Letter<A::Envelope> {
+    let label = const { &Label::of::<A, M>() };
+    match asked {
+        None => Letter { label, ask: None, envelope: A::envelope(input, ReplyTo::nobody()) },
+        Some(asked) => {
+            let (reply, ask) = asked.open();
+            Letter { label, ask: Some(ask), envelope: A::envelope(input, reply) }
+        }
+    }
+}
+
+impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
+    type Reply = A::Reply;
+
+    const TOLD: Accepted = accepted::<M, A::Reply>();
+
+    fn actor(&self) -> AnyActor<'_> {
+        AnyActor(self.cell())
+    }
+
+    #[inline]
+    fn poll_put(
+        &self,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<'_, A::Reply>>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Fate, Cause>> {
+        let cell = self.cell();
+        if A::Input::IS_MESSAGE {
+            let make = || {
+                let input = A::Input::of_message(message.take()?)?;
+                Some(letter::<A, M>(input, asked))
+            };
+            return match cell.mailbox().poll_push(&mut line.turn, cx, make) {
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(Fate::Delivered)),
+                Poll::Ready(Err(_closed)) => Poll::Ready(Err(Cause::Stopped)),
+                Poll::Pending if is_running(cell.token()) => Poll::Ready(Err(Cause::MailboxFull)),
+                Poll::Pending => Poll::Pending,
+            };
+        }
+        let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
+        Poll::Ready(self.put(room, message, asked))
+    }
+
+    fn try_put(
+        &self,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<'_, A::Reply>>,
+    ) -> Result<Fate, Cause> {
+        let cell = self.cell();
+        if A::Input::IS_MESSAGE {
+            let make = || {
+                let input = A::Input::of_message(message.take()?)?;
+                Some(letter::<A, M>(input, asked))
+            };
+            return match cell.mailbox().try_push(make) {
+                Ok(()) => Ok(Fate::Delivered),
+                Err(NoRoom::Closed) => Err(Cause::Stopped),
+                Err(NoRoom::Full) => Err(Cause::MailboxFull),
+            };
+        }
+        self.put(port::try_room(cell.intake())?, message, asked)
+    }
+}
+
+impl<A: Accepts<M>, M: Message> AskPort<M> for Near<A> {
+    const ASKED: Accepted = accepted::<M, A::Reply>();
+}
+
+impl<A: Handlers> Clone for Near<A> {
+    fn clone(&self) -> Self {
+        Near(self.0.clone())
+    }
+}

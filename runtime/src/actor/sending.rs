@@ -1,0 +1,47 @@
+//! A message on its way.
+
+use super::destination::Destination;
+use super::port::{Line, Port};
+use crate::deadlines::Deadlines;
+use crate::message::Message;
+
+/// A message on its way into a port; gives up its place when dropped.
+pub(super) struct Sending<'a, P: Port<M>, M: Message> {
+    pub(super) to: &'a Destination<P>,
+    pub(super) message: Option<M>,
+    pub(super) line: Line,
+}
+
+impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
+    pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
+        Sending { to, message: Some(message), line: Line::default() }
+    }
+
+    /// Takes the message back, and gives up its place now rather than when the whole send is
+    /// dropped.
+    pub(super) fn give_up(&mut self) -> Option<M> {
+        self.leave();
+        self.message.take()
+    }
+
+    /// Gives up its place in a line.
+    pub(super) fn leave(&mut self) {
+        self.to.leave::<M>(&mut self.line);
+        self.line = Line::default();
+    }
+
+    /// Runs this send to its end on a thread that is none of an async runtime's.
+    pub(super) fn block_on<F: Future>(deadlines: Option<&Deadlines>, send: F) -> F::Output {
+        match deadlines {
+            Some(deadlines) => deadlines.runtime().block_on(send),
+            // A send to nobody has ended at its first poll; nothing else is to run first.
+            None => futures::executor::block_on(tokio::task::unconstrained(send)),
+        }
+    }
+}
+
+impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {
+    fn drop(&mut self) {
+        self.to.leave::<M>(&mut self.line);
+    }
+}

@@ -1,0 +1,191 @@
+//! The timers of one actor.
+//!
+//! - **TM-1 never stale**: a timer that was cancelled or set anew, or whose actor was restarted,
+//!   tells nothing any more: they lie with the actor, which looks at them itself.
+//! - **TM-2 at most once at a time**: a timer that fires again and again has one message waiting at
+//!   most; firings that were missed meanwhile are left out.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Handlers;
+use super::route::Item;
+use crate::deadlines::Alarm;
+use crate::limits;
+use crate::node::Node;
+
+/// Which timer of an actor: a text, a number, or both.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimerKey {
+    /// A name.
+    Name(Cow<'static, str>),
+    /// A number.
+    Number(u64),
+    /// One of several of a kind.
+    Of(&'static str, u64),
+    /// The timer that [`Context::tell_when_idle`](super::Context::tell_when_idle) sets.
+    Idle,
+}
+
+impl From<&'static str> for TimerKey {
+    fn from(name: &'static str) -> Self {
+        TimerKey::Name(name.into())
+    }
+}
+
+impl From<String> for TimerKey {
+    fn from(name: String) -> Self {
+        TimerKey::Name(name.into())
+    }
+}
+
+impl From<u64> for TimerKey {
+    fn from(number: u64) -> Self {
+        TimerKey::Number(number)
+    }
+}
+
+impl From<(&'static str, u64)> for TimerKey {
+    fn from((kind, number): (&'static str, u64)) -> Self {
+        TimerKey::Of(kind, number)
+    }
+}
+
+/// The timers of one actor. Owned by its lane.
+pub(super) struct Timers<A: Handlers> {
+    by_key: HashMap<TimerKey, Due>,
+    by_time: BTreeMap<Due, Timer<A>>,
+    next: u64,
+    /// When the last message was handled; counts only while there is an idle timer.
+    active: Instant,
+    alarm: Alarm<Node>,
+}
+
+/// When a timer fires; of several at once, the one that was set first.
+type Due = (Instant, u64);
+
+struct Timer<A: Handlers> {
+    key: TimerKey,
+    what: What<A>,
+}
+
+/// Makes the message of a timer; `None` if it could not be made.
+pub(super) type MakeItem<A> = Box<dyn FnMut() -> Option<Item<A>> + Send>;
+
+pub(super) enum What<A: Handlers> {
+    Once(Item<A>),
+    Every(Duration, MakeItem<A>),
+    /// When nothing was handled for so long.
+    Idle(Duration, MakeItem<A>),
+}
+
+impl<A: Handlers> Timers<A> {
+    pub(super) fn new(node: Node) -> Self {
+        Timers {
+            by_key: HashMap::new(),
+            by_time: BTreeMap::new(),
+            next: 0,
+            active: Instant::now(),
+            alarm: Alarm::new(node),
+        }
+    }
+
+    /// Sets a timer, in place of the one with the same key.
+    pub(super) fn set(&mut self, key: TimerKey, after: Duration, what: What<A>) {
+        self.cancel(&key);
+        self.active = Instant::now();
+        let after = after.min(limits::ASK_TIMEOUT_MAX);
+        self.insert(self.active + after, Timer { key, what });
+    }
+
+    /// Takes a timer out (TM-1). Returns true if there was one.
+    pub(super) fn cancel(&mut self, key: &TimerKey) -> bool {
+        let due = self.by_key.remove(key);
+        due.and_then(|due| self.by_time.remove(&due)).is_some()
+    }
+
+    /// Records that a message was handled.
+    pub(super) fn note_activity(&mut self) {
+        if self.by_key.contains_key(&TimerKey::Idle) {
+            self.active = Instant::now();
+        }
+    }
+
+    /// Returns the message of a timer that is due, or waits for the first one.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Item<A>> {
+        loop {
+            let Some(((due, _), _)) = self.by_time.first_key_value() else {
+                return match self.alarm.poll(None, cx) {
+                    Poll::Ready(()) | Poll::Pending => Poll::Pending,
+                };
+            };
+            let due = *due;
+            if due > Instant::now() && self.alarm.poll(Some(due), cx).is_pending() {
+                return Poll::Pending;
+            }
+            if let Some(item) = self.fire() {
+                return Poll::Ready(item);
+            }
+        }
+    }
+
+    /// Takes out the first timer, and sets it again if it is to fire again.
+    fn fire(&mut self) -> Option<Item<A>> {
+        let ((due, _), Timer { key, what }) = self.by_time.pop_first()?;
+        self.by_key.remove(&key);
+        match what {
+            What::Once(item) => Some(item),
+            What::Every(period, mut make) => {
+                let item = make();
+                let next = after_missed(due, period, Instant::now());
+                self.insert(next, Timer { key, what: What::Every(period, make) });
+                item
+            }
+            What::Idle(after, mut make) => {
+                let due_now = self.active + after <= due;
+                if due_now {
+                    self.active = Instant::now();
+                }
+                let item = if due_now { make() } else { None };
+                self.insert(self.active + after, Timer { key, what: What::Idle(after, make) });
+                item
+            }
+        }
+    }
+
+    fn insert(&mut self, at: Instant, timer: Timer<A>) {
+        self.next += 1;
+        let due = (at, self.next);
+        self.by_key.insert(timer.key.clone(), due);
+        self.by_time.insert(due, timer);
+    }
+}
+
+/// Returns the first time after `now` that is a whole number of periods after `due` (TM-2).
+fn after_missed(due: Instant, period: Duration, now: Instant) -> Instant {
+    let next = due + period;
+    if next > now {
+        return next;
+    }
+    let missed = (now - due).as_nanos() / period.as_nanos().max(1);
+    due + period * u32::try_from(missed + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn firings_that_were_missed_are_left_out() {
+        let (due, ms) = (Instant::now(), Duration::from_millis);
+        for (late, next) in [(0, 10), (9, 10), (10, 20), (25, 30), (1000, 1010)] {
+            assert_eq!(after_missed(due, ms(10), due + ms(late)), due + ms(next));
+        }
+        assert!(after_missed(due, ms(1), due + ms(10_000_000)) > due);
+    }
+}

@@ -1,0 +1,139 @@
+//! Monitors: an actor is told when another one has ended.
+//!
+//! - **WA-1 once**: a watch tells once, however the watched actor ends, and nothing after
+//!   `unwatch`.
+//! - **WA-2 after its last message**: what the watched actor sent to the watcher before it ended is
+//!   handled before its [`Down`].
+
+use std::collections::HashMap;
+use std::task::{Context, Poll};
+
+use futures::StreamExt;
+use futures::future::{AbortHandle, Abortable, BoxFuture};
+use futures::stream::FuturesUnordered;
+
+use super::destination::{Destination, View};
+use super::{ActorRef, Handlers, Recipient};
+use crate::address::Address;
+use crate::exit::ActorExit;
+use crate::message::{Codec, Message};
+use crate::remote;
+use crate::resident::Ended;
+use crate::schema::Hash;
+
+/// An actor that was watched has ended. Sent by the runtime to the actor that
+/// [watches](super::Context::watch) it, which has a handler for it:
+/// `fn down(&mut self, msg: Down)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Down {
+    /// Where it was, as the watcher's reference says it.
+    pub actor: Address,
+    /// How it ended.
+    pub exit: ActorExit,
+}
+
+#[diagnostic::do_not_recommend]
+impl Message for Down {
+    const NAME: &'static str = "Down";
+    const ID: u128 = Hash::new("ringpost::Down").end();
+    const CODEC: Option<Codec<Self>> = None;
+}
+
+/// A reference that can be watched: an [`ActorRef`] or a [`Recipient`]. Only this crate has any.
+pub trait Watchable: sealed::Watchable {}
+
+impl<T: sealed::Watchable> Watchable for T {}
+
+pub(super) mod sealed {
+    use super::{ActorExit, Address, BoxFuture};
+
+    pub trait Watchable {
+        /// Returns where the actor is.
+        fn place(&self) -> &Address;
+
+        /// Returns what waits for its end.
+        fn end(&self) -> BoxFuture<'static, ActorExit>;
+    }
+}
+
+impl<A: Handlers> sealed::Watchable for ActorRef<A> {
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn end(&self) -> BoxFuture<'static, ActorExit> {
+        match self.destination() {
+            Destination::Local(near) => Box::pin(Ended::of(near.shared())),
+            other => end_of(other),
+        }
+    }
+}
+
+impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn end(&self) -> BoxFuture<'static, ActorExit> {
+        match self.destination() {
+            Destination::Local(near) => Box::pin(Ended::of(near.shared())),
+            other => end_of(other),
+        }
+    }
+}
+
+/// Returns what waits for the end of an actor that is not on this node.
+fn end_of<P>(destination: &Destination<P>) -> BoxFuture<'static, ActorExit> {
+    match destination.view() {
+        View::Remote(sender, _) => {
+            let sender = sender.clone();
+            Box::pin(async move { remote::closed(&sender).await })
+        }
+        View::Local(_) | View::Dead(_) => Box::pin(std::future::ready(ActorExit::NoActor)),
+    }
+}
+
+/// The actors that one actor watches. Owned by its lane.
+#[derive(Default)]
+pub(super) struct Watches {
+    ends: FuturesUnordered<Abortable<BoxFuture<'static, Down>>>,
+    by_address: HashMap<Address, AbortHandle>,
+}
+
+impl Watches {
+    /// Begins to watch; of one that is watched already, nothing.
+    pub(super) fn watch(&mut self, actor: &impl sealed::Watchable) {
+        let address = actor.place().clone();
+        if self.by_address.contains_key(&address) {
+            return;
+        }
+        let (handle, registration) = AbortHandle::new_pair();
+        let (end, place) = (actor.end(), address.clone());
+        let down: BoxFuture<'static, Down> =
+            Box::pin(async move { Down { actor: place, exit: end.await } });
+        self.ends.push(Abortable::new(down, registration));
+        self.by_address.insert(address, handle);
+    }
+
+    /// Returns true if it was watched.
+    pub(super) fn unwatch(&mut self, actor: &Address) -> bool {
+        let handle = self.by_address.remove(actor);
+        handle.inspect(AbortHandle::abort).is_some()
+    }
+
+    /// Waits for the end of one that is watched (WA-1).
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Down> {
+        loop {
+            match self.ends.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(down))) => {
+                    self.by_address.remove(&down.actor);
+                    return Poll::Ready(down);
+                }
+                // No longer watched.
+                Poll::Ready(Some(Err(_))) => {}
+                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! What an actor registers: timers, tasks, streams, watches; and what it puts aside.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use ringpost::prelude::*;
+use ringpost::{ReplyTo, TimerKey};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+use crate::actors::{Note, node};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Registers what it is told to, and notes what comes of it.
+#[derive(Default)]
+struct Clerk {
+    notes: Vec<u64>,
+    shut: bool,
+    downs: Vec<(String, ActorExit)>,
+}
+
+#[actor]
+impl Actor for Clerk {}
+
+/// A number, cloned by timers.
+#[message]
+#[derive(Clone)]
+struct Tick {
+    number: u64,
+}
+
+#[message]
+struct Order {
+    number: u64,
+}
+
+#[message]
+struct HandOn(ActorRef<Clerk>);
+
+#[message(local)]
+struct AskSilent(ActorRef<Silent>);
+
+#[message(local)]
+struct Do(Deed);
+
+type Deed = Box<dyn FnOnce(&mut Clerk, &mut Context<Clerk>) + Send>;
+
+#[handlers]
+impl Clerk {
+    #[handler]
+    fn note(&mut self, msg: Note) {
+        self.notes.push(msg.number);
+    }
+
+    #[handler]
+    fn tick(&mut self, msg: Tick) {
+        self.notes.push(msg.number);
+    }
+
+    #[handler]
+    fn notes(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.notes)
+    }
+
+    #[handler]
+    fn act(&mut self, msg: Do, cx: &mut Context<Self>) {
+        (msg.0)(self, cx);
+    }
+
+    #[handler]
+    fn down(&mut self, msg: Down) {
+        self.notes.push(1000);
+        self.downs.push((msg.actor.to_string(), msg.exit));
+    }
+
+    #[handler]
+    fn downs(&mut self) -> Vec<(String, String)> {
+        self.downs.drain(..).map(|(who, exit)| (who, exit.to_string())).collect()
+    }
+
+    #[handler]
+    fn fail(&mut self) {
+        panic!("as it was told")
+    }
+
+    #[handler]
+    fn open(&mut self, cx: &mut Context<Self>) -> u64 {
+        self.shut = false;
+        cx.unstash() as u64
+    }
+
+    #[handler]
+    async fn ask_silent(&mut self, msg: AskSilent) -> bool {
+        msg.0.say().await.is_ok()
+    }
+
+    #[handler]
+    fn hand_on(&mut self, msg: HandOn, reply: ReplyTo<Vec<u64>>) {
+        reply.forward(&msg.0, Notes);
+    }
+
+    #[handler]
+    fn slowly(&mut self, reply: ReplyTo<u64>, cx: &mut Context<Self>, doubled: u64) {
+        cx.spawn_task(async move {
+            tokio::time::sleep(10 * MS).await;
+            reply.send(2 * doubled);
+        });
+    }
+
+    #[handler]
+    fn never(&mut self, reply: ReplyTo<u64>) {
+        drop(reply);
+    }
+
+    /// Waits for the clerk to open.
+    #[handler]
+    fn serve(&mut self, msg: View<Order>, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        if self.shut {
+            cx.stash_ask(msg, reply).unwrap();
+        } else {
+            reply.send(msg.number.to_native());
+        }
+    }
+}
+
+impl Clerk {
+    async fn spawn(node: &Node) -> ActorRef<Clerk> {
+        node.spawn_anonymous(Clerk::default()).await.unwrap()
+    }
+}
+
+/// Runs something within the clerk, and returns what it returns.
+async fn within<T: Send + 'static>(
+    clerk: &ActorRef<Clerk>,
+    run: impl FnOnce(&mut Clerk, &mut Context<Clerk>) -> T + Send + 'static,
+) -> T {
+    let (done, result) = tokio::sync::oneshot::channel();
+    let run = |clerk: &mut Clerk, cx: &mut Context<Clerk>| {
+        // An error says that the test is over.
+        drop(done.send(run(clerk, cx)));
+    };
+    clerk.tell(Do(Box::new(run))).await.unwrap();
+    result.await.unwrap()
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn timers_tell_once_or_again_and_nothing_when_they_are_taken_back() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |_, cx| {
+        cx.tell_after("late", 30 * MS, Note { number: 30 });
+        cx.tell_after("late", 20 * MS, Note { number: 20 });
+        cx.tell_every(("beat", 1), 10 * MS, Tick { number: 10 });
+        cx.tell_after(7, 15 * MS, Note { number: 15 });
+        assert!(cx.cancel(7) && !cx.cancel(7));
+    })
+    .await;
+    tokio::time::sleep(35 * MS).await;
+    assert_eq!(clerk.notes().await.unwrap(), [10, 20, 10, 10]);
+    within(&clerk, |_, cx| assert!(cx.cancel(("beat", 1)))).await;
+    tokio::time::sleep(100 * MS).await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_is_due_while_a_handler_runs_and_is_taken_back_tells_nothing() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |_, cx| {
+        cx.tell_after("a", Duration::ZERO, Note { number: 1 });
+        cx.tell_every("b", MS, Tick { number: 2 });
+    })
+    .await;
+    // Both are due now, and wait for the end of this handler, which takes one back.
+    within(&clerk, |_, cx| {
+        std::thread::sleep(5 * MS);
+        cx.cancel("a");
+    })
+    .await;
+    assert_eq!(clerk.notes().await.unwrap(), [1], "the first was told before");
+    tokio::time::sleep(MS).await;
+    assert_eq!(clerk.notes().await.unwrap(), [2]);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn what_is_registered_ends_with_the_incarnation() {
+    let node = node().await;
+    let clerk = node.supervise(Child::new(Clerk::default)).await.unwrap();
+    let (sent, mut received) = mpsc::unbounded_channel::<()>();
+    within(&clerk, move |_, cx| {
+        cx.tell_every("tick", 5 * MS, Tick { number: 1 });
+        cx.attach(futures::stream::repeat_with(|| Tick { number: 2 }).then(async |tick| {
+            tokio::time::sleep(5 * MS).await;
+            tick
+        }));
+        cx.spawn_task(async move {
+            sent.send(()).unwrap();
+            std::future::pending::<()>().await;
+            drop(sent);
+        });
+    })
+    .await;
+    assert_eq!(received.recv().await, Some(()));
+    tokio::time::sleep(6 * MS).await;
+    assert_eq!(clerk.notes().await.unwrap(), [1, 2]);
+    clerk.fail().await.unwrap_err();
+    assert_eq!(received.recv().await, None, "the task is gone");
+    tokio::time::sleep(100 * MS).await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_actor_is_told_when_it_was_idle_for_a_while() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |_, cx| cx.tell_when_idle(20 * MS, Tick { number: 9 })).await;
+    for _ in 0..5 {
+        tokio::time::sleep(15 * MS).await;
+        assert_eq!(clerk.notes().await, Ok(vec![]));
+    }
+    let start = Instant::now();
+    tokio::time::sleep(25 * MS).await;
+    assert_eq!(clerk.notes().await.unwrap(), [9]);
+    assert!(start.elapsed() < 30 * MS);
+    within(&clerk, |_, cx| assert!(cx.cancel(TimerKey::Idle))).await;
+    tokio::time::sleep(100 * MS).await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn the_output_of_a_task_comes_in_the_actors_turn_and_its_panic_is_the_actors() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    let gate = std::sync::Arc::new(Semaphore::new(0));
+    let opened = gate.clone();
+    within(&clerk, move |_, cx| {
+        let work = async move { opened.acquire().await.unwrap().forget() };
+        cx.pipe(work, |clerk, (), cx| {
+            clerk.notes.push(5);
+            cx.stop();
+        });
+        cx.spawn_task(async {}).abort();
+    })
+    .await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+    gate.add_permits(1);
+    assert_eq!(clerk.wait_stopped().await, ActorExit::Stopped);
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |_, cx| drop(cx.spawn_task(async { panic!("in a task") }))).await;
+    assert_eq!(clerk.wait_stopped().await, ActorExit::Panicked("in a task".into()));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_stream_is_taken_from_as_fast_as_its_items_are_handled_and_messages_have_their_turn() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    let taken = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = taken.clone();
+    within(&clerk, move |_, cx| {
+        let next = move || counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        cx.attach(futures::stream::repeat_with(move || Tick { number: next() }));
+        cx.attach(futures::stream::iter([7, 8]).map(|number| Note { number }));
+    })
+    .await;
+    // The stream always has an item; the message comes through all the same.
+    let (taken, handled) = within(&clerk, move |clerk, _| {
+        (taken.load(std::sync::atomic::Ordering::SeqCst), clerk.notes.len() as u64)
+    })
+    .await;
+    // Its two streams have one item each ready at most, beside what was handled.
+    assert!(taken >= 16 && taken <= handled + 1, "{taken} were taken, {handled} handled");
+    clerk.stop().await.unwrap();
+    clerk.wait_stopped().await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_is_put_aside_comes_back_in_its_order_before_the_mailbox() {
+    let node = node().await;
+    let clerk = node.supervise(Child::new(Clerk::default)).await.unwrap();
+    within(&clerk, |clerk, _| clerk.shut = true).await;
+    let asks: Vec<_> = (0..3)
+        .map(|number| {
+            let clerk = clerk.clone();
+            tokio::spawn(async move { clerk.ask(Order { number }).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+    assert_eq!(clerk.open().await, Ok(3));
+    for (number, ask) in asks.into_iter().enumerate() {
+        assert_eq!(ask.await.unwrap(), Ok(number as u64));
+    }
+    within(&clerk, |_, cx| {
+        for number in 0..1024 {
+            cx.stash(Note { number }).unwrap();
+        }
+        let full = cx.stash(Note { number: 1024 }).unwrap_err();
+        assert_eq!(full.limit, 1024);
+    })
+    .await;
+    // A restart puts back what was put aside; an end makes dead letters of it.
+    clerk.fail().await.unwrap_err();
+    assert_eq!(clerk.notes().await.unwrap().len(), 1024);
+    within(&clerk, |_, cx| cx.stash(Note { number: 1 }).unwrap()).await;
+    clerk.stop().await.unwrap();
+    clerk.wait_stopped().await;
+    assert_eq!(node.dead_letters().total(), 1);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_answer_may_come_later_from_a_task_or_from_another_actor() {
+    let node = node().await;
+    let (clerk, other) = (Clerk::spawn(&node).await, Clerk::spawn(&node).await);
+    other.tell(Note { number: 3 }).await.unwrap();
+    let (slow, note) = tokio::join!(clerk.slowly(21), clerk.notes());
+    assert_eq!((slow, note), (Ok(42), Ok(vec![])), "meanwhile it handles others");
+    assert_eq!(clerk.ask(HandOn(other.clone())).await, Ok(vec![3]));
+    assert_eq!(clerk.never().await, Err(AskError::NoReply));
+    clerk.tell(Slowly { doubled: 1 }).await.unwrap();
+    other.stop().await.unwrap();
+    other.wait_stopped().await;
+    assert_eq!(clerk.ask(HandOn(other)).await, Err(AskError::NoReply));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_gives_up() {
+    let node = node().await;
+    let (clerk, start) = (Clerk::spawn(&node).await, Instant::now());
+    // The asker of `clerk` waits 50 ms, and so does `clerk` for an answer that never comes.
+    let silent = node.spawn_anonymous(Silent).await.unwrap();
+    let timed = clerk.ask(AskSilent(silent)).timeout(50 * MS).await;
+    assert!(matches!(timed, Err(AskError::Timeout) | Ok(false)), "{timed:?}");
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+    assert_eq!(start.elapsed().as_millis(), 50);
+}
+
+#[actor]
+struct Silent;
+
+#[handlers]
+impl Silent {
+    #[handler]
+    async fn say(&mut self) {
+        std::future::pending().await
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_watcher_is_told_of_each_end_once_after_the_last_message() {
+    let node = node().await;
+    let (clerk, other) = (Clerk::spawn(&node).await, Clerk::spawn(&node).await);
+    let (watched, unwatched) = (other.clone(), Clerk::spawn(&node).await);
+    let left = unwatched.clone();
+    within(&clerk, move |_, cx| {
+        cx.watch(&watched);
+        cx.watch(&watched);
+        cx.watch(&left);
+        assert!(cx.unwatch(&left) && !cx.unwatch(&left));
+    })
+    .await;
+    // The last words of an actor are handled before its end is told.
+    let to = clerk.clone();
+    within(&other, move |_, cx| {
+        for number in 0..100 {
+            to.try_tell(Note { number }).unwrap();
+        }
+        cx.stop();
+    })
+    .await;
+    unwatched.stop().await.unwrap();
+    assert_eq!(other.wait_stopped().await, ActorExit::Stopped);
+    let mut notes = Vec::new();
+    while notes.last() != Some(&1000) {
+        notes.extend(clerk.notes().await.unwrap());
+    }
+    assert_eq!(notes, (0..100).chain([1000]).collect::<Vec<_>>());
+    let address = other.address().to_string();
+    assert_eq!(clerk.downs().await.unwrap(), [(address.clone(), "it stopped".into())]);
+    // One that has ended is told of at once, and so is one that never was.
+    let again = other.clone();
+    within(&clerk, move |_, cx| cx.watch(&again)).await;
+    assert_eq!(clerk.downs().await.unwrap(), [(address, "it stopped".into())]);
+}
+
+#[tokio::test]
+async fn a_watcher_learns_how_an_actor_ended_and_not_that_it_was_restarted() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    let restart = Restart::on_failure().at_most(1, Duration::from_secs(60)).backoff(MS, MS);
+    let child = node.supervise(Child::new(Clerk::default).restart(restart)).await.unwrap();
+    let panics = Clerk::spawn(&node).await;
+    let killed = Clerk::spawn(&node).await;
+    let all = [child.clone(), panics.clone(), killed.clone()];
+    within(&clerk, move |_, cx| all.iter().for_each(|actor| cx.watch(actor))).await;
+    child.fail().await.unwrap_err();
+    assert_eq!(child.notes().await, Ok(vec![]));
+    assert_eq!(clerk.downs().await, Ok(vec![]));
+    panics.fail().await.unwrap_err();
+    killed.kill().await.unwrap();
+    child.fail().await.unwrap_err();
+    child.wait_stopped().await;
+    let mut ends = Vec::new();
+    while ends.len() < 3 {
+        ends.extend(clerk.downs().await.unwrap().into_iter().map(|(_, how)| how));
+    }
+    ends.sort();
+    assert!(ends[0].starts_with("it failed: alpha/#"), "{ends:?}");
+    assert_eq!(ends[1..], ["it panicked: as it was told", "it was killed"]);
+}

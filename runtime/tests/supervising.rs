@@ -1,0 +1,379 @@
+//! Children, restarts, supervisors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ringpost::Strategy;
+use ringpost::prelude::*;
+use tokio::sync::Notify;
+
+use crate::actors::node;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What happened to the workers of one test, in order.
+#[derive(Clone, Default)]
+pub struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, who: &str, what: &str) {
+        self.0.lock().push(format!("{who} {what}"));
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// Counts what it is told, and fails in every way that it is told.
+pub struct Worker {
+    name: &'static str,
+    diary: Diary,
+    /// The starts that fail, as long as there are any.
+    bad_starts: Arc<AtomicU64>,
+    told: u64,
+    idle: Arc<Notify>,
+}
+
+impl Worker {
+    fn factory(name: &'static str, diary: &Diary) -> impl Fn() -> Worker + Send + Sync + use<> {
+        let (diary, bad_starts) = (diary.clone(), Arc::default());
+        move || Worker {
+            name,
+            diary: diary.clone(),
+            bad_starts: Arc::clone(&bad_starts),
+            told: 0,
+            idle: Arc::default(),
+        }
+    }
+
+    fn child(name: &'static str, diary: &Diary) -> Child<Worker> {
+        Child::new(Worker::factory(name, diary)).named(name)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.diary.note(self.name, "dropped");
+    }
+}
+
+#[actor]
+impl Actor for Worker {
+    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let left = |bad: u64| bad.checked_sub(1);
+        if self.bad_starts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
+            self.diary.note(self.name, "could not start");
+            return Err("no luck".into());
+        }
+        self.diary.note(self.name, "started");
+        Ok(())
+    }
+
+    async fn on_stop(&mut self, _cx: &mut Context<Self>) {
+        self.diary.note(self.name, "stopped");
+    }
+}
+
+#[handlers]
+impl Worker {
+    #[handler]
+    fn work(&mut self) -> u64 {
+        self.told += 1;
+        self.told
+    }
+
+    #[handler]
+    fn explode(&mut self, why: String) -> u64 {
+        panic!("{why}")
+    }
+
+    #[handler]
+    fn have_bad_starts(&mut self, count: u64) {
+        self.bad_starts.store(count, Ordering::SeqCst);
+    }
+
+    #[handler]
+    async fn hang(&mut self) {
+        self.idle.notified().await;
+    }
+}
+
+fn quick() -> Restart {
+    Restart::on_failure().at_most(3, MINUTE).backoff(Duration::ZERO, Duration::ZERO)
+}
+
+#[tokio::test]
+async fn an_actor_that_is_restarted_keeps_its_name_its_references_and_what_waits_for_it() {
+    let (node, diary) = (node().await, Diary::default());
+    let worker = node.supervise(Worker::child("w", &diary).restart(quick())).await.unwrap();
+    assert_eq!(worker.work().await, Ok(1));
+    let exploded = worker.ask(Explode { why: "boom".into() });
+    let mut exploded = Box::pin(exploded);
+    assert!(futures::poll!(&mut exploded).is_pending());
+    let next = futures::future::join_all([worker.work(), worker.work()]);
+    let (exploded, next) = tokio::join!(exploded, next);
+    assert_eq!(exploded, Err(AskError::NoReply), "the message in hand is not tried again");
+    assert_eq!(next, [Ok(1), Ok(2)], "what waited is handled by the next incarnation");
+    assert_eq!(node.actor::<Worker>("w").await.unwrap(), worker);
+    assert_eq!(diary.take(), ["w started", "w dropped", "w started"]);
+    worker.stop().await.unwrap();
+    assert_eq!(worker.wait_stopped().await, ActorExit::Stopped, "a stop is no failure");
+    assert_eq!(diary.take(), ["w stopped", "w dropped"]);
+}
+
+#[tokio::test]
+async fn an_actor_that_fails_too_often_ends_and_says_why() {
+    let (node, diary) = (node().await, Diary::default());
+    let worker = node.supervise(Worker::child("w", &diary).restart(quick())).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(worker.explode("boom".into()).await, Err(AskError::NoReply));
+    }
+    assert_eq!(worker.work().await, Ok(1));
+    worker.kill().await.unwrap();
+    let ended = worker.wait_stopped().await;
+    let why = "alpha/w was restarted 3 times within 60s and ended again: it was killed";
+    assert_eq!(ended, ActorExit::Failed(why.into()));
+    assert!(node.actor::<Worker>("w").await.is_err(), "its name is free");
+}
+
+#[tokio::test]
+async fn starts_that_fail_count_as_failures() {
+    let (node, diary) = (node().await, Diary::default());
+    let worker = node.supervise(Worker::child("w", &diary).restart(quick())).await.unwrap();
+    worker.have_bad_starts(2).await.unwrap();
+    worker.explode("boom".into()).await.unwrap_err();
+    assert_eq!(worker.work().await, Ok(1), "the third restart went well");
+    let failed = ["w dropped", "w could not start", "w dropped", "w could not start", "w dropped"];
+    assert_eq!(diary.take()[1..], [&failed[..], &["w started"]].concat());
+    worker.have_bad_starts(1).await.unwrap();
+    worker.explode("boom".into()).await.unwrap_err();
+    assert!(matches!(worker.wait_stopped().await, ActorExit::Failed(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_waits_longer_each_time() {
+    let (node, diary) = (node().await, Diary::default());
+    let second = Duration::from_secs(1);
+    let restart = Restart::on_failure().backoff(second, 3 * second);
+    let worker = node.supervise(Worker::child("w", &diary).restart(restart)).await.unwrap();
+    for pause in [1, 2, 3, 3] {
+        let start = tokio::time::Instant::now();
+        worker.explode("boom".into()).await.unwrap_err();
+        assert_eq!(worker.work().await, Ok(1));
+        assert_eq!(start.elapsed().as_secs(), pause);
+    }
+    worker.explode("boom".into()).await.unwrap_err();
+    assert_eq!(node.shutdown(second).await, [], "one that waits to be restarted ends at once");
+    assert_eq!(worker.wait_stopped().await, ActorExit::Panicked("boom".into()));
+}
+
+/// Has children of its own.
+struct Parent {
+    diary: Diary,
+    children: Vec<ActorRef<Worker>>,
+}
+
+#[actor]
+impl Actor for Parent {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        for name in ["a", "b", "c"] {
+            let restart = Restart::on_failure().at_most(1, MINUTE);
+            let restart = restart.backoff(Duration::ZERO, Duration::ZERO);
+            let child = Worker::child(name, &self.diary).restart(restart);
+            self.children.push(cx.spawn(child.stop_within(Duration::from_secs(1))).await?);
+        }
+        Ok(())
+    }
+
+    async fn on_stop(&mut self, _cx: &mut Context<Self>) {
+        self.diary.note("parent", "stopped");
+    }
+}
+
+#[handlers]
+impl Parent {
+    #[handler]
+    fn children(&self) -> Vec<ActorRef<Worker>> {
+        self.children.clone()
+    }
+
+    #[handler]
+    fn burst(&mut self) {
+        panic!("burst")
+    }
+}
+
+#[tokio::test]
+async fn children_end_with_their_parent_the_youngest_first() {
+    let (node, diary) = (node().await, Diary::default());
+    let family = Parent { diary: diary.clone(), children: Vec::new() };
+    let parent = node.spawn("parent", family).await.unwrap();
+    let children = parent.children().await.unwrap();
+    assert_eq!(children[1].work().await, Ok(1));
+    diary.take();
+    parent.stop().await.unwrap();
+    assert_eq!(parent.wait_stopped().await, ActorExit::Stopped);
+    let each = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
+    assert_eq!(diary.take(), [&each[..], &["parent stopped"]].concat());
+    for child in children {
+        assert_eq!(child.wait_stopped().await, ActorExit::Stopped);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_does_not_stop_in_time_is_killed_and_so_are_those_of_a_killed_parent() {
+    let (node, diary) = (node().await, Diary::default());
+    let family = || Parent { diary: diary.clone(), children: Vec::new() };
+    let parent = node.spawn("parent", family()).await.unwrap();
+    let children = parent.children().await.unwrap();
+    children[1].tell(Hang).await.unwrap();
+    tokio::task::yield_now().await;
+    let start = tokio::time::Instant::now();
+    parent.stop().await.unwrap();
+    assert_eq!(parent.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+    assert_eq!(children[1].wait_stopped().await, ActorExit::Killed);
+    assert_eq!(children[0].wait_stopped().await, ActorExit::Stopped);
+    let parent = node.spawn("parent", family()).await.unwrap();
+    let children = parent.children().await.unwrap();
+    children[0].tell(Hang).await.unwrap();
+    tokio::task::yield_now().await;
+    parent.kill().await.unwrap();
+    assert_eq!(parent.wait_stopped().await, ActorExit::Killed);
+    assert_eq!(children[0].wait_stopped().await, ActorExit::Killed);
+}
+
+#[tokio::test]
+async fn a_child_that_fails_too_often_has_its_parent_fail() {
+    let (node, diary) = (node().await, Diary::default());
+    let restart = Restart::on_failure().at_most(1, MINUTE).backoff(Duration::ZERO, Duration::ZERO);
+    let again = diary.clone();
+    let make = move || Parent { diary: again.clone(), children: Vec::new() };
+    let parent = node.supervise(Child::new(make).restart(restart)).await.unwrap();
+    for round in 0..2 {
+        let children = parent.children().await.unwrap();
+        for _ in 0..2 {
+            children[2].explode("boom".into()).await.unwrap_err();
+        }
+        let why = "alpha/c was restarted 1 times within 60s and ended again: it panicked: boom";
+        assert_eq!(children[2].wait_stopped().await, ActorExit::Failed(why.into()));
+        // They are gone before there are new ones of their names.
+        assert_eq!(children[0].wait_stopped().await, ActorExit::Stopped);
+        if round == 1 {
+            let ActorExit::Failed(chain) = parent.wait_stopped().await else { panic!() };
+            assert!(chain.contains("ended again: it failed: alpha/c was restarted"), "{chain}");
+        }
+    }
+    assert!(node.actor::<Worker>("a").await.is_err());
+}
+
+#[tokio::test]
+async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
+    let (node, diary) = (node().await, Diary::default());
+    let again = diary.clone();
+    let make = move || Parent { diary: again.clone(), children: Vec::new() };
+    let parent = node.supervise(Child::new(make).restart(quick())).await.unwrap();
+    let first = parent.children().await.unwrap();
+    diary.take();
+    parent.burst().await.unwrap_err();
+    let second = parent.children().await.unwrap();
+    assert_ne!(first, second);
+    let ends = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
+    let starts = ["a started", "b started", "c started"];
+    assert_eq!(diary.take(), [&ends[..], &starts].concat());
+}
+
+async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
+    let supervisor = ["a", "b", "c"].into_iter().fold(Supervisor::new(strategy), |all, name| {
+        all.child(Worker::child(name, diary).restart(quick()))
+    });
+    node.spawn("supervisor", supervisor).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_supervisor_restarts_the_failed_child_or_those_after_it_or_all() {
+    let (b, rest) = (["b dropped", "b started"], ["b started", "c started"]);
+    let rest = [&["b dropped", "c stopped", "c dropped"][..], &rest].concat();
+    let all = ["b dropped", "c stopped", "c dropped", "a stopped", "a dropped"];
+    let all = [&all[..], &["a started", "b started", "c started"]].concat();
+    for (strategy, expected) in [
+        (Strategy::OneForOne, b.to_vec()),
+        (Strategy::RestForOne, rest),
+        (Strategy::OneForAll, all),
+    ] {
+        let (node, diary) = (node().await, Diary::default());
+        let supervisor = supervised(&node, strategy, &diary).await;
+        let mut workers = Vec::new();
+        for name in ["a", "b", "c"] {
+            let worker = node.actor::<Worker>(name).await.unwrap();
+            assert_eq!(worker.work().await, Ok(1));
+            workers.push(worker);
+        }
+        assert_eq!(diary.take(), ["a started", "b started", "c started"]);
+        workers[1].explode("boom".into()).await.unwrap_err();
+        let mut counts = Vec::new();
+        for worker in workers.iter().rev() {
+            counts.push(worker.work().await.unwrap());
+        }
+        counts.reverse();
+        let expected_counts = match strategy {
+            Strategy::OneForOne => [2, 1, 2],
+            Strategy::RestForOne => [2, 1, 1],
+            Strategy::OneForAll => [1, 1, 1],
+        };
+        assert_eq!(counts, expected_counts, "{strategy:?}");
+        assert_eq!(diary.take(), expected, "{strategy:?}");
+        supervisor.stop().await.unwrap();
+        supervisor.wait_stopped().await;
+        let ends = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
+        assert_eq!(diary.take(), ends);
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_fails_to_start_among_others_is_tried_again_with_them() {
+    let (node, diary) = (node().await, Diary::default());
+    let supervisor = supervised(&node, Strategy::OneForAll, &diary).await;
+    let [a, b, c] = ["a", "b", "c"].map(async |name| node.actor::<Worker>(name).await.unwrap());
+    let (a, b, c) = tokio::join!(a, b, c);
+    b.have_bad_starts(2).await.unwrap();
+    diary.take();
+    c.explode("boom".into()).await.unwrap_err();
+    assert_eq!((c.work().await, b.work().await, a.work().await), (Ok(1), Ok(1), Ok(1)));
+    let diary = diary.take();
+    let count = |what: &str| diary.iter().filter(|line| *line == what).count();
+    assert_eq!((count("b could not start"), count("b started"), count("c started")), (2, 1, 1));
+    assert_eq!(count("a started"), 3, "{diary:?}");
+    b.have_bad_starts(9).await.unwrap();
+    b.explode("boom".into()).await.unwrap_err();
+    let ActorExit::Failed(chain) = supervisor.wait_stopped().await else { panic!() };
+    assert!(chain.ends_with("ended again: it failed: no luck"), "{chain}");
+    assert_eq!(a.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(c.wait_stopped().await, ActorExit::Stopped);
+}
+
+#[tokio::test]
+async fn a_supervisor_whose_child_cannot_start_does_not_start_and_leaves_nothing() {
+    let (node, diary) = (node().await, Diary::default());
+    let cannot = Child::new({
+        let diary = diary.clone();
+        move || {
+            let worker = Worker::factory("b", &diary)();
+            worker.bad_starts.store(1, Ordering::SeqCst);
+            worker
+        }
+    });
+    let supervisor = Supervisor::new(Strategy::OneForOne)
+        .child(Worker::child("a", &diary))
+        .child(cannot.named("b"));
+    let error = node.spawn("supervisor", supervisor).await.unwrap_err();
+    let text = "the actor could not start: its child alpha/b did not start: \
+                the actor could not start: no luck";
+    assert_eq!(error.to_string(), text);
+    let all = ["a started", "b could not start", "b dropped", "a stopped", "a dropped"];
+    assert_eq!(diary.take(), all);
+    assert_eq!(node.snapshot().actors.len(), 0);
+}
