@@ -25,9 +25,10 @@ pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]
 pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
 
-pub(crate) use host::{Directory, Observers, code, signals};
+pub(crate) use host::{Directory, Observers, code, ends, signals};
 pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
+pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
     ArchiveFailed, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss, SendKind,
     Unsent, Waiter,
@@ -36,7 +37,7 @@ pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{
     Accepted, Deliveries, Delivery, Inbox, OpenRefusal, Refusal, Target, Tells,
 };
-pub(crate) use sender::{cause_of, closed, fate, lost, signal};
+pub(crate) use sender::{cause_of, closed, fate, lost, reason_of, signal};
 
 /// This node's place in the network.
 pub(crate) struct Remote {

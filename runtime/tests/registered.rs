@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::actors::{Note, node};
+use crate::remote::pair;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -17,6 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 struct Clerk {
     notes: Vec<u64>,
     shut: bool,
+    met: Option<ActorRef<Clerk>>,
     downs: Vec<(String, ActorExit)>,
 }
 
@@ -38,6 +40,14 @@ struct Order {
 #[message]
 struct HandOn(ActorRef<Clerk>);
 
+#[message]
+struct Bulk {
+    bytes: Vec<u8>,
+}
+
+#[message]
+struct Meet(ActorRef<Clerk>);
+
 #[message(local)]
 struct AskSilent(ActorRef<Silent>);
 
@@ -56,6 +66,17 @@ impl Clerk {
     #[handler]
     fn tick(&mut self, msg: Tick) {
         self.notes.push(msg.number);
+    }
+
+    #[handler]
+    fn bulk(&mut self, msg: View<Bulk>) {
+        self.notes.push(msg.bytes.len() as u64);
+    }
+
+    #[handler]
+    async fn meet(&mut self, msg: Meet) {
+        msg.0.tell(Note { number: 4242 }).await.unwrap();
+        self.met = Some(msg.0);
     }
 
     #[handler]
@@ -232,6 +253,7 @@ async fn an_actor_is_told_when_it_was_idle_for_a_while() {
     assert_eq!(clerk.notes().await, Ok(vec![]));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_output_of_a_task_comes_in_the_actors_turn_and_its_panic_is_the_actors() {
     let node = node().await;
@@ -392,6 +414,7 @@ async fn a_watcher_is_told_of_each_end_once_after_the_last_message() {
     assert_eq!(clerk.downs().await.unwrap(), [(address, "it stopped".into())]);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_watcher_learns_how_an_actor_ended_and_not_that_it_was_restarted() {
     let node = node().await;
@@ -416,4 +439,77 @@ async fn a_watcher_learns_how_an_actor_ended_and_not_that_it_was_restarted() {
     ends.sort();
     assert!(ends[0].starts_with("it failed: alpha/#"), "{ends:?}");
     assert_eq!(ends[1..], ["it panicked: as it was told", "it was killed"]);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_watcher_of_another_node_learns_how_an_actor_ended_after_its_last_message() {
+    let (alpha, beta) = pair().await;
+    let clerk = Clerk::spawn(&alpha).await;
+    let mut ended = Vec::new();
+    for (name, how) in [
+        ("stops", "it stopped"),
+        ("panics", "it panicked: as it was told"),
+        ("is killed", "it was killed"),
+    ] {
+        let there = beta.spawn(name, Clerk::default()).await.unwrap();
+        let here = alpha.actor::<Clerk>(&format!("beta/{name}")).await.unwrap();
+        let watched = here.clone();
+        within(&clerk, move |_, cx| cx.watch(&watched)).await;
+        // Over the link, so that it is bound there.
+        here.ask(Meet(clerk.clone())).await.unwrap();
+        while clerk.notes().await.unwrap() != [4242] {}
+        within(&there, move |there, _| {
+            let clerk = there.met.clone().unwrap();
+            for number in 0..50 {
+                clerk.try_tell(Note { number }).unwrap();
+            }
+            clerk.try_tell(Bulk { bytes: vec![1; 3 << 20] }).unwrap();
+            for number in 50..100 {
+                clerk.try_tell(Note { number }).unwrap();
+            }
+        })
+        .await;
+        match name {
+            "stops" => there.stop().await.unwrap(),
+            "panics" => drop(there.fail().await),
+            _ => there.kill().await.unwrap(),
+        }
+        let mut notes = Vec::new();
+        while notes.last() != Some(&1000) {
+            notes.extend(clerk.notes().await.unwrap());
+        }
+        let all = (0..50).chain([3 << 20]).chain(50..100).chain([1000]);
+        assert_eq!(notes, all.collect::<Vec<_>>(), "{name}");
+        ended.push((here.address().to_string(), how.to_owned()));
+    }
+    assert_eq!(clerk.downs().await.unwrap(), ended);
+    // One that is not there, and one whose node goes.
+    let there = beta.spawn("left", Clerk::default()).await.unwrap();
+    let left = alpha.actor::<Clerk>("beta/left").await.unwrap();
+    let gone = alpha.actor::<Clerk>("beta/left").await.unwrap();
+    within(&clerk, move |_, cx| cx.watch(&left)).await;
+    there.stop().await.unwrap();
+    there.wait_stopped().await;
+    while clerk.downs().await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    within(&clerk, move |_, cx| cx.watch(&gone)).await;
+    let mut downs = Vec::new();
+    while downs.is_empty() {
+        downs = clerk.downs().await.unwrap();
+    }
+    assert_eq!(downs[0].1, "there was no such actor");
+    let stays = beta.spawn("stays", Clerk::default()).await.unwrap();
+    let lost = alpha.actor::<Clerk>("beta/stays").await.unwrap();
+    within(&clerk, move |_, cx| cx.watch(&lost)).await;
+    drop(stays);
+    beta.shutdown(Duration::ZERO).await;
+    let mut downs = Vec::new();
+    while downs.is_empty() {
+        downs = clerk.downs().await.unwrap();
+    }
+    let ends = ["it stopped", "it was killed", "its node is down"];
+    assert!(ends.contains(&downs[0].1.as_str()), "{downs:?}");
+    alpha.shutdown(Duration::from_secs(5)).await;
 }

@@ -105,6 +105,7 @@ fn quick() -> Restart {
     Restart::on_failure().at_most(3, MINUTE).backoff(Duration::ZERO, Duration::ZERO)
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_that_is_restarted_keeps_its_name_its_references_and_what_waits_for_it() {
     let (node, diary) = (node().await, Diary::default());
@@ -124,6 +125,7 @@ async fn an_actor_that_is_restarted_keeps_its_name_its_references_and_what_waits
     assert_eq!(diary.take(), ["w stopped", "w dropped"]);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_that_fails_too_often_ends_and_says_why() {
     let (node, diary) = (node().await, Diary::default());
@@ -139,6 +141,7 @@ async fn an_actor_that_fails_too_often_ends_and_says_why() {
     assert!(node.actor::<Worker>("w").await.is_err(), "its name is free");
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn starts_that_fail_count_as_failures() {
     let (node, diary) = (node().await, Diary::default());
@@ -153,6 +156,7 @@ async fn starts_that_fail_count_as_failures() {
     assert!(matches!(worker.wait_stopped().await, ActorExit::Failed(_)));
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_restart_waits_longer_each_time() {
     let (node, diary) = (node().await, Diary::default());
@@ -206,6 +210,7 @@ impl Parent {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn children_end_with_their_parent_the_youngest_first() {
     let (node, diary) = (node().await, Diary::default());
@@ -223,6 +228,7 @@ async fn children_end_with_their_parent_the_youngest_first() {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_child_that_does_not_stop_in_time_is_killed_and_so_are_those_of_a_killed_parent() {
     let (node, diary) = (node().await, Diary::default());
@@ -246,6 +252,7 @@ async fn a_child_that_does_not_stop_in_time_is_killed_and_so_are_those_of_a_kill
     assert_eq!(children[0].wait_stopped().await, ActorExit::Killed);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_child_that_fails_too_often_has_its_parent_fail() {
     let (node, diary) = (node().await, Diary::default());
@@ -270,6 +277,7 @@ async fn a_child_that_fails_too_often_has_its_parent_fail() {
     assert!(node.actor::<Worker>("a").await.is_err());
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
     let (node, diary) = (node().await, Diary::default());
@@ -293,6 +301,7 @@ async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<
     node.spawn("supervisor", supervisor).await.unwrap()
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_supervisor_restarts_the_failed_child_or_those_after_it_or_all() {
     let (b, rest) = (["b dropped", "b started"], ["b started", "c started"]);
@@ -333,6 +342,7 @@ async fn a_supervisor_restarts_the_failed_child_or_those_after_it_or_all() {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_child_that_fails_to_start_among_others_is_tried_again_with_them() {
     let (node, diary) = (node().await, Diary::default());
@@ -355,6 +365,7 @@ async fn a_child_that_fails_to_start_among_others_is_tried_again_with_them() {
     assert_eq!(c.wait_stopped().await, ActorExit::Stopped);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_supervisor_whose_child_cannot_start_does_not_start_and_leaves_nothing() {
     let (node, diary) = (node().await, Diary::default());

@@ -22,6 +22,7 @@ mod reports;
 mod slots;
 mod turn;
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -29,7 +30,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::cause::LinkCause;
+use crate::close_reason::CloseReason;
 use crate::link::LinkHandle;
+use crate::proto::send_queue::Fence;
 
 use dispatch::Run;
 use growth::Growth;
@@ -55,6 +58,8 @@ struct Driver {
     mailboxes: Mailboxes,
     growth: Growth,
     reports: Reports,
+    /// Mailboxes that closed and are not reported yet, and what is to be written before.
+    closing: VecDeque<(u64, CloseReason, Fence)>,
     phase: watch::Sender<Phase>,
     scratch: Scratch,
     run: Run,

@@ -18,6 +18,7 @@ mod model;
 use std::sync::Arc;
 use std::task::Waker;
 
+use crate::close_reason::CloseReason;
 use crate::mutants::planted;
 use crate::proto::window::{Count, WindowSize};
 use crate::sync::{Bell, Counter, Flag, Lock, Native, Primitives};
@@ -27,8 +28,8 @@ use crate::sync::{Bell, Counter, Flag, Lock, Native, Primitives};
 pub(crate) struct Dirty {
     /// Accounts of which something was taken and is due, by key; each at most once.
     pub(crate) taken: Vec<u32>,
-    /// Mailboxes that closed, by the inbox's own number.
-    pub(crate) closed: Vec<u64>,
+    /// Mailboxes that closed, by the inbox's own number, and why.
+    pub(crate) closed: Vec<(u64, CloseReason)>,
 }
 
 /// The signals to the driver of a peer's link.
@@ -63,9 +64,9 @@ impl<P: Primitives> DriverSignals<P> {
         std::mem::take(&mut *self.dirty.hold())
     }
 
-    /// Records that a mailbox closed.
-    pub(crate) fn close(&self, inbox: u64) {
-        self.dirty.hold().closed.push(inbox);
+    /// Records that a mailbox closed, and why.
+    pub(crate) fn close(&self, inbox: u64, reason: CloseReason) {
+        self.dirty.hold().closed.push((inbox, reason));
         self.wake();
     }
 

@@ -23,6 +23,7 @@
 mod accounts;
 mod bootstrap;
 pub mod cause;
+pub mod close_reason;
 mod config;
 mod confirm;
 mod driver;

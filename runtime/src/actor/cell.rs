@@ -158,7 +158,7 @@ impl<A: Handlers> Cell<A> {
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.node.residents().remove(self.key);
-        self.ends.close();
+        self.ends.close(&exit);
         while let Some(taken) = hand.take_unbegun() {
             let label = match &taken {
                 Taken::Local(letter) => letter.told(),

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 use crate::exit::ActorExit;
-use crate::remote::CloseNotice;
+use crate::remote::{CloseNotice, reason_of};
 use crate::resident::Pause;
 
 /// End now: drop the running handler.
@@ -136,20 +136,26 @@ impl Ends {
         matches!(*self.state.lock(), State::Ended(_))
     }
 
-    /// Ends the actor (EN-1), but for who waits: links are told.
-    pub(super) fn close(&self) {
+    /// Ends the actor (EN-1), but for who waits: links are told how.
+    pub(super) fn close(&self, exit: &ActorExit) {
         let notices = match &mut *self.state.lock() {
             State::Living(Some(living)) => std::mem::take(&mut living.notices),
             _ => Vec::new(),
         };
-        drop(notices);
+        if !notices.is_empty() {
+            let reason = reason_of(exit);
+            notices.into_iter().for_each(|notice| notice.close(reason.clone()));
+        }
     }
 
     /// Tells all that wait for the end.
     pub(super) fn tell(&self, exit: ActorExit) {
+        let reason = reason_of(&exit);
         let old = std::mem::replace(&mut *self.state.lock(), State::Ended(exit));
         if let State::Living(Some(living)) = old {
-            let Living { waiting, .. } = *living;
+            // Notices that came since the links were told.
+            let Living { waiting, notices, .. } = *living;
+            notices.into_iter().for_each(|notice| notice.close(reason.clone()));
             waiting.into_values().for_each(Waker::wake);
         }
     }
@@ -165,7 +171,11 @@ impl Ends {
                 notices.push(notice);
                 stale
             }
-            State::Ended(_) => vec![notice],
+            State::Ended(exit) => {
+                let reason = reason_of(exit);
+                drop(state);
+                return notice.close(reason);
+            }
         };
         drop(state);
         drop(unkept);

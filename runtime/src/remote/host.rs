@@ -27,6 +27,18 @@ pub(crate) mod signals {
     pub(crate) const DRAIN: u16 = 3;
 }
 
+/// How an actor ended, as its node tells others.
+pub(crate) mod ends {
+    /// It was stopped or drained.
+    pub(crate) const STOPPED: u16 = 1;
+    /// It failed; with a text.
+    pub(crate) const FAILED: u16 = 2;
+    /// It panicked; with the panic's message.
+    pub(crate) const PANICKED: u16 = 3;
+    /// It was killed.
+    pub(crate) const KILLED: u16 = 4;
+}
+
 /// Why an ask of another node gets no answer.
 pub(crate) mod code {
     /// The ask's bytes are not an archive of the message.

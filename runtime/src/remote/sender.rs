@@ -5,7 +5,9 @@ use std::task::Context;
 
 use ringpost_transport::cause::{self, NodeDownCause};
 
-use super::{Accepted, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code};
+use super::{
+    Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code, ends,
+};
 use crate::error::{AskError, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
@@ -23,8 +25,34 @@ pub(crate) async fn signal(to: &RemoteSender, signal: SendKind) -> Result<(), Ca
 pub(crate) async fn closed(to: &RemoteSender) -> ActorExit {
     let mut waiter = Waiter::default();
     match poll_fn(|cx| to.poll_closed(&mut waiter, cx)).await {
-        Ok(()) => ActorExit::NoActor,
+        Ok(Some(reason)) => exit_of(reason),
+        Ok(None) => ActorExit::NoActor,
         Err(_) => ActorExit::NodeDown,
+    }
+}
+
+/// Returns how links tell the end of an actor.
+pub(crate) fn reason_of(exit: &ActorExit) -> CloseReason {
+    let (code, text) = match exit {
+        ActorExit::Stopped => (ends::STOPPED, None),
+        ActorExit::Failed(why) => (ends::FAILED, Some(why.clone())),
+        ActorExit::Panicked(message) => (ends::PANICKED, Some(message.clone())),
+        ActorExit::Killed => (ends::KILLED, None),
+        // Of an actor of this node neither is true.
+        ActorExit::NoActor | ActorExit::NodeDown => (0, None),
+    };
+    CloseReason { code, text }
+}
+
+fn exit_of(reason: CloseReason) -> ActorExit {
+    let text = || reason.text.clone().unwrap_or_else(|| "no reason".into());
+    match reason.code {
+        ends::STOPPED => ActorExit::Stopped,
+        ends::FAILED => ActorExit::Failed(text()),
+        ends::PANICKED => ActorExit::Panicked(text()),
+        ends::KILLED => ActorExit::Killed,
+        // What a later version may say.
+        _ => ActorExit::NoActor,
     }
 }
 
@@ -36,7 +64,7 @@ pub(crate) fn cause_of(unsent: Unsent, failure: Option<Cause>) -> Cause {
         Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
         Unsent::NoSuchMailbox => Cause::NoSuchActor,
         Unsent::WrongKind => Cause::WrongActorType,
-        Unsent::Closed => Cause::Stopped,
+        Unsent::Closed(_) => Cause::Stopped,
         Unsent::NotAccepted => Cause::NotAccepted,
         Unsent::SchemaMismatch => Cause::SchemaMismatch,
         Unsent::TooLarge { bytes, limit } => Cause::TooLarge { bytes, limit },

@@ -224,7 +224,7 @@ impl Sender {
         let world = &self.setting.world;
         world.log(&format!("unsent {lane:?} {unsent}"));
         match unsent {
-            Unsent::NoSuchMailbox | Unsent::Closed => {
+            Unsent::NoSuchMailbox | Unsent::Closed(_) => {
                 world.sleep(Duration::from_millis(3)).await;
             }
             Unsent::NodeDown(_) | Unsent::Leaving => {

@@ -266,6 +266,12 @@ impl Driver {
         Ok(())
     }
 
+    /// Returns true if the first mailbox that closed can be reported now: what this side committed
+    /// before it closed was written, in frames that went before.
+    pub(super) fn may_close(&self) -> bool {
+        self.closing.front().is_some_and(|(_, _, fence)| self.link.has_passed(*fence))
+    }
+
     /// Turns dirty marks into records, if those can be written: until then they stay marks, each of
     /// which is there once. Returns false if they cannot.
     pub(super) fn report_windows(&mut self, pipe: &mut Pipe) -> bool {
@@ -274,10 +280,19 @@ impl Driver {
         }
         let signals = self.link.signals().clone();
         let Dirty { mut taken, closed } = signals.take();
-        for inbox in closed {
+        if !closed.is_empty() {
+            let fence = self.link.fence();
+            self.closing.extend(closed.into_iter().map(|(inbox, reason)| (inbox, reason, fence)));
+        }
+        while self.may_close()
+            && let Some((inbox, reason, _)) = self.closing.pop_front()
+        {
             if let Some((mailbox, generation)) = self.mailboxes.close(inbox) {
+                let ordinal = reason.code;
                 let kind = RecordKind::Closed;
-                pipe.proto.control(RecordHeader { mailbox, generation, ..RecordHeader::new(kind) });
+                let header =
+                    RecordHeader { mailbox, generation, ordinal, ..RecordHeader::new(kind) };
+                pipe.proto.control_with(header, reason.text_bytes());
             }
         }
         taken.append(&mut self.mailboxes.take_wanted());

@@ -1,5 +1,6 @@
 //! From an opened queue pair to a link whose driver can start.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -148,6 +149,7 @@ impl Prepared {
         let driver = Driver {
             pipe,
             growth,
+            closing: VecDeque::new(),
             mailboxes: Mailboxes::new(window, profile.link_window_bytes, accounts),
             link: link.clone(),
             reports,

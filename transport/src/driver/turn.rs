@@ -79,7 +79,8 @@ impl Driver {
         }
         // Reports that an answer to an OPEN kept from the frame go with the next look.
         let late = !reported && pipe.proto.takes_control() && !planted!(LateReport);
-        Ok(received >= limits::POLL_BATCH || !sent_all || late)
+        let closes = reported && self.may_close();
+        Ok(received >= limits::POLL_BATCH || !sent_all || late || closes)
     }
 
     fn heed_requests(&mut self, pipe: &mut Pipe) -> Result<(), LinkCause> {

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use rkyv::util::AlignedVec;
 
 use crate::cause::NodeDownCause;
+use crate::close_reason::CloseReason;
 use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
 use crate::memory::buffer;
@@ -283,7 +284,8 @@ impl RemoteSender {
         }
     }
 
-    /// Waits until the mailbox is closed, was never there, or is of another kind.
+    /// Waits until the mailbox is closed, was never there, or is of another kind; returns why it was
+    /// closed, if the peer said so.
     ///
     /// # Errors
     /// When the node is down first.
@@ -294,7 +296,7 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), NodeDownCause>> {
+    ) -> Poll<Result<Option<CloseReason>, NodeDownCause>> {
         loop {
             let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
             let request = &self.0.request;
@@ -306,7 +308,8 @@ impl RemoteSender {
             match ended {
                 Attempt::Wait => return Poll::Pending,
                 Attempt::LinkEnded => {}
-                Attempt::Committed(_) | Attempt::Failed(_) => return Poll::Ready(Ok(())),
+                Attempt::Failed(Unsent::Closed(end)) => return Poll::Ready(Ok(Some(end))),
+                Attempt::Committed(_) | Attempt::Failed(_) => return Poll::Ready(Ok(None)),
             }
         }
     }

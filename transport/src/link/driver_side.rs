@@ -15,6 +15,7 @@ use crate::proto::fate::{Consumed, Sent, What};
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Event, Transmit};
+use crate::proto::send_queue::Fence;
 use crate::unresolved::UnackedTell;
 
 /// Messages and the report that a link left when it ended.
@@ -43,6 +44,15 @@ impl LinkHandle {
     /// Returns the signals by which its driver is told of mailboxes.
     pub(crate) fn signals(&self) -> &Arc<DriverSignals> {
         &self.signals
+    }
+
+    /// Returns what has [passed](Self::has_passed) when all that is committed now was written.
+    pub(crate) fn fence(&self) -> Fence {
+        self.state.lock().send_queue.fence()
+    }
+
+    pub(crate) fn has_passed(&self, fence: Fence) -> bool {
+        self.state.lock().send_queue.has_passed(fence)
     }
 
     /// Keeps the driver's waker; called before each turn looks for work.

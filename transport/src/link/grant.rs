@@ -71,7 +71,8 @@ impl State {
                 Notice::Room(mailbox) => self.grant_first_part(mailbox, now),
                 Notice::LinkRoom => self.grant_by_link(now),
                 Notice::Ended { outlet, mailbox, refusal } => {
-                    let ended = Standing::Ended(Unsent::at_end(refusal));
+                    let end = mailbox.map(|mailbox| self.send_queue.at(mailbox).end.clone());
+                    let ended = Standing::Ended(Unsent::at_end(refusal, end.unwrap_or_default()));
                     self.waiting.resolve_all(Line::Opening(outlet), &ended, now);
                     self.waiting.resolve_all(Line::Closing(outlet), &ended, now);
                     if let Some(mailbox) = mailbox {
@@ -87,8 +88,10 @@ impl State {
     /// Moves a sender that waited for a mailbox to be open to the line for its room. A signal ahead
     /// of messages waits for nothing more: it is granted.
     fn move_to_mailbox(&mut self, key: usize, mailbox: u32, now: Instant) {
-        if self.send_queue.at(mailbox).closed {
-            self.waiting.resolve(key, Standing::Ended(Unsent::Closed), now);
+        let at = self.send_queue.at(mailbox);
+        if at.closed {
+            let ended = Standing::Ended(Unsent::Closed(at.end.clone()));
+            self.waiting.resolve(key, ended, now);
         } else if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
             self.send_queue.use_mailbox(mailbox);
             self.waiting.resolve(key, Standing::Granted { mailbox, ordinal }, now);

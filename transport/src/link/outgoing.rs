@@ -5,6 +5,7 @@ use std::time::Instant;
 use rkyv::util::AlignedVec;
 
 use crate::cause::NodeDownCause;
+use crate::close_reason::CloseReason;
 use crate::open_request::Accepted;
 use crate::proto::error::OpenRefusal;
 #[cfg(feature = "steps")]
@@ -85,7 +86,7 @@ pub enum Unsent {
     WrongKind,
     /// The mailbox was closed.
     #[error("the mailbox is closed")]
-    Closed,
+    Closed(CloseReason),
     /// The mailbox does not take this message.
     #[error("the mailbox does not accept this message")]
     NotAccepted,
@@ -116,11 +117,11 @@ pub enum Unsent {
 
 impl Unsent {
     /// Returns the cause for a mailbox whose opening was refused, or which closed.
-    pub(super) fn at_end(refusal: Option<OpenRefusal>) -> Self {
+    pub(super) fn at_end(refusal: Option<OpenRefusal>, end: CloseReason) -> Self {
         match refusal {
             Some(OpenRefusal::NoSuchMailbox) => Unsent::NoSuchMailbox,
             Some(OpenRefusal::WrongKind) => Unsent::WrongKind,
-            None => Unsent::Closed,
+            None => Unsent::Closed(end),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::LinkHandle;
+use crate::close_reason::CloseReason;
 use crate::driver_signals::Taken;
 
 /// The room a delivered message takes in its sender's window. Dropping it gives the room back, to
@@ -37,16 +38,24 @@ impl fmt::Debug for Receipt {
     }
 }
 
-/// Tells a link that a mailbox closed, by being dropped.
+/// Tells a link that a mailbox closed: by [`close`](Self::close), or, without a reason, by being
+/// dropped.
 #[derive(Debug)]
 pub struct CloseNotice {
     link: Weak<LinkHandle>,
     inbox: u64,
+    reason: CloseReason,
 }
 
 impl CloseNotice {
     pub(crate) fn new(link: &Arc<LinkHandle>, inbox: u64) -> Self {
-        CloseNotice { link: Arc::downgrade(link), inbox }
+        CloseNotice { link: Arc::downgrade(link), inbox, reason: CloseReason::default() }
+    }
+
+    /// Says that the mailbox closed, and why. The peer learns it after all that was committed to
+    /// the link before.
+    pub fn close(mut self, reason: CloseReason) {
+        self.reason = reason;
     }
 
     /// Returns true if the link has ended, so that no driver is told any more: such notices may be
@@ -60,7 +69,7 @@ impl Drop for CloseNotice {
     fn drop(&mut self) {
         // A stale notice is dropped: the next link gets a notice of its own.
         if let Some(link) = self.link.upgrade().filter(|link| !link.has_ended()) {
-            link.signals.close(self.inbox);
+            link.signals.close(self.inbox, std::mem::take(&mut self.reason));
         }
     }
 }

@@ -8,6 +8,7 @@ use super::at_once::find;
 use super::outgoing::{Hint, Outgoing, SendKind, Unsent};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
 use super::{Counters, LinkHandle, State};
+use crate::close_reason::CloseReason;
 use crate::confirm::Confirmation;
 use crate::open_request::{Accepted, OpenRequest};
 use crate::proto::header::RecordKind;
@@ -76,7 +77,7 @@ impl LinkHandle {
             () if self.has_ended() => Err(Unsent::LinkDown),
             () if state.send_queue.is_leaving() => Err(Unsent::Leaving),
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
-                Err(refused) => Err(Unsent::at_end(Some(refused))),
+                Err(refused) => Err(Unsent::at_end(Some(refused), CloseReason::default())),
                 Ok(None) => Err(Unsent::Opening),
                 Ok(Some(mailbox)) if state.waiting.is_waited(Line::Room(mailbox)) => {
                     Err(Unsent::Full)
@@ -293,4 +294,4 @@ impl LinkHandle {
     }
 }
 
-const CLOSED: Attempt = Attempt::Failed(Unsent::Closed);
+const CLOSED: Attempt = Attempt::Failed(Unsent::Closed(CloseReason { code: 0, text: None }));

@@ -9,6 +9,7 @@ use rkyv::util::AlignedVec;
 
 use super::{Attempt, Awaited, Hint, LinkHandle, Outgoing, Replier, SendKind, Unsent};
 use crate::cause::{LinkCause, OpenRefusal};
+use crate::close_reason::CloseReason;
 use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
@@ -420,7 +421,7 @@ fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
         refuse(&link, refusal);
         // The first of these opens again.
         for _ in 0..2 {
-            assert_eq!(tries(), Err(Unsent::at_end(Some(refusal))));
+            assert_eq!(tries(), Err(Unsent::at_end(Some(refusal), CloseReason::default())));
         }
     }
     assert!(matches!(Sender::new("none", 0).poll(&link), Attempt::Wait));

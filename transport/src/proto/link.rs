@@ -188,7 +188,12 @@ impl LinkProtocol {
 
     /// Queues a record that this node's own mailboxes bound.
     pub(crate) fn control(&mut self, header: RecordHeader) {
-        self.control.push_back((header, Vec::new()));
+        self.control_with(header, &[]);
+    }
+
+    /// Queues a control record with a payload, which fits every frame.
+    pub(crate) fn control_with(&mut self, header: RecordHeader, payload: &[u8]) {
+        self.control.push_back((header, payload.to_vec()));
     }
 
     /// Queues the refusal of an OPEN.

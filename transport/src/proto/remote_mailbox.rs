@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::header::{u32_at, u64_at, u128_at};
 use super::window::{Count, SendWindow, WindowSize};
+use crate::close_reason::CloseReason;
 use crate::id::Incarnation;
 use crate::limits;
 use crate::open_request::{Accepted, OpenRequest, Target};
@@ -61,6 +62,8 @@ pub(crate) struct RemoteMailbox {
     pub(crate) blocked: bool,
     /// The mailbox is closed (OU-3).
     pub(crate) closed: bool,
+    /// Why, as the peer said.
+    pub(crate) end: CloseReason,
     /// Messages with room reserved, queued or without a fate, and urgent signals; the mailbox stays
     /// until there are none.
     pub(crate) uses: u32,

@@ -96,6 +96,8 @@ struct Queues {
     replies: Lane,
     eager: Lane,
     bulk: VecDeque<Bulk>,
+    /// Large messages that were ever queued.
+    bulk_count: u64,
     bulk_replies: VecDeque<Bulk>,
     /// The large message and the large answer under way.
     message: Option<Bulk>,
@@ -123,6 +125,15 @@ struct Refused {
     /// The number of each, counted from the first, and its cause.
     by_request: HashMap<Arc<OpenRequest>, (u64, OpenRefusal)>,
     count: u64,
+}
+
+/// What was committed up to some moment: see [`SendQueue::fence`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fence {
+    /// The mark in the eager lane.
+    eager: u64,
+    /// Large messages that were ever queued.
+    bulk: u64,
 }
 
 /// A notice that something happened for which senders wait.
@@ -179,6 +190,18 @@ impl<W> SendQueue<W> {
             freed: Vec::new(),
             leaving: false,
         }
+    }
+
+    /// Returns what has [passed](Self::has_passed) when all messages that are committed now were
+    /// written, or are not sent.
+    pub(crate) fn fence(&self) -> Fence {
+        Fence { eager: self.queues.eager.mark(), bulk: self.queues.bulk_count }
+    }
+
+    pub(crate) fn has_passed(&self, fence: Fence) -> bool {
+        let q = &self.queues;
+        let left = q.bulk.len() as u64 + u64::from(q.message.is_some());
+        q.eager.passed(fence.eager) && q.bulk_count - left >= fence.bulk
     }
 
     /// Returns whether a message of `bytes` may be committed to the mailbox now (OB-2).
@@ -259,6 +282,7 @@ impl<W> SendQueue<W> {
         let mark = self.queues.eager.mark();
         let body = Arc::new(mem::take(archive).into());
         self.queues.bulk.push_back(Bulk { entry, body, mark, sent: 0 });
+        self.queues.bulk_count += 1;
     }
 
     /// Commits a small tell whose sender does not wait for its fate, if there is room (OB-2) and no

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use proptest::prelude::*;
 
 use super::*;
+use crate::close_reason::CloseReason;
 use crate::driver::dispatch::Run;
 use crate::driver::growth::Growth;
 use crate::driver::mailboxes::Mailboxes;
@@ -197,6 +198,7 @@ impl Rig {
             mailboxes: Mailboxes::new(WINDOW, 6000, accounts),
             growth: Growth::new(Arc::new(NoFabric), SLOT as u32, RING, budget),
             reports,
+            closing: std::collections::VecDeque::new(),
             phase: watch::channel(Phase::Opening).0,
             scratch: Scratch::default(),
             run: Run::default(),
@@ -248,6 +250,13 @@ impl Rig {
 
     /// Returns an ask of this side, to a mailbox of the peer that is opened for the first.
     fn ask(&mut self) -> PendingReply {
+        let reply = self.commit();
+        self.turn();
+        reply
+    }
+
+    /// Commits an ask, of which the driver does not know yet.
+    fn commit(&mut self) -> PendingReply {
         let target = Target::Name("its".into());
         let request = Arc::new(OpenRequest { target, kind: 0 });
         let (kind, mut place) = (SendKind::Ask { deadline: None }, None);
@@ -266,7 +275,6 @@ impl Rig {
             first = attempt(self);
         }
         let Attempt::Committed(Awaited::Reply(reply)) = first else { panic!("no room") };
-        self.turn();
         reply
     }
 
@@ -422,4 +430,24 @@ proptest! {
             prop_assert!(!sound || answer == (number < answered));
         }
     }
+}
+
+/// What was committed before a mailbox closed goes first, in a frame of its own: the peer has it
+/// before it learns of the end.
+#[test]
+fn the_end_of_a_mailbox_is_told_after_what_was_committed_before() {
+    let mut rig = Rig::new();
+    rig.hear(&[open("one", 1)]);
+    let first = rig.ask();
+    rig.said.clear();
+    let second = rig.commit();
+    let notices = std::mem::take(&mut *rig.host.0.lock()[0].1.notices.lock());
+    for notice in notices {
+        notice.close(CloseReason { code: 7, text: Some("why".into()) });
+    }
+    let frames = rig.driver.pipe.lock().proto.frames_sent();
+    rig.turn();
+    assert_eq!(rig.said, [RecordKind::Ask, RecordKind::Closed]);
+    assert_eq!(rig.driver.pipe.lock().proto.frames_sent() - frames, 2);
+    drop((first, second));
 }

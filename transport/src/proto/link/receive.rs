@@ -122,7 +122,9 @@ impl LinkProtocol {
             RecordKind::OpenRefused => {
                 out.handle_open_refused(header.correlation, OpenRefusal::of(header.ordinal)?)?;
             }
-            RecordKind::Closed => out.handle_closed(header.mailbox, header.generation)?,
+            RecordKind::Closed => {
+                out.handle_closed((header.mailbox, header.generation), header.ordinal, bytes)?;
+            }
             RecordKind::Window => {
                 let taken = Count { messages: header.total, bytes: header.correlation };
                 out.handle_window(header.mailbox, header.generation, taken)?;

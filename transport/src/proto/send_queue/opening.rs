@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Notice, Refused, SendQueue};
+use crate::close_reason::CloseReason;
 use crate::limits;
 use crate::open_request::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
@@ -166,6 +167,7 @@ impl<W> SendQueue<W> {
             urgent: Vec::new(),
             blocked: false,
             closed: false,
+            end: CloseReason::default(),
             uses: 0,
         }) as u32;
         self.by_mailbox.insert(header.mailbox, mailbox);
@@ -201,13 +203,19 @@ impl<W> SendQueue<W> {
     /// Closes a mailbox of the peer, as the peer says (OU-3). Its outstanding messages are off the
     /// link's window; those that were sent are refused when they arrive, and those that wait are to
     /// be [taken out](Self::take_unsendable) before anything else is committed: their room is free.
-    pub(crate) fn handle_closed(&mut self, index: u32, generation: u32) -> Result<(), Violation> {
+    pub(crate) fn handle_closed(
+        &mut self,
+        (index, generation): (u32, u32),
+        code: u16,
+        text: &[u8],
+    ) -> Result<(), Violation> {
         let Some(key) = self.by_mailbox.remove(&index) else { return Err(Violation::Unknown) };
         let mailbox = &mut self.mailboxes[key as usize];
         if mailbox.generation != generation {
             return Err(Violation::Unknown);
         }
         mailbox.closed = true;
+        mailbox.end = CloseReason::read(code, text);
         self.closing |= mailbox.window.has_unwritten();
         let outstanding = mailbox.window.outstanding();
         mailbox.window.release(outstanding)?;

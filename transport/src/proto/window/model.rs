@@ -280,7 +280,7 @@ impl State {
                 RecordKind::Opened => out.handle_opened(&header, &payload).expect("honest"),
                 RecordKind::Closed => {
                     let lost = out.outstanding_at(header.mailbox);
-                    out.handle_closed(header.mailbox, header.generation).expect("honest");
+                    out.handle_closed((header.mailbox, header.generation), 0, &[]).expect("honest");
                     for entry in out.take_unsendable() {
                         out.settle(entry.mailbox);
                     }
