@@ -73,20 +73,37 @@ pin_project! {
     /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1).
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
-        runtime: Id,
-        running: Running,
+        deadline: Option<tokio::time::Instant>,
         #[pin]
         future: F,
     }
 }
 
-/// Runs `future`, a part of an actor's life on this runtime.
+/// Runs `future`, a handler or hook, within [`as_actor`]; `deadline` is when the asker of the
+/// message in hand gives up.
 pub(crate) fn on_duty<F: Future>(
     duty: &'static Duty,
-    (runtime, running): (Id, Running),
+    deadline: Option<tokio::time::Instant>,
     future: F,
 ) -> OnDuty<F> {
-    OnDuty { duty, runtime, running, future }
+    OnDuty { duty, deadline, future }
+}
+
+/// Calls `poll`, which polls the task of the actor with this token on this runtime.
+pub(crate) fn as_actor<T>(token: usize, runtime: Id, poll: impl FnOnce() -> T) -> T {
+    let before = RUNNING.replace(Some(Running { token, deadline: None }));
+    let _restore = Restore(before);
+    // A thread that is ending has no place any more; nobody will miss it.
+    PLACE.try_with(|place| place.runtime.store(Some(runtime))).ok();
+    poll()
+}
+
+struct Restore(Option<Running>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
 }
 
 impl<F: Future> Future for OnDuty<F> {
@@ -96,8 +113,10 @@ impl<F: Future> Future for OnDuty<F> {
         let this = self.project();
         let mut future = this.future;
         let noted = PLACE.try_with(|place| {
-            place.begin(this.duty, *this.runtime);
-            let _end = End(place, RUNNING.replace(Some(*this.running)));
+            place.begin(this.duty);
+            let actor = RUNNING.get();
+            RUNNING.set(actor.map(|actor| Running { deadline: *this.deadline, ..actor }));
+            let _end = End(place, actor);
             future.as_mut().poll(cx)
         });
         // A thread that is ending has no place any more; nobody will miss it.
@@ -119,7 +138,7 @@ impl Drop for End<'_> {
 #[derive(Default)]
 struct Place {
     duty: AtomicCell<Option<&'static Duty>>,
-    /// Whose thread it is: where `duty` was begun.
+    /// Whose thread it is: where an actor's task was polled last.
     runtime: AtomicCell<Option<Id>>,
     /// When, by the coarse clock.
     since: AtomicU64,
@@ -129,9 +148,8 @@ const _: () = assert!(AtomicCell::<Option<&'static Duty>>::is_lock_free());
 const _: () = assert!(AtomicCell::<Option<Id>>::is_lock_free());
 
 impl Place {
-    fn begin(&self, duty: &'static Duty, runtime: Id) {
+    fn begin(&self, duty: &'static Duty) {
         self.since.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.runtime.store(Some(runtime));
         self.duty.store(Some(duty));
     }
 }
@@ -222,7 +240,12 @@ mod tests {
     use super::*;
 
     static DUTY: Duty = Duty::handles("Counter", "Add");
-    const RUN: Running = Running { token: 7, deadline: None };
+
+    /// Polls `future` as a handler of an actor on this runtime.
+    async fn on<F: Future>(runtime: Id, future: F) -> F::Output {
+        let mut handler = std::pin::pin!(on_duty(&DUTY, None, future));
+        std::future::poll_fn(|cx| as_actor(7, runtime, || handler.as_mut().poll(cx))).await
+    }
 
     fn texts(runtime: Id) -> Vec<String> {
         duties(runtime).iter().map(|(_, duty)| duty.to_string()).collect()
@@ -235,16 +258,16 @@ mod tests {
         let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let other = elsewhere.handle().id();
         let look = async || (texts(here), texts(other));
-        let named = on_duty(&DUTY, (here, RUN), look()).await;
+        let named = on(here, look()).await;
         assert_eq!(named, (vec!["Counter handles Add".to_owned()], Vec::new()));
         assert_eq!(look().await, (Vec::new(), Vec::new()));
-        let mut waiting = Box::pin(on_duty(&DUTY, (here, RUN), pending::<()>()));
+        let mut waiting = Box::pin(on(here, pending::<()>()));
         assert!((&mut waiting).now_or_never().is_none());
         assert_eq!(look().await.0, Vec::<String>::new(), "a handler that waits blocks nobody");
-        let panicking = on_duty(&DUTY, (here, RUN), async { panic!("as it shall") });
+        let panicking = on(here, async { panic!("as it shall") });
         let caught = std::panic::AssertUnwindSafe(panicking).catch_unwind().await;
         assert!(caught.is_err() && look().await.0.is_empty());
-        on_duty(&DUTY, (other, RUN), ready(())).await;
+        on(other, ready(())).await;
         drop(waiting);
         elsewhere.shutdown_background();
     }
@@ -264,7 +287,7 @@ mod tests {
         assert_eq!(after(2 * most), Some(2 * most));
         assert_eq!(after(Duration::ZERO), None);
         assert!(watch.handlers().starts_with("none"));
-        on_duty(&DUTY, (watch.runtime, RUN), async {
+        on(watch.runtime, async {
             assert!(watch.handlers().starts_with("Counter handles Add for "));
         })
         .await;

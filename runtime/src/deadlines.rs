@@ -59,7 +59,8 @@ pub(crate) enum Expired {
 /// table when it is dropped.
 pub(crate) struct Alarm<D: AsRef<Deadlines>> {
     deadlines: D,
-    set: Option<(Instant, Key)>,
+    /// In a box: mostly there is none.
+    set: Option<Box<Key>>,
 }
 
 impl<D: AsRef<Deadlines>> Alarm<D> {
@@ -70,19 +71,23 @@ impl<D: AsRef<Deadlines>> Alarm<D> {
     /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
     /// more.
     pub(crate) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.set.map(|(set, _)| set) != deadline {
+        if self.set.as_ref().map(|set| set.deadline) != deadline {
             self.cancel();
         }
         let Some(deadline) = deadline else { return Poll::Pending };
-        let mut key = self.set.take().map(|(_, key)| key);
+        let mut key = self.set.as_deref().copied();
         let expired = self.deadlines.as_ref().poll(&mut key, deadline, cx);
-        self.set = key.map(|key| (deadline, key));
+        match (key, &mut self.set) {
+            (None, set) => *set = None,
+            (Some(key), set @ None) => *set = Some(Box::new(key)),
+            (Some(_), Some(_)) => {}
+        }
         if expired == Poll::Ready(Expired::Deadline) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn cancel(&mut self) {
-        if let Some((_, key)) = self.set.take() {
-            self.deadlines.as_ref().cancel(key);
+        if let Some(key) = self.set.take() {
+            self.deadlines.as_ref().cancel(*key);
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 pub enum ActorExit {
     /// It was stopped or drained.
     Stopped,
-    /// It could not start, a child of it could not be restarted any more, or an actor it was linked
-    /// to had failed; the text says which.
+    /// It could not start, or it was restarted too often, or a child of it was; the text says
+    /// which.
     Failed(Arc<str>),
     /// It panicked; the text is the panic's message.
     Panicked(Arc<str>),

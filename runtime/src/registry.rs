@@ -109,6 +109,10 @@ impl<T: ?Sized> Registry<T> {
         self.table.write().closed = true;
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.table.read().closed
+    }
+
     /// Returns all occupants, in the order of their places.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let table = self.table.read();

@@ -60,7 +60,7 @@ pub(crate) trait Resident: Inbox {
     /// Ends it as [`Halt::Kill`] does, as a failure.
     fn fail(&self, reason: Arc<str>);
 
-    /// Has it rest when its incarnation has ended, which is to be stopped now.
+    /// Has it rest after the message it is handling.
     fn pause(&self, pause: Pause);
 
     /// Returns true if what it is now was killed.
@@ -184,6 +184,11 @@ impl Residents {
     /// From now on no actor is added.
     pub(crate) fn close(&self) {
         self.registry.close();
+    }
+
+    /// Returns true if no actor is added any more: the node is shutting down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.registry.is_closed()
     }
 
     /// Returns all actors, the oldest places first.

@@ -146,6 +146,11 @@ impl<R> Drop for Asker<R> {
 }
 
 impl<R> Answerer<R> {
+    /// Returns when the asker gives up.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.0.as_ref().map(|slot| slot.deadline)
+    }
+
     /// Gives the answer; to an asker that gave up, nothing.
     pub(crate) fn send(mut self, answer: R) {
         if let Some(slot) = self.0.take() {

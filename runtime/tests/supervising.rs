@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use ringpost::Strategy;
 use ringpost::prelude::*;
@@ -387,4 +388,177 @@ async fn a_supervisor_whose_child_cannot_start_does_not_start_and_leaves_nothing
     let all = ["a started", "b could not start", "b dropped", "a stopped", "a dropped"];
     assert_eq!(diary.take(), all);
     assert_eq!(node.snapshot().actors.len(), 0);
+}
+
+/// The youngest child hangs while its parent stops, and then the parent is killed.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn no_child_outlives_a_parent_that_is_killed_while_it_stops_them() {
+    let (node, diary) = (node().await, Diary::default());
+    let family = Parent { diary: diary.clone(), children: Vec::new() };
+    let parent = node.spawn("parent", family).await.unwrap();
+    let children = parent.children().await.unwrap();
+    children[2].tell(Hang).await.unwrap();
+    tokio::task::yield_now().await;
+    parent.stop().await.unwrap();
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+    parent.kill().await.unwrap();
+    assert_eq!(parent.wait_stopped().await, ActorExit::Killed);
+    let ends = [ActorExit::Killed, ActorExit::Stopped];
+    for child in &children {
+        let ended = child.wait_stopped().now_or_never();
+        assert!(ended.is_some_and(|exit| ends.contains(&exit)), "before its parent's end is told");
+    }
+    assert_eq!(node.snapshot().actors.len(), 0);
+}
+
+#[tokio::test]
+async fn a_child_that_is_never_restarted_ends_when_the_others_are_restarted() {
+    let (node, diary) = (node().await, Diary::default());
+    let supervisor = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary).restart(Restart::never()))
+        .child(Worker::child("b", &diary).restart(quick()))
+        .child(Worker::child("c", &diary).restart(quick()));
+    node.spawn("supervisor", supervisor).await.unwrap();
+    let b = node.actor::<Worker>("b").await.unwrap();
+    let a = node.actor::<Worker>("a").await.unwrap();
+    b.explode("boom".into()).await.unwrap_err();
+    assert_eq!(b.work().await, Ok(1));
+    assert_eq!(node.actor::<Worker>("c").await.unwrap().work().await, Ok(1));
+    assert_eq!(a.wait_stopped().await, ActorExit::Stopped);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_actor_that_was_stopped_or_drained_is_not_restarted_whatever_its_last_handler_does() {
+    let (node, diary) = (node().await, Diary::default());
+    let child = || Worker::child("w", &diary).restart(quick());
+    let worker = node.supervise(child()).await.unwrap();
+    worker.tell(Explode { why: "drained".into() }).await.unwrap();
+    worker.drain().await.unwrap();
+    assert_eq!(worker.wait_stopped().await, ActorExit::Panicked("drained".into()));
+    let worker = node.supervise(child()).await.unwrap();
+    worker.tell(Hang).await.unwrap();
+    tokio::task::yield_now().await;
+    worker.stop().await.unwrap();
+    worker.kill().await.unwrap();
+    assert_eq!(worker.wait_stopped().await, ActorExit::Killed);
+    let always = Worker::child("w", &diary).restart(Restart::always().backoff(MS, MS));
+    let worker = node.supervise(always).await.unwrap();
+    assert_eq!(worker.work().await, Ok(1));
+    worker.stop().await.unwrap();
+    while worker.work().await != Ok(1) {}
+    assert_eq!(node.shutdown(MINUTE).await, [], "a shutdown is the end of all");
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_shutdown_has_children_handle_what_they_accepted() {
+    let (node, diary) = (node().await, Diary::default());
+    supervised(&node, Strategy::OneForOne, &diary).await;
+    for name in ["a", "b", "c"] {
+        let worker = node.actor::<Worker>(name).await.unwrap();
+        for _ in 0..100 {
+            worker.tell(Work).await.unwrap();
+        }
+    }
+    assert_eq!(node.shutdown(MINUTE).await, []);
+    assert_eq!(node.dead_letters().total(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_ends_at_once_while_its_children_wait_to_be_restarted() {
+    let (node, diary) = (node().await, Diary::default());
+    let restart = Restart::on_failure().backoff(MINUTE, MINUTE);
+    let supervisor = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary))
+        .child(Worker::child("b", &diary).restart(restart));
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let b = node.actor::<Worker>("b").await.unwrap();
+    b.explode("boom".into()).await.unwrap_err();
+    let start = tokio::time::Instant::now();
+    tokio::time::sleep(MS).await;
+    supervisor.stop().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(node.snapshot().actors.len(), 0);
+}
+
+/// Two children fail at once, again and again, on several threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn children_that_fail_at_once_are_all_restarted() {
+    for strategy in [Strategy::OneForAll, Strategy::RestForOne] {
+        let (node, diary) = (node().await, Diary::default());
+        let restart = Restart::on_failure().at_most(1000, MINUTE);
+        let restart = restart.backoff(Duration::ZERO, Duration::ZERO);
+        let names = ["a", "b", "c", "d"];
+        let supervisor = names.into_iter().fold(Supervisor::new(strategy), |all, name| {
+            all.child(Worker::child(name, &diary).restart(restart))
+        });
+        node.spawn("supervisor", supervisor).await.unwrap();
+        let find = names.map(async |name| node.actor::<Worker>(name).await.unwrap());
+        let workers = futures::future::join_all(find).await;
+        for _ in 0..100 {
+            let explode = || Explode { why: "boom".into() };
+            let fail = |at: usize| {
+                let worker = workers[at].clone();
+                tokio::spawn(async move { worker.ask(explode()).await.unwrap_err() })
+            };
+            let (first, second) = tokio::join!(fail(0), fail(2));
+            assert_eq!((first.unwrap(), second.unwrap()), (AskError::NoReply, AskError::NoReply));
+        }
+        for worker in &workers {
+            assert!(worker.work().await.is_ok(), "{strategy:?}");
+        }
+    }
+}
+
+/// Panics wherever it can.
+struct Bomb;
+
+struct Shrapnel;
+
+impl Drop for Shrapnel {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in a drop");
+        }
+    }
+}
+
+#[actor]
+impl Actor for Bomb {
+    async fn on_stop(&mut self, _cx: &mut Context<Self>) {
+        panic!("in on_stop");
+    }
+}
+
+#[handlers]
+impl Bomb {
+    #[handler]
+    async fn hold(&mut self) {
+        let _shrapnel = Shrapnel;
+        std::future::pending::<()>().await;
+    }
+
+    #[handler]
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn what_panics_while_an_incarnation_ends_does_not_keep_it_from_beginning_anew() {
+    let node = node().await;
+    let bomb = node.supervise(Child::new(|| Bomb).restart(quick())).await.unwrap();
+    bomb.tell(Hold).await.unwrap();
+    tokio::task::yield_now().await;
+    bomb.kill().await.unwrap();
+    assert_eq!(bomb.is_whole().await, Ok(true));
+    bomb.stop().await.unwrap();
+    assert_eq!(bomb.wait_stopped().await, ActorExit::Panicked("in on_stop".into()));
 }

@@ -32,8 +32,6 @@ pub(crate) struct Cell<A: Handlers> {
     node: Node,
     mailbox: ActorMailbox<A>,
     ends: Ends,
-    /// A kill is no end: it may begin anew.
-    is_child: bool,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -61,7 +59,7 @@ impl<A: Handlers> Cell<A> {
         key: Key,
         name: Option<Arc<str>>,
         capacity: usize,
-        is_child: bool,
+        is_restarted: bool,
     ) -> Self {
         let identity = Identity { incarnation: node.id().incarnation, key };
         Cell {
@@ -69,8 +67,7 @@ impl<A: Handlers> Cell<A> {
             key,
             node,
             mailbox: Mailbox::new(capacity),
-            ends: Ends::new(),
-            is_child,
+            ends: Ends::new(is_restarted),
         }
     }
 
@@ -219,7 +216,7 @@ impl<A: Handlers> Resident for Cell<A> {
                 // In this order: an actor that sees the stop sees the kill too, and runs no
                 // `on_stop`.
                 self.ends.kill();
-                if !self.is_child || self.ends.is_final() {
+                if self.ends.is_final() {
                     self.mailbox.stop();
                 }
                 self.mailbox.wake();
@@ -241,7 +238,6 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn pause(&self, pause: Pause) {
         self.ends.pause(pause);
-        self.mailbox.stop();
         self.mailbox.wake();
     }
 

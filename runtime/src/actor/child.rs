@@ -13,6 +13,7 @@ use super::options::SpawnOptions;
 use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
+use crate::message;
 use crate::resident::{Resident, Resting};
 
 /// An actor to be spawned under another one, with what makes it anew after it failed.
@@ -231,6 +232,14 @@ pub(super) struct Plan<A> {
     parent: Parent,
 }
 
+/// A child has failed, and rests.
+#[message(local)]
+pub(super) struct Rested {
+    /// Which one, counted from the first.
+    pub(super) number: usize,
+    pub(super) resting: Resting,
+}
+
 /// Who answers for an actor.
 #[derive(Clone)]
 pub(super) enum Parent {
@@ -239,7 +248,7 @@ pub(super) enum Parent {
     Actor(Arc<dyn Resident>),
     /// An actor that restarts all or some of its children together. It is told of each that rests,
     /// by its number.
-    Group(Arc<dyn Resident>, mpsc::UnboundedSender<(usize, Resting)>, usize),
+    Group(Arc<dyn Resident>, mpsc::UnboundedSender<Rested>, usize),
 }
 
 impl<A: Handlers> Plan<A> {
@@ -265,10 +274,11 @@ impl<A: Handlers> Plan<A> {
         }
     }
 
-    /// Returns where a parent that restarts several together is told of one that rests.
-    pub(super) fn reports(&self) -> Option<impl FnOnce(Resting) -> bool + use<'_, A>> {
+    /// Tells a parent that restarts several together of one that rests. Returns whether it was
+    /// told; `None` for other parents.
+    pub(super) fn report(&self, resting: Resting) -> Option<bool> {
         let Parent::Group(_, reports, number) = &self.parent else { return None };
-        Some(|resting| reports.send((*number, resting)).is_ok())
+        Some(reports.send(Rested { number: *number, resting }).is_ok())
     }
 }
 

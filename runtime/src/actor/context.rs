@@ -3,10 +3,12 @@
 mod task;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use rkyv::Archived;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -18,7 +20,7 @@ use super::lane::Lane;
 use super::route::{Item, Label};
 use super::timers::{MakeItem, TimerKey, What};
 use super::watch::{Down, Watchable};
-use super::{Accepts, ActorRef, Handlers, Near, ReplyTo, SpawnOptions, Task};
+use super::{Accepts, ActorRef, Handlers, Near, Reply, ReplyTo, SpawnOptions, Task};
 use crate::archive;
 use crate::error::SpawnError;
 use crate::limits;
@@ -39,21 +41,42 @@ pub struct Context<A: Handlers> {
     /// The tell whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
-    more: Option<Box<dyn Held<A>>>,
+    /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
+    more: Mutex<Option<Box<dyn Held<A>>>>,
 }
 
-/// There is no room for another message that is put aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{limit} messages are put aside already: put them back first with `unstash`")]
-pub struct StashFull {
-    /// As many as wait in a mailbox by default.
-    pub limit: usize,
+/// There is no room for another message that is put aside. It comes back.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StashFull<T> {
+    /// The message, and the way back to its asker where that was given.
+    pub message: T,
 }
+
+impl<T> fmt::Debug for StashFull<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StashFull").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for StashFull<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = limits::MAILBOX_CAPACITY;
+        write!(f, "{most} messages are put aside already: put them back first with `unstash`")
+    }
+}
+
+impl<T> std::error::Error for StashFull<T> {}
 
 impl<A: Handlers> Context<A> {
     pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
         let actor = ActorRef::local(cell.clone());
-        Context { near: Near::new(cell), actor, in_hand: None, deadline: None, more: None }
+        Context {
+            near: Near::new(cell),
+            actor,
+            in_hand: None,
+            deadline: None,
+            more: Mutex::new(None),
+        }
     }
 
     /// Returns the actor itself, to be sent in messages. Asking it from its own handler fails at
@@ -247,32 +270,34 @@ impl<A: Handlers> Context<A> {
         self.more().family.add(child);
     }
 
-    /// Puts the message in hand aside, to be handled later: its handler gives it back here. The
-    /// asker of an ask waits, if the handler takes a [`ReplyTo`], and has its answer otherwise:
-    /// then the message is put aside as a tell.
+    /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The
+    /// asker of an ask has what the handler returns; to have it wait, take a [`ReplyTo`] and call
+    /// [`stash_ask`](Self::stash_ask).) What is still put aside when the actor ends is a dead
+    /// letter.
     ///
     /// # Errors
-    /// [`StashFull`]: at most [`limits::MAILBOX_CAPACITY`] messages are put aside.
-    pub fn stash<I: Input>(&mut self, message: I) -> Result<(), StashFull>
+    /// [`StashFull`], with the message: at most [`limits::MAILBOX_CAPACITY`] are put aside.
+    pub fn stash<I: Input>(&mut self, message: I) -> Result<(), StashFull<I>>
     where
         A: Accepts<I::Message, Input = I>,
     {
-        self.put_aside(message, ReplyTo::nobody(), false)
+        let full = self.put_aside(message, ReplyTo::nobody());
+        full.map_err(|(message, _)| StashFull { message })
     }
 
     /// As [`stash`](Self::stash), with the way back to the asker.
     ///
     /// # Errors
-    /// As [`stash`](Self::stash).
-    pub fn stash_ask<I: Input>(
+    /// As [`stash`](Self::stash), with both.
+    pub fn stash_ask<I: Input, R: Reply>(
         &mut self,
         message: I,
-        reply: ReplyTo<<A as Accepts<I::Message>>::Reply>,
-    ) -> Result<(), StashFull>
+        reply: ReplyTo<R>,
+    ) -> Result<(), StashFull<(I, ReplyTo<R>)>>
     where
-        A: Accepts<I::Message, Input = I>,
+        A: Accepts<I::Message, Input = I, Reply = R>,
     {
-        self.put_aside(message, reply, true)
+        self.put_aside(message, reply).map_err(|message| StashFull { message })
     }
 
     /// Puts back all that was put aside, in its order: it is handled next, before what waits in the
@@ -280,27 +305,28 @@ impl<A: Handlers> Context<A> {
     pub fn unstash(&mut self) -> usize {
         let Some(more) = self.held() else { return 0 };
         let count = more.stash.len();
-        more.unstashed.append(&mut more.stash);
+        // What is left of the last time is younger: it was behind these.
+        more.stash.append(&mut more.unstashed);
+        std::mem::swap(&mut more.stash, &mut more.unstashed);
         count
     }
 
-    fn put_aside<I: Input>(
+    fn put_aside<I: Input, R>(
         &mut self,
         message: I,
-        reply: ReplyTo<<A as Accepts<I::Message>>::Reply>,
-        is_ask: bool,
-    ) -> Result<(), StashFull>
+        reply: ReplyTo<R>,
+    ) -> Result<(), (I, ReplyTo<R>)>
     where
-        A: Accepts<I::Message, Input = I>,
+        A: Accepts<I::Message, Input = I, Reply = R>,
     {
+        let deadline = self.deadline;
         let more = self.more();
-        let limit = limits::MAILBOX_CAPACITY;
-        if more.stash.len() + more.unstashed.len() >= limit {
-            return Err(StashFull { limit });
+        if more.stash.len() + more.unstashed.len() >= limits::MAILBOX_CAPACITY {
+            return Err((message, reply));
         }
-        let label = const { &Label::of::<A, I::Message>() };
+        let (label, is_ask) = (const { &Label::of::<A, I::Message>() }, reply.is_awaited());
         let item = (label, A::envelope(message, reply));
-        more.stash.push_back(Aside { item, is_ask });
+        more.stash.push_back(Aside { item, is_ask, deadline });
         Ok(())
     }
 
@@ -337,7 +363,7 @@ impl<A: Handlers> Context<A> {
     }
 
     fn more(&mut self) -> &mut More<A> {
-        let held = self.more.get_or_insert_with(|| {
+        let held = self.more.get_mut().get_or_insert_with(|| {
             Box::new(More {
                 lane: None,
                 family: Family::default(),
@@ -350,7 +376,7 @@ impl<A: Handlers> Context<A> {
 
     #[inline]
     fn held(&mut self) -> Option<&mut More<A>> {
-        self.more.as_mut().map(|held| held.more())
+        self.more.get_mut().as_mut().map(|held| held.more())
     }
 
     fn lane(&mut self) -> &mut Lane<A> {

@@ -34,7 +34,7 @@ pub(super) struct Ends {
 enum State {
     /// Without a box nobody waits.
     Living(Option<Box<Living>>),
-    Ended(ActorExit),
+    Ended(Box<ActorExit>),
 }
 
 #[derive(Default)]
@@ -56,8 +56,10 @@ pub(super) enum Forced {
 }
 
 impl Ends {
-    pub(super) fn new() -> Self {
-        Ends { orders: AtomicU8::new(0), state: Mutex::new(State::Living(None)) }
+    /// Of an actor that is never restarted nothing ever begins anew.
+    pub(super) fn new(is_restarted: bool) -> Self {
+        let orders = if is_restarted { 0 } else { FINAL };
+        Ends { orders: AtomicU8::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
     pub(super) fn kill(&self) {
@@ -73,8 +75,8 @@ impl Ends {
     pub(super) fn fail(&self, reason: Arc<str>) {
         if let State::Living(living) = &mut *self.state.lock() {
             living.get_or_insert_default().reason.get_or_insert(reason);
+            self.orders.fetch_or(FAIL, Ordering::Release);
         }
-        self.orders.fetch_or(FAIL, Ordering::Release);
     }
 
     /// Has the actor rest when this incarnation has ended. An actor that has ended drops `pause`.
@@ -96,6 +98,12 @@ impl Ends {
 
     pub(super) fn is_final(&self) -> bool {
         self.orders.load(Ordering::Acquire) & FINAL != 0
+    }
+
+    /// Returns true if no other message is to begin: this incarnation ends, or is to rest.
+    #[inline]
+    pub(super) fn is_halted(&self) -> bool {
+        self.orders.load(Ordering::Acquire) & (KILL | FAIL | PAUSE) != 0
     }
 
     /// Returns true if an actor that rests has to look what else it is to do.
@@ -129,14 +137,18 @@ impl Ends {
 
     /// Forgets what ended the last incarnation.
     pub(super) fn renew(&self) {
+        let mut state = self.state.lock();
         self.orders.fetch_and(!(KILL | FAIL), Ordering::AcqRel);
+        if let State::Living(Some(living)) = &mut *state {
+            living.reason = None;
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
         matches!(*self.state.lock(), State::Ended(_))
     }
 
-    /// Ends the actor (EN-1), but for who waits: links are told how.
+    /// Tells the links how the actor ended; who waits for its end is told by [`tell`](Self::tell).
     pub(super) fn close(&self, exit: &ActorExit) {
         let notices = match &mut *self.state.lock() {
             State::Living(Some(living)) => std::mem::take(&mut living.notices),
@@ -148,10 +160,10 @@ impl Ends {
         }
     }
 
-    /// Tells all that wait for the end.
+    /// Tells all that wait for the end (EN-1).
     pub(super) fn tell(&self, exit: ActorExit) {
         let reason = reason_of(&exit);
-        let old = std::mem::replace(&mut *self.state.lock(), State::Ended(exit));
+        let old = std::mem::replace(&mut *self.state.lock(), State::Ended(Box::new(exit)));
         if let State::Living(Some(living)) = old {
             // Notices that came since the links were told.
             let Living { waiting, notices, .. } = *living;
@@ -189,7 +201,7 @@ impl Ends {
             State::Living(living) => living.get_or_insert_default(),
             State::Ended(exit) => {
                 *place = None;
-                return Poll::Ready(exit.clone());
+                return Poll::Ready(ActorExit::clone(exit));
             }
         };
         let number = *place.get_or_insert_with(|| {

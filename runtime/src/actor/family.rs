@@ -35,10 +35,20 @@ impl Family {
     }
 
     /// Ends all children, the youngest first, each when the one after it has ended; one that does
-    /// not stop in time is killed. When `parent` is to end at once, so are they.
-    pub(super) async fn end(&mut self, parent: &dyn Resident) {
-        while let Some(child) = self.children.pop() {
-            child.end(parent).await;
+    /// not stop in time is killed. When `parent` is killed, so are they. Of a node that shuts down
+    /// they are drained, and its deadline is theirs.
+    ///
+    /// A child is of the family until it has ended, whatever becomes of this future.
+    pub(super) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
+        while let Some(child) = self.children.last().cloned() {
+            if is_shutdown && !parent.is_killed() {
+                child.actor.retire(Halt::Drain);
+                child.ended(parent).await;
+            }
+            if !child.actor.has_ended() {
+                child.end(parent).await;
+            }
+            self.children.pop();
         }
     }
 
@@ -54,20 +64,26 @@ impl Member {
     /// Stops the actor, or kills it if it does not stop in time or `parent` is killed.
     pub(super) async fn end(&self, parent: &dyn Resident) {
         self.actor.retire(Halt::Stop);
-        let mut ended = Ended::of(self.actor.clone());
-        // An order to the parent wakes its task, which is the one that waits here.
-        let stopped = poll_fn(|cx| match Pin::new(&mut ended).poll(cx) {
-            Poll::Ready(_) => Poll::Ready(true),
-            Poll::Pending if parent.is_killed() => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        });
-        if timeout(self.stop_within, stopped).await == Ok(true) {
+        if timeout(self.stop_within, self.ended(parent)).await == Ok(true) {
             return;
         }
         self.actor.retire(Halt::Kill);
+        let ended = Ended::of(self.actor.clone());
         if timeout(limits::KILL_TIMEOUT, ended).await.is_err() {
             let actor = self.actor.address();
             tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
         }
+    }
+
+    /// Waits until the actor has ended; false when `parent` is killed first.
+    async fn ended(&self, parent: &dyn Resident) -> bool {
+        let mut ended = Ended::of(self.actor.clone());
+        // An order to the parent wakes its task, which is the one that waits here.
+        let look = poll_fn(|cx| match Pin::new(&mut ended).poll(cx) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending if parent.is_killed() => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        });
+        look.await
     }
 }

@@ -1,4 +1,4 @@
-//! What an actor has registered: timers, tasks, streams, watches; and what it put aside.
+//! What an actor has registered: timers, tasks, streams, watches.
 //!
 //! - **RL-1 ahead**: what is due is handled before the next message of the mailbox. It needs no
 //!   room there, and is bounded by what the actor registered.
@@ -7,8 +7,7 @@
 //! - **RL-3 one incarnation**: it ends with the incarnation that registered it, before the next one
 //!   begins.
 
-use std::collections::VecDeque;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -34,14 +33,12 @@ pub(super) struct Lane<A: Handlers> {
     pub(super) tasks: JoinSet<Option<Task<A>>>,
     pub(super) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
     pub(super) watches: Watches,
-    /// Makes the message of an end; there with the first watch.
+    /// There with the first watch.
     pub(super) down: Option<MakeDown<A>>,
-    /// Ends that are not told yet, and what came to the mailbox before each (WA-2).
-    downs: VecDeque<((u64, u64), Item<A>)>,
-    /// Found, not taken yet: one at most.
-    found: Option<Item<A>>,
-    /// How many were taken since the last message.
+    /// How many were taken since the last message of the mailbox.
     row: usize,
+    /// Which kind is looked at first.
+    turn: usize,
 }
 
 impl<A: Handlers> Lane<A> {
@@ -52,85 +49,82 @@ impl<A: Handlers> Lane<A> {
             streams: SelectAll::new(),
             watches: Watches::default(),
             down: None,
-            downs: VecDeque::new(),
-            found: None,
             row: 0,
+            turn: 0,
         }
     }
 
-    /// Takes what is due (RL-1), unless it is the mailbox's turn (RL-2).
+    /// Takes what is due (RL-1), unless it is the mailbox's turn (RL-2). Timers wake nobody: see
+    /// [`wait`](Self::wait).
     pub(super) fn take(
         &mut self,
         cell: &Cell<A>,
         hand: &ActorHand<A>,
         cx: &mut Context<'_>,
     ) -> Option<Item<A>> {
-        if self.is_tired() {
+        if self.row >= limits::BATCH_MESSAGES_MAX {
             return None;
         }
-        self.look(cell, hand, cx);
-        let found = self.found.take();
-        self.row += usize::from(found.is_some());
-        found
-    }
-
-    /// Looks for what is due. Returns true if there is something; if not, the waker of `cx` is
-    /// woken when there may be.
-    pub(super) fn look(
-        &mut self,
-        cell: &Cell<A>,
-        hand: &ActorHand<A>,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        if self.found.is_none()
-            && let Poll::Ready(item) = self.poll(cell, hand, cx)
-        {
-            self.found = Some(item);
-        }
-        self.found.is_some()
-    }
-
-    /// Returns true if it is the mailbox's turn (RL-2).
-    pub(super) fn is_tired(&self) -> bool {
-        self.row >= limits::BATCH_MESSAGES_MAX
-    }
-
-    /// The mailbox had its turn.
-    pub(super) fn rest(&mut self) {
-        self.row = 0;
-    }
-
-    fn poll(&mut self, cell: &Cell<A>, hand: &ActorHand<A>, cx: &mut Context<'_>) -> Poll<Item<A>> {
-        while let Poll::Ready(down) = self.watches.poll(cx) {
+        while let Poll::Ready(down) = self.watches.poll(cell.mailbox(), hand, cx) {
             if let Some(item) = self.down.and_then(|make| make(down, cell.node())) {
-                self.downs.push_back((cell.mailbox().arrived(), item));
+                self.row += 1;
+                return Some(item);
             }
         }
-        let passed = |(mark, _): &(_, _)| hand.is_empty() && cell.mailbox().has_passed(*mark);
-        if self.downs.front().is_some_and(passed)
-            && let Some((_, item)) = self.downs.pop_front()
-        {
-            return Poll::Ready(item);
+        // Each kind is looked at first in turn: none that always has something holds up another.
+        for at in self.turn..self.turn + 3 {
+            let found = match at % 3 {
+                0 => self.timers.take_due(|| hand.is_empty() && cell.mailbox().is_empty()),
+                1 => self.ended_task(cx),
+                _ => self.next_of_streams(cx),
+            };
+            if found.is_some() {
+                self.turn = at + 1;
+                self.row += 1;
+                return found;
+            }
         }
-        if let Poll::Ready(item) = self.timers.poll(cx) {
-            return Poll::Ready(item);
-        }
+        None
+    }
+
+    /// Has the waker woken by the next timer.
+    pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
+        self.timers.wait(cx);
+    }
+
+    /// Records that the mailbox had its turn (RL-2). Returns true if it was the mailbox's.
+    pub(super) fn rest(&mut self) -> bool {
+        std::mem::take(&mut self.row) >= limits::BATCH_MESSAGES_MAX
+    }
+
+    fn ended_task(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             match ended {
                 Ok(None) => {}
-                Ok(Some(task)) => {
-                    return Poll::Ready((const { &Label::of_task::<A>() }, A::task(task)));
-                }
+                Ok(Some(task)) => return Some((const { &Label::of_task::<A>() }, A::task(task))),
                 // The actor answers for its tasks.
                 Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
                 Err(_aborted) => {}
             }
         }
+        None
+    }
+
+    fn next_of_streams(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
         while let Poll::Ready(Some(item)) = Pin::new(&mut self.streams).poll_next_unpin(cx) {
-            if let Some(item) = item {
-                return Poll::Ready(item);
+            if item.is_some() {
+                return item;
             }
         }
-        Poll::Pending
+        None
+    }
+
+    /// Ends all of it, and waits for the tasks.
+    pub(super) async fn end(mut self) {
+        self.tasks.abort_all();
+        while let Some(ended) = self.tasks.join_next().await {
+            drop(catch_unwind(AssertUnwindSafe(|| drop(ended))));
+        }
+        drop(catch_unwind(AssertUnwindSafe(|| drop(self))));
     }
 }

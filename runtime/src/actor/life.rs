@@ -24,16 +24,15 @@ use super::cell::{ActorHand, Begun, Cell};
 use super::child::{Plan, Verdict};
 use super::ends::Forced;
 use super::{Context, Handlers};
-use crate::busy::{Duty, Running, on_duty};
-use crate::deadlines::Alarm;
+use crate::busy::{Duty, OnDuty, as_actor, on_duty};
+use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::mailbox::{Batch, Hand, Taken};
-use crate::resident::{Resident, Resting, Started};
+use crate::resident::{Pause, Resident, Resting, Started};
 
 /// An actor and all that its task has of it. Made before the task, which may never run.
 pub(super) struct Life<A: Handlers> {
-    /// First, so that it is dropped first.
     actor: Option<A>,
     cell: Arc<Cell<A>>,
     cx: Context<A>,
@@ -50,7 +49,8 @@ pub(super) struct Life<A: Handlers> {
 /// How an incarnation ended.
 enum Ending {
     Stopped,
-    Unstarted(BoxError),
+    /// Its start failed; with the error's text.
+    Unstarted(BoxError, Arc<str>),
     Panicked(Arc<str>),
     Killed,
     Failed(Arc<str>),
@@ -80,15 +80,19 @@ impl<A: Handlers> Life<A> {
     pub(super) fn run(mut self) -> impl Future<Output = ()> + Send {
         async move {
             loop {
-                let cell = self.cell.clone();
-                let ended = Guarded { cell: &cell, attended: false, inner: self.incarnate() };
-                let how = ended.await;
-                drop(cell);
-                self.how = how;
+                // What it is told should its task end with its runtime.
+                self.how = Ending::Killed;
+                self.how = {
+                    let cell = self.cell.clone();
+                    Guarded { cell, attended: false, inner: Some(self.incarnate()) }.await
+                };
                 // LF-3: nothing of it is left when the next one is made.
                 drop_quietly(&mut self.actor);
-                self.cx.clear().await;
-                if !self.goes_on().await {
+                // Boxed: few actors have anything to clear, or begin anew.
+                if self.cx.has_more() {
+                    Box::pin(self.cx.clear()).await;
+                }
+                if self.cell.ends().is_final() || !Box::pin(self.goes_on()).await {
                     return;
                 }
             }
@@ -103,82 +107,92 @@ impl<A: Handlers> Life<A> {
             (none, Some(plan)) => none.insert(plan.make()),
             (None, None) => return Ok(()),
         };
-        let runtime = cell.node().runtime().id();
-        let of = |deadline| (runtime, Running { token: cell.token(), deadline });
         let start = const { &Duty::runs(A::NAME, "on_start") };
-        on_duty(start, of(None), actor.on_start(cx)).await?;
+        on_duty(start, None, actor.on_start(cx)).await?;
         *is_born = true;
         if let Some(started) = started.take() {
             // An error says that the spawner no longer waits.
             drop(started.send(Ok(())));
         }
-        while let Some(begun) = next(cell, cx, hand).await {
-            let Begun { label, envelope, deadline } = begun;
-            cx.begin(label, deadline);
+        loop {
+            let handling = {
+                let mut alarm = Alarm::new(cell.node().deadlines());
+                let next = poll_fn(|task| poll_next(cell, cx, hand, &mut alarm, task));
+                match next.await {
+                    Some(begun) => handle(actor, cx, begun),
+                    None => break,
+                }
+            };
             // LF-1: the next message is taken when this one is done.
-            on_duty(&label.duty, of(deadline), actor.receive(envelope, cx)).await;
-            cx.done();
+            handling.await;
         }
+        cx.done();
         // EN-2: what was ordered while the last handler ran is seen now.
         if cell.ends().is_forced() {
             // `Guarded` sees it when this waits.
             return pending().await;
         }
-        cx.end_children().await;
+        if cx.has_more() {
+            Box::pin(cx.end_children()).await;
+        }
         let stop = const { &Duty::runs(A::NAME, "on_stop") };
-        on_duty(stop, of(None), actor.on_stop(cx)).await;
+        on_duty(stop, None, actor.on_stop(cx)).await;
         Ok(())
     }
 
-    /// Decides what comes after an incarnation, and waits until it does. Returns false when that is
-    /// the end.
+    /// Decides what comes after an incarnation of an actor that may be restarted, and waits until
+    /// it does. Returns false when that is the end.
     async fn goes_on(&mut self) -> bool {
-        let Life { cell, plan, how, started, is_born, cx, .. } = self;
-        let exit = how.exit();
-        let in_hand = cx.take_in_hand();
         // A first start that fails is told to its spawner: there is no incarnation to restart.
-        if cell.ends().is_final() || !*is_born {
+        if !self.is_born {
             return false;
         }
-        if let Some(started) = started.take() {
+        let exit = self.how.exit();
+        if let Some(started) = self.started.take() {
             drop(started.send(Err(SpawnError::Start(exit.to_string().into()))));
         }
-        let mut delay = Duration::ZERO;
-        let pause = cell.ends().take_pause();
-        if pause.is_none() {
-            let Some(plan) = plan.as_mut() else { return false };
-            delay = match plan.after(&exit) {
-                Verdict::End => return false,
-                Verdict::Exceeded(most) => {
-                    let reason = most.text(cell.address(), &exit);
-                    *how = Ending::Failed(reason.as_str().into());
-                    plan.escalate(reason.into());
-                    return false;
-                }
-                Verdict::Restart(delay) => delay,
-            };
-            let (actor, message) = (cell.address(), in_hand.map(|label| label.name()));
-            metrics::counter!("ringpost_actor_restarts_total", "actor" => A::NAME).increment(1);
-            tracing::warn!(%actor, %exit, message, ?delay, "an actor is restarted");
+        if let Some(pause) = self.cell.ends().take_pause()
+            && let Some(resumed) = self.rest(pause)
+        {
+            return self.resumed(resumed).await;
         }
-        if !cell.renew() {
+        // What was stopped or drained has stopped, whatever its last handler came to.
+        let is_closing = self.cell.mailbox().is_closing();
+        let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
+        let Some(plan) = self.plan.as_mut() else { return false };
+        let delay = match plan.after(&judged) {
+            Verdict::End => return false,
+            Verdict::Exceeded(most) => {
+                let reason: Arc<str> = most.text(self.cell.address(), &exit).into();
+                plan.escalate(reason.clone());
+                self.how = Ending::Failed(reason);
+                return false;
+            }
+            Verdict::Restart(delay) => delay,
+        };
+        let (actor, in_hand) = (self.cell.address(), self.cx.take_in_hand());
+        let in_hand = in_hand.map(|label| label.name());
+        metrics::counter!("ringpost_actor_restarts_total", "actor" => A::NAME).increment(1);
+        tracing::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
+        if !self.cell.renew() {
             return false;
         }
-        let reports = plan.as_ref().and_then(|plan| plan.reports());
         let (resume, resumed) = oneshot::channel();
-        let resting = Resting { delay, resume };
-        let told = match (pause, reports) {
-            (Some(pause), _) => Some(pause.send(resting).is_ok()),
-            (None, Some(reports)) => Some(reports(resting)),
-            (None, None) => None,
-        };
-        let resumed = match told {
-            None => rested(&self.cell, sleep(delay)).await.is_some(),
-            Some(told) => told && self.resumed(resumed).await,
-        };
-        // What was ordered of an actor that rested is done: it had ended.
-        self.cell.ends().renew();
-        resumed && !self.cell.ends().is_final()
+        match plan.report(Resting { delay, resume }) {
+            Some(is_told) => is_told && self.resumed(resumed).await,
+            None => {
+                rested(&self.cell, sleep(delay)).await;
+                self.begins_anew()
+            }
+        }
+    }
+
+    /// Says that it rests. Returns what tells when it is to begin anew; `None` if nobody waits for
+    /// it to rest any more.
+    fn rest(&mut self, pause: Pause) -> Option<oneshot::Receiver<Started>> {
+        let (resume, resumed) = oneshot::channel();
+        let is_told = pause.send(Resting { delay: Duration::ZERO, resume }).is_ok();
+        is_told.then_some(resumed)
     }
 
     /// Rests until the actor is to begin anew. Returns false when it never is.
@@ -187,23 +201,37 @@ impl<A: Handlers> Life<A> {
             match rested(&self.cell, &mut resumed).await {
                 Some(Ok(started)) => {
                     self.started = Some(started);
-                    return true;
+                    return self.begins_anew();
                 }
                 Some(Err(_)) => return false,
                 None if self.cell.ends().is_final() => return false,
                 None => {
                     // It is to rest, and does.
-                    let Some(pause) = self.cell.ends().take_pause() else { continue };
-                    self.cell.renew();
-                    let (resume, again) = oneshot::channel();
-                    if pause.send(Resting { delay: Duration::ZERO, resume }).is_err() {
-                        return false;
+                    let pause = self.cell.ends().take_pause();
+                    if let Some(again) = pause.and_then(|pause| self.rest(pause)) {
+                        resumed = again;
                     }
-                    resumed = again;
                 }
             }
         }
     }
+
+    /// Makes the actor ready to begin anew: what was ordered while it rested is done, for it had
+    /// ended. Returns false when it has ended for good.
+    fn begins_anew(&self) -> bool {
+        self.cell.renew()
+    }
+}
+
+/// Begins a message. No `async fn`: its arguments would be stored twice.
+fn handle<'a, A: Handlers>(
+    actor: &'a mut A,
+    cx: &'a mut Context<A>,
+    begun: Begun<A>,
+) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
+    let Begun { label, envelope, deadline } = begun;
+    cx.begin(label, deadline);
+    on_duty(&label.duty, deadline, actor.receive(envelope, cx))
 }
 
 /// Waits for `future`, unless something is ordered first.
@@ -220,120 +248,110 @@ async fn rested<A: Handlers, F: Future>(cell: &Cell<A>, future: F) -> Option<F::
 }
 
 /// Waits for what is to be handled next; `None` when nothing comes any more.
-async fn next<A: Handlers>(
+#[inline]
+fn poll_next<A: Handlers>(
     cell: &Cell<A>,
     cx: &mut Context<A>,
     hand: &mut ActorHand<A>,
-) -> Option<Begun<A>> {
+    alarm: &mut Alarm<&Deadlines>,
+    task: &mut TaskContext<'_>,
+) -> Poll<Option<Begun<A>>> {
+    cx.done();
+    // Lets other tasks run now and then, however much there is to do.
+    let turn = ready!(coop::poll_proceed(task));
     loop {
-        let taken = poll_fn(|task| poll_taken(cell, cx, hand, task)).await;
-        match taken {
-            Look::Begun(begun) => return Some(begun),
-            Look::Skipped => {}
-            Look::End => return None,
-            Look::Empty => {
-                let mut alarm = Alarm::new(cell.node().deadlines());
-                let filled = poll_fn(|task| {
-                    let is_tired = cx.take_rest();
-                    if !is_tired && cx.poll_lane(cell, hand, task) {
-                        return Poll::Ready(Batch::Filled);
+        // EN-2, MB-6.
+        if cell.mailbox().is_stopping() || cell.ends().is_halted() {
+            turn.made_progress();
+            return Poll::Ready(None);
+        }
+        if let Some(begun) = cx.take_item(cell, hand, task) {
+            turn.made_progress();
+            return Poll::Ready(Some(begun));
+        }
+        let begun = match hand.take_tell() {
+            Some(unopened) => cell.open(unopened),
+            None => match hand.take(task) {
+                Some(Taken::Local(letter)) => cell.begin(letter),
+                Some(Taken::Remote(unopened)) => cell.open(unopened),
+                None => match cell.mailbox().poll_fill(hand, alarm, task) {
+                    Poll::Ready(Batch::Filled) => continue,
+                    Poll::Ready(Batch::End) => return Poll::Ready(None),
+                    // The mailbox had its turn, and nothing in it (RL-2).
+                    Poll::Pending if cx.rest_lane() => continue,
+                    Poll::Pending => {
+                        cx.wait(task);
+                        return Poll::Pending;
                     }
-                    let filled = cell.mailbox().poll_fill(hand, &mut alarm, task);
-                    if filled.is_pending() && is_tired && cx.poll_lane(cell, hand, task) {
-                        return Poll::Ready(Batch::Filled);
-                    }
-                    filled
-                });
-                if filled.await == Batch::End {
-                    return None;
-                }
-            }
+                },
+            },
+        };
+        // Also an ask that nobody waits for.
+        cx.rest_lane();
+        if begun.is_some() {
+            turn.made_progress();
+            return Poll::Ready(begun.inspect(|_| cx.note_message()));
         }
     }
 }
 
-/// What a look at the lane and at the hand came to.
-enum Look<A: Handlers> {
-    Begun(Begun<A>),
-    /// An ask that nobody waits for.
-    Skipped,
-    /// Nothing is to be begun.
-    Empty,
-    End,
-}
-
-#[inline]
-fn poll_taken<A: Handlers>(
-    cell: &Cell<A>,
-    cx: &mut Context<A>,
-    hand: &mut ActorHand<A>,
-    task: &mut TaskContext<'_>,
-) -> Poll<Look<A>> {
-    // Lets other tasks run now and then, however much there is to do.
-    let turn = ready!(coop::poll_proceed(task));
-    turn.made_progress();
-    if cell.mailbox().is_stopping() {
-        return Poll::Ready(Look::End);
-    }
-    if let Some(begun) = cx.take_item(cell, hand, task) {
-        return Poll::Ready(Look::Begun(begun));
-    }
-    let begun = match hand.take_tell() {
-        Some(unopened) => cell.open(unopened),
-        None => match hand.take(task) {
-            None => return Poll::Ready(Look::Empty),
-            Some(Taken::Local(letter)) => cell.begin(letter),
-            Some(Taken::Remote(unopened)) => cell.open(unopened),
-        },
-    };
-    Poll::Ready(begun.map_or(Look::Skipped, Look::Begun))
-}
-
 pin_project! {
     /// An incarnation that ends when that is ordered, and whose panics are caught.
-    struct Guarded<'a, A: Handlers, F> {
-        cell: &'a Cell<A>,
+    struct Guarded<A: Handlers, F> {
+        cell: Arc<Cell<A>>,
         attended: bool,
         #[pin]
-        inner: F,
+        inner: Option<F>,
     }
 }
 
-impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<'_, A, F> {
+impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A, F> {
     type Output = Ending;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ending> {
-        let this = self.project();
+        let mut this = self.project();
         if !*this.attended {
             this.cell.mailbox().attend(cx.waker());
             *this.attended = true;
         }
         let ends = this.cell.ends();
-        let polled = if ends.is_forced() {
-            Ok(Poll::Pending)
-        } else {
-            catch_unwind(AssertUnwindSafe(|| this.inner.poll(cx)))
+        let (token, runtime) = (this.cell.token(), this.cell.node().runtime().id());
+        let polled = match this.inner.as_mut().as_pin_mut() {
+            Some(inner) if !ends.is_forced() => {
+                let poll = || as_actor(token, runtime, || inner.poll(cx).map(Ending::of));
+                catch_unwind(AssertUnwindSafe(poll))
+            }
+            _ => Ok(Poll::Pending),
         };
         // An actor that killed itself and ended in the same breath was killed.
-        match ends.forced() {
-            Some(Forced::Kill) => return Poll::Ready(Ending::Killed),
-            Some(Forced::Fail(reason)) => return Poll::Ready(Ending::Failed(reason)),
-            None => {}
-        }
-        match polled {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(Ok(()))) => Poll::Ready(Ending::Stopped),
-            Ok(Poll::Ready(Err(error))) => Poll::Ready(Ending::Unstarted(error)),
-            Err(panic) => Poll::Ready(Ending::Panicked(message_of(&*panic))),
-        }
+        let ending = match (ends.forced(), polled) {
+            (Some(Forced::Kill), _) => Ending::Killed,
+            (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
+            (None, Ok(Poll::Pending)) => return Poll::Pending,
+            (None, Ok(Poll::Ready(ending))) => ending,
+            (None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
+        };
+        // What a handler that did not end has is dropped here, where a panic of it is caught.
+        drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
+        Poll::Ready(ending)
     }
 }
 
 impl Ending {
+    fn of(output: Result<(), BoxError>) -> Self {
+        match output {
+            Ok(()) => Ending::Stopped,
+            Err(error) => {
+                let text = error.to_string().into();
+                Ending::Unstarted(error, text)
+            }
+        }
+    }
+
     fn exit(&self) -> ActorExit {
         match self {
             Ending::Stopped => ActorExit::Stopped,
-            Ending::Unstarted(error) => ActorExit::Failed(error.to_string().into()),
+            Ending::Unstarted(_, text) => ActorExit::Failed(text.clone()),
             Ending::Panicked(message) => ActorExit::Panicked(message.clone()),
             Ending::Killed => ActorExit::Killed,
             Ending::Failed(reason) => ActorExit::Failed(reason.clone()),
@@ -343,7 +361,7 @@ impl Ending {
     /// Returns the error of who spawned an actor that did not start.
     fn unstarted(self) -> SpawnError {
         match self {
-            Ending::Unstarted(error) => SpawnError::Start(error),
+            Ending::Unstarted(error, _) => SpawnError::Start(error),
             Ending::Panicked(message) => SpawnError::Panicked(message),
             Ending::Failed(reason) => SpawnError::Start(reason.to_string().into()),
             Ending::Killed | Ending::Stopped => SpawnError::Killed,
@@ -359,8 +377,9 @@ impl<A: Handlers> Drop for Life<A> {
         let how = std::mem::replace(&mut self.how, Ending::Killed);
         let (actor, exit) = (self.cell.address(), how.exit());
         match &exit {
-            ActorExit::Panicked(message) => {
-                tracing::error!(%actor, %message, "an actor panicked");
+            ActorExit::Panicked(reason) => {
+                let in_hand = self.cx.take_in_hand().map(|label| label.name());
+                tracing::error!(%actor, %reason, in_hand, "an actor panicked");
             }
             ActorExit::Failed(reason) if self.is_born => {
                 tracing::error!(%actor, %reason, "an actor failed")

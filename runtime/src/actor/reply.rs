@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
+use tokio::time::Instant;
 
 use crate::limits;
 use crate::message::{Codec, Encode, Wire};
@@ -60,6 +61,19 @@ impl<R> ReplyTo<R> {
 
     pub(super) fn remote(replier: Replier, encode: Encode<R>) -> Self {
         ReplyTo(To::Remote(replier, encode))
+    }
+
+    /// Returns true if there is an asker; false of a message that was told.
+    pub fn is_awaited(&self) -> bool {
+        !matches!(self.0, To::Nobody)
+    }
+
+    /// Returns when the asker gives up, if it is of this node.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.0 {
+            To::Local(answerer) => answerer.deadline(),
+            To::Nobody | To::Remote(..) => None,
+        }
     }
 
     /// Sends the reply; to an asker that gave up, nothing.

@@ -1,13 +1,17 @@
 //! An actor that starts others in order, restarts them when they fail, and stops them in reverse.
 
 use std::collections::BTreeMap;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use futures::stream;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::child::{Child, Parent};
+use super::child::{Child, Parent, Rested};
 use super::family::Member;
 use super::spawn::Starts;
 use super::{Actor, Context, Handler, Handlers};
@@ -15,7 +19,7 @@ use crate::error::{BoxError, SpawnError};
 use crate::limits;
 use crate::node::Node;
 use crate::resident::{Halt, Resident, Resting, Started};
-use crate::{actor, handlers, message};
+use crate::{actor, handlers};
 
 /// Which children are restarted when one of them has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,20 +70,26 @@ pub struct Supervisor {
     strategy: Strategy,
     children: Vec<Arc<dyn Spec>>,
     running: Vec<Member>,
-    /// Children that rest and are to be started.
-    resting: Waiting,
+    group: Group,
 }
 
-/// Children that are to be started, by their number.
+/// The children that are restarted together. No incarnation of a supervisor has those of another.
 #[derive(Default)]
-struct Waiting(BTreeMap<usize, oneshot::Sender<Started>>);
+struct Group {
+    /// Those that rest and are to be started, by their number.
+    resting: BTreeMap<usize, oneshot::Sender<Started>>,
+    /// Tells of each that failed and rests.
+    reports: Option<Reports>,
+}
 
-/// No incarnation of a supervisor has what another one waits for.
-impl Clone for Waiting {
+impl Clone for Group {
     fn clone(&self) -> Self {
-        Waiting::default()
+        Group::default()
     }
 }
+
+/// Read by the stream of the supervisor's messages, and by its handler while that runs.
+type Reports = Arc<Mutex<mpsc::UnboundedReceiver<Rested>>>;
 
 /// A child, without its type.
 trait Spec: Send + Sync {
@@ -103,18 +113,11 @@ impl<A: Handlers> Spec for Child<A> {
     }
 }
 
-/// A child has failed, and rests.
-#[message(local)]
-pub(super) struct Rested {
-    number: usize,
-    resting: Resting,
-}
-
 impl Supervisor {
     /// A supervisor without children.
     pub fn new(strategy: Strategy) -> Self {
         let (children, running) = (Vec::new(), Vec::new());
-        Supervisor { strategy, children, running, resting: Waiting::default() }
+        Supervisor { strategy, children, running, group: Group::default() }
     }
 
     /// Adds a child, which is started after those that were added before.
@@ -137,26 +140,58 @@ impl Supervisor {
         };
         match rests {
             Ok(Ok(Resting { resume, .. })) => {
-                self.resting.0.insert(number, resume);
+                self.group.resting.insert(number, resume);
             }
             Ok(Err(_ended)) => {}
             Err(_late) => {
+                // When it ends after all, it has failed, and says so.
                 let actor = actor.address();
                 tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
             }
         }
     }
 
-    /// Starts those that rest, in order, up to one that fails to start: that one rests again, and
-    /// says so.
-    async fn start_resting(&mut self) {
-        while let Some((_, resume)) = self.resting.0.pop_first() {
-            let (started, starts) = oneshot::channel();
-            // An error says that it has ended meanwhile.
-            if resume.send(started).is_ok() && !matches!(starts.await, Ok(Ok(()))) {
-                return;
+    /// Takes note of a child that failed, and has those rest that are restarted with it. Returns
+    /// how long they rest.
+    async fn gather(&mut self, failed: Rested) -> Duration {
+        let Rested { number, resting: Resting { delay, resume } } = failed;
+        if resume.is_closed() {
+            // It was told to rest with others since, and is started with them.
+            return Duration::ZERO;
+        }
+        self.group.resting.insert(number, resume);
+        let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
+        for other in (first..self.running.len()).rev() {
+            if !self.group.resting.contains_key(&other) {
+                self.pause(other).await;
             }
         }
+        delay
+    }
+
+    /// Waits for the next child that fails.
+    async fn failure(&self) -> Rested {
+        let reports = self.group.reports.clone();
+        let next = poll_fn(|cx| match &reports {
+            Some(reports) => reports.lock().poll_recv(cx),
+            None => Poll::Pending,
+        });
+        match next.await {
+            Some(failed) => failed,
+            None => pending().await,
+        }
+    }
+
+    /// Starts the first of those that rest, and waits until it has started, or has not: then it
+    /// rests again, and says so, or it has ended. Returns false when none rests.
+    async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<Started>>) -> bool {
+        let Some((_, resume)) = resting.pop_first() else { return false };
+        let (started, starts) = oneshot::channel();
+        if resume.send(started).is_ok() {
+            // An error is told by a report, or an escalation.
+            drop(starts.await);
+        }
+        true
     }
 }
 
@@ -164,7 +199,7 @@ impl Supervisor {
 #[diagnostic::do_not_recommend]
 impl Actor for Supervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        let (reports, mut reported) = mpsc::unbounded_channel();
+        let (reports, reported) = mpsc::unbounded_channel();
         let me: Arc<dyn Resident> = cx.shared_cell();
         for (number, child) in self.children.iter().enumerate() {
             let parent = match self.strategy {
@@ -180,11 +215,9 @@ impl Actor for Supervisor {
             self.running.push(member);
         }
         if self.strategy != Strategy::OneForOne {
-            let rested = futures::stream::poll_fn(move |cx| reported.poll_recv(cx));
-            cx.attach(futures::StreamExt::map(rested, |(number, resting)| Rested {
-                number,
-                resting,
-            }));
+            let reported = Arc::new(Mutex::new(reported));
+            self.group.reports = Some(reported.clone());
+            cx.attach(stream::poll_fn(move |cx| reported.lock().poll_recv(cx)));
         }
         Ok(())
     }
@@ -197,21 +230,32 @@ impl Supervisor {}
 impl Handler<Rested> for Supervisor {
     type Reply = ();
 
-    /// Restarts a child that failed, and those that are restarted with it.
-    async fn handle(&mut self, msg: Rested, _cx: &mut Context<Self>) {
-        let Rested { number, resting: Resting { delay, resume } } = msg;
-        if resume.is_closed() {
-            // It was told to rest with others since, and is started with them.
-            return;
-        }
-        self.resting.0.insert(number, resume);
-        let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
-        for other in (first..self.running.len()).rev() {
-            if !self.resting.0.contains_key(&other) {
-                self.pause(other).await;
+    /// Restarts a child that failed, and those that are restarted with it; all that fail meanwhile,
+    /// too. Ends early when the supervisor is to end: so do then all that rest.
+    async fn handle(&mut self, msg: Rested, cx: &mut Context<Self>) {
+        let mut failed = Some(msg);
+        loop {
+            let delay = match failed.take() {
+                Some(failed) => self.gather(failed).await,
+                None => Duration::ZERO,
+            };
+            let mut resting = std::mem::take(&mut self.group.resting);
+            let goes_on = tokio::select! {
+                biased;
+                () = cx.is_to_end() => false,
+                next = self.failure() => {
+                    failed = Some(next);
+                    true
+                }
+                goes_on = async {
+                    sleep(delay).await;
+                    Self::start_first(&mut resting).await
+                } => goes_on,
+            };
+            self.group.resting.append(&mut resting);
+            if !goes_on {
+                return;
             }
         }
-        sleep(delay).await;
-        self.start_resting().await;
     }
 }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -109,33 +109,37 @@ impl<A: Handlers> Timers<A> {
         due.and_then(|due| self.by_time.remove(&due)).is_some()
     }
 
-    /// Records that a message was handled.
+    /// Records that a message of the mailbox was handled.
     pub(super) fn note_activity(&mut self) {
         if self.by_key.contains_key(&TimerKey::Idle) {
             self.active = Instant::now();
         }
     }
 
-    /// Returns the message of a timer that is due, or waits for the first one.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Item<A>> {
-        loop {
-            let Some(((due, _), _)) = self.by_time.first_key_value() else {
-                return match self.alarm.poll(None, cx) {
-                    Poll::Ready(()) | Poll::Pending => Poll::Pending,
-                };
-            };
-            let due = *due;
-            if due > Instant::now() && self.alarm.poll(Some(due), cx).is_pending() {
-                return Poll::Pending;
+    /// Returns the message of a timer that is due. `is_idle` says that nothing waits in the
+    /// mailbox.
+    pub(super) fn take_due(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
+        while let Some(((due, _), _)) = self.by_time.first_key_value()
+            && *due <= Instant::now()
+        {
+            let fired = self.fire(&is_idle);
+            if fired.is_some() {
+                return fired;
             }
-            if let Some(item) = self.fire() {
-                return Poll::Ready(item);
-            }
+        }
+        None
+    }
+
+    /// Has the waker woken when the first timer is due.
+    pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
+        let first = self.by_time.first_key_value().map(|((due, _), _)| *due);
+        if self.alarm.poll(first, cx).is_ready() {
+            cx.waker().wake_by_ref();
         }
     }
 
     /// Takes out the first timer, and sets it again if it is to fire again.
-    fn fire(&mut self) -> Option<Item<A>> {
+    fn fire(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
         let ((due, _), Timer { key, what }) = self.by_time.pop_first()?;
         self.by_key.remove(&key);
         match what {
@@ -147,11 +151,11 @@ impl<A: Handlers> Timers<A> {
                 item
             }
             What::Idle(after, mut make) => {
-                let due_now = self.active + after <= due;
-                if due_now {
+                let is_over = self.active + after <= due;
+                let item = if is_over && is_idle() { make() } else { None };
+                if is_over {
                     self.active = Instant::now();
                 }
-                let item = if due_now { make() } else { None };
                 self.insert(self.active + after, Timer { key, what: What::Idle(after, make) });
                 item
             }

@@ -5,7 +5,7 @@
 //! - **WA-2 after its last message**: what the watched actor sent to the watcher before it ended is
 //!   handled before its [`Down`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::task::{Context, Poll};
 
 use futures::StreamExt;
@@ -16,6 +16,7 @@ use super::destination::{Destination, View};
 use super::{ActorRef, Handlers, Recipient};
 use crate::address::Address;
 use crate::exit::ActorExit;
+use crate::mailbox::{Hand, Mailbox, Mark, Remote};
 use crate::message::{Codec, Message};
 use crate::remote;
 use crate::resident::Ended;
@@ -54,6 +55,9 @@ pub(super) mod sealed {
 
         /// Returns what waits for its end.
         fn end(&self) -> BoxFuture<'static, ActorExit>;
+
+        /// Returns true if it is of this node.
+        fn is_near(&self) -> bool;
     }
 }
 
@@ -68,6 +72,10 @@ impl<A: Handlers> sealed::Watchable for ActorRef<A> {
             other => end_of(other),
         }
     }
+
+    fn is_near(&self) -> bool {
+        self.is_local()
+    }
 }
 
 impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
@@ -80,6 +88,10 @@ impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
             Destination::Local(near) => Box::pin(Ended::of(near.shared())),
             other => end_of(other),
         }
+    }
+
+    fn is_near(&self) -> bool {
+        self.is_local()
     }
 }
 
@@ -97,43 +109,54 @@ fn end_of<P>(destination: &Destination<P>) -> BoxFuture<'static, ActorExit> {
 /// The actors that one actor watches. Owned by its lane.
 #[derive(Default)]
 pub(super) struct Watches {
-    ends: FuturesUnordered<Abortable<BoxFuture<'static, Down>>>,
+    ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, bool)>>>,
     by_address: HashMap<Address, AbortHandle>,
+    /// Ends that are not told yet, and what came to the mailbox before each (WA-2).
+    downs: VecDeque<(Mark, Down)>,
 }
 
 impl Watches {
-    /// Begins to watch; of one that is watched already, nothing.
+    /// Begins to watch; of one that is watched already, or whose end is about to be told, nothing.
     pub(super) fn watch(&mut self, actor: &impl sealed::Watchable) {
         let address = actor.place().clone();
-        if self.by_address.contains_key(&address) {
+        let is_told = self.downs.iter().any(|(_, down)| down.actor == address);
+        if is_told || self.by_address.contains_key(&address) {
             return;
         }
         let (handle, registration) = AbortHandle::new_pair();
-        let (end, place) = (actor.end(), address.clone());
-        let down: BoxFuture<'static, Down> =
-            Box::pin(async move { Down { actor: place, exit: end.await } });
+        let (end, place, is_near) = (actor.end(), address.clone(), actor.is_near());
+        let down: BoxFuture<'static, (Down, bool)> =
+            Box::pin(async move { (Down { actor: place, exit: end.await }, is_near) });
         self.ends.push(Abortable::new(down, registration));
         self.by_address.insert(address, handle);
     }
 
-    /// Returns true if it was watched.
+    /// Returns true if it was watched, and its end is not told (WA-1).
     pub(super) fn unwatch(&mut self, actor: &Address) -> bool {
+        let waiting = self.downs.len();
+        self.downs.retain(|(_, down)| down.actor != *actor);
         let handle = self.by_address.remove(actor);
-        handle.inspect(AbortHandle::abort).is_some()
+        handle.inspect(AbortHandle::abort).is_some() || self.downs.len() < waiting
     }
 
-    /// Waits for the end of one that is watched (WA-1).
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Down> {
-        loop {
-            match self.ends.poll_next_unpin(cx) {
-                Poll::Ready(Some(Ok(down))) => {
-                    self.by_address.remove(&down.actor);
-                    return Poll::Ready(down);
-                }
-                // No longer watched.
-                Poll::Ready(Some(Err(_))) => {}
-                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+    /// Waits for the end of one that is watched, and until what it sent before is begun.
+    pub(super) fn poll<L, R: Remote>(
+        &mut self,
+        mailbox: &Mailbox<L, R>,
+        hand: &Hand<L, R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Down> {
+        while let Poll::Ready(Some(ended)) = self.ends.poll_next_unpin(cx) {
+            // An error says that it is no longer watched.
+            if let Ok((down, is_near)) = ended {
+                self.by_address.remove(&down.actor);
+                self.downs.push_back((mailbox.mark(is_near), down));
             }
+        }
+        let passed = self.downs.iter().position(|(mark, _)| mailbox.has_passed(*mark, hand));
+        match passed.and_then(|at| self.downs.remove(at)) {
+            Some((_, down)) => Poll::Ready(down),
+            None => Poll::Pending,
         }
     }
 }

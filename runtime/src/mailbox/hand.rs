@@ -4,7 +4,9 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+
+use crate::limits;
 
 use tokio::time::Instant;
 
@@ -37,13 +39,17 @@ pub(crate) trait Remote {
 /// What an actor took from its mailbox and has not begun yet.
 pub(crate) struct Hand<L, R> {
     pub(super) local: VecDeque<L>,
+    /// There from the first message of another node on: most actors have none.
+    far: Option<Box<Far<R>>>,
+}
+
+/// The messages of other nodes.
+pub(super) struct Far<R> {
     pub(super) remote: VecDeque<R>,
-    /// How many more messages of other nodes come before the next look at both intakes (MB-5).
+    /// How many more of them come before the next look at both intakes (MB-5).
     pub(super) turn: usize,
     /// What is held back, by peer (MB-8); none of them is empty between calls.
     held: VecDeque<Held<R>>,
-    /// Empty between calls; kept for its memory.
-    pub(super) wakers: Vec<Waker>,
 }
 
 /// What came from one peer since an ask for whose reply its link had no room, and the ask.
@@ -62,23 +68,42 @@ pub(crate) enum Taken<L, R> {
 
 impl<L, R> Hand<L, R> {
     pub(crate) fn new() -> Self {
-        Hand {
-            local: VecDeque::new(),
-            remote: VecDeque::new(),
-            turn: 0,
-            held: VecDeque::new(),
-            wakers: Vec::new(),
-        }
+        Hand { local: VecDeque::new(), far: None }
     }
 
     /// Returns true if it holds nothing that can be begun, nor holds anything back.
     pub(crate) fn is_empty(&self) -> bool {
-        self.local.is_empty() && self.remote.is_empty() && self.held.is_empty()
+        let far = |far: &Far<R>| far.remote.is_empty() && far.held.is_empty();
+        self.local.is_empty() && self.far.as_deref().is_none_or(far)
+    }
+
+    /// Returns true if it holds nothing of this node, or nothing of others.
+    pub(super) fn is_empty_of(&self, is_local: bool) -> bool {
+        if is_local { self.local.is_empty() } else { !self.has_remote() && !self.holds_back() }
     }
 
     /// Returns true if something is held back.
     pub(super) fn holds_back(&self) -> bool {
-        !self.held.is_empty()
+        self.far.as_ref().is_some_and(|far| !far.held.is_empty())
+    }
+
+    /// Returns true if messages of other nodes are left that came with the last batch.
+    pub(super) fn has_remote(&self) -> bool {
+        self.far.as_ref().is_some_and(|far| !far.remote.is_empty())
+    }
+
+    /// Returns the messages of other nodes.
+    pub(super) fn far(&mut self) -> &mut Far<R> {
+        self.far.get_or_insert_with(|| {
+            Box::new(Far { remote: VecDeque::new(), turn: 0, held: VecDeque::new() })
+        })
+    }
+
+    /// Begins a new batch (MB-5).
+    pub(super) fn begin_turn(&mut self) {
+        if let Some(far) = &mut self.far {
+            far.turn = limits::BATCH_MESSAGES_MAX;
+        }
     }
 }
 
@@ -89,20 +114,53 @@ impl<L, R: Remote> Hand<L, R> {
         if let Some(message) = self.local.pop_front() {
             return Some(Taken::Local(message));
         }
-        while let Some(held) = self.held.front_mut() {
+        let far = self.far.as_mut()?;
+        while let Some(held) = far.held.front_mut() {
             if let Some(message) = take_first(&mut held.messages) {
                 return Some(Taken::Remote(message));
             }
-            self.held.pop_front();
+            far.held.pop_front();
         }
-        take_first(&mut self.remote).map(Taken::Remote)
+        take_first(&mut far.remote).map(Taken::Remote)
     }
 
     /// Takes out the next message of this batch if that needs no look at anything: as
     /// [`take`](Self::take) does, mostly.
     #[inline]
     pub(crate) fn take_tell(&mut self) -> Option<R::Message> {
-        if self.turn == 0 || !self.local.is_empty() || !self.held.is_empty() {
+        if !self.local.is_empty() {
+            return None;
+        }
+        self.far.as_mut()?.take_tell()
+    }
+
+    /// Takes out the next message of this batch to begin. What cannot be begun is held back (MB-8);
+    /// the waker of `cx` is woken when that changes.
+    #[inline]
+    pub(crate) fn take(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
+        if let Some(message) = self.local.pop_front() {
+            return Some(Taken::Local(message));
+        }
+        self.far.as_mut()?.take(cx).map(Taken::Remote)
+    }
+
+    /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of
+    /// `cx` is woken when that changes.
+    pub(super) fn release(&mut self, cx: &mut Context<'_>) -> bool {
+        self.far.as_mut().is_some_and(|far| far.release(cx))
+    }
+
+    /// Returns when the first of what is held back is released, whatever room its link has.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let first = |held: &Held<R>| held.messages.front().and_then(Remote::deadline);
+        self.far.as_ref()?.held.iter().filter_map(first).min()
+    }
+}
+
+impl<R: Remote> Far<R> {
+    #[inline]
+    fn take_tell(&mut self) -> Option<R::Message> {
+        if self.turn == 0 || !self.held.is_empty() {
             return None;
         }
         let first = self.remote.front_mut()?;
@@ -114,19 +172,14 @@ impl<L, R: Remote> Hand<L, R> {
         Some(message)
     }
 
-    /// Takes out the next message of this batch to begin. What cannot be begun is held back (MB-8);
-    /// the waker of `cx` is woken when that changes.
     #[inline]
-    pub(crate) fn take(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
-        if let Some(message) = self.local.pop_front() {
-            return Some(Taken::Local(message));
-        }
+    fn take(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         if self.held.is_empty() {
             // Mostly.
             let first = self.remote.front().filter(|_| self.turn > 0)?;
             if first.poll_begin(cx).is_ready() {
                 self.turn -= 1;
-                return take_first(&mut self.remote).map(Taken::Remote);
+                return take_first(&mut self.remote);
             }
             self.hold_first();
         }
@@ -148,11 +201,11 @@ impl<L, R: Remote> Hand<L, R> {
     }
 
     #[cold]
-    fn take_with_held(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
+    fn take_with_held(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         // In turn: what was released, and what came since, of other links.
         let released_first = self.turn.is_multiple_of(2);
         if released_first && let Some(message) = self.take_released(cx) {
-            return Some(Taken::Remote(message));
+            return Some(message);
         }
         while self.turn > 0
             && let Some(first) = self.remote.front()
@@ -161,16 +214,14 @@ impl<L, R: Remote> Hand<L, R> {
             let is_held = self.held.iter().any(|held| held.peer == peer);
             if !is_held && first.poll_begin(cx).is_ready() {
                 self.turn -= 1;
-                return take_first(&mut self.remote).map(Taken::Remote);
+                return take_first(&mut self.remote);
             }
             self.hold_first();
         }
-        if released_first { None } else { self.take_released(cx).map(Taken::Remote) }
+        if released_first { None } else { self.take_released(cx) }
     }
 
-    /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of
-    /// `cx` is woken when that changes.
-    pub(super) fn release(&mut self, cx: &mut Context<'_>) -> bool {
+    fn release(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         for held in &mut self.held {
             held.is_released =
@@ -178,12 +229,6 @@ impl<L, R: Remote> Hand<L, R> {
             any |= held.is_released;
         }
         any
-    }
-
-    /// Returns when the first of what is held back is released, whatever room its link has.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        let first = |held: &Held<R>| held.messages.front().and_then(Remote::deadline);
-        self.held.iter().filter_map(first).min()
     }
 
     /// Takes a message of a link that was released, one of each in turn, and as many as of other

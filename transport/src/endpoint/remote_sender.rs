@@ -284,8 +284,8 @@ impl RemoteSender {
         }
     }
 
-    /// Waits until the mailbox is closed, was never there, or is of another kind; returns why it was
-    /// closed, if the peer said so.
+    /// Waits until the mailbox is closed, was never there, or is of another kind; returns why it
+    /// was closed, if the peer said so.
     ///
     /// # Errors
     /// When the node is down first.

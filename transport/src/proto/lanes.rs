@@ -330,6 +330,8 @@ pub(crate) struct Bulk {
     pub(crate) body: Arc<Buffer>,
     /// The mark in the eager lane: what is before it must leave first (LA-1).
     pub(crate) mark: u64,
+    /// How many large messages were queued before it.
+    pub(crate) number: u64,
     /// Bytes that have left.
     pub(crate) sent: usize,
 }

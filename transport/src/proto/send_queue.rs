@@ -200,8 +200,8 @@ impl<W> SendQueue<W> {
 
     pub(crate) fn has_passed(&self, fence: Fence) -> bool {
         let q = &self.queues;
-        let left = q.bulk.len() as u64 + u64::from(q.message.is_some());
-        q.eager.passed(fence.eager) && q.bulk_count - left >= fence.bulk
+        let first = q.message.as_ref().or(q.bulk.front());
+        q.eager.passed(fence.eager) && first.is_none_or(|first| first.number >= fence.bulk)
     }
 
     /// Returns whether a message of `bytes` may be committed to the mailbox now (OB-2).
@@ -281,7 +281,8 @@ impl<W> SendQueue<W> {
         mailbox.bulk += 1;
         let mark = self.queues.eager.mark();
         let body = Arc::new(mem::take(archive).into());
-        self.queues.bulk.push_back(Bulk { entry, body, mark, sent: 0 });
+        let number = self.queues.bulk_count;
+        self.queues.bulk.push_back(Bulk { entry, body, mark, number, sent: 0 });
         self.queues.bulk_count += 1;
     }
 
@@ -323,7 +324,7 @@ impl<W> SendQueue<W> {
             self.queues.replies.push(entry, (0, 0), archive);
         } else {
             let body = Arc::new(mem::take(archive).into());
-            self.queues.bulk_replies.push_back(Bulk { entry, body, mark: 0, sent: 0 });
+            self.queues.bulk_replies.push_back(Bulk { entry, body, mark: 0, number: 0, sent: 0 });
         }
     }
 

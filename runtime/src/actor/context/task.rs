@@ -1,8 +1,9 @@
 //! What the actor's task does with the context of its handlers.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Context as TaskContext;
+use std::task::{Context as TaskContext, Poll};
 
 use tokio::time::Instant;
 
@@ -40,6 +41,8 @@ pub(super) struct Aside<A: Handlers> {
     pub(super) item: Item<A>,
     /// Its asker is told when it is dropped.
     pub(super) is_ask: bool,
+    /// When its asker gives up.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// What the actor's task does with its context.
@@ -51,8 +54,15 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Notes that its handler has ended.
+    #[inline]
     pub(in crate::actor) fn done(&mut self) {
         self.in_hand = None;
+        self.deadline = None;
+    }
+
+    /// Notes that a message of the mailbox is handled.
+    #[inline]
+    pub(in crate::actor) fn note_message(&mut self) {
         if let Some(lane) = self.lane_if_any() {
             lane.timers.note_activity();
         }
@@ -61,6 +71,11 @@ impl<A: Handlers> Context<A> {
     /// Returns the message whose handler did not end.
     pub(in crate::actor) fn take_in_hand(&mut self) -> Option<&'static Label> {
         self.in_hand.take()
+    }
+
+    /// Returns true if there is something to [`clear`](Self::clear).
+    pub(in crate::actor) fn has_more(&mut self) -> bool {
+        self.more.get_mut().is_some()
     }
 
     /// Takes what comes before the mailbox.
@@ -73,64 +88,65 @@ impl<A: Handlers> Context<A> {
     ) -> Option<Begun<A>> {
         let more = self.held()?;
         let lane = more.lane.as_mut();
-        let item = match lane.and_then(|lane| lane.take(cell, hand, task)) {
-            Some(item) => item,
-            None => {
-                let back = more.unstashed.pop_front();
-                if back.is_some() || !hand.is_empty() {
-                    more.lane.iter_mut().for_each(Lane::rest);
-                }
-                back?.item
-            }
-        };
-        let (label, envelope) = item;
-        Some(Begun { label, envelope, deadline: None })
+        if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
+            return Some(Begun { label, envelope, deadline: None });
+        }
+        let Aside { item: (label, envelope), deadline, .. } = more.unstashed.pop_front()?;
+        more.lane.as_mut().map(Lane::rest);
+        Some(Begun { label, envelope, deadline })
     }
 
-    /// Looks for what is due beside the mailbox. Returns true if there is something.
-    pub(in crate::actor) fn poll_lane(
-        &mut self,
-        cell: &Cell<A>,
-        hand: &ActorHand<A>,
-        task: &mut TaskContext<'_>,
-    ) -> bool {
-        self.lane_if_any().is_some_and(|lane| lane.look(cell, hand, task))
+    /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
+    /// that.
+    #[inline]
+    pub(in crate::actor) fn rest_lane(&mut self) -> bool {
+        self.lane_if_any().is_some_and(Lane::rest)
     }
 
-    /// Returns true if it is the mailbox's turn, which it then has.
-    pub(in crate::actor) fn take_rest(&mut self) -> bool {
-        let lane = self.lane_if_any().filter(|lane| lane.is_tired());
-        lane.map(Lane::rest).is_some()
+    /// Has the task woken when a timer is due.
+    pub(in crate::actor) fn wait(&mut self, task: &mut TaskContext<'_>) {
+        if let Some(lane) = self.lane_if_any() {
+            lane.wait(task);
+        }
+    }
+
+    /// Waits until the actor is to end, or to rest.
+    pub(in crate::actor) async fn is_to_end(&self) {
+        let cell = self.cell();
+        // An order wakes the task, whatever its handler waits for.
+        let look = poll_fn(|_| {
+            let is_to_end = cell.mailbox().is_closing() || cell.ends().is_halted();
+            if is_to_end { Poll::Ready(()) } else { Poll::Pending }
+        });
+        look.await;
     }
 
     /// Ends the children, the youngest first.
     pub(in crate::actor) async fn end_children(&mut self) {
         let near = self.near.clone();
+        let is_shutdown = self.node().residents().is_closed();
         if let Some(more) = self.held() {
-            more.family.end(near.cell()).await;
+            more.family.end(near.cell(), is_shutdown).await;
         }
     }
 
     /// Ends all that the incarnation has registered (RL-3). What it put aside is put back.
     pub(in crate::actor) async fn clear(&mut self) {
         self.end_children().await;
-        self.deadline = None;
         self.unstash();
-        let Some(more) = self.held() else { return };
-        if let Some(lane) = more.lane.as_mut() {
-            lane.tasks.shutdown().await;
+        let lane = self.held().and_then(|more| more.lane.take());
+        if let Some(lane) = lane {
+            lane.end().await;
         }
-        let lane = more.lane.take();
-        drop(catch_unwind(AssertUnwindSafe(|| drop(lane))));
     }
 
     /// Ends all that is registered, and waits for nothing.
     pub(in crate::actor) fn abandon(&mut self) {
-        let Some(mut held) = self.more.take() else { return };
+        let Some(mut held) = self.more.get_mut().take() else { return };
         let more = held.more();
         more.family.abandon();
         let aside = more.unstashed.drain(..).chain(more.stash.drain(..));
-        for Aside { item: (label, envelope), is_ask } in aside {
+        for Aside { item: (label, envelope), is_ask, .. } in aside {
             if !is_ask {
                 self.cell().bury(label, DeadLetterCause::Stopped);
             }

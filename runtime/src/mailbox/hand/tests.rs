@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
 use parking_lot::Mutex;
 use proptest::prelude::*;
