@@ -8,6 +8,8 @@ use std::time::Duration;
 pub const MAILBOX_CAPACITY: usize = 1024;
 /// Most messages an actor takes from each intake of its mailbox at once.
 pub const BATCH_MESSAGES_MAX: usize = 32;
+/// Most messages for which an actor that waits keeps memory, in each of two queues.
+pub const QUEUE_KEPT_MESSAGES: usize = 64;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
 /// How long an ask waits, unless it says otherwise.

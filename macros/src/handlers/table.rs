@@ -243,14 +243,20 @@ impl Table<'_> {
                     #private::distinct(routes);
                     routes
                 };
-                async fn receive(
+                #[allow(
+                    clippy::manual_async_fn,
+                    reason = "the arguments of an `async fn` are stored twice"
+                )]
+                fn receive(
                     &mut self,
                     envelope: Self::Envelope,
                     cx: &mut #private::Context<Self>,
-                ) {
-                    match envelope {
-                        #(#arms)*
-                        __Envelope::Task(task) => task(self, cx).await,
+                ) -> impl #private::Future<Output = ()> + ::core::marker::Send {
+                    async move {
+                        match envelope {
+                            #(#arms)*
+                            __Envelope::Task(task) => task(self, cx).await,
+                        }
                     }
                 }
                 fn task(task: #private::Task<Self>) -> Self::Envelope {

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::cell::Cell;
 use super::child::{Child, Parent};
+use super::destination::Destination;
 use super::family::{Family, Member};
 use super::lane::Lane;
 use super::route::{Item, Label};
@@ -36,7 +37,6 @@ use task::{Aside, Held, More};
 /// What is registered ends with the incarnation of the actor that registered it: when it is
 /// stopped, fails, or is restarted.
 pub struct Context<A: Handlers> {
-    near: Near<A>,
     actor: ActorRef<A>,
     /// The tell whose handler runs.
     in_hand: Option<&'static Label>,
@@ -69,10 +69,8 @@ impl<T> std::error::Error for StashFull<T> {}
 
 impl<A: Handlers> Context<A> {
     pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
-        let actor = ActorRef::local(cell.clone());
         Context {
-            near: Near::new(cell),
-            actor,
+            actor: ActorRef::local(cell),
             in_hand: None,
             deadline: None,
             more: Mutex::new(None),
@@ -355,11 +353,18 @@ impl<A: Handlers> Context<A> {
     }
 
     pub(super) fn cell(&self) -> &Cell<A> {
-        self.near.cell()
+        self.near().cell()
     }
 
     pub(super) fn shared_cell(&self) -> Arc<Cell<A>> {
-        self.near.shared()
+        self.near().shared()
+    }
+
+    pub(super) fn near(&self) -> &Near<A> {
+        match self.actor.destination() {
+            Destination::Local(near) => near,
+            Destination::Elsewhere(_) => unreachable!("an actor is on its own node"),
+        }
     }
 
     fn more(&mut self) -> &mut More<A> {

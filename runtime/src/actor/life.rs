@@ -50,7 +50,7 @@ pub(super) struct Life<A: Handlers> {
 enum Ending {
     Stopped,
     /// Its start failed; with the error's text.
-    Unstarted(BoxError, Arc<str>),
+    Unstarted(Box<(BoxError, Arc<str>)>),
     Panicked(Arc<str>),
     Killed,
     Failed(Arc<str>),
@@ -99,44 +99,46 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Runs one incarnation.
+    /// Runs one incarnation. (Nothing but `self` lives over its awaits: it lies in each actor.)
     async fn incarnate(&mut self) -> Result<(), BoxError> {
-        let Life { actor, cell, cx, hand, plan, started, is_born, .. } = self;
-        let actor = match (actor, plan) {
-            (Some(actor), _) => actor,
-            (none, Some(plan)) => none.insert(plan.make()),
-            (None, None) => return Ok(()),
-        };
         let start = const { &Duty::runs(A::NAME, "on_start") };
-        on_duty(start, None, actor.on_start(cx)).await?;
-        *is_born = true;
-        if let Some(started) = started.take() {
+        if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
+            *actor = Some(plan.make());
+        }
+        if let Some(actor) = &mut self.actor {
+            on_duty(start, None, actor.on_start(&mut self.cx)).await?;
+        }
+        self.is_born = true;
+        if let Some(started) = self.started.take() {
             // An error says that the spawner no longer waits.
             drop(started.send(Ok(())));
         }
         loop {
             let handling = {
+                let Life { cell, cx, hand, .. } = self;
                 let mut alarm = Alarm::new(cell.node().deadlines());
                 let next = poll_fn(|task| poll_next(cell, cx, hand, &mut alarm, task));
-                match next.await {
-                    Some(begun) => handle(actor, cx, begun),
-                    None => break,
+                match (next.await, &mut self.actor) {
+                    (Some(begun), Some(actor)) => handle(actor, &mut self.cx, begun),
+                    _ => break,
                 }
             };
             // LF-1: the next message is taken when this one is done.
             handling.await;
         }
-        cx.done();
+        self.cx.done();
         // EN-2: what was ordered while the last handler ran is seen now.
-        if cell.ends().is_forced() {
+        if self.cell.ends().is_forced() {
             // `Guarded` sees it when this waits.
             return pending().await;
         }
-        if cx.has_more() {
-            Box::pin(cx.end_children()).await;
+        if self.cx.has_more() {
+            Box::pin(self.cx.end_children()).await;
         }
         let stop = const { &Duty::runs(A::NAME, "on_stop") };
-        on_duty(stop, None, actor.on_stop(cx)).await;
+        if let Some(actor) = &mut self.actor {
+            on_duty(stop, None, actor.on_stop(&mut self.cx)).await;
+        }
         Ok(())
     }
 
@@ -343,7 +345,7 @@ impl Ending {
             Ok(()) => Ending::Stopped,
             Err(error) => {
                 let text = error.to_string().into();
-                Ending::Unstarted(error, text)
+                Ending::Unstarted(Box::new((error, text)))
             }
         }
     }
@@ -351,7 +353,7 @@ impl Ending {
     fn exit(&self) -> ActorExit {
         match self {
             Ending::Stopped => ActorExit::Stopped,
-            Ending::Unstarted(_, text) => ActorExit::Failed(text.clone()),
+            Ending::Unstarted(why) => ActorExit::Failed(why.1.clone()),
             Ending::Panicked(message) => ActorExit::Panicked(message.clone()),
             Ending::Killed => ActorExit::Killed,
             Ending::Failed(reason) => ActorExit::Failed(reason.clone()),
@@ -361,7 +363,7 @@ impl Ending {
     /// Returns the error of who spawned an actor that did not start.
     fn unstarted(self) -> SpawnError {
         match self {
-            Ending::Unstarted(error, _) => SpawnError::Start(error),
+            Ending::Unstarted(why) => SpawnError::Start(why.0),
             Ending::Panicked(message) => SpawnError::Panicked(message),
             Ending::Failed(reason) => SpawnError::Start(reason.to_string().into()),
             Ending::Killed | Ending::Stopped => SpawnError::Killed,

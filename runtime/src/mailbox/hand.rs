@@ -6,6 +6,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
+use super::queue::shrink;
 use crate::limits;
 
 use tokio::time::Instant;
@@ -97,6 +98,11 @@ impl<L, R> Hand<L, R> {
         self.far.get_or_insert_with(|| {
             Box::new(Far { remote: VecDeque::new(), turn: 0, held: VecDeque::new() })
         })
+    }
+
+    /// Gives back memory that only a burst needed; it is empty.
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.local);
     }
 
     /// Begins a new batch (MB-5).

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::limits;
+
 /// Messages, first in first out. One of them is marked with a time, so that the clock is read once
-/// a batch and not once a message: the oldest has waited at least since the mark. Several messages
+/// a batch and not once a message, and not at all for one that is taken at once: the oldest has
+/// waited at least since the mark. Several messages
 /// may be one item.
 pub(super) struct Queue<T> {
     messages: VecDeque<T>,
@@ -39,10 +42,12 @@ impl<T> Queue<T> {
         self.left + self.messages.len() as u64
     }
 
-    pub(super) fn push(&mut self, message: T) {
+    /// Puts a message at the end. `is_late` says that it is not taken at once: the task is busy.
+    #[inline]
+    pub(super) fn push(&mut self, message: T, is_late: bool) {
         self.messages.push_back(message);
         self.len += 1;
-        if self.mark.is_none() {
+        if is_late && self.mark.is_none() {
             self.mark_last();
         }
     }
@@ -84,14 +89,32 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How long the oldest has waited, at least; `None` when there is none.
-    pub(super) fn oldest(&self) -> Option<Duration> {
+    /// How long the oldest has waited, at least; `None` when there is none. One that is not marked
+    /// is, now.
+    pub(super) fn oldest(&mut self) -> Option<Duration> {
+        if self.mark.is_none() && !self.messages.is_empty() {
+            self.mark_last();
+        }
         self.mark.as_ref().map(|mark| mark.since.elapsed())
+    }
+
+    /// Gives back memory that only a burst needed. To be called when it is empty.
+    #[inline]
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.messages);
     }
 
     fn mark_last(&mut self) {
         let number = self.left + self.messages.len() as u64 - 1;
         self.mark = Some(Mark { number, since: Instant::now() });
+    }
+}
+
+/// Gives back the memory of an empty queue that only a burst needed.
+#[inline]
+pub(super) fn shrink<T>(empty: &mut VecDeque<T>) {
+    if empty.capacity() > limits::QUEUE_KEPT_MESSAGES {
+        *empty = VecDeque::new();
     }
 }
 
@@ -112,7 +135,7 @@ mod tests {
         let (mut queue, mut out) = (Queue::default(), VecDeque::new());
         assert_eq!(queue.oldest(), None);
         for number in 0..4 {
-            queue.push(number);
+            queue.push(number, true);
             tokio::time::advance(second).await;
         }
         assert_eq!(queue.oldest(), Some(4 * second), "the first is marked");

@@ -123,7 +123,7 @@ impl<A: Handlers> Context<A> {
 
     /// Ends the children, the youngest first.
     pub(in crate::actor) async fn end_children(&mut self) {
-        let near = self.near.clone();
+        let near = self.near().clone();
         let is_shutdown = self.node().residents().is_closed();
         if let Some(more) = self.held() {
             more.family.end(near.cell(), is_shutdown).await;
