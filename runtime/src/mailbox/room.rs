@@ -2,7 +2,9 @@
 
 use std::task::{Context, Poll};
 
-use super::Closed;
+use super::hand::Remote;
+use super::line::Admitted;
+use super::{Closed, Mailbox, Phase, count_wait, count_waited, wake};
 
 /// The side of a mailbox that senders of this node see, whatever its messages are.
 pub(crate) trait Intake: Send + Sync {
@@ -50,5 +52,66 @@ impl<'a> Room<'a> {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         self.0.give_back();
+    }
+}
+
+impl<L: Send, R: Remote + Send> Intake for Mailbox<L, R> {
+    fn poll_room(
+        &self,
+        turn: &mut Option<u64>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Room<'_>, Closed>> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Open {
+            return Poll::Ready(Err(Closed));
+        }
+        let room = state.room(self.capacity);
+        let admitted = state.line().admit(turn, room, cx);
+        state.reserved += usize::from(matches!(admitted, Admitted::Yes(_)));
+        drop(state);
+        match admitted {
+            Admitted::Yes(waited) => {
+                count_waited(waited);
+                Poll::Ready(Ok(Room::new(self)))
+            }
+            admitted => {
+                count_wait(admitted);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn try_room(&self) -> Result<Room<'_>, NoRoom> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Open {
+            return Err(NoRoom::Closed);
+        }
+        if state.room(self.capacity) <= state.senders() {
+            return Err(NoRoom::Full);
+        }
+        state.reserved += 1;
+        Ok(Room::new(self))
+    }
+
+    fn give_back(&self) {
+        let mut state = self.state.lock();
+        state.reserved -= 1;
+        let room = state.room(self.capacity);
+        let next = state.line.as_mut().and_then(|line| line.call_last(room));
+        // A drain may have waited for this very room.
+        let actor = if state.phase == Phase::Draining { state.call() } else { None };
+        drop(state);
+        wake(next);
+        wake(actor);
+    }
+
+    fn leave(&self, turn: u64) {
+        let mut state = self.state.lock();
+        let left = state.line.as_mut().and_then(|line| line.leave(turn));
+        let room = state.room(self.capacity);
+        let next = state.line.as_mut().and_then(|line| line.call_last(room));
+        drop(state);
+        count_waited(left);
+        wake(next);
     }
 }
