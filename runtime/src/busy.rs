@@ -55,6 +55,8 @@ impl fmt::Display for Duty {
 pub(crate) struct Running {
     /// The actor: [`Resident::token`](crate::resident::Resident::token).
     pub(crate) token: usize,
+    /// Its number on its node.
+    pub(crate) id: u64,
     /// When the asker of the message in hand gives up.
     pub(crate) deadline: Option<tokio::time::Instant>,
 }
@@ -89,9 +91,9 @@ pub(crate) fn on_duty<F: Future>(
     OnDuty { duty, deadline, future }
 }
 
-/// Calls `poll`, which polls the task of the actor with this token on this runtime.
-pub(crate) fn as_actor<T>(token: usize, runtime: Id, poll: impl FnOnce() -> T) -> T {
-    let before = RUNNING.replace(Some(Running { token, deadline: None }));
+/// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
+pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
+    let before = RUNNING.replace(Some(Running { token, id, deadline: None }));
     let _restore = Restore(before);
     // A thread that is ending has no place any more; nobody will miss it.
     PLACE.try_with(|place| place.runtime.store(Some(runtime))).ok();
@@ -244,7 +246,7 @@ mod tests {
     /// Polls `future` as a handler of an actor on this runtime.
     async fn on<F: Future>(runtime: Id, future: F) -> F::Output {
         let mut handler = std::pin::pin!(on_duty(&DUTY, None, future));
-        std::future::poll_fn(|cx| as_actor(7, runtime, || handler.as_mut().poll(cx))).await
+        std::future::poll_fn(|cx| as_actor((7, 7), runtime, || handler.as_mut().poll(cx))).await
     }
 
     fn texts(runtime: Id) -> Vec<String> {

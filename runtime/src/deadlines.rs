@@ -34,6 +34,7 @@ pub struct Deadlines {
     table: Arc<Table>,
     timer: AbortHandle,
     runtime: Handle,
+    ask_timeout: Duration,
 }
 
 /// The place of one waiting ask in the table. The ask gives it to [`Deadlines::cancel`] when it
@@ -125,13 +126,19 @@ struct State {
 }
 
 impl Deadlines {
-    /// Starts the timer on `runtime`; it ends when this is dropped.
-    pub(crate) fn start(runtime: &Handle) -> Self {
+    /// Starts the timer on `runtime`; it ends when this is dropped. `ask_timeout` is how long an
+    /// ask waits that does not say otherwise.
+    pub(crate) fn start(runtime: &Handle, ask_timeout: Duration) -> Self {
         let table = Arc::new(Table { state: Mutex::new(State::new()), earlier: Notify::new() });
         // Made before its task: a runtime that is shutting down drops that unpolled.
         let timer = Timer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
-        Deadlines { table, timer: task.abort_handle(), runtime: runtime.clone() }
+        Deadlines { table, timer: task.abort_handle(), runtime: runtime.clone(), ask_timeout }
+    }
+
+    /// Returns how long an ask waits that does not say otherwise.
+    pub(crate) fn ask_timeout(&self) -> Duration {
+        self.ask_timeout
     }
 
     /// Returns the runtime of its node, which keeps the time.

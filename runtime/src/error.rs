@@ -81,6 +81,13 @@ pub enum Cause {
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
     SelfAsk,
+    /// An actor would have waited for one that waits for it, by itself or through others: all of
+    /// them for ever, or for a time-out. The text names them.
+    #[error(
+        "actors would wait for each other ({0}): have one of them answer later (`ReplyTo`), or \
+        send from a task of its own (`Context::spawn_task`)"
+    )]
+    Cycle(Arc<str>),
     /// There was no room, or no link, before the time-out of the `tell` or `ask`.
     #[error("it could not be sent within its time-out: try again later")]
     Timeout,
@@ -172,10 +179,11 @@ pub enum AskError {
         `timeout` waits longer"
     )]
     Timeout,
-    /// The handler began and ended without an answer: it panicked, or the actor was killed.
+    /// The handler began and there is no answer: it panicked, its actor was killed, or its
+    /// [`ReplyTo`](crate::ReplyTo) was dropped.
     #[error(
-        "the handler began and gave no answer, because it panicked or its actor was killed: the \
-        log of the actor's node says which"
+        "the handler began and gave no answer, because it panicked, its actor was killed, or its \
+        `ReplyTo` was dropped: the log of the actor's node says more"
     )]
     NoReply,
     /// The link was lost; whether the message was handled is unknown.

@@ -12,6 +12,10 @@ pub const BATCH_MESSAGES_MAX: usize = 32;
 pub const QUEUE_KEPT_MESSAGES: usize = 64;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
+/// Longest circle of actors that wait for each other which is found at once.
+pub const CIRCLE_MAX: usize = 64;
+/// The longest pause between two looks for a name of another node, for which a program waits.
+pub const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
 /// How long an ask waits, unless it says otherwise.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time-out of an ask or a tell; longer ones are shortened to it: no clock overflows.

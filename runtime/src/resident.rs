@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use ringpost_transport::id::Incarnation;
-use tokio::sync::oneshot;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot};
 
 use crate::address::{Address, Identity};
 use crate::deadlines::Deadlines;
@@ -108,6 +110,12 @@ pub(crate) trait Resident: Inbox {
 
     /// Returns the deadlines of its node.
     fn deadlines(&self) -> &Deadlines;
+
+    /// Returns the actors of its node.
+    fn residents(&self) -> &Residents;
+
+    /// Returns the actor of its node for which its handler waits, by its number.
+    fn waits_for(&self) -> &Mutex<Option<u64>>;
 }
 
 /// Waits until an actor of this node has ended, and says how.
@@ -144,11 +152,13 @@ pub(crate) struct Residents {
     registry: Registry<dyn Resident>,
     /// Set when the node has started; nobody lives here before.
     incarnation: OnceLock<Incarnation>,
+    /// Notified when a name is given.
+    named: Notify,
 }
 
 impl Residents {
     pub(crate) fn new() -> Self {
-        Residents { registry: Registry::new(), incarnation: OnceLock::new() }
+        Residents { registry: Registry::new(), incarnation: OnceLock::new(), named: Notify::new() }
     }
 
     /// The node has started. Called once.
@@ -165,7 +175,17 @@ impl Residents {
         name: Option<Arc<str>>,
         make: impl FnOnce(Key) -> Arc<R>,
     ) -> Result<Arc<R>, Refused> {
-        self.registry.insert(name, make, |made| made)
+        let is_named = name.is_some();
+        let made = self.registry.insert(name, make, |made| made)?;
+        if is_named {
+            self.named.notify_waiters();
+        }
+        Ok(made)
+    }
+
+    /// Waits for the next name that is given. Make it before a look at what there is.
+    pub(crate) fn next_name(&self) -> Notified<'_> {
+        self.named.notified()
     }
 
     pub(crate) fn remove(&self, key: Key) {
@@ -194,6 +214,11 @@ impl Residents {
     /// Returns all actors, the oldest places first.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Resident>> {
         self.registry.all()
+    }
+
+    /// Returns the actor with this number: see [`Inbox::id`].
+    pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn Resident>> {
+        self.registry.at(Key { index: id as u32, generation: (id >> 32) as u32 })
     }
 
     fn exactly(&self, identity: Identity) -> Option<Arc<dyn Resident>> {

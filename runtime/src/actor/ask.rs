@@ -14,13 +14,14 @@ use super::sending::Sending;
 use super::time_limit::TimeLimit;
 use crate::deadlines::Expired;
 use crate::error::{AskError, TellError};
-use crate::limits;
 use crate::message::Message;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer, 5 seconds
-/// unless [`timeout`](Asked::timeout) says otherwise. It may be awaited anywhere, also outside
-/// tokio: the runtime of its node keeps the time. [`try_send`](Asked::try_send) sends it without
-/// waiting, and [`blocking`](Asked::blocking) is for threads that are not async.
+/// unless [`timeout`](Asked::timeout), or
+/// [`ask_timeout`](crate::NodeBuilder::ask_timeout) of its node, says otherwise. It may be awaited
+/// anywhere, also outside tokio: the runtime of its node keeps the time.
+/// [`try_send`](Asked::try_send) sends it without waiting, and [`blocking`](Asked::blocking) is for
+/// threads that are not async.
 ///
 /// # Cancel safety
 /// Dropped before it is ready, an ask that its actor has not begun is never handled, and the reply
@@ -37,7 +38,7 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
         Asked {
             sending: Sending::new(to, message),
-            limit: TimeLimit::inherited(limits::ASK_TIMEOUT),
+            limit: TimeLimit::inherited(to.ask_timeout::<M>()),
             pending: None,
         }
     }
@@ -47,6 +48,20 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit.set(timeout);
         self
+    }
+
+    /// Returns the same ask, which owns its reference: to be kept, sent to another thread, or
+    /// awaited with others of its kind, as by `join_all`. Its time counts from its own first poll.
+    ///
+    /// # Panics
+    /// If it was polled and has sent its message.
+    pub fn into_ask(mut self) -> impl Future<Output = Result<P::Reply, AskError>> + Send + 'static
+    where
+        P: Clone + Send + Sync + 'static,
+    {
+        let (to, limit) = (self.sending.to.clone(), self.limit.fresh());
+        let message = self.sending.give_up().expect("an `ask` was to be sent twice");
+        async move { Asked { sending: Sending::new(&to, message), limit, pending: None }.await }
     }
 
     /// Sends now, if that needs no waiting. What this returns is awaited for the answer, with the
@@ -172,6 +187,7 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
         };
         turn.made_progress();
         this.pending = None;
+        this.sending.line.wait = None;
         this.limit.leave(this.sending.to.deadlines::<M>());
         Poll::Ready(ended)
     }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Handlers;
@@ -21,7 +22,7 @@ use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
-use crate::resident::{Halt, Pause, Resident};
+use crate::resident::{Halt, Pause, Resident, Residents};
 use crate::schema::Hash;
 use crate::slot::Ask;
 
@@ -32,6 +33,7 @@ pub(crate) struct Cell<A: Handlers> {
     node: Node,
     mailbox: ActorMailbox<A>,
     ends: Ends,
+    waits_for: Mutex<Option<u64>>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -68,6 +70,7 @@ impl<A: Handlers> Cell<A> {
             node,
             mailbox: Mailbox::new(capacity),
             ends: Ends::new(is_restarted),
+            waits_for: Mutex::new(None),
         }
     }
 
@@ -301,6 +304,14 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn deadlines(&self) -> &Deadlines {
         self.node.deadlines()
+    }
+
+    fn residents(&self) -> &Residents {
+        self.node.residents()
+    }
+
+    fn waits_for(&self) -> &Mutex<Option<u64>> {
+        &self.waits_for
     }
 }
 

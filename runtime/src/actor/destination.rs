@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::port::{AskPort, Line, LocalAsk, Pending, PendingFate, Port};
+use super::wait::Wait;
 use super::{Reply, remote_send};
 use crate::address::Address;
 use crate::busy::is_running;
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
+use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, RemoteSender, SendKind, signals};
@@ -100,7 +103,13 @@ impl<P> Destination<P> {
     {
         match self.view() {
             View::Local(actor) => {
-                let known = ready!(actor.poll_put(message, None, line, cx))?;
+                let Poll::Ready(put) = actor.poll_put(message, None, line, cx) else {
+                    if line.wait.is_none() {
+                        line.wait = Wait::begin(actor.actor().0)?;
+                    }
+                    return Poll::Pending;
+                };
+                let known = put?;
                 if let Some(fate) = fate {
                     *fate = Some(PendingFate::Known(known));
                 }
@@ -146,6 +155,9 @@ impl<P> Destination<P> {
                 Poll::Ready(Err(Cause::SelfAsk))
             }
             View::Local(actor) => {
+                if line.wait.is_none() {
+                    line.wait = Wait::begin(actor.actor().0)?;
+                }
                 let waker = cx.waker().clone();
                 let mut ask = LocalAsk { deadline, waker: &waker, asker: None };
                 ready!(actor.poll_put(message, Some(&mut ask), line, cx))?;
@@ -193,6 +205,14 @@ impl<P> Destination<P> {
         if let Destination::Local(actor) = self {
             line.leave(|| actor.actor().0.intake());
         }
+    }
+
+    /// Returns how long an ask waits that does not say otherwise.
+    pub(super) fn ask_timeout<M: Message>(&self) -> Duration
+    where
+        P: Port<M>,
+    {
+        self.deadlines().map_or(limits::ASK_TIMEOUT, Deadlines::ask_timeout)
     }
 
     /// Returns the deadlines of the node that sends; `None` where nothing can be sent.

@@ -29,6 +29,7 @@ use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::mailbox::{Batch, Hand, Taken};
+use crate::remote::Inbox;
 use crate::resident::{Pause, Resident, Resting, Started};
 
 /// An actor and all that its task has of it. Made before the task, which may never run.
@@ -317,10 +318,11 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
             *this.attended = true;
         }
         let ends = this.cell.ends();
-        let (token, runtime) = (this.cell.token(), this.cell.node().runtime().id());
+        let cell = &*this.cell;
+        let (actor, runtime) = ((cell.token(), cell.id()), cell.node().runtime().id());
         let polled = match this.inner.as_mut().as_pin_mut() {
             Some(inner) if !ends.is_forced() => {
-                let poll = || as_actor(token, runtime, || inner.poll(cx).map(Ending::of));
+                let poll = || as_actor(actor, runtime, || inner.poll(cx).map(Ending::of));
                 catch_unwind(AssertUnwindSafe(poll))
             }
             _ => Ok(Poll::Pending),

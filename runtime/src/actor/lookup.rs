@@ -1,10 +1,13 @@
 //! Finding actors by name.
 
+use std::pin::pin;
+
 use ringpost_transport::id::NodeName;
 
 use super::{ActorRef, Handlers, Recipient};
 use crate::address::{Address, check_name};
-use crate::error::LookupError;
+use crate::error::{Cause, LookupError, SpawnError};
+use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 
@@ -42,6 +45,72 @@ impl Node {
         let there = recipient.destination().touch().await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(recipient)
+    }
+
+    /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
+    /// its node can be reached. A name of another node is looked up again and again, with pauses
+    /// of [`limits::LOOK_UP_AGAIN`] at most.
+    ///
+    /// # Errors
+    /// [`LookupError`] when waiting cannot help: the path is none, the actor is of another type, or
+    /// this node has no network or is shutting down.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn when_named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
+        let is_near = self.parse(path)?.node() == self.name();
+        let mut pause = limits::LOOK_UP_AGAIN / 64;
+        loop {
+            let mut named = pin!(self.residents().next_name());
+            named.as_mut().enable();
+            let cause = match self.actor(path).await {
+                Err(LookupError::NotFound { cause, path }) => match cause {
+                    Cause::NoSuchActor if is_near && self.residents().is_closed() => {
+                        return Err(LookupError::NotFound { path, cause: Cause::Leaving });
+                    }
+                    Cause::NoSuchActor | Cause::NodeUnreachable(_) | Cause::LinkDown => cause,
+                    cause => return Err(LookupError::NotFound { path, cause }),
+                },
+                found => return found,
+            };
+            if is_near {
+                named.await;
+            } else {
+                tracing::debug!(path, %cause, "not named yet");
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
+            }
+        }
+    }
+
+    /// Finds the actor of this node that has a name, or spawns one that `make` makes; returns when
+    /// it has started. Of several callers at once, one spawns.
+    ///
+    /// # Errors
+    /// [`SpawnError`] as of [`spawn`](Node::spawn); [`NameTaken`](SpawnError::NameTaken) when an
+    /// actor of another type has the name.
+    ///
+    /// # Cancel safety
+    /// As of [`spawn`](Node::spawn).
+    pub async fn actor_or_spawn<A: Handlers>(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> A,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        let mut make = Some(make);
+        loop {
+            let address = Address::by_name(self.shared_name().clone(), check_name(name)?);
+            let found: ActorRef<A> = ActorRef::bind(self, address);
+            match (found.destination().touch().await, make.take()) {
+                (Ok(()), _) => return Ok(found),
+                (Err(Cause::NoSuchActor), Some(make)) => match self.spawn(name, make()).await {
+                    // Another caller was quicker, or had the name, which is free again.
+                    Err(SpawnError::NameTaken(_)) => {}
+                    spawned => return spawned,
+                },
+                (Err(_), _) => return Err(SpawnError::NameTaken(name.to_owned())),
+            }
+        }
     }
 
     fn parse(&self, path: &str) -> Result<Address, LookupError> {

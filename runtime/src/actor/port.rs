@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::time::Instant;
 
+use super::wait::Wait;
 use super::{Reply, ReplyTo};
 use crate::busy::is_running;
 use crate::deadlines::Expired;
@@ -103,6 +104,8 @@ impl PendingFate {
 pub struct Line {
     pub(super) turn: Option<u64>,
     pub(super) remote: Waiter,
+    /// There while a handler waits for an actor of its node.
+    pub(super) wait: Option<Wait>,
 }
 
 impl Line {

@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::resident::Resident;
 
 pub use archived::ArchivedActorRef;
-pub(super) use near::Near;
+pub(super) use near::{Near, WeakNear};
 
 /// Leads to an actor, of this node or of another. Two words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
@@ -45,7 +45,7 @@ pub type Tell<'a, A, M> = Told<'a, Near<A>, M>;
 pub type Ask<'a, A, M> = Asked<'a, Near<A>, M>;
 
 impl<A: Handlers> ActorRef<A> {
-    fn new(to: Destination<Near<A>>) -> Self {
+    pub(super) fn new(to: Destination<Near<A>>) -> Self {
         ActorRef { client: A::Client::new(Raw { to }) }
     }
 

@@ -33,6 +33,11 @@ impl TimeLimit {
         TimeLimit { inherits: true, ..TimeLimit::new(limit) }
     }
 
+    /// Returns the same limit, which does not count yet.
+    pub(super) fn fresh(&self) -> Self {
+        TimeLimit { limit: self.limit, inherits: self.inherits, deadline: None, place: None }
+    }
+
     /// Sets another limit, unless the time counts already.
     pub(super) fn set(&mut self, limit: Duration) {
         self.limit = limit.min(limits::ASK_TIMEOUT_MAX);

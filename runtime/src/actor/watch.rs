@@ -6,11 +6,11 @@
 //!   handled before its [`Down`].
 
 use std::collections::{HashMap, VecDeque};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use futures::StreamExt;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 
 use super::destination::{Destination, View};
 use super::{ActorRef, Handlers, Recipient};
@@ -125,8 +125,12 @@ impl Watches {
         }
         let (handle, registration) = AbortHandle::new_pair();
         let (end, place, is_near) = (actor.end(), address.clone(), actor.is_near());
-        let down: BoxFuture<'static, (Down, bool)> =
+        let mut down: BoxFuture<'static, (Down, bool)> =
             Box::pin(async move { (Down { actor: place, exit: end.await }, is_near) });
+        // It begins now: what the handler does next may have the actor end.
+        if let Poll::Ready(down_now) = down.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+            down = Box::pin(std::future::ready(down_now));
+        }
         self.ends.push(Abortable::new(down, registration));
         self.by_address.insert(address, handle);
     }

@@ -43,7 +43,7 @@ async fn expired(deadlines: &Deadlines, at: Instant) -> (Expired, Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn each_deadline_expires_at_its_time_in_whatever_order_they_came() {
-    let deadlines = Deadlines::start(&Handle::current());
+    let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let now = Instant::now();
     let at = |seconds| expired(&deadlines, now + seconds * SECOND);
     let (late, early, same) = tokio::join!(at(3), at(1), at(3));
@@ -56,7 +56,7 @@ async fn each_deadline_expires_at_its_time_in_whatever_order_they_came() {
 
 #[tokio::test(start_paused = true)]
 async fn more_than_one_turn_of_the_lock_expires_at_once() {
-    let deadlines = Deadlines::start(&Handle::current());
+    let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
     let mut keys = [None; 2 * WOKEN_AT_ONCE + 1];
     assert!(keys.iter_mut().all(|key| poll(&deadlines, key, at, &bell)));
@@ -67,7 +67,7 @@ async fn more_than_one_turn_of_the_lock_expires_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
-    let deadlines = Deadlines::start(&Handle::current());
+    let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let at = Instant::now() + SECOND;
     let [first, second, cancelled] = [(); 3].map(|()| Arc::<Bell>::default());
     let (mut key, mut other) = (None, None);
@@ -84,7 +84,7 @@ async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
 /// Each is cancelled and renewed wherever it lies, and a place that is taken again is another's.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_found_before_and_after_it_was_put_in_order() {
-    let deadlines = Deadlines::start(&Handle::current());
+    let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let at = Instant::now() + 4 * AHEAD - AHEAD / 4;
     let [kept, renewed, other] = [(); 3].map(|()| Arc::<Bell>::default());
     let (mut first, mut second, mut third) = (None, None, None);
@@ -105,7 +105,7 @@ async fn a_place_is_found_before_and_after_it_was_put_in_order() {
 #[test]
 fn the_end_of_the_runtime_wakes_all_and_lets_none_wait_any_more() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let deadlines = Deadlines::start(runtime.handle());
+    let deadlines = Deadlines::start(runtime.handle(), crate::limits::ASK_TIMEOUT);
     let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
     let (mut key, mut late) = (None, None);
     assert!(poll(&deadlines, &mut key, at, &bell));
@@ -122,7 +122,7 @@ fn the_end_of_the_runtime_wakes_all_and_lets_none_wait_any_more() {
 fn a_thread_outside_tokio_is_woken_at_its_deadline() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let deadlines = Deadlines::start(runtime.handle());
+    let deadlines = Deadlines::start(runtime.handle(), crate::limits::ASK_TIMEOUT);
     let time = Duration::from_millis(20);
     let waited = futures::executor::block_on(expired(&deadlines, Instant::now() + time));
     assert!(waited.0 == Expired::Deadline && waited.1 >= time, "{waited:?}");

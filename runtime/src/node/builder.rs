@@ -42,6 +42,7 @@ pub struct NodeBuilder {
     secrets: Secrets,
     profile: Profile,
     mailbox_capacity: usize,
+    ask_timeout: Duration,
     network: Option<Network>,
     entropy: Entropy,
 }
@@ -69,6 +70,7 @@ impl NodeBuilder {
             secrets: Secrets::default(),
             profile: Profile::default(),
             mailbox_capacity: limits::MAILBOX_CAPACITY,
+            ask_timeout: limits::ASK_TIMEOUT,
             network: None,
             entropy: Entropy::os(),
         }
@@ -137,6 +139,13 @@ impl NodeBuilder {
         self
     }
 
+    /// How long the asks that this node sends wait, unless they say otherwise: 5 seconds when not
+    /// set, and a year at most.
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.ask_timeout = timeout;
+        self
+    }
+
     /// What the node talks over, in place of TCP: for simulation.
     pub fn network(mut self, network: Network) -> Self {
         self.network = Some(network);
@@ -173,6 +182,7 @@ impl NodeBuilder {
             events: broadcast::Sender::new(limits::OBSERVED_MAX),
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
+        let ask_timeout = self.ask_timeout;
         let config = self.config(name)?;
         Remote::check(&config)?;
         let (remote, id) = if config.listen.is_some() || !config.seeds.is_empty() {
@@ -185,7 +195,7 @@ impl NodeBuilder {
         };
         residents.start(id.incarnation);
         let lookout = Lookout::start(&runtime, &residents);
-        let deadlines = Deadlines::start(&runtime);
+        let deadlines = Deadlines::start(&runtime, ask_timeout);
         Ok(Node {
             core: Arc::new(Core {
                 name: id.name.as_str().into(),

@@ -21,6 +21,13 @@ pub(crate) async fn signal(to: &RemoteSender, signal: SendKind) -> Result<(), Ca
     poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
 }
 
+/// Sends a signal ahead of messages if that needs no waiting.
+pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
+    let nothing = Accepted { id: 0, layout: 0, reply: 0 };
+    let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_| Ok(()));
+    sent.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
+}
+
 /// Waits until the actor is gone, or nothing more can be heard of it.
 pub(crate) async fn closed(to: &RemoteSender) -> ActorExit {
     let mut waiter = Waiter::default();

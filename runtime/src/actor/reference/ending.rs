@@ -23,6 +23,23 @@ impl<A: Handlers> ActorRef<A> {
         self.halt(Halt::Stop).await
     }
 
+    /// Has the actor stop as [`stop`](ActorRef::stop) does, without waiting: on another node only
+    /// if there is a link.
+    ///
+    /// # Errors
+    /// As [`stop`](ActorRef::stop); [`Cause::LinkDown`] where `stop` would wait.
+    pub fn request_stop(&self) -> Result<(), Cause> {
+        let asked = match self.destination().view() {
+            View::Local(near) => {
+                near.cell().halt(Halt::Stop);
+                Ok(())
+            }
+            View::Dead(cause) => Err(cause.clone()),
+            View::Remote(sender, _) => remote::try_signal(sender, signals::STOP),
+        };
+        self.unless_ended(asked)
+    }
+
     /// Has the actor handle what it accepted so far, accept nothing more, and stop.
     ///
     /// # Errors
@@ -60,7 +77,12 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     async fn halt(&self, halt: Halt) -> Result<(), Cause> {
-        match self.request(halt).await {
+        let asked = self.request(halt).await;
+        self.unless_ended(asked)
+    }
+
+    fn unless_ended(&self, asked: Result<(), Cause>) -> Result<(), Cause> {
+        match asked {
             Err(Cause::Stopped) => Ok(()),
             // An identity was an actor's once: it has ended. A name may never have been one's.
             Err(Cause::NoSuchActor) if self.address().identity().is_some() => Ok(()),

@@ -1,6 +1,6 @@
 //! The way into an actor of this node whose type is known.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use crate::actor::cell::{Cell, Letter};
@@ -51,6 +51,10 @@ impl<A: Handlers> Near<A> {
 
     pub(in crate::actor) fn shared(&self) -> Arc<Cell<A>> {
         self.0.clone().shared()
+    }
+
+    pub(in crate::actor) fn downgrade(&self) -> WeakNear<A> {
+        WeakNear(Arc::downgrade(&self.0))
     }
 
     /// Puts a message whose input has to be made of it first into reserved room.
@@ -151,5 +155,20 @@ impl<A: Accepts<M>, M: Message> AskPort<M> for Near<A> {
 impl<A: Handlers> Clone for Near<A> {
     fn clone(&self) -> Self {
         Near(self.0.clone())
+    }
+}
+
+/// A [`Near`] that keeps nothing alive.
+pub(in crate::actor) struct WeakNear<A: Handlers>(Weak<dyn Home<A>>);
+
+impl<A: Handlers> WeakNear<A> {
+    pub(in crate::actor) fn upgrade(&self) -> Option<Near<A>> {
+        self.0.upgrade().map(Near)
+    }
+}
+
+impl<A: Handlers> Clone for WeakNear<A> {
+    fn clone(&self) -> Self {
+        WeakNear(self.0.clone())
     }
 }

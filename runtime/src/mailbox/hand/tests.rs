@@ -326,7 +326,8 @@ fn what_is_held_back_comes_out_at_the_end() {
 /// MB-8: nothing else has to happen for an actor to see that an ask is too late.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() {
-    let deadlines = Deadlines::start(&tokio::runtime::Handle::current());
+    let deadlines =
+        Deadlines::start(&tokio::runtime::Handle::current(), crate::limits::ASK_TIMEOUT);
     let mut alarm = Alarm::new(&deadlines);
     let mut scene = Scene::new();
     for (number, seconds) in [(1, 9), (2, 5)] {

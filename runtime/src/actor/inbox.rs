@@ -1,0 +1,92 @@
+//! `Inbox`: a place that messages can be sent to, for code that is no actor.
+
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use futures::Stream;
+use tokio::sync::mpsc;
+
+use super::{Actor, ActorRef, Context, Handler, Recipient, SpawnOptions};
+use crate::error::SpawnError;
+use crate::message::Message;
+use crate::node::Node;
+use crate::{actor, handlers};
+
+/// A place that messages of one type can be sent to, for code that is no actor: a stream of what
+/// came to its [`recipient`](Inbox::recipient). Made by [`Node::inbox`]. Dropped, it is closed:
+/// what is sent to it then is refused, and what waits in its mailbox is a dead letter (but for two
+/// messages that are on their way out of it).
+///
+/// The recipient may be sent in messages, also to other nodes, where `M` can cross nodes.
+pub struct Inbox<M: Message> {
+    messages: mpsc::Receiver<M>,
+    actor: ActorRef<Clerk<M>>,
+}
+
+/// The actor behind an inbox: hands over what it is told, one after the other.
+pub(super) struct Clerk<M: Message> {
+    messages: mpsc::Sender<M>,
+}
+
+#[actor(name = "ringpost::Inbox")]
+#[diagnostic::do_not_recommend]
+impl<M: Message> Actor for Clerk<M> {}
+
+#[handlers(M)]
+impl<M: Message> Clerk<M> {}
+
+#[diagnostic::do_not_recommend]
+impl<M: Message> Handler<M> for Clerk<M> {
+    type Reply = ();
+
+    async fn handle(&mut self, msg: M, _cx: &mut Context<Self>) {
+        // An error says that the inbox is gone: this one is about to stop.
+        drop(self.messages.send(msg).await);
+    }
+}
+
+impl Node {
+    /// Makes a place that messages `M` can be sent to, of which `capacity` wait at most.
+    ///
+    /// # Errors
+    /// [`SpawnError::Shutdown`] when the node is shutting down.
+    ///
+    /// # Cancel safety
+    /// Nothing is left when the future is dropped.
+    pub async fn inbox<M: Message>(&self, capacity: usize) -> Result<Inbox<M>, SpawnError> {
+        let (sender, messages) = mpsc::channel(1);
+        let options = SpawnOptions::anonymous().mailbox_capacity(capacity);
+        let actor = self.spawn_with(options, Clerk { messages: sender }).await?;
+        Ok(Inbox { messages, actor })
+    }
+}
+
+impl<M: Message> Inbox<M> {
+    /// Returns where its messages are sent to.
+    pub fn recipient(&self) -> Recipient<M> {
+        self.actor.recipient()
+    }
+
+    /// Waits for the next message; `None` when the node has shut down.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn receive(&mut self) -> Option<M> {
+        self.messages.recv().await
+    }
+}
+
+impl<M: Message> Stream for Inbox<M> {
+    type Item = M;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<M>> {
+        self.messages.poll_recv(cx)
+    }
+}
+
+impl<M: Message> Drop for Inbox<M> {
+    fn drop(&mut self) {
+        // It is an actor of this node: that never fails.
+        self.actor.request_stop().ok();
+    }
+}

@@ -1,0 +1,60 @@
+//! `WeakActorRef`: a reference that keeps nothing alive.
+
+use std::fmt;
+use std::sync::Weak;
+
+use super::destination::{Destination, Elsewhere};
+use super::reference::WeakNear;
+use super::{ActorRef, Handlers};
+
+/// A reference that keeps nothing alive: neither its node nor, after the end of an actor, what is
+/// left of it. (An actor lives without references: see [`Node::spawn`](crate::Node::spawn).) Made
+/// by [`ActorRef::downgrade`].
+pub struct WeakActorRef<A: Handlers>(To<A>);
+
+enum To<A: Handlers> {
+    Local(WeakNear<A>),
+    Elsewhere(Weak<Elsewhere>),
+}
+
+impl<A: Handlers> ActorRef<A> {
+    /// Returns a reference that keeps nothing alive.
+    pub fn downgrade(&self) -> WeakActorRef<A> {
+        WeakActorRef(match self.destination() {
+            Destination::Local(near) => To::Local(near.downgrade()),
+            Destination::Elsewhere(elsewhere) => {
+                To::Elsewhere(std::sync::Arc::downgrade(elsewhere))
+            }
+        })
+    }
+}
+
+impl<A: Handlers> WeakActorRef<A> {
+    /// Returns the reference again: of an actor of this node as long as it lives or another
+    /// reference to it does, of another one as long as a clone of the reference does that this was
+    /// made of.
+    pub fn upgrade(&self) -> Option<ActorRef<A>> {
+        Some(ActorRef::new(match &self.0 {
+            To::Local(near) => Destination::Local(near.upgrade()?),
+            To::Elsewhere(elsewhere) => Destination::Elsewhere(elsewhere.upgrade()?),
+        }))
+    }
+}
+
+impl<A: Handlers> Clone for WeakActorRef<A> {
+    fn clone(&self) -> Self {
+        WeakActorRef(match &self.0 {
+            To::Local(near) => To::Local(near.clone()),
+            To::Elsewhere(elsewhere) => To::Elsewhere(elsewhere.clone()),
+        })
+    }
+}
+
+impl<A: Handlers> fmt::Debug for WeakActorRef<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.upgrade() {
+            Some(actor) => write!(f, "WeakActorRef<{}>({})", A::NAME, actor.address()),
+            None => write!(f, "WeakActorRef<{}>(gone)", A::NAME),
+        }
+    }
+}

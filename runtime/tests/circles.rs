@@ -1,0 +1,128 @@
+//! Actors that would wait for each other.
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+
+use crate::actors::node;
+
+/// Asks or tells another one of its kind when it is told to.
+#[actor]
+struct Party {
+    name: &'static str,
+}
+
+#[message]
+struct AskOn {
+    others: Vec<ActorRef<Party>>,
+}
+
+#[message]
+struct TellOn {
+    other: ActorRef<Party>,
+    asks: bool,
+}
+
+#[handlers]
+impl Party {
+    /// Asks the first of the others to ask on.
+    #[handler]
+    async fn ask_on(&mut self, msg: AskOn) -> Result<String, String> {
+        let mut others = msg.others;
+        if others.is_empty() {
+            return Ok(self.name.to_owned());
+        }
+        let next = others.remove(0);
+        next.ask(AskOn { others }).await.map_err(|error| error.to_string())?
+    }
+
+    /// Tells the other until its mailbox is full, and then waits.
+    #[handler]
+    async fn tell_on(&mut self, msg: TellOn) -> Result<(), String> {
+        if msg.asks {
+            msg.other.ask(AskOn { others: Vec::new() }).await.map_err(|e| e.to_string())?.ok();
+        }
+        loop {
+            let told = msg.other.tell(Nudge).await;
+            told.map_err(|error| error.cause.to_string())?;
+        }
+    }
+
+    #[handler]
+    async fn nudge(&mut self) {
+        tokio::task::yield_now().await;
+    }
+
+    #[handler]
+    fn who(&self) -> String {
+        self.name.to_owned()
+    }
+}
+
+async fn parties<const N: usize>(node: &Node) -> [ActorRef<Party>; N] {
+    let names = ["a", "b", "c", "d", "e"];
+    let spawn = |at: usize| node.spawn(names[at], Party { name: names[at] });
+    let mut all = Vec::new();
+    for at in 0..N {
+        all.push(spawn(at).await.unwrap());
+    }
+    all.try_into().unwrap()
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn actors_that_ask_each_other_in_a_circle_are_told_at_once() {
+    let node = node().await;
+    let [a, b, c, d, e] = parties::<5>(&node).await;
+    let start = tokio::time::Instant::now();
+    let others = vec![b.clone(), a.clone()];
+    let text = "not sent: actors would wait for each other (alpha/b waits for alpha/a, which \
+                waits for alpha/b): have one of them answer later (`ReplyTo`), or send from a \
+                task of its own (`Context::spawn_task`)";
+    assert_eq!(a.ask(AskOn { others }).await, Ok(Err(text.to_owned())));
+    let all = [&a, &b, &c, &d, &e];
+    let others = [&b, &c, &d, &e, &a].map(Clone::clone).to_vec();
+    let Ok(Err(text)) = a.ask(AskOn { others }).await else { panic!() };
+    let circle = "alpha/e waits for alpha/a, which waits for alpha/b, which waits for alpha/c, \
+                  which waits for alpha/d, which waits for alpha/e";
+    assert!(text.contains(circle), "{text}");
+    let others = [&b, &c, &d, &e].map(Clone::clone).to_vec();
+    assert_eq!(a.ask(AskOn { others }).await, Ok(Ok("e".into())), "a chain is no circle");
+    for party in all {
+        assert!(party.who().await.is_ok());
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn actors_that_wait_for_each_others_mailboxes_are_told_at_once() {
+    let node = node().await;
+    let [a, b] = parties::<2>(&node).await;
+    let tell = |from: &ActorRef<Party>, to: &ActorRef<Party>| {
+        let (from, to) = (from.clone(), to.clone());
+        tokio::spawn(async move { from.ask(TellOn { other: to, asks: false }).await })
+    };
+    let both = (tell(&a, &b), tell(&b, &a));
+    // One of them is told, and so the other one finds room again, and goes on until it stops.
+    let told = tokio::select! {
+        told = both.0 => told,
+        told = both.1 => told,
+    };
+    let Ok(Err(text)) = told.unwrap() else { panic!() };
+    assert!(text.starts_with("actors would wait for each other"), "{text}");
+    node.shutdown(Duration::from_millis(1)).await;
+}
+
+/// WC-2, what is over is forgotten: asks there and back, one after the other, are no circle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn asks_there_and_back_one_after_the_other_are_no_circle() {
+    let node = node().await;
+    let [a, b] = parties::<2>(&node).await;
+    for _ in 0..1000 {
+        let there = a.ask(AskOn { others: vec![b.clone()] });
+        assert_eq!(there.await, Ok(Ok("b".into())));
+        let back = b.ask(AskOn { others: vec![a.clone()] });
+        assert_eq!(back.await, Ok(Ok("a".into())));
+    }
+}

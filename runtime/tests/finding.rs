@@ -1,0 +1,171 @@
+//! Finding actors that are not there yet, and references for special uses.
+
+use std::time::Duration;
+
+use futures::{StreamExt, future};
+use ringpost::prelude::*;
+use ringpost::{Inbox, NodeBuilder};
+use tokio::time::Instant;
+
+use crate::actors::{Note, Notebook, Notes, held, node};
+use crate::remote::{PATIENCE, end, pair};
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_program_can_wait_for_a_name_here_and_on_another_node() {
+    let (alpha, beta) = pair().await;
+    for path in ["late", "beta/late"] {
+        let (waiting, node) = (alpha.clone(), if path == "late" { &alpha } else { &beta });
+        let found = tokio::spawn(async move { waiting.when_named::<Notebook>(path).await });
+        tokio::task::yield_now().await;
+        let other = node.spawn("other", Notebook::new()).await.unwrap();
+        other.stop().await.unwrap();
+        other.wait_stopped().await;
+        let late = node.spawn("late", Notebook::new()).await.unwrap();
+        let found = found.await.unwrap().unwrap();
+        found.tell(Note { number: 7 }).await.unwrap();
+        while late.notes().await.unwrap() != [7] {}
+    }
+    let nameless = alpha.when_named::<Notebook>("a/b/c").await;
+    assert!(matches!(nameless, Err(LookupError::InvalidName(_))), "{nameless:?}");
+    let waiting = alpha.clone();
+    let never = tokio::spawn(async move { waiting.when_named::<Notebook>("never").await });
+    tokio::task::yield_now().await;
+    end([alpha, beta]).await;
+    never.abort();
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_that_find_or_spawn_one_spawns() {
+    let node = node().await;
+    let all = (0..32).map(|_| {
+        let node = node.clone();
+        tokio::spawn(async move { node.actor_or_spawn("one", Notebook::new).await.unwrap() })
+    });
+    let found: Vec<ActorRef<Notebook>> =
+        future::join_all(all).await.into_iter().map(Result::unwrap).collect();
+    assert!(found.iter().all(|actor| *actor == found[0]));
+    assert_eq!(node.snapshot().actors.len(), 1);
+}
+
+#[tokio::test]
+async fn an_inbox_is_a_stream_of_what_it_is_told_and_bounded() {
+    let node = node().await;
+    let mut inbox: Inbox<Note> = node.inbox(2).await.unwrap();
+    let recipient = inbox.recipient();
+    let mut sent = 0;
+    loop {
+        match recipient.try_tell(Note { number: sent }) {
+            Ok(()) => sent += 1,
+            Err(full) => break assert_eq!(full.cause, Cause::MailboxFull),
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!((2..=5).contains(&sent), "{sent}");
+    for number in 0..sent {
+        assert_eq!(inbox.receive().await, Some(Note { number }));
+    }
+    recipient.tell(Note { number: 99 }).await.unwrap();
+    assert_eq!(inbox.next().await, Some(Note { number: 99 }));
+    drop(inbox);
+    while !node.snapshot().actors.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(recipient.tell(Note { number: 1 }).await.unwrap_err().cause, Cause::Stopped);
+}
+
+#[tokio::test]
+async fn an_inbox_is_told_by_another_node() {
+    let (alpha, beta) = pair().await;
+    let mut inbox: Inbox<Note> = alpha.inbox(8).await.unwrap();
+    let notebook = beta.spawn("notebook", Forwarder(None)).await.unwrap();
+    let there = alpha.actor::<Forwarder>("beta/notebook").await.unwrap();
+    there.ask(Subscribe(inbox.recipient())).await.unwrap();
+    notebook.tell(Note { number: 5 }).await.unwrap();
+    assert_eq!(inbox.receive().await, Some(Note { number: 5 }));
+    end([alpha, beta]).await;
+    assert_eq!(inbox.receive().await, None);
+}
+
+#[message]
+struct Subscribe(Recipient<Note>);
+
+#[actor]
+struct Forwarder(Option<Recipient<Note>>);
+
+#[handlers]
+impl Forwarder {
+    #[handler]
+    fn subscribe(&mut self, msg: Subscribe) {
+        self.0 = Some(msg.0);
+    }
+
+    #[handler]
+    async fn note(&mut self, msg: Note) {
+        if let Some(to) = &self.0 {
+            to.tell(msg).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_weak_reference_keeps_nothing_alive() {
+    let node = node().await;
+    let actor = node.spawn("notebook", Notebook::new()).await.unwrap();
+    let weak = actor.downgrade();
+    assert_eq!(weak.upgrade(), Some(actor.clone()));
+    drop(actor);
+    let actor = weak.upgrade().unwrap();
+    assert_eq!(actor.notes().await, Ok(vec![]), "an actor lives without references");
+    actor.stop().await.unwrap();
+    actor.wait_stopped().await;
+    drop(actor);
+    // The task drops the last one a moment after it told its end.
+    while weak.upgrade().is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(format!("{weak:?}"), "WeakActorRef<runtime::actors::Notebook>(gone)");
+}
+
+#[tokio::test]
+async fn a_stop_is_asked_for_without_waiting() {
+    let (alpha, beta) = pair().await;
+    let near = alpha.spawn("near", Notebook::new()).await.unwrap();
+    near.request_stop().unwrap();
+    assert_eq!(near.wait_stopped().await, ActorExit::Stopped);
+    near.request_stop().unwrap();
+    let there = beta.spawn("far", Notebook::new()).await.unwrap();
+    let far = alpha.actor::<Notebook>("beta/far").await.unwrap();
+    far.request_stop().unwrap();
+    assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    end([alpha, beta]).await;
+    assert!(far.request_stop().is_err());
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn asks_that_say_nothing_wait_as_long_as_their_node_says() {
+    let patience: fn(NodeBuilder) -> NodeBuilder =
+        |builder| builder.ask_timeout(Duration::from_millis(50));
+    let node = patience(Node::builder("alpha")).start().await.unwrap();
+    let held = held(&node, 8).await;
+    let start = Instant::now();
+    let never = AskError::NotBegun(NotBegun::Timeout);
+    assert_eq!(held.actor.notes().await, Err(never.clone()));
+    assert_eq!(start.elapsed().as_millis(), 50);
+    assert_eq!(held.actor.notes().timeout(2 * PATIENCE).await, Err(never));
+    assert_eq!(start.elapsed().as_millis(), 10_050);
+}
+
+#[tokio::test]
+async fn asks_that_own_their_reference_are_awaited_together() {
+    let node = node().await;
+    let asks: Vec<_> = {
+        let actor = node.spawn("notebook", Notebook::new()).await.unwrap();
+        actor.tell(Note { number: 3 }).await.unwrap();
+        (0..8).map(|_| actor.ask(Notes).into_ask()).collect()
+    };
+    let all = tokio::spawn(future::join_all(asks)).await.unwrap();
+    assert_eq!(all, vec![Ok(vec![3]); 8]);
+}
