@@ -43,7 +43,7 @@ struct Table<T: ?Sized> {
 
 struct Place<T: ?Sized> {
     generation: u32,
-    occupant: Option<(Arc<T>, Option<Arc<str>>)>,
+    occupant: Option<Arc<T>>,
 }
 
 impl<T: ?Sized> Registry<T> {
@@ -75,7 +75,7 @@ impl<T: ?Sized> Registry<T> {
         let place = &mut table.places[index as usize];
         let key = Key { index, generation: place.generation };
         let made = make(key);
-        place.occupant = Some((erase(made.clone()), name));
+        place.occupant = Some(erase(made.clone()));
         drop(table);
         if let Some(vacant) = vacant {
             vacant.insert(key);
@@ -83,11 +83,11 @@ impl<T: ?Sized> Registry<T> {
         Ok(made)
     }
 
-    /// Frees a place and its name (RG-1). The caller drops what is returned.
-    pub(crate) fn remove(&self, key: Key) -> Option<Arc<T>> {
-        let (occupant, name) = self.table.write().leave(key)?;
+    /// Frees a place and its occupant's name (RG-1). The caller drops what is returned.
+    pub(crate) fn remove(&self, key: Key, name: Option<&str>) -> Option<Arc<T>> {
+        let occupant = self.table.write().leave(key)?;
         if let Some(name) = name {
-            self.names.remove(&name);
+            self.names.remove_if(name, |_, named| *named == key);
         }
         Some(occupant)
     }
@@ -95,7 +95,7 @@ impl<T: ?Sized> Registry<T> {
     pub(crate) fn at(&self, key: Key) -> Option<Arc<T>> {
         let table = self.table.read();
         let place = table.places.get(key.index as usize)?;
-        let (occupant, _) = place.occupant.as_ref()?;
+        let occupant = place.occupant.as_ref()?;
         (place.generation == key.generation).then(|| occupant.clone())
     }
 
@@ -116,12 +116,12 @@ impl<T: ?Sized> Registry<T> {
     /// Returns all occupants, in the order of their places.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let table = self.table.read();
-        table.places.iter().filter_map(|p| p.occupant.as_ref()).map(|o| o.0.clone()).collect()
+        table.places.iter().filter_map(|p| p.occupant.clone()).collect()
     }
 }
 
 impl<T: ?Sized> Table<T> {
-    fn leave(&mut self, key: Key) -> Option<(Arc<T>, Option<Arc<str>>)> {
+    fn leave(&mut self, key: Key) -> Option<Arc<T>> {
         let place = self.places.get_mut(key.index as usize)?;
         if place.generation != key.generation {
             return None;
@@ -157,8 +157,8 @@ mod tests {
         let first = insert(&registry, "a").unwrap();
         assert_eq!(insert(&registry, "a"), Err(Refused::NameTaken));
         assert!(registry.named("a").is_some());
-        assert!(registry.remove(first).is_some());
-        assert!(registry.remove(first).is_none());
+        assert!(registry.remove(first, Some("a")).is_some());
+        assert!(registry.remove(first, Some("a")).is_none());
         assert!(registry.named("a").is_none());
         assert!(insert(&registry, "a").is_ok());
     }
@@ -168,7 +168,7 @@ mod tests {
     fn an_old_key_does_not_lead_to_the_next_occupant() {
         let registry = Registry::new();
         let first = insert(&registry, "a").unwrap();
-        registry.remove(first);
+        registry.remove(first, Some("a"));
         let second = insert(&registry, "b").unwrap();
         assert_eq!(first.index, second.index);
         assert!(registry.at(first).is_none());

@@ -114,8 +114,9 @@ pub(crate) trait Resident: Inbox {
     /// Returns the actors of its node.
     fn residents(&self) -> &Residents;
 
-    /// Returns the actor of its node for which its handler waits, by its number.
-    fn waits_for(&self) -> &Mutex<Option<u64>>;
+    /// Returns the number of the actor of its node for which its handler waits; 0, which is no
+    /// actor's, for none.
+    fn waits_for(&self) -> &Mutex<u64>;
 }
 
 /// Waits until an actor of this node has ended, and says how.
@@ -188,8 +189,8 @@ impl Residents {
         self.named.notified()
     }
 
-    pub(crate) fn remove(&self, key: Key) {
-        drop(self.registry.remove(key));
+    pub(crate) fn remove(&self, key: Key, name: Option<&str>) {
+        drop(self.registry.remove(key, name));
     }
 
     /// Returns the actor at an address of this node.

@@ -65,6 +65,49 @@ fn sends_on_the_typed_path_allocate_the_reply_and_nothing_else() {
     assert!(view < 1.01, "one for the archive");
 }
 
+/// What an actor that waits keeps: its cell, its task, and a place in the table.
+#[test]
+fn an_idle_actor_is_small_and_a_burst_is_given_back() {
+    const ACTORS: u64 = 4096;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let node = runtime.block_on(node());
+    let spawn = |supervised: bool| {
+        let counted = measure(|| {
+            runtime.block_on(async {
+                for _ in 0..ACTORS {
+                    if supervised {
+                        node.supervise(Child::new(Counter::default)).await.unwrap();
+                    } else {
+                        node.spawn_anonymous(Counter::default()).await.unwrap();
+                    }
+                }
+            });
+        });
+        let allocations = counted.count_total as f64 / ACTORS as f64;
+        (counted.bytes_current as f64 / ACTORS as f64, allocations)
+    };
+    // The table of places has its size then.
+    spawn(false);
+    spawn(false);
+    let (bytes, allocations) = spawn(false);
+    println!("an idle actor: {bytes:.0} bytes, {allocations:.2} allocations to spawn it");
+    assert!(bytes <= 1000.0 && allocations < 3.1, "{bytes} bytes, {allocations} allocations");
+    let (bytes, allocations) = spawn(true);
+    println!("an idle supervised actor: {bytes:.0} bytes, {allocations:.2} allocations");
+    assert!(bytes <= 1200.0 && allocations < 6.1, "{bytes} bytes, {allocations} allocations");
+    let actor = runtime.block_on(node.spawn_anonymous(Counter::default())).unwrap();
+    let burst = || async {
+        for _ in 0..1024 {
+            actor.try_tell(Count { by: 1 }).unwrap();
+        }
+        actor.ask(Count { by: 0 }).await.unwrap();
+        tokio::task::yield_now().await;
+    };
+    let kept = measure(|| runtime.block_on(burst())).bytes_current;
+    println!("kept after a burst of 1,024 messages: {kept} bytes");
+    assert!(kept <= 2 * 64 * 72, "{kept} bytes are kept after a burst");
+}
+
 /// The nodes run on threads of their own, so that what is counted is the sender's.
 #[test]
 fn a_remote_tell_and_ask_allocate_little_on_the_senders_thread() {

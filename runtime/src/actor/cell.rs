@@ -33,7 +33,7 @@ pub(crate) struct Cell<A: Handlers> {
     node: Node,
     mailbox: ActorMailbox<A>,
     ends: Ends,
-    waits_for: Mutex<Option<u64>>,
+    waits_for: Mutex<u64>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -70,7 +70,7 @@ impl<A: Handlers> Cell<A> {
             node,
             mailbox: Mailbox::new(capacity),
             ends: Ends::new(is_restarted),
-            waits_for: Mutex::new(None),
+            waits_for: Mutex::new(0),
         }
     }
 
@@ -157,7 +157,7 @@ impl<A: Handlers> Cell<A> {
     /// it never began is a dead letter. `hand` is what it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
-        self.node.residents().remove(self.key);
+        self.node.residents().remove(self.key, self.address.name());
         self.ends.close(&exit);
         while let Some(taken) = hand.take_unbegun() {
             let label = match &taken {
@@ -310,7 +310,7 @@ impl<A: Handlers> Resident for Cell<A> {
         self.node.residents()
     }
 
-    fn waits_for(&self) -> &Mutex<Option<u64>> {
+    fn waits_for(&self) -> &Mutex<u64> {
         &self.waits_for
     }
 }

@@ -33,7 +33,7 @@ impl Wait {
         };
         // WC-1: noted first.
         let wait = Wait { id: whom.id(), waiter };
-        *wait.waiter.waits_for().lock() = Some(wait.id);
+        *wait.waiter.waits_for().lock() = wait.id;
         match wait.circle(whom) {
             None => Ok(Some(wait)),
             Some(circle) => Err(Cause::Cycle(circle.into())),
@@ -44,12 +44,14 @@ impl Wait {
     fn circle(&self, whom: &dyn Resident) -> Option<String> {
         // Mostly nobody: nothing is written down then.
         let mut next = *whom.waits_for().lock();
-        next?;
+        if next == 0 {
+            return None;
+        }
         let mut circle = vec![whom.address().clone()];
         for _ in 0..limits::CIRCLE_MAX {
-            let next_id = next?;
-            let actor = whom.residents().by_id(next_id)?;
-            if next_id == self.waiter.id() {
+            // There is no actor of number 0.
+            let actor = whom.residents().by_id(next)?;
+            if next == self.waiter.id() {
                 let others: String =
                     circle.iter().map(|actor| format!("{actor}, which waits for ")).collect();
                 let first = actor.address();
@@ -65,8 +67,8 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut waits_for = self.waiter.waits_for().lock();
-        if *waits_for == Some(self.id) {
-            *waits_for = None;
+        if *waits_for == self.id {
+            *waits_for = 0;
         }
     }
 }
