@@ -17,4 +17,5 @@ mod registered;
 mod remote;
 mod snapshot;
 mod supervising;
+mod trees;
 mod ui;

@@ -86,16 +86,19 @@ impl<A: Handlers> Cell<A> {
         &self.ends
     }
 
-    /// Makes it ready for a new incarnation. Returns false when there is to be none.
-    pub(super) fn renew(&self) -> bool {
+    /// Makes it ready for a new incarnation. Returns false when there is to be none. A stop and a
+    /// drain are taken back only where the actor is restarted after those, too (`is_revived`).
+    pub(super) fn renew(&self, is_revived: bool) -> bool {
         self.ends.renew();
-        self.mailbox.reopen();
+        if is_revived {
+            self.mailbox.reopen();
+        }
         // In this order: an order to end for good comes before the stop that it goes with.
         if self.ends.is_final() {
             self.mailbox.stop();
             return false;
         }
-        true
+        is_revived || !self.mailbox.is_stopping()
     }
 
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it

@@ -262,6 +262,11 @@ impl<A: Handlers> Plan<A> {
         (self.make)()
     }
 
+    /// Returns true if it is restarted also after a stop or a drain.
+    pub(super) fn is_revived(&self) -> bool {
+        self.restarts.restart.when == When::Always
+    }
+
     pub(super) fn after(&mut self, exit: &ActorExit) -> Verdict {
         self.restarts.after(exit, Instant::now())
     }

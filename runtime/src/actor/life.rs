@@ -162,6 +162,7 @@ impl<A: Handlers> Life<A> {
         // What was stopped or drained has stopped, whatever its last handler came to.
         let is_closing = self.cell.mailbox().is_closing();
         let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
+        let is_revived = self.is_revived();
         let Some(plan) = self.plan.as_mut() else { return false };
         let delay = match plan.after(&judged) {
             Verdict::End => return false,
@@ -177,14 +178,14 @@ impl<A: Handlers> Life<A> {
         let in_hand = in_hand.map(|label| label.name());
         metrics::counter!("ringpost_actor_restarts_total", "actor" => A::NAME).increment(1);
         tracing::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
-        if !self.cell.renew() {
+        if !self.cell.renew(is_revived) {
             return false;
         }
         let (resume, resumed) = oneshot::channel();
         match plan.report(Resting { delay, resume }) {
             Some(is_told) => is_told && self.resumed(resumed).await,
             None => {
-                rested(&self.cell, sleep(delay)).await;
+                rested(&self.cell, is_revived, sleep(delay)).await;
                 self.begins_anew()
             }
         }
@@ -200,14 +201,16 @@ impl<A: Handlers> Life<A> {
 
     /// Rests until the actor is to begin anew. Returns false when it never is.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
+        let is_revived = self.is_revived();
         loop {
-            match rested(&self.cell, &mut resumed).await {
+            match rested(&self.cell, is_revived, &mut resumed).await {
                 Some(Ok(started)) => {
                     self.started = Some(started);
                     return self.begins_anew();
                 }
                 Some(Err(_)) => return false,
                 None if self.cell.ends().is_final() => return false,
+                None if !is_revived && self.cell.mailbox().is_stopping() => return false,
                 None => {
                     // It is to rest, and does.
                     let pause = self.cell.ends().take_pause();
@@ -219,10 +222,14 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Makes the actor ready to begin anew: what was ordered while it rested is done, for it had
-    /// ended. Returns false when it has ended for good.
+    /// Makes the actor ready to begin anew: a kill while it rested is done, for it had ended, and
+    /// what was accepted before a drain is handled. Returns false when it has ended for good.
     fn begins_anew(&self) -> bool {
-        self.cell.renew()
+        self.cell.renew(self.is_revived())
+    }
+
+    fn is_revived(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.is_revived())
     }
 }
 
@@ -237,11 +244,17 @@ fn handle<'a, A: Handlers>(
     on_duty(&label.duty, deadline, actor.receive(envelope, cx))
 }
 
-/// Waits for `future`, unless something is ordered first.
-async fn rested<A: Handlers, F: Future>(cell: &Cell<A>, future: F) -> Option<F::Output> {
+/// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
+/// not restarted after one.
+async fn rested<A: Handlers, F: Future>(
+    cell: &Cell<A>,
+    is_revived: bool,
+    future: F,
+) -> Option<F::Output> {
     let ordered = poll_fn(|cx| {
         cell.mailbox().attend(cx.waker());
-        if cell.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
+        let is_stopped = !is_revived && cell.mailbox().is_stopping();
+        if is_stopped || cell.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
     });
     tokio::select! {
         biased;

@@ -1,0 +1,413 @@
+//! What a tree of supervisors does, by OTP's rules and by the differences from them that
+//! `docs/SEMANTICS.md` (rows 81 to 89, "Not promised") and decision 50 state. Written from those,
+//! and not from the code: one thread, one function for each rule, nothing waits.
+
+use ringpost::{ActorExit, Strategy};
+
+use super::plan::{Order, Recipe, Step, Type, WINDOW, When};
+use super::reached::Reached;
+
+/// What the diary of a tree says of an actor. Of a supervisor it says only `Made`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Its state was made.
+    Made,
+    Started,
+    CouldNotStart,
+    /// Its `on_stop` ran.
+    Stopped,
+    Dropped,
+}
+
+/// What happened to an actor, and when: in milliseconds since the tree began.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub actor: usize,
+    pub event: Event,
+    pub at: u64,
+}
+
+/// How an incarnation ended.
+struct End {
+    exit: ActorExit,
+    /// It was stopped or drained, whatever its last handler came to.
+    in_order: bool,
+    /// How many failures of children in a row led to it.
+    level: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Runs,
+    Rests,
+    Ended,
+}
+
+#[derive(Debug)]
+struct State {
+    life: Life,
+    /// How its last incarnation ended; of one that runs this says nothing.
+    last: ActorExit,
+    /// Each actor that had this name, and how it ended if it has. A restart makes no other actor.
+    actors: Vec<Option<ActorExit>>,
+    /// When it was restarted.
+    restarts: Vec<u64>,
+    bad_starts: u64,
+    /// Messages in its mailbox, each of which has its handler panic. They wait while it rests.
+    panics: u32,
+    /// It was drained while it rested.
+    is_draining: bool,
+}
+
+/// Who begins anew after a rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    One(usize),
+    /// All children of this one that rest.
+    Group(usize),
+}
+
+pub struct Model<'a> {
+    tree: &'a [Recipe],
+    states: Vec<State>,
+    /// In milliseconds.
+    now: u64,
+    /// Rests and when they end.
+    rests: Vec<(u64, Rest)>,
+    diary: Vec<Entry>,
+    pub reached: Reached,
+}
+
+impl<'a> Model<'a> {
+    pub fn new(tree: &'a [Recipe]) -> Self {
+        let state = |recipe: &Recipe| State {
+            life: Life::Ended,
+            last: ActorExit::Stopped,
+            actors: Vec::new(),
+            restarts: Vec::new(),
+            bad_starts: recipe.bad_starts,
+            panics: 0,
+            is_draining: false,
+        };
+        let states = tree.iter().map(state).collect();
+        let (rests, diary, reached) = (Vec::new(), Vec::new(), Reached::new());
+        Model { tree, states, now: 0, rests, diary, reached }
+    }
+
+    /// Starts the tree, or says why it does not start.
+    pub fn start(&mut self) -> Result<(), String> {
+        self.spawn(0)
+    }
+
+    /// Does what a step does, and has time pass until `until`.
+    pub fn step(&mut self, step: Step, until: u64) {
+        match step {
+            Step::Do(order, actor) => self.order(order, actor),
+            Step::HaveBadStarts(actor, count) => self.states[actor].bad_starts = count,
+            Step::Wait(_) => {}
+        }
+        while let Some(next) = self.rests.iter().map(|(at, _)| *at).min().filter(|at| *at <= until)
+        {
+            self.now = next;
+            let at = self.rests.iter().position(|(at, _)| *at == next).unwrap();
+            self.resume(self.rests[at].1);
+        }
+        self.now = until;
+    }
+
+    /// Takes what was noted since the last time.
+    pub fn take_diary(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.diary)
+    }
+
+    /// Returns the actors that had a name, in order, with how each ended that has.
+    pub fn actors(&self, name: usize) -> &[Option<ActorExit>] {
+        &self.states[name].actors
+    }
+
+    /// Returns those that live and to which something may be done. While a group rests its others
+    /// are left alone: which pause counts when two of a group rest is not promised.
+    pub fn targets(&self) -> Vec<usize> {
+        let rests = |at: usize| self.rests.iter().any(|(_, rest)| *rest == Rest::Group(at));
+        let is_target = |at: &usize| {
+            let mut above =
+                std::iter::successors(self.tree[*at].parent, |at| self.tree[*at].parent);
+            self.states[*at].life != Life::Ended && !above.any(rests)
+        };
+        (0..self.tree.len()).filter(is_target).collect()
+    }
+
+    /// Returns true if an actor waits to be restarted.
+    pub fn rests(&self, actor: usize) -> bool {
+        self.states[actor].life == Life::Rests
+    }
+
+    fn note(&mut self, actor: usize, event: Event) {
+        self.diary.push(Entry { actor, event, at: self.now });
+    }
+
+    fn is_supervisor(&self, actor: usize) -> bool {
+        self.tree[actor].is != Type::Worker
+    }
+
+    fn children(&self, actor: usize) -> Vec<usize> {
+        (0..self.tree.len()).filter(|at| self.tree[*at].parent == Some(actor)).collect()
+    }
+
+    /// A new actor starts. If that fails it has ended.
+    fn spawn(&mut self, actor: usize) -> Result<(), String> {
+        self.states[actor].actors.push(None);
+        self.states[actor].restarts.clear();
+        self.states[actor].panics = 0;
+        self.states[actor].is_draining = false;
+        let started = self.begin(actor);
+        if let Err(why) = &started {
+            self.reached.note("a first start failed");
+            self.end(actor, ActorExit::Failed(why.as_str().into()));
+        }
+        started
+    }
+
+    /// An incarnation starts: a supervisor's children in order. If one does not start, those that
+    /// did are stopped, and the supervisor does not start.
+    fn begin(&mut self, actor: usize) -> Result<(), String> {
+        self.note(actor, Event::Made);
+        if !self.is_supervisor(actor) {
+            if self.states[actor].bad_starts > 0 {
+                self.states[actor].bad_starts -= 1;
+                self.note(actor, Event::CouldNotStart);
+                self.note(actor, Event::Dropped);
+                return Err("no luck".to_owned());
+            }
+            self.note(actor, Event::Started);
+        }
+        for child in self.children(actor) {
+            if let Err(why) = self.spawn(child) {
+                self.end_children(actor, &ActorExit::Stopped);
+                let name = &self.tree[child].name;
+                let why = format!("the actor could not start: {why}");
+                return Err(format!("its child alpha/{name} did not start: {why}"));
+            }
+        }
+        self.states[actor].life = Life::Runs;
+        Ok(())
+    }
+
+    /// An actor has ended for good.
+    fn end(&mut self, actor: usize, exit: ActorExit) {
+        let state = &mut self.states[actor];
+        state.life = Life::Ended;
+        *state.actors.last_mut().unwrap() = Some(exit);
+        self.rests.retain(|(_, rest)| *rest != Rest::One(actor));
+    }
+
+    /// The children of an actor end, the youngest first. `how` is `Stopped` or `Killed`.
+    fn end_children(&mut self, actor: usize, how: &ActorExit) {
+        for child in self.children(actor).into_iter().rev() {
+            match self.states[child].life {
+                Life::Ended => {}
+                Life::Rests => {
+                    self.reached.note("a supervisor ended while a child rested");
+                    if *how == ActorExit::Killed {
+                        self.reached.note("a supervisor was killed while a child rested");
+                    }
+                    self.end(child, self.states[child].last.clone());
+                }
+                Life::Runs => {
+                    self.halt(child, how);
+                    self.end(child, how.clone());
+                }
+            }
+        }
+        self.rests.retain(|(_, rest)| *rest != Rest::Group(actor));
+    }
+
+    /// An incarnation is stopped or killed from outside, after its children.
+    fn halt(&mut self, actor: usize, how: &ActorExit) {
+        if self.is_supervisor(actor) {
+            if *how == ActorExit::Killed {
+                self.reached.note("a supervisor was killed");
+            }
+            return self.end_children(actor, how);
+        }
+        if *how == ActorExit::Stopped {
+            self.note(actor, Event::Stopped);
+        }
+        self.note(actor, Event::Dropped);
+    }
+
+    /// Something is done to an actor from outside of the tree.
+    fn order(&mut self, order: Order, actor: usize) {
+        if self.states[actor].life == Life::Rests {
+            return self.order_at_rest(order, actor);
+        }
+        let panicked = || ActorExit::Panicked("boom".into());
+        let (exit, in_order) = match order {
+            Order::Panic => (panicked(), false),
+            Order::Kill => (ActorExit::Killed, false),
+            Order::Stop | Order::Drain => (ActorExit::Stopped, true),
+            Order::StopAndKill | Order::StopThenKill => (ActorExit::Killed, true),
+            Order::StopThenPanic => (panicked(), true),
+        };
+        self.halt(actor, &exit);
+        if in_order && exit != ActorExit::Stopped && self.tree[actor].when == When::OnFailure {
+            self.reached.note("a failure after a stop was no failure");
+        }
+        self.ended(actor, End { exit, in_order, level: 0 });
+    }
+
+    /// A kill does nothing to an actor that rests, and messages wait. A stop ends it at once, and a
+    /// drain when what waits is handled, unless it is restarted after those, too.
+    fn order_at_rest(&mut self, order: Order, actor: usize) {
+        let is_revived = self.tree[actor].when == When::Always;
+        match order {
+            Order::Kill => self.reached.note("a kill of an actor that rested did nothing"),
+            Order::Panic => self.states[actor].panics += 1,
+            _ if is_revived => self.reached.note("a stop of an actor that rested was forgotten"),
+            Order::Drain => self.states[actor].is_draining = true,
+            _ => {
+                self.reached.note("a stop ended an actor that rested");
+                self.end(actor, self.states[actor].last.clone());
+            }
+        }
+    }
+
+    /// An actor that rested has begun anew, and handles what waited.
+    fn catch_up(&mut self, actor: usize) {
+        let in_order = self.states[actor].is_draining;
+        if in_order {
+            self.reached.note("an actor that was drained while it rested ended after a start");
+        }
+        if self.states[actor].panics > 0 {
+            self.reached.note("an actor handled what came while it rested");
+            self.states[actor].panics -= 1;
+            let exit = ActorExit::Panicked("boom".into());
+            self.halt(actor, &exit);
+            self.ended(actor, End { exit, in_order, level: 0 });
+        } else if in_order {
+            self.halt(actor, &ActorExit::Stopped);
+            self.ended(actor, End { exit: ActorExit::Stopped, in_order, level: 0 });
+        }
+    }
+
+    /// An incarnation has ended by itself, by an order or with its children: it is restarted, has
+    /// ended for good, or has ended once too often, with which its parent fails.
+    fn ended(&mut self, actor: usize, end: End) {
+        let End { exit, in_order, level } = end;
+        let Recipe { name, when, most, pause, parent, .. } = &self.tree[actor];
+        if *when == When::Never || (*when == When::OnFailure && in_order) {
+            return self.end(actor, exit);
+        }
+        let (now, restarts) = (self.now, &mut self.states[actor].restarts);
+        let before = restarts.len();
+        restarts.retain(|at| now - at < WINDOW);
+        if restarts.len() >= *most as usize {
+            let why = format!(
+                "alpha/{name} was restarted {most} times within 60.5s and ended again: {exit}"
+            );
+            self.end(actor, ActorExit::Failed(why.as_str().into()));
+            return match parent {
+                Some(parent) => self.escalate(*parent, &why, level + 1),
+                None => self.reached.note("the root failed too often"),
+            };
+        }
+        if before >= *most as usize {
+            self.reached.note("a restart was allowed because others were long ago");
+        }
+        restarts.push(now);
+        if in_order {
+            self.reached.note("what was stopped was restarted");
+        }
+        if level > 0 {
+            self.reached.note("a supervisor was restarted after an escalation");
+        }
+        self.states[actor].last = exit;
+        self.states[actor].life = Life::Rests;
+        self.rest(actor, *pause);
+    }
+
+    /// A child has failed too often: its parent stops the others, and has failed.
+    fn escalate(&mut self, parent: usize, why: &str, level: u32) {
+        self.reached.note(match level {
+            1 => "an escalation",
+            2 => "an escalation through two levels",
+            _ => "an escalation through three levels or more",
+        });
+        self.end_children(parent, &ActorExit::Stopped);
+        let exit = ActorExit::Failed(why.into());
+        self.ended(parent, End { exit, in_order: false, level });
+    }
+
+    /// An actor rests before its restart, and with it those that are restarted together with it.
+    fn rest(&mut self, actor: usize, pause: u64) {
+        let rest = match self.tree[actor].parent.map(|parent| (parent, self.tree[parent].is)) {
+            Some((parent, Type::Supervisor(Strategy::OneForAll))) => {
+                self.rest_with(parent, actor, 0)
+            }
+            Some((parent, Type::Supervisor(Strategy::RestForOne))) => {
+                self.rest_with(parent, actor, actor + 1)
+            }
+            _ => Rest::One(actor),
+        };
+        if pause == 0 {
+            return self.resume(rest);
+        }
+        self.reached.note("an actor rested");
+        self.rests.push((self.now + pause, rest));
+    }
+
+    /// The children of `parent` from `first` on are stopped, the youngest first: those that are
+    /// never restarted have ended, and so have those that ended before.
+    fn rest_with(&mut self, parent: usize, failed: usize, first: usize) -> Rest {
+        let others = self.children(parent).into_iter().filter(|at| *at >= first && *at != failed);
+        for other in others.collect::<Vec<_>>().into_iter().rev() {
+            match (self.states[other].life, self.tree[other].when) {
+                (Life::Ended, When::Never) => {}
+                (Life::Ended, _) => {
+                    self.reached.note("a group restart left alone what had ended in order")
+                }
+                (Life::Rests, _) => {}
+                (Life::Runs, When::Never) => {
+                    self.reached.note("a group restart ended what is never restarted");
+                    self.halt(other, &ActorExit::Stopped);
+                    self.end(other, ActorExit::Stopped);
+                }
+                (Life::Runs, _) => {
+                    if self.is_supervisor(other) {
+                        self.reached.note("a supervisor was restarted with its group");
+                    }
+                    self.halt(other, &ActorExit::Stopped);
+                    self.states[other].last = ActorExit::Stopped;
+                    self.states[other].life = Life::Rests;
+                }
+            }
+        }
+        Rest::Group(parent)
+    }
+
+    /// Starts what rested, in order. What does not start has failed, and rests again with the
+    /// others of its group, or has failed too often.
+    fn resume(&mut self, rest: Rest) {
+        self.rests.retain(|(_, other)| *other != rest);
+        let starts = match rest {
+            Rest::One(actor) => vec![actor],
+            Rest::Group(parent) => self.children(parent),
+        };
+        let starts = starts.into_iter().filter(|at| self.states[*at].life == Life::Rests);
+        let starts: Vec<usize> = starts.collect();
+        for actor in starts {
+            let Err(why) = self.begin(actor) else {
+                self.catch_up(actor);
+                continue;
+            };
+            self.reached.note(match (rest, self.is_supervisor(actor)) {
+                (Rest::Group(_), _) => "in a group restart a start failed",
+                (_, true) => "a restarted supervisor could not start",
+                (_, false) => "a restarted worker could not start",
+            });
+            let exit = ActorExit::Failed(why.as_str().into());
+            let in_order = self.states[actor].is_draining;
+            return self.ended(actor, End { exit, in_order, level: 0 });
+        }
+    }
+}
