@@ -57,8 +57,17 @@ pub(crate) struct Running {
     pub(crate) token: usize,
     /// Its number on its node.
     pub(crate) id: u64,
-    /// When the asker of the message in hand gives up.
+    /// The message in hand.
+    pub(crate) in_hand: InHand,
+}
+
+/// What is known of the message that a handler handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct InHand {
+    /// When its asker gives up.
     pub(crate) deadline: Option<tokio::time::Instant>,
+    /// Which ask of this node it is: no other has the number while it lives; 0 for none.
+    pub(crate) ask: usize,
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.
@@ -75,36 +84,31 @@ pin_project! {
     /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1).
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
-        deadline: Option<tokio::time::Instant>,
+        in_hand: InHand,
         #[pin]
         future: F,
     }
 }
 
-/// Runs `future`, a handler or hook, within [`as_actor`]; `deadline` is when the asker of the
-/// message in hand gives up.
-pub(crate) fn on_duty<F: Future>(
-    duty: &'static Duty,
-    deadline: Option<tokio::time::Instant>,
-    future: F,
-) -> OnDuty<F> {
-    OnDuty { duty, deadline, future }
+/// Runs `future`, a handler of a message or a hook, within [`as_actor`].
+pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F) -> OnDuty<F> {
+    OnDuty { duty, in_hand, future }
 }
 
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
 pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
-    let before = RUNNING.replace(Some(Running { token, id, deadline: None }));
-    let _restore = Restore(before);
+    let _restore = Restore(ACTOR.replace((token, id)), RUNNING.replace(None));
     // A thread that is ending has no place any more; nobody will miss it.
     PLACE.try_with(|place| place.runtime.store(Some(runtime))).ok();
     poll()
 }
 
-struct Restore(Option<Running>);
+struct Restore((usize, u64), Option<Running>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        RUNNING.set(self.0);
+        ACTOR.set(self.0);
+        RUNNING.set(self.1);
     }
 }
 
@@ -116,9 +120,9 @@ impl<F: Future> Future for OnDuty<F> {
         let mut future = this.future;
         let noted = PLACE.try_with(|place| {
             place.begin(this.duty);
-            let actor = RUNNING.get();
-            RUNNING.set(actor.map(|actor| Running { deadline: *this.deadline, ..actor }));
-            let _end = End(place, actor);
+            let (token, id) = ACTOR.get();
+            let _end = End(place);
+            RUNNING.set(Some(Running { token, id, in_hand: *this.in_hand }));
             future.as_mut().poll(cx)
         });
         // A thread that is ending has no place any more; nobody will miss it.
@@ -127,11 +131,11 @@ impl<F: Future> Future for OnDuty<F> {
 }
 
 /// The end of what a thread was busy with, however it comes.
-struct End<'a>(&'a Place, Option<Running>);
+struct End<'a>(&'a Place);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        RUNNING.set(self.1);
+        RUNNING.set(None);
         self.0.duty.store(None);
     }
 }
@@ -160,6 +164,8 @@ impl Place {
 static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
 
 thread_local! {
+    /// The actor whose task is polled: its token and its number.
+    static ACTOR: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
     static PLACE: Arc<Place> = {
         let place = Arc::<Place>::default();
@@ -245,7 +251,7 @@ mod tests {
 
     /// Polls `future` as a handler of an actor on this runtime.
     async fn on<F: Future>(runtime: Id, future: F) -> F::Output {
-        let mut handler = std::pin::pin!(on_duty(&DUTY, None, future));
+        let mut handler = std::pin::pin!(on_duty(&DUTY, InHand::default(), future));
         std::future::poll_fn(|cx| as_actor((7, 7), runtime, || handler.as_mut().poll(cx))).await
     }
 

@@ -85,11 +85,11 @@ impl<T: ?Sized> Registry<T> {
 
     /// Frees a place and its occupant's name (RG-1). The caller drops what is returned.
     pub(crate) fn remove(&self, key: Key, name: Option<&str>) -> Option<Arc<T>> {
-        let occupant = self.table.write().leave(key)?;
+        // The name first: one that leads to nobody is not taken.
         if let Some(name) = name {
             self.names.remove_if(name, |_, named| *named == key);
         }
-        Some(occupant)
+        self.table.write().leave(key)
     }
 
     pub(crate) fn at(&self, key: Key) -> Option<Arc<T>> {

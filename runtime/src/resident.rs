@@ -32,6 +32,25 @@ pub(crate) enum Halt {
     Kill,
 }
 
+/// An actor of the same node for which a handler waits.
+pub(crate) struct WaitsFor {
+    /// Its number.
+    pub(crate) whom: u64,
+    pub(crate) what: Awaits,
+    /// The ask that the handler handles, by its number.
+    pub(crate) in_hand: usize,
+}
+
+/// What a handler waits for.
+pub(crate) enum Awaits {
+    /// It is about to send.
+    Nothing,
+    /// Room in the mailbox, with this turn.
+    Room(u64),
+    /// An answer.
+    Answer(Arc<dyn Ask>),
+}
+
 /// Told when an actor has started, or why it has not.
 pub(crate) type Started = oneshot::Sender<Result<(), SpawnError>>;
 
@@ -114,9 +133,8 @@ pub(crate) trait Resident: Inbox {
     /// Returns the actors of its node.
     fn residents(&self) -> &Residents;
 
-    /// Returns the number of the actor of its node for which its handler waits; 0, which is no
-    /// actor's, for none.
-    fn waits_for(&self) -> &Mutex<u64>;
+    /// Returns for which actor of its node its handler waits.
+    fn waits_for(&self) -> &Mutex<Option<Box<WaitsFor>>>;
 }
 
 /// Waits until an actor of this node has ended, and says how.
@@ -205,6 +223,8 @@ impl Residents {
     /// From now on no actor is added.
     pub(crate) fn close(&self) {
         self.registry.close();
+        // Names that are waited for are not given any more.
+        self.named.notify_waiters();
     }
 
     /// Returns true if no actor is added any more: the node is shutting down.

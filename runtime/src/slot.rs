@@ -26,6 +26,15 @@ pub(crate) trait Ask: Send + Sync {
 
     /// Returns when its asker gives up.
     fn deadline(&self) -> Instant;
+
+    /// Returns true if it is not answered, and its asker has not given up; beside it whether it was
+    /// begun.
+    fn is_open(&self) -> (bool, bool);
+}
+
+/// Returns a number that no other ask has while this one lives.
+pub(crate) fn number_of(ask: &Arc<dyn Ask>) -> usize {
+    Arc::as_ptr(ask).addr()
 }
 
 struct Slot<R> {
@@ -97,6 +106,13 @@ impl<R: Send> Ask for Slot<R> {
 
     fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    fn is_open(&self) -> (bool, bool) {
+        match &*self.state.lock() {
+            State::Open { begun, .. } => (true, *begun),
+            State::Answered(_) | State::Lost(_) | State::Done => (false, true),
+        }
     }
 }
 

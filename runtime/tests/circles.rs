@@ -126,3 +126,132 @@ async fn asks_there_and_back_one_after_the_other_are_no_circle() {
         assert_eq!(back.await, Ok(Ok("a".into())));
     }
 }
+
+/// Serves in its own way.
+#[actor]
+struct Server {
+    gate: std::sync::Arc<tokio::sync::Semaphore>,
+    client: Option<ActorRef<Client>>,
+}
+
+#[handlers]
+impl Server {
+    #[handler]
+    async fn hold(&mut self) {
+        self.gate.acquire().await.unwrap().forget();
+    }
+
+    #[handler]
+    fn serve(&mut self) -> u64 {
+        7
+    }
+
+    /// Is answered by a task that waits for the gate.
+    #[handler]
+    fn serve_later(&mut self, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        let gate = self.gate.clone();
+        cx.spawn_task(async move {
+            gate.acquire().await.unwrap().forget();
+            reply.send(8);
+        });
+    }
+
+    #[handler]
+    fn know(&mut self, client: ActorRef<Client>) {
+        self.client = Some(client);
+    }
+
+    /// Asks the client, who may wait for this server.
+    #[handler]
+    async fn ask_back(&mut self) -> Result<u64, String> {
+        let client = self.client.clone().unwrap();
+        self.gate.add_permits(1);
+        client.served().await.map_err(|error| error.to_string())
+    }
+}
+
+#[actor]
+struct Client {
+    server: ActorRef<Server>,
+    served: u64,
+}
+
+#[handlers]
+impl Client {
+    #[handler]
+    async fn go(&mut self, later: bool) {
+        let ask = async {
+            if later { self.server.serve_later().await } else { self.server.serve().await }
+        };
+        self.served = ask.await.unwrap();
+    }
+
+    #[handler]
+    async fn fill(&mut self) {
+        self.server.tell(Serve).await.unwrap();
+        self.served = 9;
+    }
+
+    #[handler]
+    fn served(&mut self) -> u64 {
+        self.served
+    }
+
+    #[handler]
+    fn attach(&mut self, cx: &mut Context<Self>) {
+        let server = self.server.clone();
+        cx.attach(futures::stream::once(async move {
+            server.serve_later().await.unwrap();
+            Served
+        }));
+    }
+}
+
+/// WC-2: the answer is there, or the room, or it comes from elsewhere; or nothing waits but a
+/// stream.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_or_that_another_actor_ends_closes_no_circle() {
+    for way in ["answered", "later", "room", "stream"] {
+        let node = node().await;
+        let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+        let server = Server { gate: gate.clone(), client: None };
+        let options = SpawnOptions::named("server").mailbox_capacity(2);
+        let server = node.spawn_with(options, server).await.unwrap();
+        let client = Client { server: server.clone(), served: 0 };
+        let client = node.spawn("client", client).await.unwrap();
+        server.know(client.clone()).await.unwrap();
+        if way != "stream" && way != "later" {
+            server.tell(Hold).await.unwrap();
+        }
+        let back = server.clone();
+        let back = || tokio::spawn(async move { back.ask_back().await });
+        let quiet = async || {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        };
+        quiet().await;
+        let (back, served) = match way {
+            "room" => {
+                let back = back();
+                server.tell(Serve).await.unwrap();
+                quiet().await;
+                client.tell(Fill).await.unwrap();
+                (back, 9)
+            }
+            "stream" => {
+                client.tell(Attach).await.unwrap();
+                quiet().await;
+                (back(), 0)
+            }
+            _ => {
+                client.tell(Go { later: way == "later" }).await.unwrap();
+                quiet().await;
+                (back(), if way == "later" { 8 } else { 7 })
+            }
+        };
+        quiet().await;
+        gate.add_permits(1);
+        assert_eq!(back.await.unwrap(), Ok(Ok(served)), "{way}");
+    }
+}

@@ -3,10 +3,10 @@
 //!
 //! A step ends when the tree is quiet. All tasks run on one thread, whose clock stands still while
 //! any of them has something to do, and goes on to the next timer when none has. So when a sleep of
-//! the test is over, all is done that needs no timer, or one that is earlier. There are two kinds of
-//! timers in a tree: pauses of 0 ms, which take 1 ms at most each, and rests, which the model knows.
-//! The test sleeps for a second; each entry of the diary says when it was made, and may be at most
-//! 50 ms later than the step, or the end of the rest, that it comes from by the model.
+//! the test is over, all is done that needs no timer, or one that is earlier. There are two kinds
+//! of timers in a tree: pauses of 0 ms, which take 1 ms at most each, and rests, which the model
+//! knows. The test sleeps for a second; each entry of the diary says when it was made, and may be
+//! at most 50 ms later than the step, or the end of the rest, that it comes from by the model.
 //!
 //! `RINGPOST_TREES` says how many seeds there are, and `RINGPOST_TREES_SEED` which one runs alone.
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::Handlers;
 use super::arrival::{Arrival, Unopened, begin_ask};
 use super::ends::Ends;
 use super::route::Label;
 use crate::address::{Address, Identity};
+use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
@@ -22,9 +22,9 @@ use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
-use crate::resident::{Halt, Pause, Resident, Residents};
+use crate::resident::{Halt, Pause, Resident, Residents, WaitsFor};
 use crate::schema::Hash;
-use crate::slot::Ask;
+use crate::slot::{Ask, number_of};
 
 /// An actor of this node, from outside its task.
 pub(crate) struct Cell<A: Handlers> {
@@ -33,7 +33,7 @@ pub(crate) struct Cell<A: Handlers> {
     node: Node,
     mailbox: ActorMailbox<A>,
     ends: Ends,
-    waits_for: Mutex<u64>,
+    waits_for: Mutex<Option<Box<WaitsFor>>>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -51,8 +51,7 @@ pub(super) struct Letter<E> {
 pub(super) struct Begun<A: Handlers> {
     pub(super) label: &'static Label,
     pub(super) envelope: A::Envelope,
-    /// When its asker gives up.
-    pub(super) deadline: Option<Instant>,
+    pub(super) in_hand: InHand,
 }
 
 impl<A: Handlers> Cell<A> {
@@ -70,7 +69,7 @@ impl<A: Handlers> Cell<A> {
             node,
             mailbox: Mailbox::new(capacity),
             ends: Ends::new(is_restarted),
-            waits_for: Mutex::new(0),
+            waits_for: Mutex::new(None),
         }
     }
 
@@ -116,15 +115,15 @@ impl<A: Handlers> Cell<A> {
     #[inline]
     pub(super) fn begin(&self, letter: Letter<A::Envelope>) -> Option<Begun<A>> {
         let Letter { label, ask, envelope } = letter;
-        let mut deadline = None;
+        let mut in_hand = InHand::default();
         if let Some(ask) = ask {
             if !ask.begin() {
                 self.skipped(label);
                 return None;
             }
-            deadline = Some(ask.deadline());
+            in_hand = InHand { deadline: Some(ask.deadline()), ask: number_of(&ask) };
         }
-        Some(Begun { label, envelope, deadline })
+        Some(Begun { label, envelope, in_hand })
     }
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
@@ -144,7 +143,9 @@ impl<A: Handlers> Cell<A> {
             until = deadline;
         }
         match (route.open)(payload, &self.node, replier) {
-            Ok(envelope) => Some(Begun { label, envelope, deadline: until }),
+            Ok(envelope) => {
+                Some(Begun { label, envelope, in_hand: InHand { deadline: until, ask: 0 } })
+            }
             Err(error) => {
                 let name = label.name();
                 tracing::warn!(actor = %self.address, name, %error, "a message was unreadable");
@@ -313,7 +314,7 @@ impl<A: Handlers> Resident for Cell<A> {
         self.node.residents()
     }
 
-    fn waits_for(&self) -> &Mutex<u64> {
+    fn waits_for(&self) -> &Mutex<Option<Box<WaitsFor>>> {
         &self.waits_for
     }
 }

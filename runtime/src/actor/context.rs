@@ -41,6 +41,8 @@ pub struct Context<A: Handlers> {
     /// The tell whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
+    /// That message came from the mailbox.
+    is_mail: bool,
     /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
     more: Mutex<Option<Box<dyn Held<A>>>>,
 }
@@ -73,6 +75,7 @@ impl<A: Handlers> Context<A> {
             actor: ActorRef::local(cell),
             in_hand: None,
             deadline: None,
+            is_mail: false,
             more: Mutex::new(None),
         }
     }

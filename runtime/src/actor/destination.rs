@@ -17,6 +17,7 @@ use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, RemoteSender, SendKind, signals};
+use crate::resident::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
 /// message that it takes.
@@ -104,9 +105,7 @@ impl<P> Destination<P> {
         match self.view() {
             View::Local(actor) => {
                 let Poll::Ready(put) = actor.poll_put(message, None, line, cx) else {
-                    if line.wait.is_none() {
-                        line.wait = Wait::begin(actor.actor().0)?;
-                    }
+                    line.wait_for_room(actor.actor().0)?;
                     return Poll::Pending;
                 };
                 let known = put?;
@@ -155,12 +154,20 @@ impl<P> Destination<P> {
                 Poll::Ready(Err(Cause::SelfAsk))
             }
             View::Local(actor) => {
+                let to = actor.actor().0;
                 if line.wait.is_none() {
-                    line.wait = Wait::begin(actor.actor().0)?;
+                    line.wait = Wait::begin(to, Awaits::Nothing)?;
                 }
                 let waker = cx.waker().clone();
-                let mut ask = LocalAsk { deadline, waker: &waker, asker: None };
-                ready!(actor.poll_put(message, Some(&mut ask), line, cx))?;
+                let mut ask = LocalAsk { deadline, waker: &waker, asker: None, ask: None };
+                let Poll::Ready(put) = actor.poll_put(message, Some(&mut ask), line, cx) else {
+                    line.wait_for_room(to)?;
+                    return Poll::Pending;
+                };
+                put?;
+                if let (Some(wait), Some(ask)) = (&line.wait, &ask.ask) {
+                    wait.set(Awaits::Answer(ask.clone()));
+                }
                 Poll::Ready(Pending::local(ask))
             }
             View::Remote(sender, node) => {
@@ -185,7 +192,7 @@ impl<P> Destination<P> {
         match self.view() {
             View::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
             View::Local(actor) => {
-                let mut ask = LocalAsk { deadline, waker: Waker::noop(), asker: None };
+                let mut ask = LocalAsk { deadline, waker: Waker::noop(), asker: None, ask: None };
                 actor.try_put(message, Some(&mut ask))?;
                 Pending::local(ask)
             }

@@ -23,7 +23,7 @@ impl<R: Reply> ReplyTo<R> {
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         // Of an asker of another node it is known while its message is in hand, which this may not
         // be: an answer that comes too late is dropped.
-        let in_hand = || running().and_then(|running| running.deadline).map(left);
+        let in_hand = || running().and_then(|running| running.in_hand.deadline).map(left);
         let in_hand = || in_hand().unwrap_or_default().max(limits::ASK_TIMEOUT);
         let left = self.deadline().map_or_else(in_hand, left);
         let to = to.clone();

@@ -52,7 +52,8 @@ impl Node {
     /// [`SpawnError::Shutdown`] when the node is shutting down.
     ///
     /// # Cancel safety
-    /// Nothing is left when the future is dropped.
+    /// When the future is dropped after its first poll, what was made for it lives until the node
+    /// shuts down.
     pub async fn inbox<M: Message>(&self, capacity: usize) -> Result<Inbox<M>, SpawnError> {
         let (sender, messages) = mpsc::channel(1);
         let options = SpawnOptions::anonymous().mailbox_capacity(capacity);

@@ -111,12 +111,15 @@ impl<A: Handlers> Lane<A> {
     }
 
     fn next_of_streams(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
-        while let Poll::Ready(Some(item)) = Pin::new(&mut self.streams).poll_next_unpin(cx) {
-            if item.is_some() {
-                return item;
+        match Pin::new(&mut self.streams).poll_next_unpin(cx) {
+            Poll::Ready(Some(None)) => {
+                // It could not be made: others have their turn before the next one.
+                cx.waker().wake_by_ref();
+                None
             }
+            Poll::Ready(item) => item.flatten(),
+            Poll::Pending => None,
         }
-        None
     }
 
     /// Ends all of it, and waits for the tasks.

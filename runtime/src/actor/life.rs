@@ -24,7 +24,7 @@ use super::cell::{ActorHand, Begun, Cell};
 use super::child::{Plan, Verdict};
 use super::ends::Forced;
 use super::{Context, Handlers};
-use crate::busy::{Duty, OnDuty, as_actor, on_duty};
+use crate::busy::{Duty, InHand, OnDuty, as_actor, on_duty};
 use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
@@ -107,7 +107,7 @@ impl<A: Handlers> Life<A> {
             *actor = Some(plan.make());
         }
         if let Some(actor) = &mut self.actor {
-            on_duty(start, None, actor.on_start(&mut self.cx)).await?;
+            on_duty(start, InHand::default(), actor.on_start(&mut self.cx)).await?;
         }
         self.is_born = true;
         if let Some(started) = self.started.take() {
@@ -138,7 +138,7 @@ impl<A: Handlers> Life<A> {
         }
         let stop = const { &Duty::runs(A::NAME, "on_stop") };
         if let Some(actor) = &mut self.actor {
-            on_duty(stop, None, actor.on_stop(&mut self.cx)).await;
+            on_duty(stop, InHand::default(), actor.on_stop(&mut self.cx)).await;
         }
         Ok(())
     }
@@ -151,9 +151,8 @@ impl<A: Handlers> Life<A> {
             return false;
         }
         let exit = self.how.exit();
-        if let Some(started) = self.started.take() {
-            drop(started.send(Err(SpawnError::Start(exit.to_string().into()))));
-        }
+        // Told when the parent knows what comes of it: dropped, it says the same.
+        let started = self.started.take();
         if let Some(pause) = self.cell.ends().take_pause()
             && let Some(resumed) = self.rest(pause)
         {
@@ -182,7 +181,9 @@ impl<A: Handlers> Life<A> {
             return false;
         }
         let (resume, resumed) = oneshot::channel();
-        match plan.report(Resting { delay, resume }) {
+        let is_told = plan.report(Resting { delay, resume });
+        drop(started);
+        match is_told {
             Some(is_told) => is_told && self.resumed(resumed).await,
             None => {
                 rested(&self.cell, is_revived, sleep(delay)).await;
@@ -239,9 +240,9 @@ fn handle<'a, A: Handlers>(
     cx: &'a mut Context<A>,
     begun: Begun<A>,
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
-    let Begun { label, envelope, deadline } = begun;
-    cx.begin(label, deadline);
-    on_duty(&label.duty, deadline, actor.receive(envelope, cx))
+    let Begun { label, envelope, in_hand } = begun;
+    cx.begin(label, in_hand.deadline);
+    on_duty(&label.duty, in_hand, actor.receive(envelope, cx))
 }
 
 /// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
@@ -306,7 +307,7 @@ fn poll_next<A: Handlers>(
         cx.rest_lane();
         if begun.is_some() {
             turn.made_progress();
-            return Poll::Ready(begun.inspect(|_| cx.note_message()));
+            return Poll::Ready(begun.inspect(|_| cx.note_mail()));
         }
     }
 }

@@ -83,8 +83,8 @@ impl Node {
         }
     }
 
-    /// Finds the actor of this node that has a name, or spawns one that `make` makes; returns when
-    /// it has started. Of several callers at once, one spawns.
+    /// Finds the actor of this node that has a name, which may be starting still, or spawns one
+    /// that `make` makes; returns then when it has started. Of several callers at once, one spawns.
     ///
     /// # Errors
     /// [`SpawnError`] as of [`spawn`](Node::spawn); [`NameTaken`](SpawnError::NameTaken) when an

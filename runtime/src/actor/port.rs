@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::wait::Wait;
 use super::{Reply, ReplyTo};
-use crate::busy::is_running;
+use crate::busy::{is_running, running};
 use crate::deadlines::Expired;
 use crate::error::{AskError, Cause, NotBegun};
 use crate::fate::Fate;
@@ -16,7 +16,7 @@ use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
-use crate::resident::Resident;
+use crate::resident::{Awaits, Resident};
 use crate::slot::{Ask, Asker, slot};
 
 /// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
@@ -69,6 +69,7 @@ pub struct LocalAsk<'a, R> {
     pub(super) waker: &'a Waker,
     /// There when it was put.
     pub(super) asker: Option<Asker<R>>,
+    pub(super) ask: Option<Arc<dyn Ask>>,
 }
 
 impl<R: Send + 'static> LocalAsk<'_, R> {
@@ -76,6 +77,8 @@ impl<R: Send + 'static> LocalAsk<'_, R> {
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn Ask>) {
         let (asker, answerer, ask) = slot(self.deadline, self.waker.clone());
         self.asker = Some(asker);
+        // A handler notes for which answer it waits.
+        self.ask = running().map(|_| ask.clone());
         (ReplyTo::local(answerer), ask)
     }
 }
@@ -122,6 +125,16 @@ impl Line {
             Poll::Pending if is_running(token) => Poll::Ready(Err(Cause::MailboxFull)),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Notes that the handler that sends waits for room in the mailbox of `whom`.
+    pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
+        let Some(turn) = self.turn else { return Ok(()) };
+        match &self.wait {
+            Some(wait) => wait.set(Awaits::Room(turn)),
+            None => self.wait = Wait::begin(whom, Awaits::Room(turn))?,
+        }
+        Ok(())
     }
 
     /// Gives up the turn in a mailbox of this node.

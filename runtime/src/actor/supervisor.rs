@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::child::{Child, Parent, Rested};
 use super::family::Member;
@@ -152,12 +152,13 @@ impl Supervisor {
     }
 
     /// Takes note of a child that failed, and has those rest that are restarted with it. Returns
-    /// how long they rest.
-    async fn gather(&mut self, failed: Rested) -> Duration {
+    /// until when all of them rest.
+    async fn gather(&mut self, failed: Rested) -> Instant {
         let Rested { number, resting: Resting { delay, resume } } = failed;
+        let until = Instant::now() + delay;
         if resume.is_closed() {
             // It was told to rest with others since, and is started with them.
-            return Duration::ZERO;
+            return until;
         }
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
@@ -166,7 +167,7 @@ impl Supervisor {
                 self.pause(other).await;
             }
         }
-        delay
+        until
     }
 
     /// Waits for the next child that fails.
@@ -233,12 +234,11 @@ impl Handler<Rested> for Supervisor {
     /// Restarts a child that failed, and those that are restarted with it; all that fail meanwhile,
     /// too. Ends early when the supervisor is to end: so do then all that rest.
     async fn handle(&mut self, msg: Rested, cx: &mut Context<Self>) {
-        let mut failed = Some(msg);
+        let (mut failed, mut until) = (Some(msg), Instant::now());
         loop {
-            let delay = match failed.take() {
-                Some(failed) => self.gather(failed).await,
-                None => Duration::ZERO,
-            };
+            if let Some(failed) = failed.take() {
+                until = until.max(self.gather(failed).await);
+            }
             let mut resting = std::mem::take(&mut self.group.resting);
             let goes_on = tokio::select! {
                 biased;
@@ -248,7 +248,7 @@ impl Handler<Rested> for Supervisor {
                     true
                 }
                 goes_on = async {
-                    sleep(delay).await;
+                    sleep_until(until).await;
                     Self::start_first(&mut resting).await
                 } => goes_on,
             };

@@ -49,7 +49,7 @@ impl TimeLimit {
         *self.deadline.get_or_insert_with(|| {
             let own = Instant::now() + self.limit;
             let inherited =
-                running().filter(|_| self.inherits).and_then(|running| running.deadline);
+                running().filter(|_| self.inherits).and_then(|running| running.in_hand.deadline);
             inherited.map_or(own, |inherited| inherited.min(own))
         })
     }

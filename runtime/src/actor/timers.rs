@@ -98,9 +98,11 @@ impl<A: Handlers> Timers<A> {
     /// Sets a timer, in place of the one with the same key.
     pub(super) fn set(&mut self, key: TimerKey, after: Duration, what: What<A>) {
         self.cancel(&key);
-        self.active = Instant::now();
-        let after = after.min(limits::ASK_TIMEOUT_MAX);
-        self.insert(self.active + after, Timer { key, what });
+        let now = Instant::now();
+        if key == TimerKey::Idle {
+            self.active = now;
+        }
+        self.insert(now + after.min(limits::ASK_TIMEOUT_MAX), Timer { key, what });
     }
 
     /// Takes a timer out (TM-1). Returns true if there was one.

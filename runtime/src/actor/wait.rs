@@ -2,73 +2,122 @@
 //!
 //! - **WC-1 seen by one**: an actor notes whom it waits for before it looks whether the circle is
 //!   closed. Of those that close one at the same moment, at least one sees it.
-//! - **WC-2 no false circle**: what is noted is true as long as it is noted: the wait ends with the
-//!   send that is waited for. (Of several waits of one handler at once the last is noted.)
+//! - **WC-2 no false circle**: a note counts only while the wait goes on: the sender has no room
+//!   yet, or the ask is not begun, or is the one whose handler waits itself. (Of several waits of
+//!   one handler at once the last is noted.)
 
 use std::sync::Arc;
 
 use crate::busy::running;
 use crate::error::Cause;
 use crate::limits;
-use crate::resident::Resident;
+use crate::resident::{Awaits, Resident, WaitsFor};
+use crate::slot::{Ask, number_of};
 
 /// A wait of an actor for another one of its node. Owned by the send that waits; dropped, the wait
 /// is over.
 pub(super) struct Wait {
     waiter: Arc<dyn Resident>,
-    id: u64,
+    whom: u64,
 }
 
 impl Wait {
-    /// Notes that the actor whose handler the caller is waits for `whom`. Returns `None` where the
-    /// caller is no handler, or one of another node.
+    /// Notes that the actor whose handler the caller is waits for `whom`, or is about to. Returns
+    /// `None` where the caller is no handler, or one of another node.
     ///
     /// # Errors
     /// [`Cause::Cycle`] when `whom` waits for that actor, by itself or through others.
-    pub(super) fn begin(whom: &dyn Resident) -> Result<Option<Self>, Cause> {
+    pub(super) fn begin(whom: &dyn Resident, what: Awaits) -> Result<Option<Self>, Cause> {
         let Some(running) = running() else { return Ok(None) };
         let waiter = whom.residents().by_id(running.id);
         let Some(waiter) = waiter.filter(|waiter| waiter.token() == running.token) else {
             return Ok(None);
         };
         // WC-1: noted first.
-        let wait = Wait { id: whom.id(), waiter };
-        *wait.waiter.waits_for().lock() = wait.id;
-        match wait.circle(whom) {
+        let wait = Wait { whom: whom.id(), waiter };
+        let note = WaitsFor { whom: wait.whom, what, in_hand: running.in_hand.ask };
+        *wait.waiter.waits_for().lock() = Some(Box::new(note));
+        match wait.circle(whom, running.in_hand.ask) {
             None => Ok(Some(wait)),
             Some(circle) => Err(Cause::Cycle(circle.into())),
         }
     }
 
-    /// Returns the names of a closed circle.
-    fn circle(&self, whom: &dyn Resident) -> Option<String> {
-        // Mostly nobody: nothing is written down then.
-        let mut next = *whom.waits_for().lock();
-        if next == 0 {
-            return None;
+    /// Notes what is waited for.
+    pub(super) fn set(&self, what: Awaits) {
+        if let Some(note) = &mut *self.waiter.waits_for().lock()
+            && note.whom == self.whom
+        {
+            note.what = what;
         }
+    }
+
+    /// Returns the names of a closed circle. `in_hand` is the ask that the waiter handles.
+    fn circle(&self, whom: &dyn Resident, in_hand: usize) -> Option<String> {
+        // Mostly it waits for none: then nothing is written down.
+        let mut next = step(whom)?;
         let mut circle = vec![whom.address().clone()];
         for _ in 0..limits::CIRCLE_MAX {
-            // There is no actor of number 0.
-            let actor = whom.residents().by_id(next)?;
-            if next == self.waiter.id() {
+            let actor = whom.residents().by_id(next.whom)?;
+            let is_closed = next.whom == self.waiter.id();
+            let handled = if is_closed { in_hand } else { actor_in_hand(&*actor) };
+            if !next.lasts(&*actor, handled) {
+                return None;
+            }
+            if is_closed {
                 let others: String =
                     circle.iter().map(|actor| format!("{actor}, which waits for ")).collect();
                 let first = actor.address();
                 return Some(format!("{first} waits for {others}{first}"));
             }
             circle.push(actor.address().clone());
-            next = *actor.waits_for().lock();
+            next = step(&*actor)?;
         }
         None
+    }
+}
+
+/// A note, as it was found.
+struct Step {
+    whom: u64,
+    ask: Option<Arc<dyn Ask>>,
+    turn: Option<u64>,
+}
+
+fn step(actor: &dyn Resident) -> Option<Step> {
+    let note = actor.waits_for().lock();
+    let WaitsFor { whom, what, .. } = &**note.as_ref()?;
+    let (ask, turn) = match what {
+        Awaits::Nothing => (None, None),
+        Awaits::Room(turn) => (None, Some(*turn)),
+        Awaits::Answer(ask) => (Some(ask.clone()), None),
+    };
+    Some(Step { whom: *whom, ask, turn })
+}
+
+fn actor_in_hand(actor: &dyn Resident) -> usize {
+    actor.waits_for().lock().as_ref().map_or(0, |note| note.in_hand)
+}
+
+impl Step {
+    /// Returns true if the wait for `whom`, which handles the ask `in_hand`, goes on (WC-2).
+    fn lasts(&self, whom: &dyn Resident, in_hand: usize) -> bool {
+        match (&self.ask, self.turn) {
+            (Some(ask), _) => match ask.is_open() {
+                (true, begun) => !begun || in_hand == number_of(ask),
+                (false, _) => false,
+            },
+            (None, Some(turn)) => whom.intake().lacks_room(turn),
+            (None, None) => true,
+        }
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut waits_for = self.waiter.waits_for().lock();
-        if *waits_for == self.id {
-            *waits_for = 0;
-        }
+        let old = waits_for.take_if(|note| note.whom == self.whom);
+        drop(waits_for);
+        drop(old);
     }
 }

@@ -19,6 +19,9 @@ pub(crate) trait Intake: Send + Sync {
     /// Reserves room for one message if nobody waits for it.
     fn try_room(&self) -> Result<Room<'_>, NoRoom>;
 
+    /// Returns true if the sender with this turn waits, and there is no room for it yet.
+    fn lacks_room(&self, turn: u64) -> bool;
+
     /// Takes reserved room back.
     fn give_back(&self);
 
@@ -91,6 +94,12 @@ impl<L: Send, R: Remote + Send> Intake for Mailbox<L, R> {
         }
         state.reserved += 1;
         Ok(Room::new(self))
+    }
+
+    fn lacks_room(&self, turn: u64) -> bool {
+        let state = self.state.lock();
+        let room = state.room(self.capacity);
+        state.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
     }
 
     fn give_back(&self) {

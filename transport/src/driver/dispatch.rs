@@ -276,6 +276,8 @@ impl Driver {
     /// which is there once. Returns false if they cannot.
     pub(super) fn report_windows(&mut self, pipe: &mut Pipe) -> bool {
         if !pipe.proto.takes_control() {
+            // What is not looked at may be the end of a mailbox.
+            pipe.proto.hold_goodbye(true);
             return false;
         }
         let signals = self.link.signals().clone();
@@ -295,6 +297,7 @@ impl Driver {
                 pipe.proto.control_with(header, reason.text_bytes());
             }
         }
+        pipe.proto.hold_goodbye(!self.closing.is_empty());
         taken.append(&mut self.mailboxes.take_wanted());
         let (urgent, mut reported) = (signals.peer_blocked(), false);
         for account in taken {

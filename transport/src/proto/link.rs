@@ -75,6 +75,8 @@ struct Handshake {
     confirm_sent: bool,
     confirm_received: bool,
     leave: bool,
+    /// Something is still to be said before the goodbye.
+    held: bool,
     goodbye_sent: Option<u32>,
     goodbye_received: Option<u32>,
 }
@@ -172,6 +174,11 @@ impl LinkProtocol {
         self.control.is_empty()
             && self.ledger.may_send(Class::Control)
             && self.handshake.goodbye_sent.is_none()
+    }
+
+    /// Holds the goodbye back, as long as there is something that is to be said before it.
+    pub(crate) fn hold_goodbye(&mut self, held: bool) {
+        self.handshake.held = held;
     }
 
     /// Counts the frame handled last as dispatched, a slot posted in its place (LK-2).

@@ -13,6 +13,7 @@ use crate::actor::cell::{ActorHand, Begun, Cell};
 use crate::actor::family::Family;
 use crate::actor::lane::Lane;
 use crate::actor::route::{Item, Label};
+use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 
 /// What few actors need, as a context holds it: as with a cell, the compiler is not to look through
@@ -58,14 +59,17 @@ impl<A: Handlers> Context<A> {
     pub(in crate::actor) fn done(&mut self) {
         self.in_hand = None;
         self.deadline = None;
-    }
-
-    /// Notes that a message of the mailbox is handled.
-    #[inline]
-    pub(in crate::actor) fn note_message(&mut self) {
-        if let Some(lane) = self.lane_if_any() {
+        if std::mem::take(&mut self.is_mail)
+            && let Some(lane) = self.lane_if_any()
+        {
             lane.timers.note_activity();
         }
+    }
+
+    /// Notes that the message that is to be handled comes from the mailbox.
+    #[inline]
+    pub(in crate::actor) fn note_mail(&mut self) {
+        self.is_mail = true;
     }
 
     /// Returns the message whose handler did not end.
@@ -89,11 +93,11 @@ impl<A: Handlers> Context<A> {
         let more = self.held()?;
         let lane = more.lane.as_mut();
         if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
-            return Some(Begun { label, envelope, deadline: None });
+            return Some(Begun { label, envelope, in_hand: InHand::default() });
         }
         let Aside { item: (label, envelope), deadline, .. } = more.unstashed.pop_front()?;
         more.lane.as_mut().map(Lane::rest);
-        Some(Begun { label, envelope, deadline })
+        Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } })
     }
 
     /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for

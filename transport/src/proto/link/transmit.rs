@@ -102,13 +102,13 @@ impl LinkProtocol {
 
     /// Returns true if nothing at all waits to be sent, not even credits that are due.
     pub(crate) fn is_idle<W>(&mut self, out: &SendQueue<W>) -> bool {
-        let Handshake { confirm_sent, leave, goodbye_sent, .. } = self.handshake;
+        let Handshake { confirm_sent, leave, held, goodbye_sent, .. } = self.handshake;
         let idle = confirm_sent
             && out.is_empty()
             && self.control.is_empty()
             && self.refusals.is_empty()
             && !self.probe
-            && (!leave || goodbye_sent.is_some());
+            && (!leave || held || goodbye_sent.is_some());
         if idle {
             self.uncredited &= planted!(StaleStall);
             self.count_consumed();
@@ -209,7 +209,8 @@ impl LinkProtocol {
             answer_now = true;
         }
         let idle = out.is_empty() && self.control.is_empty();
-        if self.handshake.leave && idle && push(RecordKind::Goodbye) {
+        let leaves = self.handshake.leave && !self.handshake.held;
+        if leaves && idle && push(RecordKind::Goodbye) {
             self.handshake.goodbye_sent = Some(frame);
             answer_now = true;
         }
