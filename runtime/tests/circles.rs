@@ -209,6 +209,7 @@ impl Client {
 
 /// WC-2: the answer is there, or the room, or it comes from elsewhere; or nothing waits but a
 /// stream.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_or_that_another_actor_ends_closes_no_circle() {
     for way in ["answered", "later", "room", "stream"] {
