@@ -7,7 +7,7 @@ use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, Message};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::actors::{Note, Notebook, held, node};
+use crate::actors::{Note, Notebook, Notes, held, node};
 
 /// Reports its hooks.
 struct Reporter {
@@ -313,4 +313,35 @@ async fn a_node_and_its_actors_hold_nothing_of_each_other_after_the_end() {
         last = Some(report);
     }
     assert_eq!(last, Some("dropped"));
+}
+
+/// Fails once, and then rests for a second.
+async fn resting(node: &Node, restart: Restart) -> ActorRef<Notebook> {
+    let second = Duration::from_secs(1);
+    let child = Child::new(Notebook::new).restart(restart.backoff(second, second));
+    let actor = node.supervise(child).await.unwrap();
+    actor.fail().await.unwrap_err();
+    actor
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_rests_is_stopped_at_once_and_drained_when_it_has_handled_what_waits() {
+    let (node, start) = (node().await, tokio::time::Instant::now());
+    let stopped = resting(&node, Restart::on_failure()).await;
+    stopped.tell(Note { number: 1 }).await.unwrap();
+    stopped.stop().await.unwrap();
+    assert_eq!(stopped.wait_stopped().await, ActorExit::Panicked("as it was told".into()));
+    assert_eq!((start.elapsed(), node.dead_letters().total()), (Duration::ZERO, 1));
+    let drained = resting(&node, Restart::on_failure()).await;
+    let notes = drained.ask(Notes);
+    let mut notes = Box::pin(notes);
+    assert!(futures::poll!(&mut notes).is_pending());
+    drained.drain().await.unwrap();
+    assert_eq!(notes.await, Ok(vec![]), "what was accepted before is handled");
+    assert_eq!(drained.wait_stopped().await, ActorExit::Stopped);
+    let always = resting(&node, Restart::always()).await;
+    always.stop().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(always.notes().await, Ok(vec![]), "it is restarted however it ends");
 }

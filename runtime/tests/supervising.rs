@@ -488,6 +488,31 @@ async fn a_supervisor_ends_at_once_while_its_children_wait_to_be_restarted() {
     assert_eq!(node.snapshot().actors.len(), 0);
 }
 
+/// The second of a group fails at once with the first, or while that rests.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_not_cut_short_by_another_child_that_fails() {
+    let second = Duration::from_secs(1);
+    for (strategy, later) in [(Strategy::OneForAll, false), (Strategy::RestForOne, true)] {
+        let (node, diary) = (node().await, Diary::default());
+        let slow = Restart::on_failure().backoff(second, second);
+        let supervisor = Supervisor::new(strategy)
+            .child(Worker::child("a", &diary).restart(quick()))
+            .child(Worker::child("b", &diary).restart(slow));
+        node.spawn("supervisor", supervisor).await.unwrap();
+        let a = node.actor::<Worker>("a").await.unwrap();
+        let b = node.actor::<Worker>("b").await.unwrap();
+        let start = tokio::time::Instant::now();
+        b.tell(Explode { why: "boom".into() }).await.unwrap();
+        if later {
+            tokio::time::sleep(second / 2).await;
+        }
+        a.tell(Explode { why: "boom".into() }).await.unwrap();
+        assert_eq!(b.work().await, Ok(1));
+        assert_eq!(start.elapsed().as_secs(), 1, "{strategy:?}");
+    }
+}
+
 /// Two children fail at once, again and again, on several threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn children_that_fail_at_once_are_all_restarted() {

@@ -2,9 +2,11 @@
 //! `docs/SEMANTICS.md` (rows 81 to 89, "Not promised") and decision 50 state. Written from those,
 //! and not from the code: one thread, one function for each rule, nothing waits.
 
-use ringpost::{ActorExit, Strategy};
+mod rules;
 
-use super::plan::{Order, Recipe, Step, Type, WINDOW, When};
+use ringpost::ActorExit;
+
+use super::plan::{Order, Recipe, Step, Type, When};
 use super::reached::Reached;
 
 /// What the diary of a tree says of an actor. Of a supervisor it says only `Made`.
@@ -57,6 +59,8 @@ struct State {
     panics: u32,
     /// It was drained while it rested.
     is_draining: bool,
+    /// It was stopped or drained while it rested, and takes messages again when it begins anew.
+    refuses: bool,
 }
 
 /// Who begins anew after a rest.
@@ -88,6 +92,7 @@ impl<'a> Model<'a> {
             bad_starts: recipe.bad_starts,
             panics: 0,
             is_draining: false,
+            refuses: false,
         };
         let states = tree.iter().map(state).collect();
         let (rests, diary, reached) = (Vec::new(), Vec::new(), Reached::new());
@@ -104,6 +109,7 @@ impl<'a> Model<'a> {
         match step {
             Step::Do(order, actor) => self.order(order, actor),
             Step::HaveBadStarts(actor, count) => self.states[actor].bad_starts = count,
+            Step::PanicBoth(first, second) => self.panic_both(first, second),
             Step::Wait(_) => {}
         }
         while let Some(next) = self.rests.iter().map(|(at, _)| *at).min().filter(|at| *at <= until)
@@ -125,16 +131,9 @@ impl<'a> Model<'a> {
         &self.states[name].actors
     }
 
-    /// Returns those that live and to which something may be done. While a group rests its others
-    /// are left alone: which pause counts when two of a group rest is not promised.
-    pub fn targets(&self) -> Vec<usize> {
-        let rests = |at: usize| self.rests.iter().any(|(_, rest)| *rest == Rest::Group(at));
-        let is_target = |at: &usize| {
-            let mut above =
-                std::iter::successors(self.tree[*at].parent, |at| self.tree[*at].parent);
-            self.states[*at].life != Life::Ended && !above.any(rests)
-        };
-        (0..self.tree.len()).filter(is_target).collect()
+    /// Returns those that live.
+    pub fn living(&self) -> Vec<usize> {
+        (0..self.tree.len()).filter(|at| self.states[*at].life != Life::Ended).collect()
     }
 
     /// Returns true if an actor waits to be restarted.
@@ -172,6 +171,7 @@ impl<'a> Model<'a> {
     /// did are stopped, and the supervisor does not start.
     fn begin(&mut self, actor: usize) -> Result<(), String> {
         self.note(actor, Event::Made);
+        self.states[actor].refuses = false;
         if !self.is_supervisor(actor) {
             if self.states[actor].bad_starts > 0 {
                 self.states[actor].bad_starts -= 1;
@@ -262,9 +262,15 @@ impl<'a> Model<'a> {
         let is_revived = self.tree[actor].when == When::Always;
         match order {
             Order::Kill => self.reached.note("a kill of an actor that rested did nothing"),
+            Order::Panic if self.states[actor].refuses => {}
             Order::Panic => self.states[actor].panics += 1,
-            _ if is_revived => self.reached.note("a stop of an actor that rested was forgotten"),
-            Order::Drain => self.states[actor].is_draining = true,
+            _ if is_revived => {
+                self.reached.note("a stop of an actor that rested was forgotten");
+                self.states[actor].refuses = true;
+            }
+            Order::Drain => {
+                (self.states[actor].is_draining, self.states[actor].refuses) = (true, true);
+            }
             _ => {
                 self.reached.note("a stop ended an actor that rested");
                 self.end(actor, self.states[actor].last.clone());
@@ -287,127 +293,6 @@ impl<'a> Model<'a> {
         } else if in_order {
             self.halt(actor, &ActorExit::Stopped);
             self.ended(actor, End { exit: ActorExit::Stopped, in_order, level: 0 });
-        }
-    }
-
-    /// An incarnation has ended by itself, by an order or with its children: it is restarted, has
-    /// ended for good, or has ended once too often, with which its parent fails.
-    fn ended(&mut self, actor: usize, end: End) {
-        let End { exit, in_order, level } = end;
-        let Recipe { name, when, most, pause, parent, .. } = &self.tree[actor];
-        if *when == When::Never || (*when == When::OnFailure && in_order) {
-            return self.end(actor, exit);
-        }
-        let (now, restarts) = (self.now, &mut self.states[actor].restarts);
-        let before = restarts.len();
-        restarts.retain(|at| now - at < WINDOW);
-        if restarts.len() >= *most as usize {
-            let why = format!(
-                "alpha/{name} was restarted {most} times within 60.5s and ended again: {exit}"
-            );
-            self.end(actor, ActorExit::Failed(why.as_str().into()));
-            return match parent {
-                Some(parent) => self.escalate(*parent, &why, level + 1),
-                None => self.reached.note("the root failed too often"),
-            };
-        }
-        if before >= *most as usize {
-            self.reached.note("a restart was allowed because others were long ago");
-        }
-        restarts.push(now);
-        if in_order {
-            self.reached.note("what was stopped was restarted");
-        }
-        if level > 0 {
-            self.reached.note("a supervisor was restarted after an escalation");
-        }
-        self.states[actor].last = exit;
-        self.states[actor].life = Life::Rests;
-        self.rest(actor, *pause);
-    }
-
-    /// A child has failed too often: its parent stops the others, and has failed.
-    fn escalate(&mut self, parent: usize, why: &str, level: u32) {
-        self.reached.note(match level {
-            1 => "an escalation",
-            2 => "an escalation through two levels",
-            _ => "an escalation through three levels or more",
-        });
-        self.end_children(parent, &ActorExit::Stopped);
-        let exit = ActorExit::Failed(why.into());
-        self.ended(parent, End { exit, in_order: false, level });
-    }
-
-    /// An actor rests before its restart, and with it those that are restarted together with it.
-    fn rest(&mut self, actor: usize, pause: u64) {
-        let rest = match self.tree[actor].parent.map(|parent| (parent, self.tree[parent].is)) {
-            Some((parent, Type::Supervisor(Strategy::OneForAll))) => {
-                self.rest_with(parent, actor, 0)
-            }
-            Some((parent, Type::Supervisor(Strategy::RestForOne))) => {
-                self.rest_with(parent, actor, actor + 1)
-            }
-            _ => Rest::One(actor),
-        };
-        if pause == 0 {
-            return self.resume(rest);
-        }
-        self.reached.note("an actor rested");
-        self.rests.push((self.now + pause, rest));
-    }
-
-    /// The children of `parent` from `first` on are stopped, the youngest first: those that are
-    /// never restarted have ended, and so have those that ended before.
-    fn rest_with(&mut self, parent: usize, failed: usize, first: usize) -> Rest {
-        let others = self.children(parent).into_iter().filter(|at| *at >= first && *at != failed);
-        for other in others.collect::<Vec<_>>().into_iter().rev() {
-            match (self.states[other].life, self.tree[other].when) {
-                (Life::Ended, When::Never) => {}
-                (Life::Ended, _) => {
-                    self.reached.note("a group restart left alone what had ended in order")
-                }
-                (Life::Rests, _) => {}
-                (Life::Runs, When::Never) => {
-                    self.reached.note("a group restart ended what is never restarted");
-                    self.halt(other, &ActorExit::Stopped);
-                    self.end(other, ActorExit::Stopped);
-                }
-                (Life::Runs, _) => {
-                    if self.is_supervisor(other) {
-                        self.reached.note("a supervisor was restarted with its group");
-                    }
-                    self.halt(other, &ActorExit::Stopped);
-                    self.states[other].last = ActorExit::Stopped;
-                    self.states[other].life = Life::Rests;
-                }
-            }
-        }
-        Rest::Group(parent)
-    }
-
-    /// Starts what rested, in order. What does not start has failed, and rests again with the
-    /// others of its group, or has failed too often.
-    fn resume(&mut self, rest: Rest) {
-        self.rests.retain(|(_, other)| *other != rest);
-        let starts = match rest {
-            Rest::One(actor) => vec![actor],
-            Rest::Group(parent) => self.children(parent),
-        };
-        let starts = starts.into_iter().filter(|at| self.states[*at].life == Life::Rests);
-        let starts: Vec<usize> = starts.collect();
-        for actor in starts {
-            let Err(why) = self.begin(actor) else {
-                self.catch_up(actor);
-                continue;
-            };
-            self.reached.note(match (rest, self.is_supervisor(actor)) {
-                (Rest::Group(_), _) => "in a group restart a start failed",
-                (_, true) => "a restarted supervisor could not start",
-                (_, false) => "a restarted worker could not start",
-            });
-            let exit = ActorExit::Failed(why.as_str().into());
-            let in_order = self.states[actor].is_draining;
-            return self.ended(actor, End { exit, in_order, level: 0 });
         }
     }
 }

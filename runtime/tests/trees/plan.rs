@@ -92,6 +92,8 @@ pub enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Do(Order, usize),
+    /// Handlers of two workers of one group panic at once.
+    PanicBoth(usize, usize),
     /// The next starts of a worker fail.
     HaveBadStarts(usize, u64),
     /// Nothing but time passes: so many seconds.
@@ -141,32 +143,82 @@ fn recipe(
     Recipe { name, parent, is, when, most, pause: 0, bad_starts: 0 }
 }
 
-/// Returns what is done next, to one of the actors that may be a target; workers are given bad
-/// starts whether they live or not.
-pub fn step(dice: &mut Dice, tree: &[Recipe], targets: &[usize]) -> Step {
-    let roll = dice.below(20);
-    if targets.is_empty() || roll == 0 {
-        return Step::Wait(dice.one_of(&[1, 5, 15, 61]) as u64);
+/// The actors that something may be done to: those that live.
+pub struct Targets<'a> {
+    pub tree: &'a [Recipe],
+    pub living: Vec<usize>,
+    pub resting: Vec<usize>,
+}
+
+impl Targets<'_> {
+    /// Returns what is done next.
+    pub fn step(&self, dice: &mut Dice) -> Step {
+        let roll = dice.below(20);
+        if self.living.is_empty() || roll == 0 {
+            return Step::Wait(dice.one_of(&[1, 5, 15, 61]) as u64);
+        }
+        // What rests is there for a short time only.
+        let rests = !self.resting.is_empty() && dice.below(4) == 0;
+        let target = dice.one_of(if rests { &self.resting } else { &self.living });
+        if rests {
+            return Step::Do(self.order_at_rest(dice, target), target);
+        }
+        if self.tree[target].is != Type::Worker {
+            let orders = [Order::Kill, Order::Kill, Order::Stop, Order::Drain, Order::StopAndKill];
+            // A supervisor that is ended has little left to be seen: rather something else is done.
+            return match dice.below(3) {
+                0 if !self.resting.contains(&target) => Step::Do(dice.one_of(&orders), target),
+                _ => self.step(dice),
+            };
+        }
+        match (roll, self.neighbour(dice, target)) {
+            (1..4, _) => Step::HaveBadStarts(target, 1 + dice.below(3) as u64),
+            (4..6, Some(other)) => Step::PanicBoth(target, other),
+            _ if self.resting.contains(&target) => self.step(dice),
+            _ => Step::Do(order(dice), target),
+        }
     }
-    let target = dice.one_of(targets);
-    if tree[target].is != Type::Worker {
-        let orders = [Order::Kill, Order::Kill, Order::Stop, Order::Drain, Order::StopAndKill];
-        // A supervisor that is ended has little left to be seen: its child is rather the target.
-        return match dice.below(3) {
-            0 => Step::Do(dice.one_of(&orders), target),
-            _ => step(dice, tree, targets),
+
+    /// Returns another worker of the same group; neither of the two rests.
+    fn neighbour(&self, dice: &mut Dice, worker: usize) -> Option<usize> {
+        let parent = self.group(worker)?;
+        let is_one = |other: &usize| {
+            let Recipe { parent: its, is, .. } = &self.tree[*other];
+            *other != worker && *its == Some(parent) && *is == Type::Worker
         };
+        let runs = |at: &usize| !self.resting.contains(at);
+        let others = self.living.iter().copied().filter(|at| is_one(at) && runs(at));
+        let others: Vec<usize> = others.collect();
+        (runs(&worker) && !others.is_empty()).then(|| dice.one_of(&others))
     }
-    if roll < 4 {
-        return Step::HaveBadStarts(target, 1 + dice.below(3) as u64);
+
+    /// Returns the parent, if that restarts several of its children together.
+    fn group(&self, actor: usize) -> Option<usize> {
+        let parent = self.tree[actor].parent?;
+        (self.tree[parent].is != Type::Supervisor(Strategy::OneForOne)).then_some(parent)
     }
+
+    /// A supervisor of a group is not drained while it rests: while it starts to end at once, the
+    /// next of the group starts, and in which order this is seen is not promised.
+    fn order_at_rest(&self, dice: &mut Dice, target: usize) -> Order {
+        let orders = [Order::Kill, Order::Stop, Order::StopAndKill, Order::Drain, Order::Panic];
+        let order = dice.one_of(&orders);
+        match (self.tree[target].is, order) {
+            (Type::Supervisor(_), Order::Panic) => Order::Kill,
+            (Type::Supervisor(_), Order::Drain) if self.group(target).is_some() => Order::Stop,
+            _ => order,
+        }
+    }
+}
+
+/// Returns what is done to a worker.
+fn order(dice: &mut Dice) -> Order {
     let ends = [Order::Stop, Order::Drain, Order::StopAndKill];
     let late = [Order::StopThenKill, Order::StopThenPanic];
-    let order = match dice.below(10) {
+    match dice.below(10) {
         0 => dice.one_of(&ends),
         1 => dice.one_of(&late),
         2..5 => Order::Kill,
         _ => Order::Panic,
-    };
-    Step::Do(order, target)
+    }
 }
