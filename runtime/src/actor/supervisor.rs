@@ -156,8 +156,9 @@ impl Supervisor {
     async fn gather(&mut self, failed: Rested) -> Instant {
         let Rested { number, resting: Resting { delay, resume } } = failed;
         let until = Instant::now() + delay;
-        if resume.is_closed() {
-            // It was told to rest with others since, and is started with them.
+        if resume.is_closed() || self.group.resting.contains_key(&number) {
+            // It was told to rest with others since, and is started with them. What it waits for
+            // now is in `resting`, though it may not have let go of this one yet.
             return until;
         }
         self.group.resting.insert(number, resume);
