@@ -163,7 +163,7 @@ impl Restart {
     }
 }
 
-/// What is to be done about an incarnation that ended.
+/// The step after an incarnation that ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It has ended for good.
@@ -240,7 +240,7 @@ pub(super) struct Rested {
     pub(super) resting: Resting,
 }
 
-/// Who answers for an actor.
+/// The party that answers for an actor.
 #[derive(Clone)]
 pub(super) enum Parent {
     /// Its node: there is nobody to tell.

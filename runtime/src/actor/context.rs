@@ -1,4 +1,4 @@
-//! What a handler knows of its surroundings, and what it can register there.
+//! The surroundings of a handler, and the place where it registers things.
 
 mod task;
 
@@ -31,10 +31,10 @@ use crate::resident::{Halt, Resident};
 use crate::view::Input;
 use task::{Aside, Held, More};
 
-/// What a handler or hook knows of its surroundings: its own reference and its node; and where it
+/// The surroundings of a handler or hook: its own reference and its node; and where it
 /// registers what is to reach the actor later: timers, tasks, streams, the ends of other actors.
 ///
-/// What is registered ends with the incarnation of the actor that registered it: when it is
+/// A registration ends with the incarnation of the actor that registered it: when it is
 /// stopped, fails, or is restarted.
 pub struct Context<A: Handlers> {
     actor: ActorRef<A>,
@@ -306,7 +306,7 @@ impl<A: Handlers> Context<A> {
     pub fn unstash(&mut self) -> usize {
         let Some(more) = self.held() else { return 0 };
         let count = more.stash.len();
-        // What is left of the last time is younger: it was behind these.
+        // The rest of the last time is younger: it was behind these.
         more.stash.append(&mut more.unstashed);
         std::mem::swap(&mut more.stash, &mut more.unstashed);
         count

@@ -53,11 +53,8 @@ pub(super) mod sealed {
         /// Returns where the actor is.
         fn place(&self) -> &Address;
 
-        /// Returns what waits for its end.
-        fn end(&self) -> BoxFuture<'static, ActorExit>;
-
-        /// Returns true if it is of this node.
-        fn is_near(&self) -> bool;
+        /// Returns what waits for its end, and true if it is of this node.
+        fn end(&self) -> (BoxFuture<'static, ActorExit>, bool);
     }
 }
 
@@ -66,15 +63,8 @@ impl<A: Handlers> sealed::Watchable for ActorRef<A> {
         self.address()
     }
 
-    fn end(&self) -> BoxFuture<'static, ActorExit> {
-        match self.destination() {
-            Destination::Local(near) => Box::pin(Ended::of(near.shared())),
-            other => end_of(other),
-        }
-    }
-
-    fn is_near(&self) -> bool {
-        self.is_local()
+    fn end(&self) -> (BoxFuture<'static, ActorExit>, bool) {
+        end_of(self.destination(), |near| Ended::of(near.shared()))
     }
 }
 
@@ -83,26 +73,23 @@ impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
         self.address()
     }
 
-    fn end(&self) -> BoxFuture<'static, ActorExit> {
-        match self.destination() {
-            Destination::Local(near) => Box::pin(Ended::of(near.shared())),
-            other => end_of(other),
-        }
-    }
-
-    fn is_near(&self) -> bool {
-        self.is_local()
+    fn end(&self) -> (BoxFuture<'static, ActorExit>, bool) {
+        end_of(self.destination(), |near| Ended::of(near.shared()))
     }
 }
 
-/// Returns what waits for the end of an actor that is not on this node.
-fn end_of<P>(destination: &Destination<P>) -> BoxFuture<'static, ActorExit> {
+/// Returns what waits for the end of an actor, and true if it is of this node.
+fn end_of<P>(
+    destination: &Destination<P>,
+    near: impl FnOnce(&P) -> Ended,
+) -> (BoxFuture<'static, ActorExit>, bool) {
     match destination.view() {
+        View::Local(actor) => (Box::pin(near(actor)), true),
         View::Remote(sender, _) => {
             let sender = sender.clone();
-            Box::pin(async move { remote::closed(&sender).await })
+            (Box::pin(async move { remote::closed(&sender).await }), false)
         }
-        View::Local(_) | View::Dead(_) => Box::pin(std::future::ready(ActorExit::NoActor)),
+        View::Dead(_) => (Box::pin(std::future::ready(ActorExit::NoActor)), false),
     }
 }
 
@@ -124,7 +111,7 @@ impl Watches {
             return;
         }
         let (handle, registration) = AbortHandle::new_pair();
-        let (end, place, is_near) = (actor.end(), address.clone(), actor.is_near());
+        let ((end, is_near), place) = (actor.end(), address.clone());
         let mut down: BoxFuture<'static, (Down, bool)> =
             Box::pin(async move { (Down { actor: place, exit: end.await }, is_near) });
         // It begins now: what the handler does next may have the actor end.

@@ -1,4 +1,4 @@
-//! What the actor's task does with the context of its handlers.
+//! The side of a context that the actor's task uses.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,8 +16,8 @@ use crate::actor::route::{Item, Label};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 
-/// What few actors need, as a context holds it: as with a cell, the compiler is not to look through
-/// it into the envelope.
+/// The part of a context that few actors need, as it is held: as with a cell, the compiler is not
+/// to look through it into the envelope.
 pub(super) trait Held<A: Handlers>: Send {
     fn more(&mut self) -> &mut More<A>;
 }
@@ -28,7 +28,7 @@ impl<A: Handlers> Held<A> for More<A> {
     }
 }
 
-/// What few actors need.
+/// The part of a context that few actors need.
 pub(super) struct More<A: Handlers> {
     pub(super) lane: Option<Lane<A>>,
     pub(super) family: Family,
@@ -46,7 +46,7 @@ pub(super) struct Aside<A: Handlers> {
     pub(super) deadline: Option<Instant>,
 }
 
-/// What the actor's task does with its context.
+/// The side of the actor's task.
 impl<A: Handlers> Context<A> {
     /// Notes the message that begins.
     pub(in crate::actor) fn begin(&mut self, label: &'static Label, deadline: Option<Instant>) {
