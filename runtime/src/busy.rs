@@ -8,8 +8,8 @@
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,9 @@ pub(crate) fn is_running(token: usize) -> bool {
 
 /// Returns the actor whose handler or hook the caller is.
 pub(crate) fn running() -> Option<Running> {
-    RUNNING.get()
+    let in_hand = IN_HAND.get()?;
+    let (token, id) = ACTOR.get();
+    Some(Running { token, id, in_hand })
 }
 
 pin_project! {
@@ -97,19 +99,28 @@ pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F
 
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
 pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
-    let _restore = Restore(ACTOR.replace((token, id)), RUNNING.replace(None));
-    // A thread that is ending has no place any more; nobody will miss it.
-    PLACE.try_with(|place| place.runtime.store(Some(runtime))).ok();
+    let _restore = Restore(ACTOR.replace((token, id)), IN_HAND.take());
+    PLACE.get().unwrap_or_else(take_place).runtime.store(Some(runtime));
     poll()
 }
 
-struct Restore((usize, u64), Option<Running>);
+struct Restore((usize, u64), Option<InHand>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
         ACTOR.set(self.0);
-        RUNNING.set(self.1);
+        IN_HAND.set(self.1);
     }
+}
+
+/// Notes what the thread is busy with, within [`as_actor`], until what this returns is dropped
+/// (BZ-1).
+#[inline]
+pub(crate) fn note(duty: &'static Duty, in_hand: InHand) -> Noted {
+    let place = PLACE.get().unwrap_or_else(take_place);
+    place.begin(duty);
+    IN_HAND.set(Some(in_hand));
+    Noted(place)
 }
 
 impl<F: Future> Future for OnDuty<F> {
@@ -117,31 +128,23 @@ impl<F: Future> Future for OnDuty<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let mut future = this.future;
-        let noted = PLACE.try_with(|place| {
-            place.begin(this.duty);
-            let (token, id) = ACTOR.get();
-            let _end = End(place);
-            RUNNING.set(Some(Running { token, id, in_hand: *this.in_hand }));
-            future.as_mut().poll(cx)
-        });
-        // A thread that is ending has no place any more; nobody will miss it.
-        noted.unwrap_or_else(|_ending| future.poll(cx))
+        let _noted = note(this.duty, *this.in_hand);
+        this.future.poll(cx)
     }
 }
 
-/// The end of what a thread was busy with, however it comes.
-struct End<'a>(&'a Place);
+/// What a thread is busy with. Dropped, it is no more.
+pub(crate) struct Noted(&'static Place);
 
-impl Drop for End<'_> {
+impl Drop for Noted {
+    #[inline]
     fn drop(&mut self) {
-        RUNNING.set(None);
+        IN_HAND.set(None);
         self.0.duty.store(None);
     }
 }
 
 /// Where a thread notes what it is busy with. Written by that thread only.
-#[derive(Default)]
 struct Place {
     duty: AtomicCell<Option<&'static Duty>>,
     /// Whose thread it is: where an actor's task was polled last.
@@ -154,26 +157,68 @@ const _: () = assert!(AtomicCell::<Option<&'static Duty>>::is_lock_free());
 const _: () = assert!(AtomicCell::<Option<Id>>::is_lock_free());
 
 impl Place {
+    const fn new() -> Self {
+        Place {
+            duty: AtomicCell::new(None),
+            runtime: AtomicCell::new(None),
+            since: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
     fn begin(&self, duty: &'static Duty) {
         self.since.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
         self.duty.store(Some(duty));
     }
 }
 
-/// The places of all threads that ever ran an actor and live.
-static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
+/// The places of all threads that ran an actor. Those of threads that have ended are used again: so
+/// there are no more than threads lived at one time, and none is ever freed.
+static PLACES: Mutex<Places> = Mutex::new(Places { all: Vec::new(), free: Vec::new() });
+
+struct Places {
+    all: Vec<&'static Place>,
+    free: Vec<&'static Place>,
+}
+
+/// Where threads note what they do after they gave their place back; nobody looks.
+static NOWHERE: Place = Place::new();
+
+/// A thread's place. Dropped at the thread's end, the place is for the next one.
+struct Owned(&'static Place);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        PLACE.set(Some(&NOWHERE));
+        self.0.runtime.store(None);
+        PLACES.lock().free.push(self.0);
+    }
+}
 
 thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
-    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
-    static PLACE: Arc<Place> = {
-        let place = Arc::<Place>::default();
+    /// What its handler or hook has in hand, while one runs.
+    static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
+    /// The thread's place, from its first note on.
+    static PLACE: Cell<Option<&'static Place>> = const { Cell::new(None) };
+    static OWNED: Owned = {
         let mut places = PLACES.lock();
-        places.retain(|place| place.strong_count() > 0);
-        places.push(Arc::downgrade(&place));
-        place
+        let place = places.free.pop().unwrap_or_else(|| {
+            let place: &'static Place = Box::leak(Box::new(Place::new()));
+            places.all.push(place);
+            place
+        });
+        Owned(place)
     };
+}
+
+/// Gives the thread a place.
+#[cold]
+fn take_place() -> &'static Place {
+    let place = OWNED.try_with(|owned| owned.0).unwrap_or(&NOWHERE);
+    PLACE.set(Some(place));
+    place
 }
 
 /// Milliseconds since the first look, moved on by whoever watches a runtime.
@@ -185,8 +230,8 @@ fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
     let now = CLOCK.load(Ordering::Relaxed);
     let mut duties: Vec<_> = PLACES
         .lock()
+        .all
         .iter()
-        .filter_map(Weak::upgrade)
         .filter_map(|place| {
             let duty = place.duty.load()?;
             let since = place.since.load(Ordering::Relaxed);

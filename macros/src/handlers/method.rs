@@ -28,7 +28,7 @@ pub(super) struct Method {
     pub(super) delegates: bool,
     arguments: Vec<Argument>,
     reply: Type,
-    is_async: bool,
+    pub(super) is_async: bool,
 }
 
 /// The message of a handler.

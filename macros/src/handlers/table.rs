@@ -54,6 +54,11 @@ impl<'a> Row<'a> {
         self.method.map_or_else(|| Ident::new("Handler", self.at), Method::form)
     }
 
+    /// Returns true if its handler may wait.
+    fn waits(&self) -> bool {
+        self.method.is_none_or(|method| method.is_async)
+    }
+
     /// Returns the input as it lies in the envelope.
     fn held(&self) -> TokenStream {
         let input = &self.input;
@@ -212,26 +217,15 @@ impl Table<'_> {
             let private = self.root().private(*at);
             quote_spanned!(*at=> #(#conditions)* #private::Route::<Self>::of::<#message>())
         });
-        let arms = self.rows.iter().enumerate().map(|(index, row)| {
-            let (variant, Row { input, conditions, .. }) = (variant(index), row);
-            let private = self.root().private(row.at);
-            let name = Ident::new("input", row.at);
-            let value = if row.boxed { quote!(*#name) } else { quote!(#name) };
-            let form = row.form();
-            let handle = if row.method.is_some_and(|method| method.delegates) {
-                quote_spanned! {row.at=>
-                    <Self as #private::#form<#input>>::handle(self, #value, reply, cx).await
-                }
-            } else {
-                quote_spanned! {row.at=>
-                    reply.send(<Self as #private::#form<#input>>::handle(self, #value, cx).await)
-                }
-            };
-            quote_spanned! {row.at=>
-                #(#conditions)*
-                __Envelope::#variant(#name, reply) => { #handle }
-            }
-        });
+        let arms = |waits: bool| {
+            let rows = self.rows.iter().enumerate().filter(move |(_, row)| row.waits() == waits);
+            rows.map(|(index, row)| self.arm(index, row))
+        };
+        let (at_once, waiting) = (arms(false), arms(true));
+        let has_more = self.rows.iter().any(|row| !row.waits());
+        // Not one of them is left: this has the compiler not ask for them again.
+        let rest = quote_spanned!(self.at()=> rest => drop(self.receive_at_once(rest, cx)),);
+        let rest = has_more.then_some(rest);
         quote_spanned! {self.at()=>
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
@@ -243,9 +237,23 @@ impl Table<'_> {
                     #private::distinct(routes);
                     routes
                 };
+                #[inline]
+                fn receive_at_once(
+                    &mut self,
+                    envelope: Self::Envelope,
+                    cx: &mut #private::Context<Self>,
+                ) -> ::core::option::Option<Self::Envelope> {
+                    match envelope {
+                        #(#at_once)*
+                        waiting => return ::core::option::Option::Some(waiting),
+                    }
+                    #[allow(unreachable_code, reason = "an actor whose handlers all wait")]
+                    ::core::option::Option::None
+                }
                 #[allow(
-                    clippy::manual_async_fn,
-                    reason = "the arguments of an `async fn` are stored twice"
+                    clippy::manual_async_fn, unreachable_patterns,
+                    reason = "the arguments of an `async fn` are stored twice; a condition may \
+                        leave out the rest"
                 )]
                 fn receive(
                     &mut self,
@@ -254,8 +262,9 @@ impl Table<'_> {
                 ) -> impl #private::Future<Output = ()> + ::core::marker::Send {
                     async move {
                         match envelope {
-                            #(#arms)*
+                            #(#waiting)*
                             __Envelope::Task(task) => task(self, cx).await,
+                            #rest
                         }
                     }
                 }
@@ -263,6 +272,31 @@ impl Table<'_> {
                     __Envelope::Task(task)
                 }
             }
+        }
+    }
+
+    /// Returns what handles one message, as an arm of a match over envelopes.
+    fn arm(&self, index: usize, row: &Row<'_>) -> TokenStream {
+        let (variant, Row { input, conditions, .. }) = (variant(index), row);
+        let private = self.root().private(row.at);
+        let name = Ident::new("input", row.at);
+        let value = if row.boxed { quote!(*#name) } else { quote!(#name) };
+        let delegates = row.method.is_some_and(|method| method.delegates);
+        let to = delegates.then(|| quote_spanned!(row.at=> reply,));
+        let form = row.form();
+        let handle = quote_spanned! {row.at=>
+            <Self as #private::#form<#input>>::handle(self, #value, #to cx)
+        };
+        let handled = if row.waits() {
+            quote_spanned!(row.at=> #handle.await)
+        } else {
+            quote_spanned!(row.at=> #private::now(#handle))
+        };
+        let answered =
+            if delegates { handled } else { quote_spanned!(row.at=> reply.send(#handled)) };
+        quote_spanned! {row.at=>
+            #(#conditions)*
+            __Envelope::#variant(#name, reply) => { #answered }
         }
     }
 

@@ -187,7 +187,7 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
         };
         turn.made_progress();
         this.pending = None;
-        this.sending.line.wait = None;
+        this.sending.to.leave::<M>(&mut this.sending.line);
         this.limit.leave(this.sending.to.deadlines::<M>());
         Poll::Ready(ended)
     }

@@ -39,12 +39,14 @@ pub(crate) struct Cell<A: Handlers> {
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
 pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
 
-/// A message sent on this node.
+/// A message sent on this node. Laid out by hand: a processor waits when it reads what it has just
+/// written in other pieces, so the envelope, which is copied by itself, comes first.
+#[repr(C)]
 pub(super) struct Letter<E> {
+    pub(super) envelope: E,
     pub(super) label: &'static Label,
     /// The ask, to be begun; `None` for a tell.
     pub(super) ask: Option<Arc<dyn Ask>>,
-    pub(super) envelope: E,
 }
 
 /// A message that is to be handled now.
@@ -113,17 +115,13 @@ impl<A: Handlers> Cell<A> {
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
     /// asker has given up.
     #[inline]
-    pub(super) fn begin(&self, letter: Letter<A::Envelope>) -> Option<Begun<A>> {
-        let Letter { label, ask, envelope } = letter;
-        let mut in_hand = InHand::default();
-        if let Some(ask) = ask {
-            if !ask.begin() {
-                self.skipped(label);
-                return None;
-            }
-            in_hand = InHand { deadline: Some(ask.deadline()), ask: number_of(&ask) };
+    pub(super) fn begin(&self, letter: &Letter<A::Envelope>) -> Option<InHand> {
+        let Some(ask) = &letter.ask else { return Some(InHand::default()) };
+        if !ask.begin() {
+            self.skipped(letter.label);
+            return None;
         }
-        Some(Begun { label, envelope, in_hand })
+        Some(InHand { deadline: Some(ask.deadline()), ask: number_of(ask) })
     }
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::port::{AskPort, Line, LocalAsk, Pending, PendingFate, Port};
-use super::wait::Wait;
 use super::{Reply, remote_send};
 use crate::address::Address;
 use crate::busy::is_running;
@@ -155,18 +154,16 @@ impl<P> Destination<P> {
             }
             View::Local(actor) => {
                 let to = actor.actor().0;
-                if line.wait.is_none() {
-                    line.wait = Wait::begin(to, Awaits::Nothing)?;
-                }
+                line.wait_for(to)?;
                 let waker = cx.waker().clone();
-                let mut ask = LocalAsk { deadline, waker: &waker, asker: None, ask: None };
+                let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
                 let Poll::Ready(put) = actor.poll_put(message, Some(&mut ask), line, cx) else {
                     line.wait_for_room(to)?;
                     return Poll::Pending;
                 };
                 put?;
-                if let (Some(wait), Some(ask)) = (&line.wait, &ask.ask) {
-                    wait.set(Awaits::Answer(ask.clone()));
+                if let Some(ask) = ask.ask.take() {
+                    line.set_wait(Awaits::Answer(ask));
                 }
                 Poll::Ready(Pending::local(ask))
             }
@@ -192,7 +189,8 @@ impl<P> Destination<P> {
         match self.view() {
             View::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
             View::Local(actor) => {
-                let mut ask = LocalAsk { deadline, waker: Waker::noop(), asker: None, ask: None };
+                let waker = Waker::noop().clone();
+                let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
                 actor.try_put(message, Some(&mut ask))?;
                 Pending::local(ask)
             }

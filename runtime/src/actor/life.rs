@@ -20,15 +20,16 @@ use tokio::sync::oneshot;
 use tokio::task::coop;
 use tokio::time::sleep;
 
-use super::cell::{ActorHand, Begun, Cell};
+use super::cell::{ActorHand, Begun, Cell, Letter};
 use super::child::{Plan, Verdict};
 use super::ends::Forced;
+use super::route::Label;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, OnDuty, as_actor, on_duty};
+use crate::busy::{Duty, InHand, OnDuty, as_actor, note, on_duty};
 use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
-use crate::mailbox::{Batch, Hand, Taken};
+use crate::mailbox::{Batch, Hand};
 use crate::remote::Inbox;
 use crate::resident::{Pause, Resident, Resting, Started};
 
@@ -116,12 +117,12 @@ impl<A: Handlers> Life<A> {
         }
         loop {
             let handling = {
-                let Life { cell, cx, hand, .. } = self;
+                let Life { actor: Some(actor), cell, cx, hand, .. } = self else { break };
                 let mut alarm = Alarm::new(cell.node().deadlines());
-                let next = poll_fn(|task| poll_next(cell, cx, hand, &mut alarm, task));
-                match (next.await, &mut self.actor) {
-                    (Some(begun), Some(actor)) => handle(actor, &mut self.cx, begun),
-                    _ => break,
+                let next = poll_fn(|task| poll_next(cell, actor, cx, hand, &mut alarm, task));
+                match next.await {
+                    Some(begun) => handle(actor, cx, begun),
+                    None => break,
                 }
             };
             // LF-1: the next message is taken when this one is done.
@@ -234,14 +235,13 @@ impl<A: Handlers> Life<A> {
     }
 }
 
-/// Begins a message. No `async fn`: its arguments would be stored twice.
+/// Handles a message that was begun. No `async fn`: its arguments would be stored twice.
 fn handle<'a, A: Handlers>(
     actor: &'a mut A,
     cx: &'a mut Context<A>,
     begun: Begun<A>,
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
     let Begun { label, envelope, in_hand } = begun;
-    cx.begin(label, in_hand.deadline);
     on_duty(&label.duty, in_hand, actor.receive(envelope, cx))
 }
 
@@ -264,52 +264,80 @@ async fn rested<A: Handlers, F: Future>(
     }
 }
 
-/// Waits for what is to be handled next; `None` when nothing comes any more.
-#[inline]
+/// Handles one message after the other (LF-1), up to one whose handler may wait: that has begun.
+/// `None` when nothing comes any more.
 fn poll_next<A: Handlers>(
     cell: &Cell<A>,
+    actor: &mut A,
     cx: &mut Context<A>,
     hand: &mut ActorHand<A>,
     alarm: &mut Alarm<&Deadlines>,
     task: &mut TaskContext<'_>,
 ) -> Poll<Option<Begun<A>>> {
-    cx.done();
-    // Lets other tasks run now and then, however much there is to do.
-    let turn = ready!(coop::poll_proceed(task));
     loop {
+        cx.done();
+        // Lets other tasks run now and then, however much there is to do.
+        let turn = ready!(coop::poll_proceed(task));
         // EN-2, MB-6.
         if cell.mailbox().is_stopping() || cell.ends().is_halted() {
             turn.made_progress();
             return Poll::Ready(None);
         }
-        if let Some(begun) = cx.take_item(cell, hand, task) {
+        if let Some(Begun { label, envelope, in_hand }) = cx.take_item(cell, hand, task) {
             turn.made_progress();
-            return Poll::Ready(Some(begun));
+            match handle_at_once(actor, cx, label, in_hand, envelope) {
+                None => continue,
+                Some(envelope) => return Poll::Ready(Some(Begun { label, envelope, in_hand })),
+            }
         }
-        let begun = match hand.take_tell() {
-            Some(unopened) => cell.open(unopened),
-            None => match hand.take(task) {
-                Some(Taken::Local(letter)) => cell.begin(letter),
-                Some(Taken::Remote(unopened)) => cell.open(unopened),
-                None => match cell.mailbox().poll_fill(hand, alarm, task) {
-                    Poll::Ready(Batch::Filled) => continue,
-                    Poll::Ready(Batch::End) => return Poll::Ready(None),
-                    // The mailbox had its turn, and nothing in it (RL-2).
-                    Poll::Pending if cx.rest_lane() => continue,
-                    Poll::Pending => {
-                        cx.wait(task);
-                        return Poll::Pending;
-                    }
-                },
+        // A letter of this node is handled where it lies: each copy of it costs.
+        if let Some(letter) = hand.take_local() {
+            turn.made_progress();
+            cx.rest_lane();
+            let Some(in_hand) = cell.begin(&letter) else { continue };
+            cx.note_mail();
+            let Letter { envelope, label, .. } = letter;
+            match handle_at_once(actor, cx, label, in_hand, envelope) {
+                None => continue,
+                Some(envelope) => return Poll::Ready(Some(Begun { label, envelope, in_hand })),
+            }
+        }
+        let unopened = match hand.take_tell().or_else(|| hand.take_far(task)) {
+            Some(unopened) => unopened,
+            None => match cell.mailbox().poll_fill(hand, alarm, task) {
+                Poll::Ready(Batch::Filled) => continue,
+                Poll::Ready(Batch::End) => return Poll::Ready(None),
+                // The mailbox had its turn, and nothing in it (RL-2).
+                Poll::Pending if cx.rest_lane() => continue,
+                Poll::Pending => {
+                    cx.wait(task);
+                    return Poll::Pending;
+                }
             },
         };
+        turn.made_progress();
         // Also an ask that nobody waits for.
         cx.rest_lane();
-        if begun.is_some() {
-            turn.made_progress();
-            return Poll::Ready(begun.inspect(|_| cx.note_mail()));
+        let Some(Begun { label, envelope, in_hand }) = cell.open(unopened) else { continue };
+        cx.note_mail();
+        if let Some(envelope) = handle_at_once(actor, cx, label, in_hand, envelope) {
+            return Poll::Ready(Some(Begun { label, envelope, in_hand }));
         }
     }
+}
+
+/// Handles a message; returns one whose handler may wait. That has begun.
+#[inline]
+fn handle_at_once<A: Handlers>(
+    actor: &mut A,
+    cx: &mut Context<A>,
+    label: &'static Label,
+    in_hand: InHand,
+    envelope: A::Envelope,
+) -> Option<A::Envelope> {
+    cx.begin(label, in_hand.deadline);
+    let _noted = note(&label.duty, in_hand);
+    actor.receive_at_once(envelope, cx)
 }
 
 pin_project! {

@@ -39,7 +39,7 @@ pub trait Port<M: Message>: Sized {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, Self::Reply>>,
+        asked: Option<&mut LocalAsk<Self::Reply>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>>;
@@ -49,7 +49,7 @@ pub trait Port<M: Message>: Sized {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, Self::Reply>>,
+        asked: Option<&mut LocalAsk<Self::Reply>>,
     ) -> Result<Fate, Cause>;
 }
 
@@ -64,18 +64,20 @@ pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
 pub struct AnyActor<'a>(pub(super) &'a dyn Resident);
 
 /// An ask of this node that is to be put into a mailbox. Its slot is made when there is room.
-pub struct LocalAsk<'a, R> {
+pub struct LocalAsk<R> {
     pub(super) deadline: Instant,
-    pub(super) waker: &'a Waker,
+    /// The asker's; in the slot from then on.
+    pub(super) waker: Waker,
     /// There when it was put.
     pub(super) asker: Option<Asker<R>>,
     pub(super) ask: Option<Arc<dyn Ask>>,
 }
 
-impl<R: Send + 'static> LocalAsk<'_, R> {
+impl<R: Send + 'static> LocalAsk<R> {
     /// Makes the slot: the way back, and the ask as its actor sees it.
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn Ask>) {
-        let (asker, answerer, ask) = slot(self.deadline, self.waker.clone());
+        let waker = std::mem::replace(&mut self.waker, Waker::noop().clone());
+        let (asker, answerer, ask) = slot(self.deadline, waker);
         self.asker = Some(asker);
         // A handler notes for which answer it waits.
         self.ask = running().map(|_| ask.clone());
@@ -102,16 +104,34 @@ impl PendingFate {
     }
 }
 
-/// Where a send waits: for room in a mailbox of this node, or on the way to another one.
+/// Where a send waits: for room in a mailbox of this node, or on the way to another one. Most
+/// sends wait nowhere: so this is small.
 #[derive(Default)]
 pub struct Line {
-    pub(super) turn: Option<u64>,
     pub(super) remote: Waiter,
+    near: Option<Box<NearLine>>,
+}
+
+/// Where a send waits on this node.
+#[derive(Default)]
+struct NearLine {
+    turn: Option<u64>,
     /// There while a handler waits for an actor of its node.
-    pub(super) wait: Option<Wait>,
+    wait: Option<Wait>,
 }
 
 impl Line {
+    /// Lets `look` look for room with the turn of this send, if it has one.
+    #[inline]
+    pub(super) fn look<T>(&mut self, look: impl FnOnce(&mut Option<u64>) -> T) -> T {
+        let mut turn = self.turn();
+        let seen = look(&mut turn);
+        if turn.is_some() || self.near.is_some() {
+            self.near.get_or_insert_default().turn = turn;
+        }
+        seen
+    }
+
     /// Waits for room in a mailbox of this node. An actor that would wait for room in its own
     /// mailbox would wait forever: for it the mailbox is full.
     pub(super) fn poll_room<'a>(
@@ -120,7 +140,7 @@ impl Line {
         token: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Room<'a>, Cause>> {
-        match intake.poll_room(&mut self.turn, cx) {
+        match self.look(|turn| intake.poll_room(turn, cx)) {
             Poll::Ready(room) => Poll::Ready(room.map_err(|_closed| Cause::Stopped)),
             Poll::Pending if is_running(token) => Poll::Ready(Err(Cause::MailboxFull)),
             Poll::Pending => Poll::Pending,
@@ -128,20 +148,52 @@ impl Line {
     }
 
     /// Notes that the handler that sends waits for room in the mailbox of `whom`.
+    #[cold]
     pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
-        let Some(turn) = self.turn else { return Ok(()) };
-        match &self.wait {
-            Some(wait) => wait.set(Awaits::Room(turn)),
-            None => self.wait = Wait::begin(whom, Awaits::Room(turn))?,
+        let Some(turn) = self.turn() else { return Ok(()) };
+        match &self.near {
+            Some(near) if near.wait.is_some() => {}
+            _ => return self.begin_wait(whom, Awaits::Room(turn)),
+        }
+        self.set_wait(Awaits::Room(turn));
+        Ok(())
+    }
+
+    /// Notes that the handler that asks `whom` waits for it, unless that is noted.
+    pub(super) fn wait_for(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
+        if running().is_none() || self.near.as_ref().is_some_and(|near| near.wait.is_some()) {
+            return Ok(());
+        }
+        self.begin_wait(whom, Awaits::Nothing)
+    }
+
+    fn begin_wait(&mut self, whom: &dyn Resident, what: Awaits) -> Result<(), Cause> {
+        if let wait @ Some(_) = Wait::begin(whom, what)? {
+            self.near.get_or_insert_default().wait = wait;
         }
         Ok(())
     }
 
-    /// Gives up the turn in a mailbox of this node.
+    /// Notes what the handler that sends waits for, if it waits.
+    pub(super) fn set_wait(&self, what: Awaits) {
+        if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
+            wait.set(what);
+        }
+    }
+
+    /// Waits no longer on this node: gives up the turn in its mailbox, if there is one.
+    #[inline]
     pub(super) fn leave<'a>(&mut self, intake: impl FnOnce() -> &'a dyn Intake) {
-        if let Some(turn) = self.turn.take() {
+        if let Some(near) = self.near.take()
+            && let Some(turn) = near.turn
+        {
             intake().leave(turn);
         }
+    }
+
+    #[inline]
+    fn turn(&self) -> Option<u64> {
+        self.near.as_ref().and_then(|near| near.turn)
     }
 }
 
@@ -174,7 +226,7 @@ pub(super) struct RemoteAnswer {
 
 impl<R: Reply> Pending<R> {
     /// Makes the pending answer of an ask of this node.
-    pub(super) fn local(ask: LocalAsk<'_, R>) -> Result<Self, Cause> {
+    pub(super) fn local(ask: LocalAsk<R>) -> Result<Self, Cause> {
         let asker = ask.asker.ok_or(Cause::Stopped)?;
         Ok(Pending::Local(LocalAnswer(asker)))
     }

@@ -128,7 +128,7 @@ impl<R> Row<R> {
         &self,
         room: Room<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, R>>,
+        asked: Option<&mut LocalAsk<R>>,
     ) -> Result<Fate, Cause>
     where
         R: Send + 'static,
@@ -156,7 +156,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, R>>,
+        asked: Option<&mut LocalAsk<R>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
@@ -167,7 +167,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, R>>,
+        asked: Option<&mut LocalAsk<R>>,
     ) -> Result<Fate, Cause> {
         self.put(port::try_room(self.actor.intake())?, message, asked)
     }

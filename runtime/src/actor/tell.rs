@@ -186,7 +186,6 @@ fn poll_tell<P: Port<M>, M: Message>(
     turn.made_progress();
     // Now, not when this is dropped: a refused send may be kept for long.
     to.leave::<M>(line);
-    line.wait = None;
     Poll::Ready(result(sent, message))
 }
 

@@ -40,6 +40,8 @@ pub(crate) trait Remote {
 /// What an actor took from its mailbox and has not begun yet.
 pub(crate) struct Hand<L, R> {
     pub(super) local: VecDeque<L>,
+    /// How many of them come before the next look at both intakes (MB-5).
+    turn: usize,
     /// There from the first message of another node on: most actors have none.
     far: Option<Box<Far<R>>>,
 }
@@ -69,7 +71,7 @@ pub(crate) enum Taken<L, R> {
 
 impl<L, R> Hand<L, R> {
     pub(crate) fn new() -> Self {
-        Hand { local: VecDeque::new(), far: None }
+        Hand { local: VecDeque::new(), turn: 0, far: None }
     }
 
     /// Returns true if it holds nothing that can be begun, nor holds anything back.
@@ -105,8 +107,9 @@ impl<L, R> Hand<L, R> {
         shrink(&mut self.local);
     }
 
-    /// Begins a new batch (MB-5).
-    pub(super) fn begin_turn(&mut self) {
+    /// Begins a new batch, with so many messages of this node (MB-5).
+    pub(super) fn begin_turn(&mut self, local: usize) {
+        self.turn = local;
         if let Some(far) = &mut self.far {
             far.turn = limits::BATCH_MESSAGES_MAX;
         }
@@ -130,24 +133,25 @@ impl<L, R: Remote> Hand<L, R> {
         take_first(&mut far.remote).map(Taken::Remote)
     }
 
-    /// Takes out the next message of this batch if that needs no look at anything: as
-    /// [`take`](Self::take) does, mostly.
+    /// Takes out the next message of this node in this batch.
+    #[inline]
+    pub(crate) fn take_local(&mut self) -> Option<L> {
+        self.turn = self.turn.checked_sub(1)?;
+        self.local.pop_front()
+    }
+
+    /// Takes out the next message of other nodes in this batch if that needs no look at anything:
+    /// as [`take_far`](Self::take_far) does, mostly.
     #[inline]
     pub(crate) fn take_tell(&mut self) -> Option<R::Message> {
-        if !self.local.is_empty() {
-            return None;
-        }
         self.far.as_mut()?.take_tell()
     }
 
-    /// Takes out the next message of this batch to begin. What cannot be begun is held back (MB-8);
-    /// the waker of `cx` is woken when that changes.
+    /// Takes out the next message of other nodes in this batch to begin. What cannot be begun is
+    /// held back (MB-8); the waker of `cx` is woken when that changes.
     #[inline]
-    pub(crate) fn take(&mut self, cx: &mut Context<'_>) -> Option<Taken<L, R::Message>> {
-        if let Some(message) = self.local.pop_front() {
-            return Some(Taken::Local(message));
-        }
-        self.far.as_mut()?.take(cx).map(Taken::Remote)
+    pub(crate) fn take_far(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
+        self.far.as_mut()?.take(cx)
     }
 
     /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of

@@ -13,7 +13,9 @@ use crate::limits;
 /// may be one item.
 pub(super) struct Queue<T> {
     messages: VecDeque<T>,
-    /// How many messages those are.
+    /// Items that lie in the hand already, and wait as before.
+    handed: usize,
+    /// How many messages all those are.
     len: usize,
     /// Items that ever left.
     left: u64,
@@ -39,7 +41,7 @@ impl<T> Queue<T> {
 
     /// Returns how many items ever came.
     pub(super) fn came(&self) -> u64 {
-        self.left + self.messages.len() as u64
+        self.left + (self.handed + self.messages.len()) as u64
     }
 
     /// Puts a message at the end. `is_late` says that it is not taken at once: the task is busy.
@@ -63,15 +65,32 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Lets up to `most` messages, each an item of its own, leave: the first ones in `hand`.
+    /// Returns how many those are. All others wait as before, though an empty hand gets every one
+    /// of them: none is moved by itself.
+    pub(super) fn hand_over(&mut self, most: usize, hand: &mut VecDeque<T>) -> usize {
+        if hand.is_empty() {
+            std::mem::swap(&mut self.messages, hand);
+            self.handed = hand.len();
+        }
+        let leaving = self.handed.min(most);
+        self.handed -= leaving;
+        self.len -= leaving;
+        self.left += leaving as u64;
+        self.mark_anew();
+        leaving
+    }
+
+    /// Moves all to `hand`, which is to begin none of them.
+    pub(super) fn empty(&mut self, hand: &mut VecDeque<T>) {
+        self.left = self.came();
+        hand.append(&mut self.messages);
+        (self.len, self.handed, self.mark) = (0, 0, None);
+    }
+
     /// Moves up to `most` messages to `out`, and what else the last of their items has; `count` is
     /// as in [`extend`](Self::extend).
     pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>, count: impl Fn(&T) -> usize) {
-        if self.len <= most && out.is_empty() {
-            // Mostly: then none is moved.
-            self.left += self.messages.len() as u64;
-            self.len = 0;
-            std::mem::swap(&mut self.messages, out);
-        }
         let mut taken = 0;
         while taken < most
             && let Some(item) = self.messages.pop_front()
@@ -81,18 +100,13 @@ impl<T> Queue<T> {
             out.push_back(item);
         }
         self.len -= taken;
-        if self.mark.as_ref().is_some_and(|mark| mark.number < self.left) {
-            self.mark = None;
-            if !self.messages.is_empty() {
-                self.mark_last();
-            }
-        }
+        self.mark_anew();
     }
 
     /// How long the oldest has waited, at least; `None` when there is none. One that is not marked
     /// is, now.
     pub(super) fn oldest(&mut self) -> Option<Duration> {
-        if self.mark.is_none() && !self.messages.is_empty() {
+        if self.mark.is_none() && self.len > 0 {
             self.mark_last();
         }
         self.mark.as_ref().map(|mark| mark.since.elapsed())
@@ -104,8 +118,18 @@ impl<T> Queue<T> {
         shrink(&mut self.messages);
     }
 
+    /// Marks the last one when the marked one has left.
+    fn mark_anew(&mut self) {
+        if self.mark.as_ref().is_some_and(|mark| mark.number < self.left) {
+            self.mark = None;
+            if self.len > 0 {
+                self.mark_last();
+            }
+        }
+    }
+
     fn mark_last(&mut self) {
-        let number = self.left + self.messages.len() as u64 - 1;
+        let number = self.came() - 1;
         self.mark = Some(Mark { number, since: Instant::now() });
     }
 }
@@ -120,7 +144,7 @@ pub(super) fn shrink<T>(empty: &mut VecDeque<T>) {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Queue { messages: VecDeque::new(), len: 0, left: 0, mark: None }
+        Queue { messages: VecDeque::new(), handed: 0, len: 0, left: 0, mark: None }
     }
 }
 
@@ -148,5 +172,25 @@ mod tests {
         queue.take(9, &mut out, |_| 1);
         assert_eq!((queue.oldest(), queue.len()), (None, 0));
         assert_eq!(out, [0, 1, 2, 3]);
+    }
+
+    /// What lies in the hand and is not to begin yet waits as before: it counts, and grows older.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_handed_over_waits_until_it_leaves() {
+        let second = Duration::from_secs(1);
+        let (mut queue, mut hand) = (Queue::default(), VecDeque::new());
+        (0..5).for_each(|number| queue.push(number, true));
+        tokio::time::advance(second).await;
+        assert_eq!((queue.hand_over(2, &mut hand), hand.len()), (2, 5));
+        assert_eq!((queue.len(), queue.left(), queue.came()), (3, 2, 5));
+        assert_eq!(queue.oldest(), Some(Duration::ZERO), "the last one is marked anew");
+        queue.push(5, true);
+        tokio::time::advance(second).await;
+        drop(hand.drain(..2));
+        assert_eq!((queue.hand_over(9, &mut hand), queue.len()), (3, 1));
+        assert_eq!((queue.oldest(), queue.came()), (Some(Duration::ZERO), 6));
+        queue.empty(&mut hand);
+        assert_eq!((hand, queue.len(), queue.left()), ([2, 3, 4, 5].into(), 0, 6));
+        assert_eq!(queue.oldest(), None);
     }
 }

@@ -48,6 +48,17 @@ impl Remote for u32 {
     }
 }
 
+/// Takes the next message to begin, as an actor does.
+pub(super) fn take<L, R: Remote>(
+    hand: &mut Hand<L, R>,
+    cx: &mut Context<'_>,
+) -> Option<Taken<L, R::Message>> {
+    if let Some(message) = hand.take_local() {
+        return Some(Taken::Local(message));
+    }
+    hand.take_tell().or_else(|| hand.take_far(cx)).map(Taken::Remote)
+}
+
 struct Sender {
     bell: Arc<Bell>,
     turn: Option<u64>,
@@ -92,7 +103,7 @@ impl Reader {
 
     fn taken(&mut self) -> Vec<u32> {
         let waker = Waker::from(self.bell.clone());
-        std::iter::from_fn(|| self.hand.take(&mut Context::from_waker(&waker)))
+        std::iter::from_fn(|| take(&mut self.hand, &mut Context::from_waker(&waker)))
             .map(|taken| match taken {
                 Taken::Local(message) | Taken::Remote(message) => message,
             })
@@ -285,13 +296,10 @@ fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
         assert_eq!(mailbox.poll_batch(&mut hand, &mut cx), Poll::Ready(Batch::Filled));
         assert_eq!(mailbox.depth().remote, 3, "what came together is taken together");
         let before = begun.len();
-        let mut take = || match hand.take_tell() {
-            Some(message) => Some(message),
-            None => hand.take(&mut cx).map(|taken| match taken {
-                Taken::Local(message) | Taken::Remote(message) => message,
-            }),
-        };
-        begun.extend(std::iter::from_fn(&mut take));
+        let taken = std::iter::from_fn(|| take(&mut hand, &mut cx));
+        begun.extend(taken.map(|taken| match taken {
+            Taken::Local(message) | Taken::Remote(message) => message,
+        }));
         assert_eq!((begun.len() - before, begun[before]), (limits::BATCH_MESSAGES_MAX + 1, local));
     }
     mailbox.close(&mut hand);

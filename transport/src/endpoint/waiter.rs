@@ -82,8 +82,19 @@ impl Waiter {
 }
 
 impl Drop for Waiter {
+    #[inline]
     fn drop(&mut self) {
-        let Some(mut waiting) = self.0.take() else { return };
+        if let Some(waiting) = self.0.take() {
+            waiting.end();
+        }
+    }
+}
+
+impl WaitState {
+    /// Gives up the place, and keeps the memory for the next send that waits.
+    #[cold]
+    fn end(self: Box<Self>) {
+        let mut waiting = self;
         match std::mem::take(&mut waiting.place) {
             Place::Nowhere => {}
             Place::InLine(link, place) => link.forget(place),

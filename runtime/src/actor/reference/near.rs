@@ -62,7 +62,7 @@ impl<A: Handlers> Near<A> {
         &self,
         room: Room<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, A::Reply>>,
+        asked: Option<&mut LocalAsk<A::Reply>>,
     ) -> Result<Fate, Cause>
     where
         A: Accepts<M>,
@@ -81,7 +81,7 @@ impl<A: Handlers> Near<A> {
 
 fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
-    asked: Option<&mut LocalAsk<'_, A::Reply>>,
+    asked: Option<&mut LocalAsk<A::Reply>>,
 ) -> Letter<A::Envelope> {
     let label = const { &Label::of::<A, M>() };
     match asked {
@@ -106,7 +106,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, A::Reply>>,
+        asked: Option<&mut LocalAsk<A::Reply>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
@@ -116,7 +116,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
                 let input = A::Input::of_message(message.take()?)?;
                 Some(letter::<A, M>(input, asked))
             };
-            return match cell.mailbox().poll_push(&mut line.turn, cx, make) {
+            return match line.look(|turn| cell.mailbox().poll_push(turn, cx, make)) {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(Fate::Delivered)),
                 Poll::Ready(Err(_closed)) => Poll::Ready(Err(Cause::Stopped)),
                 Poll::Pending if is_running(cell.token()) => Poll::Ready(Err(Cause::MailboxFull)),
@@ -130,7 +130,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<'_, A::Reply>>,
+        asked: Option<&mut LocalAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {

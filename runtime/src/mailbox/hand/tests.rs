@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::deadlines::{Alarm, Deadlines};
+use crate::mailbox::tests::take;
 use crate::mailbox::{Batch, Intake, Mailbox};
 
 /// A link that has room for so many replies, and whom it wakes when there is more.
@@ -139,15 +140,7 @@ impl Scene {
             if batch != Poll::Ready(Batch::Filled) {
                 return (begun, batch);
             }
-            loop {
-                // As an actor does.
-                let taken = match self.hand.take_tell() {
-                    Some(message) => Taken::Remote(message),
-                    None => match self.hand.take(&mut cx) {
-                        Some(taken) => taken,
-                        None => break,
-                    },
-                };
+            while let Some(taken) = take(&mut self.hand, &mut cx) {
                 begun.push(match taken {
                     Taken::Local(number) => number,
                     Taken::Remote(message) => {
@@ -262,7 +255,7 @@ fn room_wakes_an_actor_that_waits_for_it() {
     let mut cx = Context::from_waker(&waker);
     let filled = scene.mailbox.poll_batch(&mut scene.hand, &mut cx);
     assert_eq!(filled, Poll::Ready(Batch::Filled));
-    assert!(scene.hand.take(&mut cx).is_none(), "it is held back");
+    assert!(take(&mut scene.hand, &mut cx).is_none(), "it is held back");
     scene.links[0].grant(1);
     assert_eq!(scene.rings(), 1);
     assert_eq!(scene.begun(), (vec![1], Poll::Pending), "found without waiting");
@@ -343,7 +336,7 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
         let Scene { mailbox, hand, .. } = &mut scene;
         assert_eq!(poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, cx)).await, Batch::Filled);
         let mut cx = Context::from_waker(Waker::noop());
-        while let Some(Taken::Remote(message)) = hand.take(&mut cx) {
+        while let Some(Taken::Remote(message)) = take(hand, &mut cx) {
             released.push(message.number);
         }
     }
