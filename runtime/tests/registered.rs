@@ -1,4 +1,4 @@
-//! What an actor registers: timers, tasks, streams, watches; and what it puts aside.
+//! What an actor registers: timers, tasks, streams; and what it puts aside.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio::time::Instant;
 use crate::actors::{Note, node};
 use crate::remote::pair;
 
-const MS: Duration = Duration::from_millis(1);
+pub const MS: Duration = Duration::from_millis(1);
 
 /// Registers what it is told to, and notes what comes of it.
 #[derive(Default)]
-struct Clerk {
-    notes: Vec<u64>,
+pub struct Clerk {
+    pub notes: Vec<u64>,
     shut: bool,
     asks_when: bool,
-    met: Option<ActorRef<Clerk>>,
+    pub met: Option<ActorRef<Clerk>>,
     downs: Vec<(String, ActorExit)>,
 }
 
@@ -42,25 +42,25 @@ struct Order {
 struct HandOn(ActorRef<Clerk>);
 
 #[message]
-struct Bulk {
-    bytes: Vec<u8>,
+pub struct Bulk {
+    pub bytes: Vec<u8>,
 }
 
 #[message]
-struct Meet(ActorRef<Clerk>);
+pub struct Meet(pub ActorRef<Clerk>);
 
 #[message(local)]
-struct AskSilent(ActorRef<Silent>);
+pub struct AskSilent(pub ActorRef<Silent>);
 
 #[message(local)]
-struct Do(Deed);
+pub struct Do(pub Deed);
 
-type Deed = Box<dyn FnOnce(&mut Clerk, &mut Context<Clerk>) + Send>;
+pub type Deed = Box<dyn FnOnce(&mut Clerk, &mut Context<Clerk>) + Send>;
 
 #[handlers]
 impl Clerk {
     #[handler]
-    fn note(&mut self, msg: Note) {
+    pub fn note(&mut self, msg: Note) {
         self.notes.push(msg.number);
     }
 
@@ -76,39 +76,39 @@ impl Clerk {
     }
 
     #[handler]
-    fn bulk(&mut self, msg: View<Bulk>) {
+    pub fn bulk(&mut self, msg: View<Bulk>) {
         self.notes.push(msg.bytes.len() as u64);
     }
 
     #[handler]
-    async fn meet(&mut self, msg: Meet) {
+    pub async fn meet(&mut self, msg: Meet) {
         msg.0.tell(Note { number: 4242 }).await.unwrap();
         self.met = Some(msg.0);
     }
 
     #[handler]
-    fn notes(&mut self) -> Vec<u64> {
+    pub fn notes(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.notes)
     }
 
     #[handler]
-    fn act(&mut self, msg: Do, cx: &mut Context<Self>) {
+    pub fn act(&mut self, msg: Do, cx: &mut Context<Self>) {
         (msg.0)(self, cx);
     }
 
     #[handler]
-    fn down(&mut self, msg: Down) {
+    pub fn down(&mut self, msg: Down) {
         self.notes.push(1000);
         self.downs.push((msg.actor.to_string(), msg.exit));
     }
 
     #[handler]
-    fn downs(&mut self) -> Vec<(String, String)> {
+    pub fn downs(&mut self) -> Vec<(String, String)> {
         self.downs.drain(..).map(|(who, exit)| (who, exit.to_string())).collect()
     }
 
     #[handler]
-    fn fail(&mut self) {
+    pub fn fail(&mut self) {
         panic!("as it was told")
     }
 
@@ -119,7 +119,7 @@ impl Clerk {
     }
 
     #[handler]
-    async fn ask_silent(&mut self, msg: AskSilent) -> bool {
+    pub async fn ask_silent(&mut self, msg: AskSilent) -> bool {
         msg.0.say().await.is_ok()
     }
 
@@ -156,13 +156,13 @@ impl Clerk {
 }
 
 impl Clerk {
-    async fn spawn(node: &Node) -> ActorRef<Clerk> {
+    pub async fn spawn(node: &Node) -> ActorRef<Clerk> {
         node.spawn_anonymous(Clerk::default()).await.unwrap()
     }
 }
 
 /// Runs something within the clerk, and returns what it returns.
-async fn within<T: Send + 'static>(
+pub async fn within<T: Send + 'static>(
     clerk: &ActorRef<Clerk>,
     run: impl FnOnce(&mut Clerk, &mut Context<Clerk>) -> T + Send + 'static,
 ) -> T {
@@ -374,181 +374,14 @@ async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_gives_up() {
 }
 
 #[actor]
-struct Silent;
+pub struct Silent;
 
 #[handlers]
 impl Silent {
     #[handler]
-    async fn say(&mut self) {
+    pub async fn say(&mut self) {
         std::future::pending().await
     }
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_watcher_is_told_of_each_end_once_after_the_last_message() {
-    let node = node().await;
-    let (clerk, other) = (Clerk::spawn(&node).await, Clerk::spawn(&node).await);
-    let (watched, unwatched) = (other.clone(), Clerk::spawn(&node).await);
-    let left = unwatched.clone();
-    within(&clerk, move |_, cx| {
-        cx.watch(&watched);
-        cx.watch(&watched);
-        cx.watch(&left);
-        assert!(cx.unwatch(&left) && !cx.unwatch(&left));
-    })
-    .await;
-    // The last words of an actor are handled before its end is told.
-    let to = clerk.clone();
-    within(&other, move |_, cx| {
-        for number in 0..100 {
-            to.try_tell(Note { number }).unwrap();
-        }
-        cx.stop();
-    })
-    .await;
-    unwatched.stop().await.unwrap();
-    assert_eq!(other.wait_stopped().await, ActorExit::Stopped);
-    let mut notes = Vec::new();
-    while notes.last() != Some(&1000) {
-        notes.extend(clerk.notes().await.unwrap());
-    }
-    assert_eq!(notes, (0..100).chain([1000]).collect::<Vec<_>>());
-    let address = other.address().to_string();
-    assert_eq!(clerk.downs().await.unwrap(), [(address.clone(), "it stopped".into())]);
-    // One that has ended is told of at once, and so is one that never was.
-    let again = other.clone();
-    within(&clerk, move |_, cx| cx.watch(&again)).await;
-    assert_eq!(clerk.downs().await.unwrap(), [(address, "it stopped".into())]);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_watcher_learns_how_an_actor_ended_and_not_that_it_was_restarted() {
-    let node = node().await;
-    let clerk = Clerk::spawn(&node).await;
-    let restart = Restart::on_failure().at_most(1, Duration::from_secs(60)).backoff(MS, MS);
-    let child = node.supervise(Child::new(Clerk::default).restart(restart)).await.unwrap();
-    let panics = Clerk::spawn(&node).await;
-    let killed = Clerk::spawn(&node).await;
-    let all = [child.clone(), panics.clone(), killed.clone()];
-    within(&clerk, move |_, cx| all.iter().for_each(|actor| cx.watch(actor))).await;
-    child.fail().await.unwrap_err();
-    assert_eq!(child.notes().await, Ok(vec![]));
-    assert_eq!(clerk.downs().await, Ok(vec![]));
-    panics.fail().await.unwrap_err();
-    killed.kill().await.unwrap();
-    child.fail().await.unwrap_err();
-    child.wait_stopped().await;
-    let mut ends = Vec::new();
-    while ends.len() < 3 {
-        ends.extend(clerk.downs().await.unwrap().into_iter().map(|(_, how)| how));
-    }
-    ends.sort();
-    assert!(ends[0].starts_with("it failed: alpha/#"), "{ends:?}");
-    assert_eq!(ends[1..], ["it panicked: as it was told", "it was killed"]);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_watcher_of_another_node_learns_how_an_actor_ended_after_its_last_message() {
-    let (alpha, beta) = pair().await;
-    let clerk = Clerk::spawn(&alpha).await;
-    let mut ended = Vec::new();
-    for (name, how) in [
-        ("stops", "it stopped"),
-        ("panics", "it panicked: as it was told"),
-        ("is killed", "it was killed"),
-    ] {
-        let there = beta.spawn(name, Clerk::default()).await.unwrap();
-        let here = alpha.actor::<Clerk>(&format!("beta/{name}")).await.unwrap();
-        let watched = here.clone();
-        within(&clerk, move |_, cx| cx.watch(&watched)).await;
-        // Over the link, so that it is bound there.
-        here.ask(Meet(clerk.clone())).await.unwrap();
-        while clerk.notes().await.unwrap() != [4242] {}
-        within(&there, move |there, _| {
-            let clerk = there.met.clone().unwrap();
-            for number in 0..50 {
-                clerk.try_tell(Note { number }).unwrap();
-            }
-            clerk.try_tell(Bulk { bytes: vec![1; 3 << 20] }).unwrap();
-            for number in 50..100 {
-                clerk.try_tell(Note { number }).unwrap();
-            }
-        })
-        .await;
-        match name {
-            "stops" => there.stop().await.unwrap(),
-            "panics" => drop(there.fail().await),
-            _ => there.kill().await.unwrap(),
-        }
-        let mut notes = Vec::new();
-        while notes.last() != Some(&1000) {
-            notes.extend(clerk.notes().await.unwrap());
-        }
-        let all = (0..50).chain([3 << 20]).chain(50..100).chain([1000]);
-        assert_eq!(notes, all.collect::<Vec<_>>(), "{name}");
-        ended.push((here.address().to_string(), how.to_owned()));
-    }
-    assert_eq!(clerk.downs().await.unwrap(), ended);
-    // One that is not there, and one whose node goes.
-    let there = beta.spawn("left", Clerk::default()).await.unwrap();
-    let left = alpha.actor::<Clerk>("beta/left").await.unwrap();
-    let gone = alpha.actor::<Clerk>("beta/left").await.unwrap();
-    within(&clerk, move |_, cx| cx.watch(&left)).await;
-    there.stop().await.unwrap();
-    there.wait_stopped().await;
-    while clerk.downs().await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    within(&clerk, move |_, cx| cx.watch(&gone)).await;
-    let mut downs = Vec::new();
-    while downs.is_empty() {
-        downs = clerk.downs().await.unwrap();
-    }
-    assert_eq!(downs[0].1, "there was no such actor");
-    let stays = beta.spawn("stays", Clerk::default()).await.unwrap();
-    let lost = alpha.actor::<Clerk>("beta/stays").await.unwrap();
-    within(&clerk, move |_, cx| cx.watch(&lost)).await;
-    drop(stays);
-    beta.shutdown(Duration::ZERO).await;
-    let mut downs = Vec::new();
-    while downs.is_empty() {
-        downs = clerk.downs().await.unwrap();
-    }
-    let ends = ["it stopped", "it was killed", "its node is down"];
-    assert!(ends.contains(&downs[0].1.as_str()), "{downs:?}");
-    alpha.shutdown(Duration::from_secs(5)).await;
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn an_end_that_is_not_told_yet_is_taken_back_by_unwatch_and_told_once() {
-    let node = node().await;
-    let (clerk, first, second) =
-        (Clerk::spawn(&node).await, Clerk::spawn(&node).await, Clerk::spawn(&node).await);
-    let all = [first.clone(), second.clone()];
-    within(&clerk, move |_, cx| all.iter().for_each(|actor| cx.watch(actor))).await;
-    // Both have ended before the clerk comes to what waits for it.
-    let held = node.spawn_anonymous(Silent).await.unwrap();
-    for number in 0..10 {
-        clerk.try_tell(Note { number }).unwrap();
-    }
-    let (one, other) = (first.clone(), second.clone());
-    clerk
-        .try_tell(Do(Box::new(move |_, cx| {
-            assert!(cx.unwatch(&one), "it is not told yet");
-            cx.watch(&other);
-        })))
-        .unwrap();
-    first.stop().await.unwrap();
-    second.stop().await.unwrap();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(clerk.downs().await.unwrap().len(), 1, "the other, once");
-    drop(held);
 }
 
 /// An actor whose lane always has something comes to what other nodes sent, and to its end.

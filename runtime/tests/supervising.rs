@@ -1,4 +1,4 @@
-//! Children, restarts, supervisors.
+//! Children and restarts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use ringpost::Strategy;
 use ringpost::prelude::*;
 use tokio::sync::Notify;
 
 use crate::actors::node;
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub const MINUTE: Duration = Duration::from_secs(60);
+pub const MS: Duration = Duration::from_millis(1);
 
 /// What happened to the workers of one test, in order.
 #[derive(Clone, Default)]
 pub struct Diary(Arc<Mutex<Vec<String>>>);
 
 impl Diary {
-    fn note(&self, who: &str, what: &str) {
+    pub fn note(&self, who: &str, what: &str) {
         self.0.lock().push(format!("{who} {what}"));
     }
 
-    fn take(&self) -> Vec<String> {
+    pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock())
     }
 }
@@ -33,13 +33,13 @@ pub struct Worker {
     name: &'static str,
     diary: Diary,
     /// The starts that fail, as long as there are any.
-    bad_starts: Arc<AtomicU64>,
+    pub bad_starts: Arc<AtomicU64>,
     told: u64,
     idle: Arc<Notify>,
 }
 
 impl Worker {
-    fn factory(name: &'static str, diary: &Diary) -> impl Fn() -> Worker + Send + Sync + use<> {
+    pub fn factory(name: &'static str, diary: &Diary) -> impl Fn() -> Worker + Send + Sync + use<> {
         let (diary, bad_starts) = (diary.clone(), Arc::default());
         move || Worker {
             name,
@@ -50,7 +50,7 @@ impl Worker {
         }
     }
 
-    fn child(name: &'static str, diary: &Diary) -> Child<Worker> {
+    pub fn child(name: &'static str, diary: &Diary) -> Child<Worker> {
         Child::new(Worker::factory(name, diary)).named(name)
     }
 }
@@ -81,28 +81,28 @@ impl Actor for Worker {
 #[handlers]
 impl Worker {
     #[handler]
-    fn work(&mut self) -> u64 {
+    pub fn work(&mut self) -> u64 {
         self.told += 1;
         self.told
     }
 
     #[handler]
-    fn explode(&mut self, why: String) -> u64 {
+    pub fn explode(&mut self, why: String) -> u64 {
         panic!("{why}")
     }
 
     #[handler]
-    fn have_bad_starts(&mut self, count: u64) {
+    pub fn have_bad_starts(&mut self, count: u64) {
         self.bad_starts.store(count, Ordering::SeqCst);
     }
 
     #[handler]
-    async fn hang(&mut self) {
+    pub async fn hang(&mut self) {
         self.idle.notified().await;
     }
 }
 
-fn quick() -> Restart {
+pub fn quick() -> Restart {
     Restart::on_failure().at_most(3, MINUTE).backoff(Duration::ZERO, Duration::ZERO)
 }
 
@@ -295,101 +295,6 @@ async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
     assert_eq!(diary.take(), [&ends[..], &starts].concat());
 }
 
-async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
-    let supervisor = ["a", "b", "c"].into_iter().fold(Supervisor::new(strategy), |all, name| {
-        all.child(Worker::child(name, diary).restart(quick()))
-    });
-    node.spawn("supervisor", supervisor).await.unwrap()
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_supervisor_restarts_the_failed_child_or_those_after_it_or_all() {
-    let (b, rest) = (["b dropped", "b started"], ["b started", "c started"]);
-    let rest = [&["b dropped", "c stopped", "c dropped"][..], &rest].concat();
-    let all = ["b dropped", "c stopped", "c dropped", "a stopped", "a dropped"];
-    let all = [&all[..], &["a started", "b started", "c started"]].concat();
-    for (strategy, expected) in [
-        (Strategy::OneForOne, b.to_vec()),
-        (Strategy::RestForOne, rest),
-        (Strategy::OneForAll, all),
-    ] {
-        let (node, diary) = (node().await, Diary::default());
-        let supervisor = supervised(&node, strategy, &diary).await;
-        let mut workers = Vec::new();
-        for name in ["a", "b", "c"] {
-            let worker = node.actor::<Worker>(name).await.unwrap();
-            assert_eq!(worker.work().await, Ok(1));
-            workers.push(worker);
-        }
-        assert_eq!(diary.take(), ["a started", "b started", "c started"]);
-        workers[1].explode("boom".into()).await.unwrap_err();
-        let mut counts = Vec::new();
-        for worker in workers.iter().rev() {
-            counts.push(worker.work().await.unwrap());
-        }
-        counts.reverse();
-        let expected_counts = match strategy {
-            Strategy::OneForOne => [2, 1, 2],
-            Strategy::RestForOne => [2, 1, 1],
-            Strategy::OneForAll => [1, 1, 1],
-        };
-        assert_eq!(counts, expected_counts, "{strategy:?}");
-        assert_eq!(diary.take(), expected, "{strategy:?}");
-        supervisor.stop().await.unwrap();
-        supervisor.wait_stopped().await;
-        let ends = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
-        assert_eq!(diary.take(), ends);
-    }
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_child_that_fails_to_start_among_others_is_tried_again_with_them() {
-    let (node, diary) = (node().await, Diary::default());
-    let supervisor = supervised(&node, Strategy::OneForAll, &diary).await;
-    let [a, b, c] = ["a", "b", "c"].map(async |name| node.actor::<Worker>(name).await.unwrap());
-    let (a, b, c) = tokio::join!(a, b, c);
-    b.have_bad_starts(2).await.unwrap();
-    diary.take();
-    c.explode("boom".into()).await.unwrap_err();
-    assert_eq!((c.work().await, b.work().await, a.work().await), (Ok(1), Ok(1), Ok(1)));
-    let diary = diary.take();
-    let count = |what: &str| diary.iter().filter(|line| *line == what).count();
-    assert_eq!((count("b could not start"), count("b started"), count("c started")), (2, 1, 1));
-    assert_eq!(count("a started"), 3, "{diary:?}");
-    b.have_bad_starts(9).await.unwrap();
-    b.explode("boom".into()).await.unwrap_err();
-    let ActorExit::Failed(chain) = supervisor.wait_stopped().await else { panic!() };
-    assert!(chain.ends_with("ended again: it failed: no luck"), "{chain}");
-    assert_eq!(a.wait_stopped().await, ActorExit::Stopped);
-    assert_eq!(c.wait_stopped().await, ActorExit::Stopped);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_supervisor_whose_child_cannot_start_does_not_start_and_leaves_nothing() {
-    let (node, diary) = (node().await, Diary::default());
-    let cannot = Child::new({
-        let diary = diary.clone();
-        move || {
-            let worker = Worker::factory("b", &diary)();
-            worker.bad_starts.store(1, Ordering::SeqCst);
-            worker
-        }
-    });
-    let supervisor = Supervisor::new(Strategy::OneForOne)
-        .child(Worker::child("a", &diary))
-        .child(cannot.named("b"));
-    let error = node.spawn("supervisor", supervisor).await.unwrap_err();
-    let text = "the actor could not start: its child alpha/b did not start: \
-                the actor could not start: no luck";
-    assert_eq!(error.to_string(), text);
-    let all = ["a started", "b could not start", "b dropped", "a stopped", "a dropped"];
-    assert_eq!(diary.take(), all);
-    assert_eq!(node.snapshot().actors.len(), 0);
-}
-
 /// The youngest child hangs while its parent stops, and then the parent is killed.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
@@ -414,22 +319,6 @@ async fn no_child_outlives_a_parent_that_is_killed_while_it_stops_them() {
     assert_eq!(node.snapshot().actors.len(), 0);
 }
 
-#[tokio::test]
-async fn a_child_that_is_never_restarted_ends_when_the_others_are_restarted() {
-    let (node, diary) = (node().await, Diary::default());
-    let supervisor = Supervisor::new(Strategy::OneForAll)
-        .child(Worker::child("a", &diary).restart(Restart::never()))
-        .child(Worker::child("b", &diary).restart(quick()))
-        .child(Worker::child("c", &diary).restart(quick()));
-    node.spawn("supervisor", supervisor).await.unwrap();
-    let b = node.actor::<Worker>("b").await.unwrap();
-    let a = node.actor::<Worker>("a").await.unwrap();
-    b.explode("boom".into()).await.unwrap_err();
-    assert_eq!(b.work().await, Ok(1));
-    assert_eq!(node.actor::<Worker>("c").await.unwrap().work().await, Ok(1));
-    assert_eq!(a.wait_stopped().await, ActorExit::Stopped);
-}
-
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_that_was_stopped_or_drained_is_not_restarted_whatever_its_last_handler_does() {
@@ -451,95 +340,6 @@ async fn an_actor_that_was_stopped_or_drained_is_not_restarted_whatever_its_last
     worker.stop().await.unwrap();
     while worker.work().await != Ok(1) {}
     assert_eq!(node.shutdown(MINUTE).await, [], "a shutdown is the end of all");
-}
-
-const MS: Duration = Duration::from_millis(1);
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_shutdown_has_children_handle_what_they_accepted() {
-    let (node, diary) = (node().await, Diary::default());
-    supervised(&node, Strategy::OneForOne, &diary).await;
-    for name in ["a", "b", "c"] {
-        let worker = node.actor::<Worker>(name).await.unwrap();
-        for _ in 0..100 {
-            worker.tell(Work).await.unwrap();
-        }
-    }
-    assert_eq!(node.shutdown(MINUTE).await, []);
-    assert_eq!(node.dead_letters().total(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_supervisor_ends_at_once_while_its_children_wait_to_be_restarted() {
-    let (node, diary) = (node().await, Diary::default());
-    let restart = Restart::on_failure().backoff(MINUTE, MINUTE);
-    let supervisor = Supervisor::new(Strategy::OneForAll)
-        .child(Worker::child("a", &diary))
-        .child(Worker::child("b", &diary).restart(restart));
-    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
-    let b = node.actor::<Worker>("b").await.unwrap();
-    b.explode("boom".into()).await.unwrap_err();
-    let start = tokio::time::Instant::now();
-    tokio::time::sleep(MS).await;
-    supervisor.stop().await.unwrap();
-    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
-    assert!(start.elapsed() < Duration::from_secs(1));
-    assert_eq!(node.snapshot().actors.len(), 0);
-}
-
-/// The second of a group fails at once with the first, or while that rests.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn a_pause_is_not_cut_short_by_another_child_that_fails() {
-    let second = Duration::from_secs(1);
-    for (strategy, later) in [(Strategy::OneForAll, false), (Strategy::RestForOne, true)] {
-        let (node, diary) = (node().await, Diary::default());
-        let slow = Restart::on_failure().backoff(second, second);
-        let supervisor = Supervisor::new(strategy)
-            .child(Worker::child("a", &diary).restart(quick()))
-            .child(Worker::child("b", &diary).restart(slow));
-        node.spawn("supervisor", supervisor).await.unwrap();
-        let a = node.actor::<Worker>("a").await.unwrap();
-        let b = node.actor::<Worker>("b").await.unwrap();
-        let start = tokio::time::Instant::now();
-        b.tell(Explode { why: "boom".into() }).await.unwrap();
-        if later {
-            tokio::time::sleep(second / 2).await;
-        }
-        a.tell(Explode { why: "boom".into() }).await.unwrap();
-        assert_eq!(b.work().await, Ok(1));
-        assert_eq!(start.elapsed().as_secs(), 1, "{strategy:?}");
-    }
-}
-
-/// Two children fail at once, again and again, on several threads.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn children_that_fail_at_once_are_all_restarted() {
-    for strategy in [Strategy::OneForAll, Strategy::RestForOne] {
-        let (node, diary) = (node().await, Diary::default());
-        let restart = Restart::on_failure().at_most(1000, MINUTE);
-        let restart = restart.backoff(Duration::ZERO, Duration::ZERO);
-        let names = ["a", "b", "c", "d"];
-        let supervisor = names.into_iter().fold(Supervisor::new(strategy), |all, name| {
-            all.child(Worker::child(name, &diary).restart(restart))
-        });
-        node.spawn("supervisor", supervisor).await.unwrap();
-        let find = names.map(async |name| node.actor::<Worker>(name).await.unwrap());
-        let workers = futures::future::join_all(find).await;
-        for _ in 0..100 {
-            let explode = || Explode { why: "boom".into() };
-            let fail = |at: usize| {
-                let worker = workers[at].clone();
-                tokio::spawn(async move { worker.ask(explode()).await.unwrap_err() })
-            };
-            let (first, second) = tokio::join!(fail(0), fail(2));
-            assert_eq!((first.unwrap(), second.unwrap()), (AskError::NoReply, AskError::NoReply));
-        }
-        for worker in &workers {
-            assert!(worker.work().await.is_ok(), "{strategy:?}");
-        }
-    }
 }
 
 /// Panics wherever it can.

@@ -1,0 +1,208 @@
+//! Supervisors: children that are restarted together.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ringpost::Strategy;
+use ringpost::prelude::*;
+
+use crate::actors::node;
+use crate::supervising::{Diary, Explode, MINUTE, MS, Work, Worker, quick};
+
+async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
+    let supervisor = ["a", "b", "c"].into_iter().fold(Supervisor::new(strategy), |all, name| {
+        all.child(Worker::child(name, diary).restart(quick()))
+    });
+    node.spawn("supervisor", supervisor).await.unwrap()
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_supervisor_restarts_the_failed_child_or_those_after_it_or_all() {
+    let (b, rest) = (["b dropped", "b started"], ["b started", "c started"]);
+    let rest = [&["b dropped", "c stopped", "c dropped"][..], &rest].concat();
+    let all = ["b dropped", "c stopped", "c dropped", "a stopped", "a dropped"];
+    let all = [&all[..], &["a started", "b started", "c started"]].concat();
+    for (strategy, expected) in [
+        (Strategy::OneForOne, b.to_vec()),
+        (Strategy::RestForOne, rest),
+        (Strategy::OneForAll, all),
+    ] {
+        let (node, diary) = (node().await, Diary::default());
+        let supervisor = supervised(&node, strategy, &diary).await;
+        let mut workers = Vec::new();
+        for name in ["a", "b", "c"] {
+            let worker = node.actor::<Worker>(name).await.unwrap();
+            assert_eq!(worker.work().await, Ok(1));
+            workers.push(worker);
+        }
+        assert_eq!(diary.take(), ["a started", "b started", "c started"]);
+        workers[1].explode("boom".into()).await.unwrap_err();
+        let mut counts = Vec::new();
+        for worker in workers.iter().rev() {
+            counts.push(worker.work().await.unwrap());
+        }
+        counts.reverse();
+        let expected_counts = match strategy {
+            Strategy::OneForOne => [2, 1, 2],
+            Strategy::RestForOne => [2, 1, 1],
+            Strategy::OneForAll => [1, 1, 1],
+        };
+        assert_eq!(counts, expected_counts, "{strategy:?}");
+        assert_eq!(diary.take(), expected, "{strategy:?}");
+        supervisor.stop().await.unwrap();
+        supervisor.wait_stopped().await;
+        let ends = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
+        assert_eq!(diary.take(), ends);
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_child_that_fails_to_start_among_others_is_tried_again_with_them() {
+    let (node, diary) = (node().await, Diary::default());
+    let supervisor = supervised(&node, Strategy::OneForAll, &diary).await;
+    let [a, b, c] = ["a", "b", "c"].map(async |name| node.actor::<Worker>(name).await.unwrap());
+    let (a, b, c) = tokio::join!(a, b, c);
+    b.have_bad_starts(2).await.unwrap();
+    diary.take();
+    c.explode("boom".into()).await.unwrap_err();
+    assert_eq!((c.work().await, b.work().await, a.work().await), (Ok(1), Ok(1), Ok(1)));
+    let diary = diary.take();
+    let count = |what: &str| diary.iter().filter(|line| *line == what).count();
+    assert_eq!((count("b could not start"), count("b started"), count("c started")), (2, 1, 1));
+    assert_eq!(count("a started"), 3, "{diary:?}");
+    b.have_bad_starts(9).await.unwrap();
+    b.explode("boom".into()).await.unwrap_err();
+    let ActorExit::Failed(chain) = supervisor.wait_stopped().await else { panic!() };
+    assert!(chain.ends_with("ended again: it failed: no luck"), "{chain}");
+    assert_eq!(a.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(c.wait_stopped().await, ActorExit::Stopped);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_supervisor_whose_child_cannot_start_does_not_start_and_leaves_nothing() {
+    let (node, diary) = (node().await, Diary::default());
+    let cannot = Child::new({
+        let diary = diary.clone();
+        move || {
+            let worker = Worker::factory("b", &diary)();
+            worker.bad_starts.store(1, Ordering::SeqCst);
+            worker
+        }
+    });
+    let supervisor = Supervisor::new(Strategy::OneForOne)
+        .child(Worker::child("a", &diary))
+        .child(cannot.named("b"));
+    let error = node.spawn("supervisor", supervisor).await.unwrap_err();
+    let text = "the actor could not start: its child alpha/b did not start: \
+                the actor could not start: no luck";
+    assert_eq!(error.to_string(), text);
+    let all = ["a started", "b could not start", "b dropped", "a stopped", "a dropped"];
+    assert_eq!(diary.take(), all);
+    assert_eq!(node.snapshot().actors.len(), 0);
+}
+
+#[tokio::test]
+async fn a_child_that_is_never_restarted_ends_when_the_others_are_restarted() {
+    let (node, diary) = (node().await, Diary::default());
+    let supervisor = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary).restart(Restart::never()))
+        .child(Worker::child("b", &diary).restart(quick()))
+        .child(Worker::child("c", &diary).restart(quick()));
+    node.spawn("supervisor", supervisor).await.unwrap();
+    let b = node.actor::<Worker>("b").await.unwrap();
+    let a = node.actor::<Worker>("a").await.unwrap();
+    b.explode("boom".into()).await.unwrap_err();
+    assert_eq!(b.work().await, Ok(1));
+    assert_eq!(node.actor::<Worker>("c").await.unwrap().work().await, Ok(1));
+    assert_eq!(a.wait_stopped().await, ActorExit::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_ends_at_once_while_its_children_wait_to_be_restarted() {
+    let (node, diary) = (node().await, Diary::default());
+    let restart = Restart::on_failure().backoff(MINUTE, MINUTE);
+    let supervisor = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary))
+        .child(Worker::child("b", &diary).restart(restart));
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let b = node.actor::<Worker>("b").await.unwrap();
+    b.explode("boom".into()).await.unwrap_err();
+    let start = tokio::time::Instant::now();
+    tokio::time::sleep(MS).await;
+    supervisor.stop().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(node.snapshot().actors.len(), 0);
+}
+
+/// The second of a group fails at once with the first, or while that rests.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_not_cut_short_by_another_child_that_fails() {
+    let second = Duration::from_secs(1);
+    for (strategy, later) in [(Strategy::OneForAll, false), (Strategy::RestForOne, true)] {
+        let (node, diary) = (node().await, Diary::default());
+        let slow = Restart::on_failure().backoff(second, second);
+        let supervisor = Supervisor::new(strategy)
+            .child(Worker::child("a", &diary).restart(quick()))
+            .child(Worker::child("b", &diary).restart(slow));
+        node.spawn("supervisor", supervisor).await.unwrap();
+        let a = node.actor::<Worker>("a").await.unwrap();
+        let b = node.actor::<Worker>("b").await.unwrap();
+        let start = tokio::time::Instant::now();
+        b.tell(Explode { why: "boom".into() }).await.unwrap();
+        if later {
+            tokio::time::sleep(second / 2).await;
+        }
+        a.tell(Explode { why: "boom".into() }).await.unwrap();
+        assert_eq!(b.work().await, Ok(1));
+        assert_eq!(start.elapsed().as_secs(), 1, "{strategy:?}");
+    }
+}
+
+/// Two children fail at once, again and again, on several threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn children_that_fail_at_once_are_all_restarted() {
+    for strategy in [Strategy::OneForAll, Strategy::RestForOne] {
+        let (node, diary) = (node().await, Diary::default());
+        let restart = Restart::on_failure().at_most(1000, MINUTE);
+        let restart = restart.backoff(Duration::ZERO, Duration::ZERO);
+        let names = ["a", "b", "c", "d"];
+        let supervisor = names.into_iter().fold(Supervisor::new(strategy), |all, name| {
+            all.child(Worker::child(name, &diary).restart(restart))
+        });
+        node.spawn("supervisor", supervisor).await.unwrap();
+        let find = names.map(async |name| node.actor::<Worker>(name).await.unwrap());
+        let workers = futures::future::join_all(find).await;
+        for _ in 0..100 {
+            let explode = || Explode { why: "boom".into() };
+            let fail = |at: usize| {
+                let worker = workers[at].clone();
+                tokio::spawn(async move { worker.ask(explode()).await.unwrap_err() })
+            };
+            let (first, second) = tokio::join!(fail(0), fail(2));
+            assert_eq!((first.unwrap(), second.unwrap()), (AskError::NoReply, AskError::NoReply));
+        }
+        for worker in &workers {
+            assert!(worker.work().await.is_ok(), "{strategy:?}");
+        }
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_shutdown_has_children_handle_what_they_accepted() {
+    let (node, diary) = (node().await, Diary::default());
+    supervised(&node, Strategy::OneForOne, &diary).await;
+    for name in ["a", "b", "c"] {
+        let worker = node.actor::<Worker>(name).await.unwrap();
+        for _ in 0..100 {
+            worker.tell(Work).await.unwrap();
+        }
+    }
+    assert_eq!(node.shutdown(MINUTE).await, []);
+    assert_eq!(node.dead_letters().total(), 0);
+}
