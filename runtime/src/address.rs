@@ -10,10 +10,11 @@ use rkyv::rancor::{Fallible, Source};
 use rkyv::rend::{u32_le, u128_le};
 use rkyv::ser::Writer;
 use rkyv::string::{ArchivedString, StringResolver};
-use rkyv::{Archive, Place, Portable, Serialize};
+use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
 
 use crate::limits;
 use crate::registry::Key;
+use crate::schema::{FORMAT, Hash, Schema};
 
 /// Where an actor is. Two addresses are equal when they lead to the same actor in the same way: by
 /// identity, whatever the name, or by name.
@@ -177,5 +178,16 @@ impl<S: Fallible<Error: Source> + Writer + ?Sized> Serialize<S> for Address {
             node: ArchivedString::serialize_from_str(&self.node, serializer)?,
             name: ArchivedString::serialize_from_str(text, serializer)?,
         })
+    }
+}
+
+impl Schema for Address {
+    const TYPE: u128 = Hash::new("Address").end();
+    const LAYOUT: u128 = Hash::new("Address 1").num(FORMAT).end();
+}
+
+impl<D: Fallible + ?Sized> Deserialize<Address, D> for ArchivedAddress {
+    fn deserialize(&self, _: &mut D) -> Result<Address, D::Error> {
+        Ok(self.to_address())
     }
 }

@@ -43,6 +43,10 @@ pub const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 pub const BACKOFF_MIN: Duration = Duration::from_millis(10);
 /// The longest pause before a restart, unless the actor says otherwise.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// Longest text, in bytes, of why an actor failed with another one that it is linked to.
+pub const LINKED_TEXT_BYTES_MAX: usize = 512;
+/// Most links that one actor has when another node asks for one more.
+pub const LINKS_MAX: usize = 65_536;
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its

@@ -16,6 +16,7 @@ use crate::deadlines::Deadlines;
 use crate::error::{Cause, SpawnError};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
+use crate::limits;
 use crate::mailbox::{Depth, Intake, Room};
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
@@ -51,6 +52,33 @@ pub(crate) enum Awaits {
     Answer(Arc<dyn Ask>),
 }
 
+/// One end of a link: what an actor has while it is linked to another one. The link is told once,
+/// when it ends here.
+pub(crate) struct Link {
+    /// The other end.
+    pub(crate) to: Address,
+    /// Tells the other end that the link has ended; with a text, that this end has failed.
+    pub(crate) tell: Box<dyn FnOnce(Option<Arc<str>>) + Send>,
+}
+
+/// Returns why an actor fails that is linked to one that ended so.
+pub(crate) fn linked_to(peer: &Address, exit: &ActorExit) -> Arc<str> {
+    let mut text = match exit {
+        ActorExit::Failed(why) => format!("linked to {peer}, which failed: {why}"),
+        ActorExit::Panicked(message) => format!("linked to {peer}, which panicked: {message}"),
+        ActorExit::NoActor => format!("linked to {peer}, which had ended"),
+        ActorExit::NodeDown => format!("linked to {peer}, whose node is down"),
+        ActorExit::Stopped => format!("linked to {peer}, which stopped"),
+        ActorExit::Killed => format!("linked to {peer}, which was killed"),
+    };
+    // Each of a long row of links adds to it.
+    if text.len() > limits::LINKED_TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(limits::LINKED_TEXT_BYTES_MAX));
+        text.push_str(" ...");
+    }
+    text.into()
+}
+
 /// Told when an actor has started, or why it has not.
 pub(crate) type Started = oneshot::Sender<Result<(), SpawnError>>;
 
@@ -80,6 +108,16 @@ pub(crate) trait Resident: Inbox {
 
     /// Ends it as [`Halt::Kill`] does, as a failure.
     fn fail(&self, reason: Arc<str>);
+
+    /// Ends it as [`fail`](Self::fail) does, unless it traps the ends of what it is linked to.
+    fn fail_linked(&self, reason: Arc<str>);
+
+    /// Gives it a link, to what has the token `with`. Returns false when it has ended.
+    fn link(&self, with: usize, link: Link) -> bool;
+
+    /// Takes a link from it that has ended at the other end, and ends it as
+    /// [`fail_linked`](Self::fail_linked) does if there is a reason.
+    fn unlink(&self, with: usize, reason: Option<Arc<str>>);
 
     /// Has it rest after the message it is handling.
     fn pause(&self, pause: Pause);

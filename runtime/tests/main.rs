@@ -12,6 +12,7 @@ mod cost;
 mod ending;
 mod finding;
 mod groups;
+mod linking;
 mod names;
 mod references;
 mod registered;

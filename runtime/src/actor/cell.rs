@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
+use ringpost_transport::limits::ACCEPTED_MAX;
 
 use super::Handlers;
 use super::arrival::{Arrival, Unopened, begin_ask};
 use super::ends::Ends;
 use super::route::Label;
+use super::tether::TETHER;
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
@@ -22,7 +24,7 @@ use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
-use crate::resident::{Halt, Pause, Resident, Residents, WaitsFor};
+use crate::resident::{Halt, Link, Pause, Resident, Residents, WaitsFor};
 use crate::schema::Hash;
 use crate::slot::{Ask, number_of};
 
@@ -102,6 +104,11 @@ impl<A: Handlers> Cell<A> {
         is_revived || !self.mailbox.is_stopping()
     }
 
+    /// Ends the links of an incarnation that ended so.
+    pub(super) fn end_links(&self, exit: &ActorExit) {
+        self.ends.end_links(&self.address, exit);
+    }
+
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
     /// all the same, and a tell is a dead letter (DL-1).
     pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate {
@@ -173,7 +180,23 @@ impl<A: Handlers> Cell<A> {
             // end.
             drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
-        self.ends.tell(exit);
+        self.ends.tell(exit, &self.address);
+    }
+
+    /// Takes what asks for links out of messages that arrived. It waits for no handler.
+    fn take_tethers(&self, run: &mut Vec<Deliveries>) {
+        let is_tether = |item: &mut Deliveries| match item {
+            Deliveries::One(one) => usize::from(one.ordinal) == A::ROUTES.len(),
+            Deliveries::Tells(_) => false,
+        };
+        for tether in run.extract_if(.., is_tether) {
+            if let Deliveries::One(tether) = tether
+                && self.ends.takes_links()
+                && let Some(me) = self.node.residents().by_id(self.id())
+            {
+                self.node.tether(me, tether);
+            }
+        }
     }
 
     fn skipped(&self, label: &Label) {
@@ -239,6 +262,23 @@ impl<A: Handlers> Resident for Cell<A> {
     fn fail(&self, reason: Arc<str>) {
         self.ends.fail(reason);
         self.mailbox.wake();
+    }
+
+    fn fail_linked(&self, reason: Arc<str>) {
+        self.ends.fail_linked(reason);
+        self.mailbox.wake();
+    }
+
+    fn link(&self, with: usize, link: Link) -> bool {
+        self.ends.link(with, link)
+    }
+
+    fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
+        if self.ends.unlink(with)
+            && let Some(reason) = reason
+        {
+            self.fail_linked(reason);
+        }
     }
 
     fn pause(&self, pause: Pause) {
@@ -323,10 +363,16 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        A::ROUTES.iter().map(|route| route.accepted).collect()
+        let routes = A::ROUTES.iter().map(|route| route.accepted);
+        // An actor with as many messages as a link describes is linked to by none of another node.
+        routes.chain([TETHER]).take(ACCEPTED_MAX).collect()
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
+        self.take_tethers(run);
+        if run.is_empty() {
+            return Ok(());
+        }
         self.mailbox.push_remote(run, Arrival::from).map_err(|_closed| Refusal::Closed)
     }
 

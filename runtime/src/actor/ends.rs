@@ -12,9 +12,11 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
+use crate::address::Address;
 use crate::exit::ActorExit;
+use crate::limits;
 use crate::remote::{CloseNotice, reason_of};
-use crate::resident::Pause;
+use crate::resident::{Link, Pause, linked_to};
 
 /// End now: drop the running handler.
 const KILL: u8 = 1;
@@ -46,6 +48,10 @@ struct Living {
     /// Why it is to fail.
     reason: Option<Arc<str>>,
     pause: Option<Pause>,
+    /// By the token of what it is linked to.
+    links: BTreeMap<usize, Link>,
+    /// It does not fail with what it is linked to.
+    traps: bool,
 }
 
 /// Why an incarnation ends before it would by itself.
@@ -77,6 +83,81 @@ impl Ends {
             living.get_or_insert_default().reason.get_or_insert(reason);
             self.orders.fetch_or(FAIL, Ordering::Release);
         }
+    }
+
+    /// Ends this incarnation as [`fail`](Self::fail) does, unless it traps.
+    pub(super) fn fail_linked(&self, reason: Arc<str>) {
+        let traps = matches!(&*self.state.lock(), State::Living(Some(living)) if living.traps);
+        if !traps {
+            self.fail(reason);
+        }
+    }
+
+    pub(super) fn trap(&self, traps: bool) {
+        if let State::Living(living) = &mut *self.state.lock() {
+            living.get_or_insert_default().traps = traps;
+        }
+    }
+
+    /// Gives this incarnation a link. Returns false when the actor has ended.
+    pub(super) fn link(&self, with: usize, link: Link) -> bool {
+        let mut state = self.state.lock();
+        let State::Living(living) = &mut *state else { return false };
+        let old = living.get_or_insert_default().links.insert(with, link);
+        drop(state);
+        drop(old);
+        true
+    }
+
+    /// Takes a link from this incarnation. Returns false when it had none.
+    pub(super) fn unlink(&self, with: usize) -> bool {
+        let mut state = self.state.lock();
+        let old = match &mut *state {
+            State::Living(Some(living)) => living.links.remove(&with),
+            _ => None,
+        };
+        drop(state);
+        old.is_some()
+    }
+
+    pub(super) fn is_linked(&self, to: &Address) -> bool {
+        match &*self.state.lock() {
+            State::Living(Some(living)) => living.links.values().any(|link| link.to == *to),
+            _ => false,
+        }
+    }
+
+    /// Returns true if another node may link to this actor.
+    pub(super) fn takes_links(&self) -> bool {
+        match &*self.state.lock() {
+            State::Living(Some(living)) => living.links.len() < limits::LINKS_MAX,
+            State::Living(None) => true,
+            State::Ended(_) => false,
+        }
+    }
+
+    /// Takes the links to an actor.
+    pub(super) fn take_links(&self, to: &Address) -> Vec<Link> {
+        match &mut *self.state.lock() {
+            State::Living(Some(living)) => living
+                .links
+                .extract_if(.., |_, link| link.to == *to)
+                .map(|(_, link)| link)
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ends all links of an incarnation that ended so (LI-2).
+    pub(super) fn end_links(&self, me: &Address, exit: &ActorExit) {
+        let links = match &mut *self.state.lock() {
+            State::Living(Some(living)) => {
+                living.traps = false;
+                std::mem::take(&mut living.links)
+            }
+            _ => return,
+        };
+        tell_links(links, me, exit);
     }
 
     /// Has the actor rest when this incarnation has ended. An actor that has ended drops `pause`.
@@ -160,15 +241,17 @@ impl Ends {
         }
     }
 
-    /// Tells all that wait for the end (EN-1).
-    pub(super) fn tell(&self, exit: ActorExit) {
+    /// Tells all that wait for the end (EN-1), and all that are linked to `me`, the actor.
+    pub(super) fn tell(&self, exit: ActorExit, me: &Address) {
         let reason = reason_of(&exit);
-        let old = std::mem::replace(&mut *self.state.lock(), State::Ended(Box::new(exit)));
+        let ended = State::Ended(Box::new(exit.clone()));
+        let old = std::mem::replace(&mut *self.state.lock(), ended);
         if let State::Living(Some(living)) = old {
             // Notices that came since the links were told.
-            let Living { waiting, notices, .. } = *living;
+            let Living { waiting, notices, links, .. } = *living;
             notices.into_iter().for_each(|notice| notice.close(reason.clone()));
             waiting.into_values().for_each(Waker::wake);
+            tell_links(links, me, &exit);
         }
     }
 
@@ -224,4 +307,13 @@ impl Ends {
         drop(state);
         drop(old);
     }
+}
+
+/// Tells the other ends of links that `me` has ended so.
+fn tell_links(links: BTreeMap<usize, Link>, me: &Address, exit: &ActorExit) {
+    if links.is_empty() {
+        return;
+    }
+    let why = exit.is_failure().then(|| linked_to(me, exit));
+    links.into_values().for_each(|link| (link.tell)(why.clone()));
 }

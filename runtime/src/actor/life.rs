@@ -152,6 +152,7 @@ impl<A: Handlers> Life<A> {
             return false;
         }
         let exit = self.how.exit();
+        self.cell.end_links(&exit);
         // Told when the parent knows what comes of it: dropped, it says the same.
         let started = self.started.take();
         if let Some(pause) = self.cell.ends().take_pause()

@@ -6,6 +6,7 @@
 //!   handled before its [`Down`].
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures::future::{AbortHandle, Abortable, BoxFuture};
@@ -18,8 +19,8 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::mailbox::{Hand, Mailbox, Mark, Remote};
 use crate::message::{Codec, Message};
-use crate::remote;
-use crate::resident::Ended;
+use crate::remote::{self, RemoteSender};
+use crate::resident::{Ended, Resident};
 use crate::schema::Hash;
 
 /// An actor that was watched has ended. Sent by the runtime to the actor that
@@ -47,15 +48,27 @@ pub trait Watchable: sealed::Watchable {}
 impl<T: sealed::Watchable> Watchable for T {}
 
 pub(super) mod sealed {
-    use super::{ActorExit, Address, BoxFuture};
+    use super::{Address, Met};
 
     pub trait Watchable {
         /// Returns where the actor is.
         fn place(&self) -> &Address;
 
-        /// Returns what waits for its end, and true if it is of this node.
-        fn end(&self) -> (BoxFuture<'static, ActorExit>, bool);
+        /// Returns what is there.
+        fn met(&self) -> Met<'_>;
     }
+}
+
+/// What a reference leads to, without its type.
+pub struct Met<'a>(pub(super) Peer<'a>);
+
+pub(super) enum Peer<'a> {
+    /// An actor of this node.
+    Near(Arc<dyn Resident>),
+    /// One of another node.
+    Far(&'a RemoteSender),
+    /// No actor.
+    Nobody,
 }
 
 impl<A: Handlers> sealed::Watchable for ActorRef<A> {
@@ -63,8 +76,8 @@ impl<A: Handlers> sealed::Watchable for ActorRef<A> {
         self.address()
     }
 
-    fn end(&self) -> (BoxFuture<'static, ActorExit>, bool) {
-        end_of(self.destination(), |near| Ended::of(near.shared()))
+    fn met(&self) -> Met<'_> {
+        met(self.destination(), |near| near.shared())
     }
 }
 
@@ -73,23 +86,28 @@ impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
         self.address()
     }
 
-    fn end(&self) -> (BoxFuture<'static, ActorExit>, bool) {
-        end_of(self.destination(), |near| Ended::of(near.shared()))
+    fn met(&self) -> Met<'_> {
+        met(self.destination(), |near| near.shared())
     }
 }
 
+fn met<P>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>) -> Met<'_> {
+    Met(match to.view() {
+        View::Local(actor) => Peer::Near(near(actor)),
+        View::Remote(sender, _) => Peer::Far(sender),
+        View::Dead(_) => Peer::Nobody,
+    })
+}
+
 /// Returns what waits for the end of an actor, and true if it is of this node.
-fn end_of<P>(
-    destination: &Destination<P>,
-    near: impl FnOnce(&P) -> Ended,
-) -> (BoxFuture<'static, ActorExit>, bool) {
-    match destination.view() {
-        View::Local(actor) => (Box::pin(near(actor)), true),
-        View::Remote(sender, _) => {
+fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, bool) {
+    match peer {
+        Peer::Near(actor) => (Box::pin(Ended::of(actor)), true),
+        Peer::Far(sender) => {
             let sender = sender.clone();
             (Box::pin(async move { remote::closed(&sender).await }), false)
         }
-        View::Dead(_) => (Box::pin(std::future::ready(ActorExit::NoActor)), false),
+        Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), false),
     }
 }
 
@@ -111,7 +129,7 @@ impl Watches {
             return;
         }
         let (handle, registration) = AbortHandle::new_pair();
-        let ((end, is_near), place) = (actor.end(), address.clone());
+        let ((end, is_near), place) = (end_of(actor.met().0), address.clone());
         let mut down: BoxFuture<'static, (Down, bool)> =
             Box::pin(async move { (Down { actor: place, exit: end.await }, is_near) });
         // It begins now: what the handler does next may have the actor end.

@@ -1,0 +1,304 @@
+//! Links: two actors of which each ends when the other one fails.
+//!
+//! - **LI-1 both or none**: a link that is made is known at both ends, or both ends are told that
+//!   it is none. Of those that end at the same moment each tells the other.
+//! - **LI-2 one incarnation**: a link ends with the incarnation that has it, of either actor.
+//!
+//! Two actors of one node have each other. Two of different nodes have a [`Tie`] each, an actor of
+//! their own node that stands in for the other; the two ties watch each other.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::arrival::begin_ask;
+use super::port::Pending;
+use super::tether::{TETHER, Tether};
+use super::watch::{Peer, Watchable};
+use super::{Actor, ActorRef, Context, Down, Handler, Handlers, Reply, SpawnOptions, remote_send};
+use crate::address::Address;
+use crate::error::{AskError, Cause};
+use crate::exit::ActorExit;
+use crate::limits;
+use crate::message::Message;
+use crate::node::Node;
+use crate::remote::{Delivery, RemoteSender, Waiter, code};
+use crate::resident::{Link, Resident, linked_to};
+use crate::{actor, handlers, message};
+
+impl<A: Handlers> Context<A> {
+    /// Links this actor and another one, of this node or of another: when one of the two fails, so
+    /// does the other, wherever its handler waits next, with a
+    /// [`Failed`](ActorExit::Failed) that names the first. A stop and a drain only end the link.
+    /// Linked to an actor that has ended, this one fails at once.
+    ///
+    /// The link is between what the two are now: also the failure of an actor that is restarted
+    /// ends the other one, and the next incarnation of either has no links. Linking again changes
+    /// nothing. An actor that is only to be told of an end [watches](Self::watch); one that is to
+    /// have others fail with it and not to fail with them [traps](Self::trap_exits).
+    pub fn link(&mut self, actor: &impl Watchable) {
+        let me: Arc<dyn Resident> = self.shared_cell();
+        match actor.met().0 {
+            Peer::Near(peer) if peer.token() == me.token() => {}
+            Peer::Near(peer) => link_near(&me, &peer),
+            Peer::Far(_) if self.cell().ends().is_linked(actor.place()) => {}
+            Peer::Far(sender) => link_far(self.node(), &me, actor.place(), sender.clone()),
+            Peer::Nobody => me.fail_linked(linked_to(actor.place(), &ActorExit::NoActor)),
+        }
+    }
+
+    /// Ends a link: neither actor fails with the other any more. Returns false when they were not
+    /// linked by an equal reference, or the other one has ended.
+    pub fn unlink(&mut self, actor: &impl Watchable) -> bool {
+        let links = self.cell().ends().take_links(actor.place());
+        let is_linked = !links.is_empty();
+        links.into_iter().for_each(|link| (link.tell)(None));
+        is_linked
+    }
+
+    /// Says whether this actor fails when one that it is linked to does: it does unless it traps.
+    /// The next incarnation traps nothing.
+    pub fn trap_exits(&mut self, traps: bool) {
+        self.cell().ends().trap(traps);
+    }
+}
+
+/// Links two actors of one node.
+fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>) {
+    // In this order: what ends the peer from now on finds the link here (LI-1).
+    me.link(peer.token(), link_to(peer, me.token()));
+    if !peer.link(me.token(), link_to(me, peer.token())) {
+        me.unlink(peer.token(), Some(linked_to(peer.address(), &ActorExit::NoActor)));
+    }
+}
+
+/// Makes the link to an actor of this node, which knows the other end by `token`.
+fn link_to(actor: &Arc<dyn Resident>, token: usize) -> Link {
+    let to = actor.clone();
+    Link { to: actor.address().clone(), tell: Box::new(move |why| to.unlink(token, why)) }
+}
+
+/// Links an actor to one of another node.
+fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSender) {
+    let tie = Tie::new(me, to);
+    // An error says that the node shuts down: all its actors end.
+    let Ok((cell, _)) = node.begin(Tie::options(), tie, None) else { return };
+    let tie = ActorRef::local(cell.clone());
+    me.link(cell.token(), link_by(&tie, to.clone()));
+    // Now that what comes of it finds the link (LI-1).
+    drop(tie.try_tell(Make(sender)));
+}
+
+/// Makes the link to an actor of another node, for which `tie` stands in.
+fn link_by(tie: &ActorRef<Tie>, to: Address) -> Link {
+    let tie = tie.clone();
+    // An error says that the tie ends, with its node.
+    Link { to, tell: Box::new(move |why| drop(tie.try_tell(Untie(why)))) }
+}
+
+/// Stands in, on the node of `me`, for the actor `to` of another node. It lives as long as the
+/// link, and ends with what the other end is to be told.
+struct Tie {
+    me: Arc<dyn Resident>,
+    to: Address,
+    /// The tie at the other end watches this one.
+    is_watched: bool,
+    /// What came before that: the link has ended here.
+    untied: Option<Untie>,
+}
+
+impl Tie {
+    fn new(me: &Arc<dyn Resident>, to: &Address) -> Self {
+        Tie { me: me.clone(), to: to.clone(), is_watched: false, untied: None }
+    }
+
+    /// It is sent two messages of its node at most, which are never refused.
+    fn options() -> SpawnOptions {
+        SpawnOptions::anonymous().mailbox_capacity(2)
+    }
+
+    /// Ends as its end of the link did.
+    fn end(cx: &Context<Self>, Untie(why): Untie) {
+        match why {
+            Some(why) => cx.cell().fail(why),
+            None => cx.stop(),
+        }
+    }
+}
+
+#[actor(name = "ringpost::Tie")]
+#[diagnostic::do_not_recommend]
+impl Actor for Tie {}
+
+/// Has the other node make the other end. Sent once, before all else.
+#[message(local)]
+struct Make(RemoteSender);
+
+/// Answers a tether. Sent once, before all else.
+#[message(local)]
+struct Answer(Delivery);
+
+/// The tie that made the link watches this one. Sent once, by that one.
+#[message(name = "ringpost::Tied")]
+struct Tied;
+
+/// The link has ended on this node; with a text `me` has failed.
+#[message(local)]
+struct Untie(Option<Arc<str>>);
+
+#[handlers(Make, Answer, Tied, Untie, Down)]
+impl Tie {}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Make> for Tie {
+    type Reply = ();
+
+    async fn handle(&mut self, msg: Make, cx: &mut Context<Self>) {
+        let tie = cx.actor().address().clone();
+        let tether = Tether { tie, actor: self.me.address().clone() };
+        let made = tokio::select! {
+            biased;
+            // The node shuts down.
+            () = cx.is_to_end() => return,
+            made = make(&msg.0, cx.node(), tether) => made,
+        };
+        match made {
+            Ok(tie) => {
+                let tie = ActorRef::<Tie>::bind(cx.node(), tie);
+                cx.watch(&tie);
+                met(&tie, cx).await;
+                // An error is told by the watch.
+                drop(tie.tell(Tied).await);
+                self.is_watched = true;
+            }
+            Err(exit) => {
+                self.me.unlink(cx.cell().token(), Some(linked_to(&self.to, &exit)));
+                // Should the other end be there after all, this one is out of its reach.
+                cx.cell().fail(linked_to(self.me.address(), &ActorExit::NodeDown));
+            }
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Answer> for Tie {
+    type Reply = ();
+
+    async fn handle(&mut self, msg: Answer, cx: &mut Context<Self>) {
+        let Delivery { payload, replier, deadline, .. } = msg.0;
+        let replier = replier.and_then(|replier| begin_ask(replier, deadline));
+        let (Some(replier), Some(codec)) = (replier, <Tether as Message>::CODEC) else {
+            return cx.stop();
+        };
+        let Ok(Tether { tie, actor }) = (codec.decode)(payload, cx.node()) else {
+            replier.fail(code::INVALID_ASK);
+            return cx.stop();
+        };
+        self.to = actor;
+        let link = link_by(cx.actor(), self.to.clone());
+        if !self.me.link(cx.cell().token(), link) {
+            return cx.stop();
+        }
+        let tie = ActorRef::<Tie>::bind(cx.node(), tie);
+        cx.watch(&tie);
+        met(&tie, cx).await;
+        let Some(answer) = <Address as Reply>::CODEC else { return };
+        super::ReplyTo::remote(replier, answer.encode).send(cx.actor().address().clone());
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Tied> for Tie {
+    type Reply = ();
+
+    async fn handle(&mut self, _: Tied, cx: &mut Context<Self>) {
+        self.is_watched = true;
+        if let Some(untied) = self.untied.take() {
+            Tie::end(cx, untied);
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Untie> for Tie {
+    type Reply = ();
+
+    async fn handle(&mut self, msg: Untie, cx: &mut Context<Self>) {
+        if self.is_watched {
+            Tie::end(cx, msg);
+        } else {
+            self.untied = Some(msg);
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Down> for Tie {
+    type Reply = ();
+
+    /// The link has ended at the other end.
+    async fn handle(&mut self, msg: Down, cx: &mut Context<Self>) {
+        let why = match msg.exit {
+            ActorExit::Stopped => None,
+            ActorExit::Failed(why) => Some(why),
+            exit => Some(linked_to(&self.to, &exit)),
+        };
+        self.me.unlink(cx.cell().token(), why);
+        cx.stop();
+    }
+}
+
+/// Waits until the tie at the other end is watched: it does not end before that, and nothing that
+/// the link's end is to tell is lost (LI-1). An error is told by the watch.
+async fn met(tie: &ActorRef<Tie>, cx: &Context<Tie>) {
+    tokio::select! {
+        biased;
+        // The node shuts down.
+        () = cx.is_to_end() => {}
+        _ = tie.destination().touch() => {}
+    }
+}
+
+/// Has another node make its end of a link. Returns the tie there.
+async fn make(to: &RemoteSender, node: &Node, tether: Tether) -> Result<Address, ActorExit> {
+    loop {
+        let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
+        let to = (to, &TETHER, remote_send::ask(deadline));
+        let (mut message, mut waiter) = (Some(tether.clone()), Waiter::default());
+        let send = poll_fn(|cx| remote_send::poll_send(to, &mut message, &mut waiter, cx));
+        let asked = send.await.and_then(|awaited| Pending::<Address>::remote(awaited, node));
+        let answered = match asked {
+            Ok(mut pending) => poll_fn(|cx| pending.poll(cx)).await,
+            Err(cause) => Err(AskError::NotSent(cause)),
+        };
+        match answered {
+            Ok(tie) => return Ok(tie),
+            // Made there or not: one end more there does no harm.
+            Err(AskError::LinkDown(_) | AskError::NotSent(Cause::LinkDown)) => {}
+            Err(error) => return Err(exit_of(error)),
+        }
+    }
+}
+
+/// Returns how an actor ended that cannot be linked to.
+fn exit_of(error: AskError) -> ActorExit {
+    match error {
+        AskError::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => ActorExit::NodeDown,
+        AskError::NotSent(Cause::NoSuchActor | Cause::WrongActorType | Cause::Stopped)
+        | AskError::NotBegun(_)
+        | AskError::NoReply => ActorExit::NoActor,
+        other => ActorExit::Failed(other.to_string().into()),
+    }
+}
+
+impl Node {
+    /// Makes this node's end of a link that another node asks for, to the actor `me`.
+    pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery) {
+        let tie = Tie::new(&me, me.address());
+        // An error says that the node shuts down: the other end gets no answer.
+        if let Ok((cell, _)) = self.begin(Tie::options(), tie, None) {
+            drop(ActorRef::local(cell).try_tell(Answer(tether)));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Links: two actors of which each fails with the other.
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::actors::node;
+use crate::registered::{AskSilent, Clerk, Do, MS, Meet, Silent, within};
+use crate::remote::{end, listening, pair};
+
+/// Links one clerk to another actor, from within the first.
+async fn link(clerk: &ActorRef<Clerk>, to: &ActorRef<Clerk>) {
+    let to = to.clone();
+    within(clerk, move |_, cx| cx.link(&to)).await;
+}
+
+fn failed(reason: &str) -> ActorExit {
+    ActorExit::Failed(reason.into())
+}
+
+async fn three(node: &Node) -> [ActorRef<Clerk>; 3] {
+    let mut clerks = Vec::new();
+    for name in ["a", "b", "c"] {
+        clerks.push(node.spawn(name, Clerk::default()).await.unwrap());
+    }
+    clerks.try_into().unwrap()
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn linked_actors_fail_with_each_other_whichever_of_them_made_the_link() {
+    let node = node().await;
+    for first in [0, 1] {
+        let [a, b, c] = three(&node).await;
+        link(&a, &b).await;
+        link(&a, &b).await;
+        link(&b, &c).await;
+        let (fails, other) = if first == 0 { (&a, &b) } else { (&b, &a) };
+        fails.fail().await.unwrap_err();
+        let name = ["a", "b"][first];
+        let why = format!("linked to alpha/{name}, which panicked: as it was told");
+        assert_eq!(other.wait_stopped().await, failed(&why));
+        let why = match first {
+            0 => format!("linked to alpha/b, which failed: {why}"),
+            _ => why,
+        };
+        assert_eq!(c.wait_stopped().await, failed(&why));
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_actor_that_is_stopped_or_unlinked_ends_no_other_and_one_that_has_ended_ends_who_links()
+{
+    let node = node().await;
+    let [a, b, c] = three(&node).await;
+    link(&a, &b).await;
+    link(&a, &a).await;
+    link(&a, &c).await;
+    let to = c.clone();
+    within(&a, move |_, cx| assert!(cx.unlink(&to) && !cx.unlink(&to))).await;
+    b.stop().await.unwrap();
+    c.kill().await.unwrap();
+    assert_eq!(b.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(c.wait_stopped().await, ActorExit::Killed);
+    assert_eq!(a.notes().await, Ok(vec![]));
+    // From within a handler that goes on to wait: it ends there.
+    let to = b.clone();
+    a.tell(Do(Box::new(move |_, cx| cx.link(&to)))).await.unwrap();
+    assert_eq!(a.wait_stopped().await, failed("linked to alpha/b, which had ended"));
+}
+
+/// A handler that waits is dropped where it waits.
+#[tokio::test(start_paused = true)]
+async fn a_linked_actor_fails_in_the_midst_of_a_handler() {
+    let node = node().await;
+    let [a, b, _] = three(&node).await;
+    let silent = node.spawn_anonymous(Silent).await.unwrap();
+    link(&a, &b).await;
+    let to = silent.clone();
+    let waits = {
+        let b = b.clone();
+        tokio::spawn(async move { b.ask(AskSilent(to)).await })
+    };
+    // When this is over, all others wait.
+    tokio::time::sleep(MS).await;
+    a.kill().await.unwrap();
+    assert_eq!(b.wait_stopped().await, failed("linked to alpha/a, which was killed"));
+    assert!(waits.await.unwrap().is_err());
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_link_ends_with_the_incarnation_of_either_actor() {
+    let node = node().await;
+    let child = || Child::new(Clerk::default).restart(Restart::on_failure().backoff(MS, MS));
+    let a = node.supervise(child().named("a")).await.unwrap();
+    let b = node.supervise(child().named("b")).await.unwrap();
+    link(&a, &b).await;
+    for clerk in [&a, &b] {
+        within(clerk, |clerk, _| clerk.notes.push(1)).await;
+    }
+    // Both begin anew, and have no links.
+    a.fail().await.unwrap_err();
+    assert_eq!((a.notes().await, b.notes().await), (Ok(vec![]), Ok(vec![])));
+    within(&b, |clerk, _| clerk.notes.push(2)).await;
+    a.fail().await.unwrap_err();
+    assert_eq!((a.notes().await, b.notes().await), (Ok(vec![]), Ok(vec![2])));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_actor_that_traps_is_told_by_its_watch_and_goes_on() {
+    let node = node().await;
+    let [a, b, c] = three(&node).await;
+    let (first, second) = (b.clone(), c.clone());
+    within(&a, move |_, cx| {
+        cx.trap_exits(true);
+        cx.link(&first);
+        cx.watch(&first);
+        cx.link(&second);
+    })
+    .await;
+    b.fail().await.unwrap_err();
+    let mut downs = Vec::new();
+    while downs.is_empty() {
+        downs = a.downs().await.unwrap();
+    }
+    assert_eq!(downs, [("alpha/b".to_owned(), "it panicked: as it was told".to_owned())]);
+    a.fail().await.unwrap_err();
+    let why = "linked to alpha/a, which panicked: as it was told";
+    assert_eq!(c.wait_stopped().await, failed(why));
+}
+
+/// As long as there are ties, there are more actors than clerks.
+async fn alone(node: &Node, clerks: usize) {
+    while node.snapshot().actors.len() != clerks {
+        tokio::time::sleep(MS).await;
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn actors_of_two_nodes_fail_with_each_other() {
+    for case in ["near fails", "far fails", "stops", "far stops", "unlinks", "far unlinks"] {
+        let (alpha, beta) = pair().await;
+        let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+        let there = beta.spawn("there", Clerk::default()).await.unwrap();
+        let far = alpha.actor::<Clerk>("beta/there").await.unwrap();
+        // The far one knows this one, to unlink it.
+        far.ask(Meet(here.clone())).await.unwrap();
+        link(&here, &far).await;
+        alone(&beta, 2).await;
+        let panicked = "which panicked: as it was told";
+        match case {
+            "near fails" => {
+                here.fail().await.unwrap_err();
+                let why = failed(&format!("linked to alpha/here, {panicked}"));
+                assert_eq!(there.wait_stopped().await, why);
+            }
+            "far fails" => {
+                there.fail().await.unwrap_err();
+                let why = failed(&format!("linked to beta/there, {panicked}"));
+                assert_eq!(here.wait_stopped().await, why);
+            }
+            "stops" => {
+                here.stop().await.unwrap();
+                here.wait_stopped().await;
+                alone(&beta, 1).await;
+            }
+            "far stops" => {
+                there.stop().await.unwrap();
+                there.wait_stopped().await;
+                alone(&alpha, 1).await;
+            }
+            "unlinks" => {
+                within(&here, move |_, cx| assert!(cx.unlink(&far) && !cx.unlink(&far))).await;
+                alone(&beta, 1).await;
+                here.fail().await.unwrap_err();
+                assert_eq!(there.notes().await, Ok(vec![]));
+            }
+            _ => {
+                let unlink = |there: &mut Clerk, cx: &mut Context<Clerk>| {
+                    cx.unlink(there.met.as_ref().unwrap())
+                };
+                // Until the tie has the link, there is none here.
+                while !within(&there, unlink).await {}
+                alone(&alpha, 1).await;
+                there.fail().await.unwrap_err();
+                assert_eq!(here.notes().await, Ok(vec![4242]));
+            }
+        }
+        end([alpha, beta]).await;
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_actor_that_links_and_ends_at_once_tells_the_other_node_how() {
+    let (alpha, beta) = pair().await;
+    let there = beta.spawn("there", Clerk::default()).await.unwrap();
+    for fails in [false, true] {
+        let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+        let far = alpha.actor::<Clerk>("beta/there").await.unwrap();
+        let act = move |_: &mut Clerk, cx: &mut Context<Clerk>| {
+            cx.link(&far);
+            if fails { panic!("at once") } else { cx.stop() }
+        };
+        here.tell(Do(Box::new(act))).await.unwrap();
+        here.wait_stopped().await;
+        if fails {
+            let why = failed("linked to alpha/here, which panicked: at once");
+            assert_eq!(there.wait_stopped().await, why);
+        } else {
+            alone(&alpha, 0).await;
+            alone(&beta, 1).await;
+        }
+    }
+    // Nobody is there any more.
+    let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+    let far = alpha.actor::<Clerk>("beta/silent").await.err();
+    assert!(far.is_some());
+    let late = beta.spawn("late", Clerk::default()).await.unwrap();
+    let far = alpha.actor::<Clerk>("beta/late").await.unwrap();
+    late.stop().await.unwrap();
+    late.wait_stopped().await;
+    link(&here, &far).await;
+    assert_eq!(here.wait_stopped().await, failed("linked to beta/late, which had ended"));
+    end([alpha, beta]).await;
+}
+
+/// A node that goes without a word takes what is linked to its actors along.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
+    let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let alpha = first.block_on(listening("alpha", &[]));
+    let beta = second.block_on(listening("beta", &[&alpha]));
+    let (makes, is_linked_to) = first.block_on(async {
+        alpha.ready(1).await;
+        let makes = alpha.spawn("makes", Clerk::default()).await.unwrap();
+        let linked = alpha.spawn("linked", Clerk::default()).await.unwrap();
+        (makes, linked)
+    });
+    let there = second.block_on(async {
+        beta.ready(1).await;
+        beta.spawn("there", Clerk::default()).await.unwrap()
+    });
+    first.block_on(async {
+        let far = alpha.actor::<Clerk>("beta/there").await.unwrap();
+        link(&makes, &far).await;
+        alone(&beta, 2).await;
+        far.ask(Meet(is_linked_to.clone())).await.unwrap();
+    });
+    second.block_on(async {
+        within(&there, |there, cx| cx.link(there.met.as_ref().unwrap())).await;
+        alone(&alpha, 4).await;
+        alone(&beta, 3).await;
+        // The links are made when the ties have handled what they were sent.
+        tokio::time::sleep(100 * MS).await;
+    });
+    second.shutdown_background();
+    first.block_on(async {
+        let why = failed("linked to beta/there, whose node is down");
+        assert_eq!(makes.wait_stopped().await, why);
+        assert_eq!(is_linked_to.wait_stopped().await, why);
+        alpha.shutdown(Duration::from_secs(5)).await;
+    });
+}
