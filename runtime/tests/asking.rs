@@ -359,3 +359,38 @@ fn an_ask_ends_when_the_runtime_of_its_actor_does() {
     let late = futures::executor::block_on(held.actor.notes());
     assert_eq!(late, Err(AskError::NotSent(Cause::Stopped)));
 }
+
+/// Says whether its start had a deadline, and fails when it is asked to.
+struct Hurried {
+    in_start: bool,
+}
+
+#[actor]
+impl Actor for Hurried {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.in_start = cx.deadline().is_some();
+        Ok(())
+    }
+}
+
+#[handlers]
+impl Hurried {
+    #[handler]
+    fn give_up(&mut self, cx: &mut Context<Self>) {
+        assert!(cx.deadline().is_none(), "as it was told");
+    }
+
+    #[handler]
+    fn was_hurried(&self) -> bool {
+        self.in_start
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_begins_anew_has_nothing_left_of_the_ask_that_failed() {
+    let node = node().await;
+    let child = Child::new(|| Hurried { in_start: false });
+    let hurried = node.supervise(child).await.unwrap();
+    assert_eq!(hurried.give_up().await, Err(AskError::NoReply));
+    assert_eq!(hurried.was_hurried().await, Ok(false));
+}
