@@ -24,9 +24,10 @@ use ringpost::prelude::*;
 use tokio::time::sleep_until;
 
 use crate::actors::node;
+use crate::random::{Dice, Reached, Replay, seeds};
 use model::{Entry, Event, Model};
-use plan::{Dice, Order, Recipe, Step, Targets, Type};
-use reached::Reached;
+use plan::{Order, Recipe, Step, Targets, Type};
+use reached::STATES;
 use world::World;
 
 const SEEDS: u64 = 20_000;
@@ -38,19 +39,15 @@ const LATE: u64 = 50;
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn trees_of_supervisors_do_what_otp_does() {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let seeds = match number("RINGPOST_TREES_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("RINGPOST_TREES").unwrap_or(SEEDS),
-    };
+    let seeds = seeds("RINGPOST_TREES", SEEDS);
     let is_alone = seeds.end - seeds.start == 1;
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().unwrap();
-    let mut reached = Reached::new();
+    let mut reached = Reached::new(&STATES);
     runtime.block_on(async {
         let node = node().await;
         for seed in seeds {
-            let _replay = Replay(seed);
+            let _replay = Replay("RINGPOST_TREES", seed);
             if let Err(text) = try_tree(&node, seed, &mut reached).await {
                 panic!("{text}");
             }
@@ -58,17 +55,6 @@ fn trees_of_supervisors_do_what_otp_does() {
     });
     println!("{reached}");
     assert!(is_alone || reached.missing().is_empty(), "not reached: {:?}", reached.missing());
-}
-
-/// Says how to run a seed again, should it fail.
-struct Replay(u64);
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            println!("RINGPOST_TREES_SEED={} runs it alone", self.0);
-        }
-    }
 }
 
 /// Tests the tree of a seed. An error says what it did otherwise than the model.

@@ -7,7 +7,8 @@ mod rules;
 use ringpost::ActorExit;
 
 use super::plan::{Order, Recipe, Step, Type, When};
-use super::reached::Reached;
+use super::reached::STATES;
+use crate::random::Reached;
 
 /// What the diary of a tree says of an actor. Of a supervisor it says only `Made`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +96,7 @@ impl<'a> Model<'a> {
             refuses: false,
         };
         let states = tree.iter().map(state).collect();
-        let (rests, diary, reached) = (Vec::new(), Vec::new(), Reached::new());
+        let (rests, diary, reached) = (Vec::new(), Vec::new(), Reached::new(&STATES));
         Model { tree, states, now: 0, rests, diary, reached }
     }
 
