@@ -1,26 +1,27 @@
 //! Runs scenarios on the simulated fabric: `sim`, `sim --seeds 0..1000`, `sim --storms --seed 7`,
-//! `sim --dialogues`, `sim --mutants`.
+//! `sim --dialogues`, `sim --monitors`, `sim --mutants`.
 
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use ringpost_tests::sim::{Plan, Scenario, dialogue, isolation, run, run_all, storm};
+use ringpost_tests::sim::{Plan, Scenario, dialogue, isolation, monitors, run, run_all, storm};
 
 const HELP: &str = "\
 Scenarios on the simulated fabric.
 
-usage: sim [--storms | --dialogues] [--seeds A..B | --seed S]
+usage: sim [--storms | --dialogues | --monitors] [--seeds A..B | --seed S]
        sim --isolation
        sim --mutants
 
-Without any option: 10,000 random scenarios, 1,000 dial storms, 1,000 dialogues, and the
-isolation of mailboxes.
+Without any option: 10,000 random scenarios, 1,000 dial storms, 1,000 dialogues, 1,000 worlds
+of monitors, and the isolation of mailboxes.
 
   --seeds A..B   random scenarios: the seeds from A to B, B excluded
   --seed S       one seed: print its plan, its event log and its nodes' logs
   --storms       dial storms in place of random scenarios
   --dialogues    asks between actors, many given up, in place of random scenarios
+  --monitors     actors that watch each other, in place of random scenarios
   --isolation    a hundred live mailboxes beside a stuck one
   --mutants      switch on each planted bug in turn; each must be caught
                  (needs a build with the feature `mutants`)
@@ -30,10 +31,12 @@ exit status: 0 all well, 1 a seed failed or a bug was not caught, 2 usage";
 const RANDOM: (&str, Scenario) = ("scenarios", run);
 const STORMS: (&str, Scenario) = ("storms", storm);
 const DIALOGUES: (&str, Scenario) = ("dialogues", dialogue);
+const MONITORS: (&str, Scenario) = ("monitors", monitors);
 
 const RANDOM_SEEDS: Range<u64> = 0..10_000;
 const STORM_SEEDS: Range<u64> = 0..1_000;
 const DIALOGUE_SEEDS: Range<u64> = 0..1_000;
+const MONITOR_SEEDS: Range<u64> = 0..1_000;
 const ISOLATION_SEEDS: Range<u64> = 0..20;
 
 /// With fewer seeds than this some states are not expected to be reached.
@@ -45,16 +48,19 @@ fn main() -> ExitCode {
     let (kind, rest) = match words.split_first() {
         Some((&"--storms", rest)) => (STORMS, rest),
         Some((&"--dialogues", rest)) => (DIALOGUES, rest),
+        Some((&"--monitors", rest)) => (MONITORS, rest),
         _ => (RANDOM, &words[..]),
     };
     let well = match rest {
         [] if kind == STORMS => run_seeds(STORMS, STORM_SEEDS),
         [] if kind == DIALOGUES => run_seeds(DIALOGUES, DIALOGUE_SEEDS),
+        [] if kind == MONITORS => run_seeds(MONITORS, MONITOR_SEEDS),
         [] => {
             let random = run_seeds(RANDOM, RANDOM_SEEDS);
             let storms = run_seeds(STORMS, STORM_SEEDS);
             let dialogues = run_seeds(DIALOGUES, DIALOGUE_SEEDS);
-            run_isolation() && dialogues && storms && random
+            let monitors = run_seeds(MONITORS, MONITOR_SEEDS);
+            run_isolation() && monitors && dialogues && storms && random
         }
         ["--seed", seed] if let Ok(seed) = seed.parse() => run_one(kind, seed),
         ["--seeds", seeds] if let Some(seeds) = range(seeds) => run_seeds(kind, seeds),
@@ -144,10 +150,11 @@ fn mutants() -> ExitCode {
     // What the bugs make panic is expected, and told in one line.
     std::panic::set_hook(Box::new(|_| {}));
     // Seeds tried for each planted bug before it counts as not caught.
-    let rounds: [(&str, Scenario, Range<u64>); 4] = [
+    let rounds: [(&str, Scenario, Range<u64>); 5] = [
         (RANDOM.0, RANDOM.1, 0..1_000),
         (STORMS.0, STORMS.1, 0..100),
         (DIALOGUES.0, DIALOGUES.1, 0..100),
+        (MONITORS.0, MONITORS.1, 0..100),
         ("isolation", |_| isolation(ISOLATION_SEEDS), 0..1),
     ];
     let elsewhere =

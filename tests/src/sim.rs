@@ -27,6 +27,9 @@
 //! Dialogues (`dialogue.rs`) are about asks between actors, and of these demand SC-3 and SC-7 only:
 //! there "begun" is when the handler runs.
 //!
+//! Monitors (`monitors.rs`) are about actors that watch each other, and demand SC-3, and what the
+//! judge of `monitors/judge.rs` says: of each end each watcher is told once, truly, and last.
+//!
 //! Dial storms (`storm.rs`) are about connections, and demand in place of SC-1 and SC-2:
 //!
 //! - **ST-1 one at a time**: no node sees two links to a name, or a second run of a node before the
@@ -51,6 +54,7 @@ mod inbox;
 mod isolation;
 mod life;
 mod message;
+mod monitors;
 mod node;
 mod plan;
 mod reached;
@@ -62,6 +66,7 @@ mod traffic;
 pub use campaign::{Scenario, Sum, attempt, first_failure, run_all};
 pub use dialogue::dialogue;
 pub use isolation::{isolation, throughput_beside_a_stuck_mailbox};
+pub use monitors::monitors;
 pub use plan::Plan;
 pub use reached::Reached;
 pub use scenario::{Outcome, run};

@@ -92,6 +92,11 @@ fn spoil_bytes(world: &World, (a, b): (&str, &str), rng: &mut Rng) {
     world.sever_streams(a, b);
 }
 
+/// Returns a rule about one frame that is posted soon.
+pub(super) fn one_frame(from: &str, to: &str, rng: &mut Rng) -> Rule {
+    Rule::new(verdict(rng)).from(from).to(to).one_in(rng.u32(1..40)).times(1)
+}
+
 fn verdict(rng: &mut Rng) -> Verdict {
     match rng.u32(0..5) {
         0 => Verdict::Drop,
