@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use ringpost_benches::Failure;
 use ringpost_benches::contestant::Role;
+use ringpost_benches::figure::ACTORS;
 use ringpost_benches::program::Task;
 
 use crate::results::Results;
@@ -65,6 +66,9 @@ struct Run {
     /// Number of times that each is measured
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Number of actors of the figures of idle actors
+    #[arg(long, default_value_t = ACTORS)]
+    actors: usize,
     /// Writes the results to this file
     #[arg(long)]
     json: Option<PathBuf>,
@@ -145,8 +149,11 @@ fn start(run: Run) -> Result<ExitCode, Failure> {
             if run.rounds == 0 {
                 return Ok(misused("--rounds is at least 1"));
             }
-            let Run { seconds, rounds, peers, .. } = run;
-            rounds::run(&Plan { selection, seconds, rounds, peers })?
+            if run.actors == 0 {
+                return Ok(misused("--actors is at least 1"));
+            }
+            let Run { seconds, rounds, actors, peers, .. } = run;
+            rounds::run(&Plan { selection, seconds, rounds, actors, peers })?
         }
     };
     print!("{}", if readme { report::readme(&results) } else { report::text(&results) });

@@ -4,7 +4,7 @@ use ringpost_benches::program::{LocalEntry, PairEntry, Program};
 use ringpost_benches::serve::Meter;
 
 use crate::floors::blocking;
-use crate::floors::channel::Channel;
+use crate::floors::task::Tasks;
 use crate::floors::tokio_tcp::TokioTcp;
 use crate::ringpost::{self, Near};
 
@@ -17,7 +17,7 @@ pub(crate) fn program(meter: Meter) -> Program {
             blocking::unix(),
             ringpost::entry(),
         ],
-        locals: vec![LocalEntry::of::<Channel>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
+        locals: vec![LocalEntry::of::<Tasks>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
         meter,
     }
 }

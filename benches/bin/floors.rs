@@ -2,6 +2,6 @@
 //! between two.
 
 pub(crate) mod blocking;
-pub(crate) mod channel;
 pub(crate) mod frame;
+pub(crate) mod task;
 pub(crate) mod tokio_tcp;

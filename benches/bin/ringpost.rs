@@ -1,5 +1,7 @@
-//! The contestant Ringpost: an actor that counts and echoes.
+//! The contestant Ringpost: an actor that counts and echoes between two processes; within one,
+//! actors with any behavior.
 
+mod near;
 mod pressure;
 
 use std::error::Error;
@@ -9,8 +11,9 @@ use ringpost::prelude::*;
 use ringpost_benches::child::Server;
 use ringpost_benches::figure::{Beside, Measurement, Work};
 use ringpost_benches::program::{PairEntry, in_a_task};
-use ringpost_benches::{Client, Failure, Local, Pair, Small, pair};
+use ringpost_benches::{Client, Failure, Pair, Small, pair};
 
+pub(crate) use self::near::Near;
 use self::pressure::Giver;
 
 /// Longest time that an answer may take; only a large message on a busy machine takes seconds.
@@ -159,59 +162,6 @@ impl Client for Remote {
 
     async fn handled(&self) -> Result<u64, Failure> {
         self.scale.handled().timeout(PATIENCE).await.map_err(of)
-    }
-}
-
-/// An actor that counts the tells of its own process.
-#[actor]
-#[derive(Default)]
-pub(crate) struct Counter {
-    handled: u64,
-}
-
-#[handlers]
-impl Counter {
-    #[handler]
-    fn count(&mut self, number: u64) {
-        self.handled += u64::from(number < u64::MAX);
-    }
-
-    #[handler]
-    fn same(&self, number: u64) -> u64 {
-        number
-    }
-
-    #[handler]
-    fn counted(&self) -> u64 {
-        self.handled
-    }
-}
-
-/// Ringpost within a process.
-#[derive(Clone)]
-pub(crate) struct Near {
-    counter: ActorRef<Counter>,
-    _node: Node,
-}
-
-impl Local for Near {
-    async fn start() -> Result<Self, Failure> {
-        let node = Node::builder("alone").start().await.map_err(Failure::of)?;
-        let counter = node.spawn("counter", Counter::default()).await.map_err(Failure::of)?;
-        Ok(Near { counter, _node: node })
-    }
-
-    async fn ask(&self, number: u64) -> Result<u64, Failure> {
-        self.counter.same(number).await.map_err(of)
-    }
-
-    async fn tell(&self, number: u64) -> Result<(), Failure> {
-        let told = self.counter.tell(Count { number }).await;
-        told.map_err(|error| of(error.without_message()))
-    }
-
-    async fn handled(&self) -> Result<u64, Failure> {
-        self.counter.counted().await.map_err(of)
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     /// Seconds of each measurement.
     pub(crate) seconds: f64,
     pub(crate) rounds: usize,
+    /// Actors of the figures of idle actors.
+    pub(crate) actors: usize,
     /// The program that holds the peers.
     pub(crate) peers: Option<PathBuf>,
 }
@@ -32,6 +34,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Results, Failure> {
     let mut results = Results::begin(plan.seconds, plan.rounds);
     for round in 1..=plan.rounds {
         for measurement in &plan.selection.measurements {
+            let measurement = &measurement.clone().with_actors(plan.actors);
             if round > 1 && !measurement.is_timed() {
                 continue;
             }
@@ -113,6 +116,7 @@ fn measure(
     let mut command = Command::new(program);
     command.args(["measure", contestant.name, &measurement.name]);
     command.args(["--seconds", &plan.seconds.to_string()]);
+    command.args(["--actors", &plan.actors.to_string()]);
     let time = Duration::from_secs_f64(plan.seconds);
     Ok(finish(command, measurement.patience(time))?.and_then(|output| values(&output)))
 }

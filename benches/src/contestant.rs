@@ -1,6 +1,6 @@
 //! The contestants and the messages that each of them can send.
 
-use crate::figure::{Beside, Measurement, Work};
+use crate::figure::{Beside, Measurement, Savina, Work};
 
 /// The part that a contestant has in the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -23,8 +23,21 @@ pub struct Contestant {
     pub role: Role,
     /// The messages that it can send between two processes.
     pub pair: Between,
-    /// True if it can send messages within a process.
-    pub local: bool,
+    /// The programs that its actors can run within a process.
+    pub local: Within,
+}
+
+/// The programs that actors can run within a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Within {
+    /// None: it has none, or sends no messages there.
+    None,
+    /// None, but its tasks can be spawned, and wait: it is no actor crate.
+    Spawning,
+    /// Those whose handlers never wait.
+    Waitless,
+    /// All.
+    All,
 }
 
 /// The messages that a contestant can send between two processes.
@@ -51,17 +64,18 @@ pub fn contestants() -> Vec<Contestant> {
     let floor = |name, pair, local| Contestant { name, role: Role::Floor, pair, local };
     let peer = |name, pair, local| Contestant { name, role: Role::Peer, pair, local };
     vec![
-        floor("tokio-tcp", Between::All, false),
-        floor("tokio-mpsc", Between::None, true),
-        floor("tcp", Between::Blocking, false),
-        floor("unix", Between::Blocking, false),
-        Contestant { name: OURS, role: Role::Ours, pair: Between::All, local: true },
-        peer("ractor", Between::All, true),
-        peer("kameo", Between::All, true),
-        peer("actix", Between::None, true),
-        peer("xtra", Between::None, true),
-        peer("tarpc", Between::Asks, false),
-        peer("tonic", Between::All, false),
+        floor("tokio-tcp", Between::All, Within::None),
+        floor("tokio-mpsc", Between::None, Within::All),
+        floor("tcp", Between::Blocking, Within::None),
+        floor("unix", Between::Blocking, Within::None),
+        Contestant { name: OURS, role: Role::Ours, pair: Between::All, local: Within::All },
+        peer("ractor", Between::All, Within::All),
+        peer("kameo", Between::All, Within::All),
+        peer("actix", Between::None, Within::Waitless),
+        peer("xtra", Between::None, Within::All),
+        peer("flume", Between::None, Within::Spawning),
+        peer("tarpc", Between::Asks, Within::None),
+        peer("tonic", Between::All, Within::None),
     ]
 }
 
@@ -70,8 +84,15 @@ impl Contestant {
     pub fn takes_part(&self, measurement: &Measurement) -> bool {
         let peer = self.role == Role::Peer;
         if measurement.is_local() {
-            // So many tasks wait: see below.
-            return self.local && !(peer && measurement.work == Work::LocalTell(1000));
+            return match measurement.work {
+                // So many tasks wait: see below.
+                Work::LocalTell(1000) if peer => false,
+                Work::Savina(Savina::LogisticMap | Savina::Dictionary | Savina::Bank) => {
+                    self.local == Within::All
+                }
+                Work::Spawn | Work::Idle { .. } => self.local != Within::None,
+                _ => matches!(self.local, Within::Waitless | Within::All),
+            };
         }
         match (self.pair, measurement.work) {
             (Between::None, _) => false,

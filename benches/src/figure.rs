@@ -53,11 +53,46 @@ pub enum Work {
     LocalTell(usize),
     /// Asks within a process, one after the other.
     LocalAsk,
+    /// Tells to each of many actors by one task.
+    FanOut,
+    /// Steps of a token that goes round a ring of actors.
+    RingHop,
+    /// Starts of actors.
+    Spawn,
+    /// A program of the Savina suite.
+    Savina(Savina),
+    /// Actors that wait: their memory, and the times of their starts and ends.
+    Idle {
+        /// True where a supervisor has them as children.
+        supervised: bool,
+        /// Number of actors.
+        actors: usize,
+    },
     /// Instructions of one message, under valgrind.
     Instructions(Cost),
     /// Allocations of one message.
     Allocations(Cost),
 }
+
+/// The programs of the Savina suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Savina {
+    /// Fork-join create.
+    Create,
+    /// Fibonacci.
+    Fib,
+    /// Logistic map.
+    LogisticMap,
+    /// Concurrent dictionary.
+    Dictionary,
+    /// Big.
+    Big,
+    /// Bank transaction.
+    Bank,
+}
+
+/// The number of actors whose memory is measured, where no other is asked for.
+pub const ACTORS: usize = 100_000;
 
 /// The things that replies share with tells of 60 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +162,7 @@ impl Size {
     }
 }
 
-/// A thing that is run and timed: it gives one figure, or two.
+/// A thing that is run and timed: it gives one figure, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {
     /// The name, which is also that of its first figure.
@@ -144,7 +179,7 @@ pub struct Measurement {
 
 /// Name, group, work, and whether the cores are kept awake, of each measurement between two
 /// processes or within one.
-const TIMED: [(&str, &str, Work, bool); 31] = [
+const TIMED: [(&str, &str, Work, bool); 42] = [
     ("ask_32", "ask", Work::Ask(Size::B32), false),
     ("ask_1k", "ask", Work::Ask(Size::KiB1), false),
     ("ask_32_awake", "awake", Work::Ask(Size::B32), true),
@@ -176,6 +211,17 @@ const TIMED: [(&str, &str, Work, bool); 31] = [
     ("local_tell_8", "local", Work::LocalTell(8), false),
     ("local_tell_1000", "local", Work::LocalTell(1000), false),
     ("local_ask", "local", Work::LocalAsk, false),
+    ("fan_out", "crowd", Work::FanOut, false),
+    ("ring_hop", "crowd", Work::RingHop, false),
+    ("spawn", "crowd", Work::Spawn, false),
+    ("savina_create", "savina", Work::Savina(Savina::Create), false),
+    ("savina_fib", "savina", Work::Savina(Savina::Fib), false),
+    ("savina_logistic_map", "savina", Work::Savina(Savina::LogisticMap), false),
+    ("savina_dictionary", "savina", Work::Savina(Savina::Dictionary), false),
+    ("savina_big", "savina", Work::Savina(Savina::Big), false),
+    ("savina_bank", "savina", Work::Savina(Savina::Bank), false),
+    ("idle_bytes", "idle", Work::Idle { supervised: false, actors: ACTORS }, false),
+    ("supervised_bytes", "idle", Work::Idle { supervised: true, actors: ACTORS }, false),
 ];
 
 /// The suffix of what is measured with one worker on each side.
@@ -221,23 +267,39 @@ impl Measurement {
             Work::LargeTell(_) | Work::LargeAsk(_) | Work::Path(_) => ("MB/s", Better::More),
             Work::Ticking => ("%", Better::Less),
             Work::LocalTell(_) | Work::LocalAsk => ("ns", Better::Less),
+            Work::FanOut | Work::RingHop | Work::Spawn => ("ns", Better::Less),
+            Work::Savina(_) => ("ms", Better::Less),
+            Work::Idle { .. } => ("B", Better::Less),
             Work::Instructions(_) => ("instr", Better::Less),
             Work::Allocations(_) => ("allocs", Better::Less),
         };
-        let figure = |name, what| Figure { name, unit, better, what };
-        let mut figures = vec![figure(self.name.clone(), self.what())];
-        figures.extend(self.second().map(|(name, what)| figure(name, what)));
+        let figure = |(name, unit, what)| Figure { name, unit, better, what };
+        let mut figures = vec![figure((self.name.clone(), unit, self.what()))];
+        figures.extend(self.others(unit).into_iter().map(figure));
         figures
     }
 
-    /// Returns name and description of the second figure, where there is one. Its unit is that of
-    /// the first.
-    fn second(&self) -> Option<(String, String)> {
+    /// Returns name, unit and description of the figures after the first, where there are any.
+    /// `unit` is that of the first.
+    fn others(&self, unit: &'static str) -> Vec<(String, &'static str, String)> {
         let (short, end) = match self.name.strip_suffix(ONE_WORKER) {
             Some(short) if self.workers == 1 => (short, ONE_WORKER),
             _ => (self.name.as_str(), ""),
         };
         let (name, what) = match self.work {
+            Work::Idle { supervised, .. } => {
+                let of = if supervised { "supervised" } else { "idle" };
+                let others = [
+                    ("spawn", "ns", "spawn"),
+                    ("end", "ns", "end"),
+                    ("left", "B", "memory kept when all have ended"),
+                    ("again", "B", "memory added by as many again"),
+                ];
+                let other = |(name, unit, what)| {
+                    (format!("{of}_{name}{end}"), unit, format!("{of} actor: {what}"))
+                };
+                return others.map(other).to_vec();
+            }
             Work::Ask(_) => {
                 (format!("{short}_cpu"), format!("{}: processor time of both", self.what()))
             }
@@ -250,9 +312,9 @@ impl Measurement {
             Work::Ticking => {
                 ("ticking_cpu".into(), "processor time of such a select!, nothing waits".into())
             }
-            _ => return None,
+            _ => return Vec::new(),
         };
-        Some((name + end, what))
+        vec![(name + end, unit, what)]
     }
 
     /// Describes what is measured, in a few words.
@@ -294,6 +356,19 @@ impl Measurement {
             Work::LocalTell(1) => "local tell, 1 producer".into(),
             Work::LocalTell(tasks) => format!("local tell, {tasks} producers"),
             Work::LocalAsk => "local ask".into(),
+            Work::FanOut => "local tell to each of 10,000 actors".into(),
+            Work::RingHop => "hop of a token, 1,000 actors".into(),
+            Work::Spawn => "spawn of an actor".into(),
+            Work::Savina(Savina::Create) => "Savina: fork-join create".into(),
+            Work::Savina(Savina::Fib) => "Savina: fib(23)".into(),
+            Work::Savina(Savina::LogisticMap) => "Savina: logistic map".into(),
+            Work::Savina(Savina::Dictionary) => "Savina: concurrent dictionary".into(),
+            Work::Savina(Savina::Big) => "Savina: big".into(),
+            Work::Savina(Savina::Bank) => "Savina: bank transaction".into(),
+            Work::Idle { supervised, actors } => {
+                let of = if supervised { "supervised" } else { "idle" };
+                format!("{of} actor: memory, one of {actors}")
+            }
             Work::Instructions(of) => format!("instructions, {}", cost(of)),
             Work::Allocations(of) => format!("allocations, {}", cost(of)),
         };
@@ -311,14 +386,36 @@ impl Measurement {
 
     /// Returns true if its messages stay within one process.
     pub fn is_local(&self) -> bool {
-        matches!(self.work, Work::LocalTell(_) | Work::LocalAsk)
+        matches!(
+            self.work,
+            Work::LocalTell(_)
+                | Work::LocalAsk
+                | Work::FanOut
+                | Work::RingHop
+                | Work::Spawn
+                | Work::Savina(_)
+                | Work::Idle { .. }
+        )
+    }
+
+    /// Returns the same measurement with so many actors, where it is of actors that wait.
+    pub fn with_actors(mut self, count: usize) -> Self {
+        if let Work::Idle { actors, .. } = &mut self.work {
+            *actors = count;
+        }
+        self
     }
 
     /// Returns how long it may take before it counts as hung.
     pub fn patience(&self, time: Duration) -> Duration {
         const START: Duration = Duration::from_secs(60);
         const VALGRIND: Duration = Duration::from_secs(300);
-        if self.is_timed() { START + time * 20 } else { VALGRIND }
+        const ACTOR: Duration = Duration::from_micros(500);
+        match self.work {
+            Work::Instructions(_) | Work::Allocations(_) => VALGRIND,
+            Work::Idle { actors, .. } => START + ACTOR * u32::try_from(actors).unwrap_or(u32::MAX),
+            _ => START + time * 20,
+        }
     }
 }
 

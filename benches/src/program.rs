@@ -8,10 +8,11 @@ use clap::{Parser, Subcommand};
 use crate::awake::{Burner, burn};
 use crate::child::{Server, serve_command};
 use crate::failure::Failure;
-use crate::figure::{CostOf, Measurement, find};
-use crate::local::{self, Local};
+use crate::figure::{ACTORS, CostOf, Measurement, find};
+use crate::local;
 use crate::pair::{self, Messages, Pair};
 use crate::serve::{Meter, runtime, serve};
+use crate::system::System;
 
 /// A subcommand of such a program; `benches/run` and its children pass these, not users.
 #[derive(Debug, Subcommand)]
@@ -25,6 +26,9 @@ pub enum Task {
         /// Seconds for which it sends
         #[arg(long)]
         seconds: f64,
+        /// Number of actors whose memory is measured
+        #[arg(long, default_value_t = ACTORS)]
+        actors: usize,
     },
     /// Serves a contestant until standard input ends
     Serve {
@@ -102,8 +106,8 @@ impl PairEntry {
 
 impl LocalEntry {
     /// Returns the entry of a contestant.
-    pub fn of<L: Local>(name: &'static str) -> Self {
-        LocalEntry { name, measure: measure_local::<L> }
+    pub fn of<S: System>(name: &'static str) -> Self {
+        LocalEntry { name, measure: measure_local::<S> }
     }
 }
 
@@ -127,9 +131,13 @@ impl Program {
     /// contestant fails.
     pub fn run(&self, task: Task) -> Result<(), Failure> {
         match task {
-            Task::Measure { contestant, measurement, seconds } => {
+            Task::Measure { contestant, measurement, seconds, actors } => {
                 let time = Duration::try_from_secs_f64(seconds).map_err(Failure::of)?;
-                self.measure(&contestant, &measurement, time)
+                let Some(measurement) = find(&measurement) else {
+                    let what = format!("there is no measurement `{measurement}`");
+                    return Err(Failure::Failed(what));
+                };
+                self.measure(&contestant, &measurement.with_actors(actors), time)
             }
             Task::Serve { contestant, workers } => {
                 (self.pair(&contestant)?.serve)(workers, self.meter)
@@ -142,20 +150,22 @@ impl Program {
         }
     }
 
-    fn measure(&self, contestant: &str, name: &str, time: Duration) -> Result<(), Failure> {
-        let Some(measurement) = find(name) else {
-            return Err(Failure::Failed(format!("there is no measurement `{name}`")));
-        };
+    fn measure(
+        &self,
+        contestant: &str,
+        measurement: &Measurement,
+        time: Duration,
+    ) -> Result<(), Failure> {
         let values = if measurement.is_local() {
             let entry = self.locals.iter().find(|entry| entry.name == contestant);
-            (entry.ok_or_else(|| not_here(contestant))?.measure)(&measurement, time)
+            (entry.ok_or_else(|| not_here(contestant))?.measure)(measurement, time)
         } else {
             let entry = self.pair(contestant)?;
             let program = std::env::current_exe()?;
             let command = serve_command(&program, contestant, measurement.workers);
             let server = Server::start(command)?;
             let _burner = measurement.awake.then(Burner::start).transpose()?;
-            (entry.measure)(server, &measurement, time)
+            (entry.measure)(server, measurement, time)
         };
         match values {
             Ok(values) => {
@@ -191,9 +201,12 @@ fn measure_pair<P: Pair>(
     in_a_task(workers, async move { pair::measure::<P>(server, &measurement, time).await })
 }
 
-fn measure_local<L: Local>(measurement: &Measurement, time: Duration) -> Result<Vec<f64>, Failure> {
+fn measure_local<S: System>(
+    measurement: &Measurement,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
     let (measurement, workers) = (measurement.clone(), measurement.workers);
-    in_a_task(workers, async move { local::measure::<L>(&measurement, time).await })
+    in_a_task(workers, async move { local::measure::<S>(&measurement, time).await })
 }
 
 /// Runs a measurement in a task of a runtime, as actors run, and not in the future that blocks the

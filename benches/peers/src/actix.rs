@@ -1,15 +1,21 @@
-//! actix, within a process: an address of an actor on an arbiter, which is a thread.
+//! actix, within a process: addresses of actors on an arbiter, which is a thread.
 //!
-//! With one worker the sender runs on the same arbiter. With two the actor has a thread of its own,
-//! as an actor of actix never moves, and the sender has another.
+//! With one worker the sender runs on the same arbiter. With two the actors have a thread of their
+//! own, as an actor of actix never moves, and the sender has another.
 
+use std::future::pending;
 use std::thread;
 use std::time::Duration;
 
-use actix::{Actor, Addr, Arbiter, Context, Handler, Message, System};
+use actix::{
+    Actor, Addr, Arbiter, ArbiterHandle, Context, Handler, Message, MessageResult, Supervised,
+    Supervisor, System as ActixSystem,
+};
+use futures::FutureExt;
 use ringpost_benches::figure::Measurement;
 use ringpost_benches::program::LocalEntry;
-use ringpost_benches::{Failure, Local, local};
+use ringpost_benches::system::{Family, Then, or_exit};
+use ringpost_benches::{Behavior, Failure, System, local};
 use tokio::sync::oneshot;
 
 /// Returns the entry of the contestant.
@@ -18,91 +24,117 @@ pub(crate) fn entry() -> LocalEntry {
         name: "actix",
         measure: |measurement: &Measurement, time: Duration| {
             if measurement.workers == 1 {
-                return System::new().block_on(local::measure::<Counter>(measurement, time));
+                return ActixSystem::new()
+                    .block_on(local::measure::<OnArbiter>(measurement, time));
             }
-            (LocalEntry::of::<Counter>("actix").measure)(measurement, time)
+            (LocalEntry::of::<OnArbiter>("actix").measure)(measurement, time)
         },
     }
 }
 
-#[derive(Default)]
-pub(crate) struct CountingActor {
-    handled: u64,
-}
+/// An actor with a behavior.
+pub(crate) struct Behaving<B>(B);
 
-impl Actor for CountingActor {
+impl<B> Unpin for Behaving<B> {}
+
+impl<B: Behavior> Actor for Behaving<B> {
     type Context = Context<Self>;
 }
 
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Count(u64);
+impl<B: Behavior> Supervised for Behaving<B> {}
 
-#[derive(Message)]
-#[rtype(result = "u64")]
-struct Same(u64);
+struct Told<B: Behavior>(B::Tell);
+struct Asked<B: Behavior>(B::Question);
 
-#[derive(Message)]
-#[rtype(result = "u64")]
-struct Counted;
+impl<B: Behavior> Message for Told<B> {
+    type Result = ();
+}
 
-impl Handler<Count> for CountingActor {
+impl<B: Behavior> Message for Asked<B> {
+    type Result = B::Answer;
+}
+
+/// Returns the output of a handler. In actix one that waits would be written in another way.
+fn at_once<T>(handling: impl Future<Output = Result<T, Failure>>) -> T {
+    let waits = || Err(Failure::Failed("a handler of actix waits".into()));
+    or_exit(handling.now_or_never().unwrap_or_else(waits))
+}
+
+impl<B: Behavior> Handler<Told<B>> for Behaving<B> {
     type Result = ();
 
-    fn handle(&mut self, message: Count, _: &mut Context<Self>) {
-        self.handled += u64::from(message.0 < u64::MAX);
+    fn handle(&mut self, message: Told<B>, cx: &mut Context<Self>) {
+        if at_once(self.0.told(message.0)) == Then::End {
+            actix::ActorContext::stop(cx);
+        }
     }
 }
 
-impl Handler<Same> for CountingActor {
-    type Result = u64;
+impl<B: Behavior> Handler<Asked<B>> for Behaving<B> {
+    type Result = MessageResult<Asked<B>>;
 
-    fn handle(&mut self, message: Same, _: &mut Context<Self>) -> u64 {
-        message.0
+    fn handle(&mut self, message: Asked<B>, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(at_once(self.0.asked(message.0)))
     }
 }
 
-impl Handler<Counted> for CountingActor {
-    type Result = u64;
-
-    fn handle(&mut self, _: Counted, _: &mut Context<Self>) -> u64 {
-        self.handled
-    }
-}
-
-/// The sending end.
+/// The contestant: the arbiter of its actors.
 #[derive(Clone)]
-pub(crate) struct Counter(Addr<CountingActor>);
+pub(crate) struct OnArbiter(ArbiterHandle);
 
-impl Local for Counter {
+impl System for OnArbiter {
     /// `do_send` ignores the bound of the mailbox.
     const BARRIER_EVERY: Option<u64> = Some(1024);
+    type Ref<B: Behavior> = Addr<Behaving<B>>;
 
     async fn start() -> Result<Self, Failure> {
-        if Arbiter::try_current().is_some() {
-            return Ok(Counter(CountingActor::default().start()));
+        if let Some(arbiter) = Arbiter::try_current() {
+            return Ok(OnArbiter(arbiter));
         }
         let (sender, receiver) = oneshot::channel();
         thread::spawn(move || {
-            System::new().block_on(async move {
+            ActixSystem::new().block_on(async move {
                 // If the receiver is gone, the measurement has been given up.
-                drop(sender.send(CountingActor::default().start()));
-                std::future::pending::<()>().await;
+                drop(sender.send(Arbiter::current()));
+                pending::<()>().await;
             });
         });
-        Ok(Counter(receiver.await.map_err(Failure::of)?))
+        receiver.await.map(OnArbiter).map_err(Failure::of)
     }
 
-    async fn ask(&self, number: u64) -> Result<u64, Failure> {
-        self.0.send(Same(number)).await.map_err(Failure::of)
+    async fn spawn<B: Behavior>(&self, behavior: B) -> Result<Self::Ref<B>, Failure> {
+        Ok(match Arbiter::try_current() {
+            Some(_) => Behaving(behavior).start(),
+            None => Behaving::start_in_arbiter(&self.0, |_| Behaving(behavior)),
+        })
     }
 
-    async fn tell(&self, number: u64) -> Result<(), Failure> {
-        self.0.do_send(Count(number));
+    async fn supervise<B: Behavior>(
+        &self,
+        count: usize,
+        make: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Family, Failure> {
+        let mut actors = Vec::with_capacity(count);
+        for _ in 0..count {
+            let actor = Behaving(make());
+            actors.push(Supervisor::start_in_arbiter(&self.0, |_| actor));
+        }
+        Ok(Family::new(move || drop(actors)))
+    }
+
+    async fn tell<B: Behavior>(to: &Self::Ref<B>, message: B::Tell) -> Result<(), Failure> {
+        to.do_send(Told(message));
         Ok(())
     }
 
-    async fn handled(&self) -> Result<u64, Failure> {
-        self.0.send(Counted).await.map_err(Failure::of)
+    async fn ask<B: Behavior>(
+        to: &Self::Ref<B>,
+        question: B::Question,
+    ) -> Result<B::Answer, Failure> {
+        to.send(Asked(question)).await.map_err(Failure::of)
+    }
+
+    fn stop<B: Behavior>(actor: Self::Ref<B>) {
+        drop(actor);
     }
 }

@@ -1,14 +1,19 @@
 //! kameo: its actors within a process, and its remote actors, on libp2p, between two.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use futures::StreamExt;
 use kameo::actor::{ActorRef, RemoteActorRef, Spawn};
 use kameo::message::{Context, Message};
 use kameo::remote::{Behaviour, messaging};
+use kameo::supervision::RestartPolicy;
 use kameo::{Actor, RemoteActor, mailbox, remote_message};
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, Swarm, SwarmBuilder, noise, tcp, yamux};
-use ringpost_benches::{Client, Failure, Local, Pair};
+use ringpost_benches::system::{Family, Then, or_exit};
+use ringpost_benches::{Behavior, Client, Failure, Pair, System};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -30,59 +35,103 @@ const AHEAD: u64 = 1024;
 /// The name of the actor.
 const NAME: &str = "scale";
 
-#[derive(Actor, Default)]
-pub(crate) struct NearActor {
-    handled: u64,
+/// An actor with a behavior.
+pub(crate) struct Behaving<B>(B);
+
+impl<B: Behavior> Actor for Behaving<B> {
+    type Args = B;
+    type Error = Infallible;
+
+    async fn on_start(behavior: B, _: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(Behaving(behavior))
+    }
 }
 
-struct Count(u64);
-struct Same(u64);
-struct Counted;
+struct Told<B: Behavior>(B::Tell);
+struct Asked<B: Behavior>(B::Question);
 
-impl Message<Count> for NearActor {
+impl<B: Behavior> Message<Told<B>> for Behaving<B> {
     type Reply = ();
 
-    async fn handle(&mut self, message: Count, _: &mut Context<Self, ()>) {
-        self.handled += u64::from(message.0 < u64::MAX);
+    async fn handle(&mut self, message: Told<B>, cx: &mut Context<Self, ()>) {
+        if or_exit(self.0.told(message.0).await) == Then::End {
+            cx.stop();
+        }
     }
 }
 
-impl Message<Same> for NearActor {
-    type Reply = u64;
+impl<B: Behavior> Message<Asked<B>> for Behaving<B> {
+    type Reply = Result<B::Answer, Infallible>;
 
-    async fn handle(&mut self, message: Same, _: &mut Context<Self, u64>) -> u64 {
-        message.0
+    async fn handle(
+        &mut self,
+        message: Asked<B>,
+        _: &mut Context<Self, Self::Reply>,
+    ) -> Self::Reply {
+        Ok(or_exit(self.0.asked(message.0).await))
     }
 }
 
-impl Message<Counted> for NearActor {
-    type Reply = u64;
+/// An actor with children, which are made anew when they fail.
+struct Supervisor;
 
-    async fn handle(&mut self, _: Counted, _: &mut Context<Self, u64>) -> u64 {
-        self.handled
+impl Actor for Supervisor {
+    type Args = Self;
+    type Error = Infallible;
+
+    async fn on_start(supervisor: Self, _: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(supervisor)
     }
 }
 
-/// The sending end, within a process.
+/// The contestant within a process.
 #[derive(Clone)]
-pub(crate) struct Counter(ActorRef<NearActor>);
+pub(crate) struct Near;
 
-impl Local for Counter {
+impl System for Near {
+    type Ref<B: Behavior> = ActorRef<Behaving<B>>;
+
     async fn start() -> Result<Self, Failure> {
-        let mailbox = mailbox::bounded(CAPACITY);
-        Ok(Counter(NearActor::spawn_with_mailbox(NearActor::default(), mailbox)))
+        Ok(Near)
     }
 
-    async fn ask(&self, number: u64) -> Result<u64, Failure> {
-        self.0.ask(Same(number)).await.map_err(Failure::of)
+    async fn spawn<B: Behavior>(&self, behavior: B) -> Result<Self::Ref<B>, Failure> {
+        Ok(Behaving::spawn_with_mailbox(behavior, mailbox::bounded(CAPACITY)))
     }
 
-    async fn tell(&self, number: u64) -> Result<(), Failure> {
-        self.0.tell(Count(number)).await.map_err(Failure::of)
+    async fn supervise<B: Behavior>(
+        &self,
+        count: usize,
+        make: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Family, Failure> {
+        let make = Arc::new(make);
+        let supervisor = Supervisor::spawn(Supervisor);
+        let mut actors = Vec::with_capacity(count);
+        for _ in 0..count {
+            let make = make.clone();
+            let child = Behaving::supervise_with(&supervisor, move || make())
+                .restart_policy(RestartPolicy::Transient);
+            actors.push(child.spawn_with_mailbox(mailbox::bounded(CAPACITY)).await);
+        }
+        Ok(Family::new(move || {
+            drop(actors);
+            tokio::spawn(async move { supervisor.stop_gracefully().await });
+        }))
     }
 
-    async fn handled(&self) -> Result<u64, Failure> {
-        self.0.ask(Counted).await.map_err(Failure::of)
+    async fn tell<B: Behavior>(to: &Self::Ref<B>, message: B::Tell) -> Result<(), Failure> {
+        to.tell(Told(message)).await.map_err(Failure::of)
+    }
+
+    async fn ask<B: Behavior>(
+        to: &Self::Ref<B>,
+        question: B::Question,
+    ) -> Result<B::Answer, Failure> {
+        to.ask(Asked(question)).await.map_err(Failure::of)
+    }
+
+    fn stop<B: Behavior>(actor: Self::Ref<B>) {
+        drop(actor);
     }
 }
 

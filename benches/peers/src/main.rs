@@ -4,6 +4,7 @@
 
 mod actix;
 mod find;
+mod flume;
 mod kameo;
 mod ractor;
 mod tarpc;
@@ -23,10 +24,11 @@ fn main() -> ExitCode {
             PairEntry::of::<tonic::Tonic>("tonic"),
         ],
         locals: vec![
-            LocalEntry::of::<ractor::Counter>("ractor"),
-            LocalEntry::of::<kameo::Counter>("kameo"),
+            LocalEntry::of::<ractor::Near>("ractor"),
+            LocalEntry::of::<kameo::Near>("kameo"),
             actix::entry(),
-            LocalEntry::of::<xtra::Counter>("xtra"),
+            LocalEntry::of::<xtra::Xtra>("xtra"),
+            LocalEntry::of::<flume::Tasks>("flume"),
         ],
         meter: |run| {
             run();

@@ -1,13 +1,16 @@
 //! ractor: ractor itself within a process, ractor_cluster between two.
 
+use std::marker::PhantomData;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
 
 use ractor::rpc::CallResult;
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, pg};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent, pg};
 use ractor_cluster::{
-    NodeServer, NodeServerMessage, RactorClusterMessage, RactorMessage, client_connect,
+    NodeServer, NodeServerMessage, RactorClusterMessage, client_connect,
 };
-use ringpost_benches::{Client, Failure, Local, Pair};
+use ringpost_benches::system::{Family, Then, or_exit};
+use ringpost_benches::{Behavior, Client, Failure, Pair, System};
 
 use crate::find::{PATIENCE, find};
 
@@ -23,62 +26,123 @@ const GROUP: &str = "scales";
 /// The secret that both nodes know.
 const COOKIE: &str = "bench";
 
-#[derive(RactorMessage)]
-pub(crate) enum Near {
-    Count(u64),
-    Same(u64, RpcReplyPort<u64>),
-    Counted(RpcReplyPort<u64>),
+/// A message with its asker, if it has one.
+pub(crate) enum Sent<B: Behavior> {
+    Tell(B::Tell),
+    Ask(B::Question, RpcReplyPort<B::Answer>),
 }
 
-pub(crate) struct NearActor;
+impl<B: Behavior> ractor::Message for Sent<B> {}
 
-impl Actor for NearActor {
-    type Msg = Near;
-    type State = u64;
-    type Arguments = ();
+/// An actor with a behavior, which is its state.
+struct Behaving<B>(PhantomData<fn() -> B>);
 
-    async fn pre_start(&self, _: ActorRef<Near>, (): ()) -> Result<u64, ActorProcessingErr> {
-        Ok(0)
+impl<B: Behavior> Actor for Behaving<B> {
+    type Msg = Sent<B>;
+    type State = B;
+    type Arguments = B;
+
+    async fn pre_start(&self, _: ActorRef<Sent<B>>, behavior: B) -> Result<B, ActorProcessingErr> {
+        Ok(behavior)
     }
 
     async fn handle(
         &self,
-        _: ActorRef<Near>,
-        message: Near,
-        handled: &mut u64,
+        me: ActorRef<Sent<B>>,
+        message: Sent<B>,
+        behavior: &mut B,
     ) -> Result<(), ActorProcessingErr> {
-        // An asker that is gone needs no answer.
         match message {
-            Near::Count(number) => *handled += u64::from(number < u64::MAX),
-            Near::Same(number, asker) => drop(asker.send(number)),
-            Near::Counted(asker) => drop(asker.send(*handled)),
+            Sent::Tell(message) => {
+                if or_exit(behavior.told(message).await) == Then::End {
+                    me.stop(None);
+                }
+            }
+            // An asker that is gone needs no answer.
+            Sent::Ask(question, asker) => {
+                drop(asker.send(or_exit(behavior.asked(question).await)));
+            }
         }
         Ok(())
     }
 }
 
-/// The sending end, within a process.
-#[derive(Clone)]
-pub(crate) struct Counter(ActorRef<Near>);
+/// An actor that spawns a child anew when one has failed.
+struct Supervisor<F>(F);
 
-impl Local for Counter {
+impl<B: Behavior, F: Fn() -> B + Send + Sync + 'static> Actor for Supervisor<F> {
+    type Msg = ();
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        me: ActorRef<()>,
+        event: SupervisionEvent,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(..) = event {
+            Actor::spawn_linked(None, Behaving(PhantomData), (self.0)(), me.get_cell()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The contestant within a process.
+#[derive(Clone)]
+pub(crate) struct Near;
+
+impl System for Near {
     const BARRIER_EVERY: Option<u64> = Some(AHEAD);
+    type Ref<B: Behavior> = ActorRef<Sent<B>>;
 
     async fn start() -> Result<Self, Failure> {
-        let (actor, _) = Actor::spawn(None, NearActor, ()).await.map_err(Failure::of)?;
-        Ok(Counter(actor))
+        Ok(Near)
     }
 
-    async fn ask(&self, number: u64) -> Result<u64, Failure> {
-        answer(self.0.call(|asker| Near::Same(number, asker), None).await)
+    async fn spawn<B: Behavior>(&self, behavior: B) -> Result<Self::Ref<B>, Failure> {
+        let spawned = Actor::spawn(None, Behaving(PhantomData), behavior).await;
+        Ok(spawned.map_err(Failure::of)?.0)
     }
 
-    async fn tell(&self, number: u64) -> Result<(), Failure> {
-        self.0.cast(Near::Count(number)).map_err(Failure::of)
+    async fn supervise<B: Behavior>(
+        &self,
+        count: usize,
+        make: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Family, Failure> {
+        let make = Arc::new(make);
+        let again = make.clone();
+        let supervisor = Supervisor(move || again());
+        let (supervisor, _) = Actor::spawn(None, supervisor, ()).await.map_err(Failure::of)?;
+        let mut actors = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (behavior, parent) = (make(), supervisor.get_cell());
+            let spawned = Actor::spawn_linked(None, Behaving(PhantomData), behavior, parent).await;
+            actors.push(spawned.map_err(Failure::of)?.0);
+        }
+        Ok(Family::new(move || {
+            drop(actors);
+            supervisor.stop(None);
+        }))
     }
 
-    async fn handled(&self) -> Result<u64, Failure> {
-        answer(self.0.call(Near::Counted, None).await)
+    async fn tell<B: Behavior>(to: &Self::Ref<B>, message: B::Tell) -> Result<(), Failure> {
+        to.cast(Sent::Tell(message)).map_err(Failure::of)
+    }
+
+    async fn ask<B: Behavior>(
+        to: &Self::Ref<B>,
+        question: B::Question,
+    ) -> Result<B::Answer, Failure> {
+        answer(to.call(|asker| Sent::Ask(question, asker), None).await)
+    }
+
+    fn stop<B: Behavior>(actor: Self::Ref<B>) {
+        actor.stop(None);
     }
 }
 

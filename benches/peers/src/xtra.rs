@@ -1,63 +1,70 @@
 //! xtra, within a process: an address of an actor with a bounded mailbox.
 
-use ringpost_benches::{Failure, Local};
-use xtra::{Address, Context, Handler, Mailbox};
+use ringpost_benches::system::{Then, or_exit};
+use ringpost_benches::{Behavior, Failure, System};
+use xtra::{Actor, Address, Context, Handler, Mailbox};
 
 /// Most messages that may wait, as many as in a mailbox of Ringpost.
 const CAPACITY: usize = 1024;
 
-#[derive(Default, xtra::Actor)]
-pub(crate) struct Actor {
-    handled: u64,
+/// An actor with a behavior.
+pub(crate) struct Behaving<B>(B);
+
+struct Told<B: Behavior>(B::Tell);
+struct Asked<B: Behavior>(B::Question);
+
+impl<B: Behavior> Actor for Behaving<B> {
+    type Stop = ();
+
+    async fn stopped(self) {}
 }
 
-struct Count(u64);
-struct Same(u64);
-struct Counted;
-
-impl Handler<Count> for Actor {
+impl<B: Behavior> Handler<Told<B>> for Behaving<B> {
     type Return = ();
 
-    async fn handle(&mut self, message: Count, _: &mut Context<Self>) {
-        self.handled += u64::from(message.0 < u64::MAX);
+    async fn handle(&mut self, message: Told<B>, cx: &mut Context<Self>) {
+        if or_exit(self.0.told(message.0).await) == Then::End {
+            cx.stop_self();
+        }
     }
 }
 
-impl Handler<Same> for Actor {
-    type Return = u64;
+impl<B: Behavior> Handler<Asked<B>> for Behaving<B> {
+    type Return = B::Answer;
 
-    async fn handle(&mut self, message: Same, _: &mut Context<Self>) -> u64 {
-        message.0
+    async fn handle(&mut self, message: Asked<B>, _: &mut Context<Self>) -> B::Answer {
+        or_exit(self.0.asked(message.0).await)
     }
 }
 
-impl Handler<Counted> for Actor {
-    type Return = u64;
-
-    async fn handle(&mut self, _: Counted, _: &mut Context<Self>) -> u64 {
-        self.handled
-    }
-}
-
-/// The sending end.
+/// The contestant.
 #[derive(Clone)]
-pub(crate) struct Counter(Address<Actor>);
+pub(crate) struct Xtra;
 
-impl Local for Counter {
+impl System for Xtra {
+    type Ref<B: Behavior> = Address<Behaving<B>>;
+
     async fn start() -> Result<Self, Failure> {
-        Ok(Counter(xtra::spawn_tokio(Actor::default(), Mailbox::bounded(CAPACITY))))
+        Ok(Xtra)
     }
 
-    async fn ask(&self, number: u64) -> Result<u64, Failure> {
-        self.0.send(Same(number)).await.map_err(Failure::of)
+    async fn spawn<B: Behavior>(&self, behavior: B) -> Result<Self::Ref<B>, Failure> {
+        Ok(xtra::spawn_tokio(Behaving(behavior), Mailbox::bounded(CAPACITY)))
     }
 
-    async fn tell(&self, number: u64) -> Result<(), Failure> {
+    async fn tell<B: Behavior>(to: &Self::Ref<B>, message: B::Tell) -> Result<(), Failure> {
         // This waits until there is room, not until the message is handled.
-        self.0.send(Count(number)).detach().await.map(drop).map_err(Failure::of)
+        to.send(Told::<B>(message)).detach().await.map(drop).map_err(Failure::of)
     }
 
-    async fn handled(&self) -> Result<u64, Failure> {
-        self.0.send(Counted).await.map_err(Failure::of)
+    async fn ask<B: Behavior>(
+        to: &Self::Ref<B>,
+        question: B::Question,
+    ) -> Result<B::Answer, Failure> {
+        to.send(Asked::<B>(question)).await.map_err(Failure::of)
+    }
+
+    fn stop<B: Behavior>(actor: Self::Ref<B>) {
+        drop(actor);
     }
 }

@@ -1,0 +1,125 @@
+//! Ringpost within a process: a node with actors whose handlers run the behaviors.
+
+use ringpost::prelude::*;
+use ringpost_benches::system::{Family, Then, or_exit};
+use ringpost_benches::{Behavior, Failure, System};
+
+use super::{PATIENCE, of};
+
+/// A message without an answer.
+#[message(local)]
+pub(crate) struct Told<M> {
+    message: M,
+}
+
+/// A message with an answer.
+#[message(local)]
+pub(crate) struct Asked<M> {
+    question: M,
+}
+
+/// An actor with a behavior.
+#[actor]
+pub(crate) struct Behaving<B>(B);
+
+#[handlers]
+impl<B: Behavior> Behaving<B> {
+    #[handler]
+    async fn told(&mut self, msg: Told<B::Tell>, cx: &mut Context<Self>) {
+        if or_exit(self.0.told(msg.message).await) == Then::End {
+            cx.stop();
+        }
+    }
+
+    #[handler]
+    async fn asked(&mut self, msg: Asked<B::Question>) -> Local<B::Answer> {
+        Local(or_exit(self.0.asked(msg.question).await))
+    }
+}
+
+/// An actor with children.
+#[actor]
+pub(crate) struct Parent<B: Behavior> {
+    child: Child<Behaving<B>>,
+}
+
+/// Children that a parent spawns before it answers.
+const AT_ONCE: usize = 10_000;
+
+#[handlers]
+impl<B: Behavior> Parent<B> {
+    #[handler]
+    async fn found(
+        &mut self,
+        msg: Found,
+        cx: &mut Context<Self>,
+    ) -> Local<Result<Vec<ActorRef<Behaving<B>>>, SpawnError>> {
+        let mut children = Vec::with_capacity(msg.children);
+        for _ in 0..msg.children {
+            match cx.spawn(self.child.clone()).await {
+                Ok(child) => children.push(child),
+                Err(error) => return Local(Err(error)),
+            }
+        }
+        Local(Ok(children))
+    }
+}
+
+/// Has a parent spawn so many children.
+#[message(local)]
+pub(crate) struct Found {
+    children: usize,
+}
+
+/// The contestant.
+#[derive(Clone)]
+pub(crate) struct Near(Node);
+
+impl System for Near {
+    type Ref<B: Behavior> = ActorRef<Behaving<B>>;
+
+    async fn start() -> Result<Self, Failure> {
+        Node::builder("alone").start().await.map(Near).map_err(Failure::of)
+    }
+
+    async fn spawn<B: Behavior>(&self, behavior: B) -> Result<Self::Ref<B>, Failure> {
+        self.0.spawn_anonymous(Behaving(behavior)).await.map_err(Failure::of)
+    }
+
+    async fn supervise<B: Behavior>(
+        &self,
+        count: usize,
+        make: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Family, Failure> {
+        let child = Child::new(move || Behaving(make()));
+        let parent = self.0.spawn_anonymous(Parent { child }).await.map_err(Failure::of)?;
+        let mut actors = Vec::with_capacity(count);
+        while actors.len() < count {
+            let children = AT_ONCE.min(count - actors.len());
+            let found = parent.ask(Found { children }).timeout(PATIENCE).await.map_err(of)?;
+            actors.extend(found.0.map_err(Failure::of)?);
+        }
+        Ok(Family::new(move || {
+            drop(actors);
+            // It has not ended.
+            drop(parent.request_stop());
+        }))
+    }
+
+    async fn tell<B: Behavior>(to: &Self::Ref<B>, message: B::Tell) -> Result<(), Failure> {
+        let told = to.tell(Told { message }).await;
+        told.map_err(|error| of(error.without_message()))
+    }
+
+    async fn ask<B: Behavior>(
+        to: &Self::Ref<B>,
+        question: B::Question,
+    ) -> Result<B::Answer, Failure> {
+        Ok(to.ask(Asked { question }).await.map_err(of)?.0)
+    }
+
+    fn stop<B: Behavior>(actor: Self::Ref<B>) {
+        // One that has ended needs no stop.
+        drop(actor.request_stop());
+    }
+}
