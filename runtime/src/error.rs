@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ringpost_transport::cause::{LinkCause, NodeDownCause};
 use ringpost_transport::id::InvalidNodeName;
 
-use crate::address::InvalidActorName;
+use crate::address::{Address, InvalidActorName};
 
 /// An error of the user's, passed on as it is.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -158,13 +158,55 @@ impl<M> Error for TellError<M> {
     }
 }
 
-/// An ask got no answer.
+/// An ask got no answer: which one, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskError {
+    /// Why there is no answer.
+    pub cause: AskCause,
+    asked: Box<(Address, &'static str)>,
+}
+
+impl AskError {
+    pub(crate) fn new(cause: AskCause, actor: Address, message: &'static str) -> Self {
+        AskError { cause, asked: Box::new((actor, message)) }
+    }
+
+    /// Returns where the actor is that was asked.
+    pub fn actor(&self) -> &Address {
+        &self.asked.0
+    }
+
+    /// Returns the name of the message.
+    pub fn message(&self) -> &'static str {
+        self.asked.1
+    }
+
+    /// Returns true if asking again can help and can never have the message handled twice. After
+    /// [`NotBegun::Stopped`] that is asking by the name, or after a new look at it.
+    pub fn is_retryable(&self) -> bool {
+        self.cause.is_retryable()
+    }
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)
+    }
+}
+
+impl Error for AskError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
+}
+
+/// Why an ask got no answer.
 ///
-/// [`NotSent`](AskError::NotSent) and [`NotBegun`](AskError::NotBegun) say that the message was
+/// [`NotSent`](AskCause::NotSent) and [`NotBegun`](AskCause::NotBegun) say that the message was
 /// certainly never handled. All others leave that open, or say that it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum AskCause {
     /// The message was not sent.
     #[error("not sent: {0}")]
     NotSent(#[source] Cause),
@@ -200,13 +242,13 @@ pub enum AskError {
     InvalidReply,
 }
 
-impl AskError {
+impl AskCause {
     /// Returns true if asking again can help and can never have the message handled twice. After
     /// [`NotBegun::Stopped`] that is asking by the name, or after a new look at it.
     pub fn is_retryable(&self) -> bool {
         match self {
-            AskError::NotSent(cause) => cause.is_retryable(),
-            AskError::NotBegun(why) => *why != NotBegun::InvalidArchive,
+            AskCause::NotSent(cause) => cause.is_retryable(),
+            AskCause::NotBegun(why) => *why != NotBegun::InvalidArchive,
             _ => false,
         }
     }
@@ -223,7 +265,7 @@ pub enum NotBegun {
     )]
     Stopped,
     /// The actor had not begun the message when the time-out of the ask passed. An asker on another
-    /// node mostly gets [`AskError::Timeout`]: it does not wait for that node to say so.
+    /// node mostly gets [`AskCause::Timeout`]: it does not wait for that node to say so.
     #[error(
         "the actor did not come to it within the time-out of the ask: ask again later, or with a \
         longer `timeout`"

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::error::{AskError, NotBegun};
+use crate::error::{AskCause, NotBegun};
 
 /// An ask as its actor sees it before the handler.
 pub(crate) trait Ask: Send + Sync {
@@ -49,7 +49,7 @@ enum State<R> {
     /// The answer, not taken yet.
     Answered(R),
     /// There will be none.
-    Lost(AskError),
+    Lost(AskCause),
     /// The asker has its answer, or has given up.
     Done,
 }
@@ -91,7 +91,7 @@ impl<R> Slot<R> {
 impl<R: Send> Ask for Slot<R> {
     fn begin(&self) -> bool {
         if self.deadline <= Instant::now() {
-            let late = State::Lost(AskError::NotBegun(NotBegun::Timeout));
+            let late = State::Lost(AskCause::NotBegun(NotBegun::Timeout));
             drop(self.end(late));
             return false;
         }
@@ -118,8 +118,8 @@ impl<R: Send> Ask for Slot<R> {
 
 impl<R> Asker<R> {
     /// Waits for the answer.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
-        let Some(slot) = &self.0 else { return Poll::Ready(Err(AskError::NoReply)) };
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
+        let Some(slot) = &self.0 else { return Poll::Ready(Err(AskCause::NoReply)) };
         let mut state = slot.state.lock();
         if let State::Open { waker, .. } = &mut *state {
             if !waker.will_wake(cx.waker()) {
@@ -135,17 +135,17 @@ impl<R> Asker<R> {
         match end {
             State::Answered(answer) => Poll::Ready(Ok(answer)),
             State::Lost(error) => Poll::Ready(Err(error)),
-            State::Open { .. } | State::Done => Poll::Ready(Err(AskError::NoReply)),
+            State::Open { .. } | State::Done => Poll::Ready(Err(AskCause::NoReply)),
         }
     }
 
     /// Gives up (RS-1): `unbegun` when the actor never begins the ask, `begun` when it has. An end
     /// that came before is given as it is.
-    pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskError) -> Result<R, AskError> {
+    pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskCause) -> Result<R, AskCause> {
         let Some(slot) = self.0.take() else { return Err(begun) };
         let old = std::mem::replace(&mut *slot.state.lock(), State::Done);
         match old {
-            State::Open { begun: false, .. } => Err(AskError::NotBegun(unbegun)),
+            State::Open { begun: false, .. } => Err(AskCause::NotBegun(unbegun)),
             State::Open { begun: true, .. } | State::Done => Err(begun),
             State::Answered(answer) => Ok(answer),
             State::Lost(error) => Err(error),
@@ -182,7 +182,7 @@ impl<R> Drop for Answerer<R> {
             State::Open { begun, .. } => *begun,
             State::Answered(_) | State::Lost(_) | State::Done => return,
         };
-        let error = if begun { AskError::NoReply } else { AskError::NotBegun(NotBegun::Stopped) };
+        let error = if begun { AskCause::NoReply } else { AskCause::NotBegun(NotBegun::Stopped) };
         // Only the actor's side begins, and it does so no more: `begun` stays as it is.
         drop(slot.end(State::Lost(error)));
     }

@@ -8,9 +8,10 @@ use ringpost::prelude::*;
 use tokio::sync::Notify;
 
 use crate::actors::{Hold, Note, Notebook, held, node};
+use crate::cause;
 
 /// The end of an ask that its actor did not begin in time.
-const LATE: AskError = AskError::NotBegun(NotBegun::Timeout);
+const LATE: AskCause = AskCause::NotBegun(NotBegun::Timeout);
 
 #[message]
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +67,8 @@ impl Teller {
     pub async fn ask_yourself(&mut self, cx: &mut Context<Self>) -> bool {
         let by_reference = cx.actor().last().await;
         let by_recipient = cx.actor().asker::<Withdraw>().ask(Withdraw { cents: 0 }).await;
-        by_reference == Err(AskError::NotSent(Cause::SelfAsk))
-            && by_recipient == Err(AskError::NotSent(Cause::SelfAsk))
+        cause(by_reference) == Err(AskCause::NotSent(Cause::SelfAsk))
+            && cause(by_recipient) == Err(AskCause::NotSent(Cause::SelfAsk))
     }
 }
 
@@ -124,10 +125,10 @@ async fn an_ask_without_an_answer_ends_after_five_seconds_or_as_long_as_it_says(
     let node = node().await;
     let held = held(&node, 8).await;
     let start = tokio::time::Instant::now();
-    assert_eq!(held.actor.notes().await, Err(LATE));
+    assert_eq!(cause(held.actor.notes().await), Err(LATE));
     assert_eq!(start.elapsed().as_secs(), 5);
     let quick = held.actor.notes().timeout(Duration::from_millis(20)).await;
-    assert_eq!(quick, Err(LATE));
+    assert_eq!(cause(quick), Err(LATE));
     assert_eq!(start.elapsed().as_millis() / 10, 502);
 }
 
@@ -138,7 +139,7 @@ async fn an_ask_that_finds_no_room_in_time_was_not_sent() {
     let held = held(&node, 1).await;
     held.actor.tell(Note { number: 1 }).await.unwrap();
     let error = held.actor.notes().await.unwrap_err();
-    assert_eq!(error, AskError::NotSent(Cause::Timeout));
+    assert_eq!(error.cause, AskCause::NotSent(Cause::Timeout));
     assert!(error.is_retryable());
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![1]));
@@ -150,7 +151,7 @@ async fn an_actor_skips_asks_whose_asker_has_given_up() {
     let node = node().await;
     let held = held(&node, 8).await;
     let late = held.actor.ask(Note { number: 1 }).timeout(Duration::from_millis(10)).await;
-    assert_eq!(late, Err(LATE));
+    assert_eq!(cause(late), Err(LATE));
     held.actor.tell(Note { number: 2 }).await.unwrap();
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![2]));
@@ -165,7 +166,7 @@ async fn an_ask_that_was_skipped_as_too_late_timed_out() {
     tokio::time::advance(Duration::from_millis(10)).await;
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![]), "it was skipped");
-    assert_eq!(late.await, Err(LATE));
+    assert_eq!(cause(late.await), Err(LATE));
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -173,10 +174,10 @@ async fn an_ask_that_was_skipped_as_too_late_timed_out() {
 async fn a_handler_that_panics_answers_its_asker_with_an_error() {
     let node = node().await;
     let notebook = node.spawn("notebook", Notebook::new()).await.unwrap();
-    assert_eq!(notebook.fail().await, Err(AskError::NoReply));
+    assert_eq!(cause(notebook.fail().await), Err(AskCause::NoReply));
     let exit = notebook.wait_stopped().await;
     assert_eq!(exit, ActorExit::Panicked("as it was told".into()));
-    assert_eq!(notebook.notes().await, Err(AskError::NotSent(Cause::Stopped)));
+    assert_eq!(cause(notebook.notes().await), Err(AskCause::NotSent(Cause::Stopped)));
     assert_eq!(notebook.tell(Hold).await.unwrap_err().cause, Cause::Stopped);
 }
 
@@ -191,7 +192,7 @@ async fn asks_that_nobody_waits_for_are_never_handled() {
         let mut dropped = pin!(held.actor.ask(Note { number }));
         assert!(futures::poll!(dropped.as_mut()).is_pending());
         let timed_out = asker.ask(Note { number: 10 + number }).timeout(Duration::from_millis(1));
-        assert_eq!(timed_out.await, Err(LATE));
+        assert_eq!(cause(timed_out.await), Err(LATE));
     }
     let waiting = held.actor.ask(Note { number: 100 });
     let (waited, ()) = tokio::join!(waiting, async { held.gate.add_permits(1) });
@@ -212,8 +213,8 @@ async fn an_ask_that_began_and_one_that_never_did_time_out_with_an_error_each() 
         actor.ask(Note { number: 1 }).timeout(Duration::from_millis(10)).await
     };
     let (begun, waiting) = tokio::join!(begun, waiting);
-    assert_eq!((begun, waiting), (Err(AskError::Timeout), Err(LATE)));
-    assert!(LATE.is_retryable() && !AskError::Timeout.is_retryable());
+    assert_eq!((cause(begun), cause(waiting)), (Err(AskCause::Timeout), Err(LATE)));
+    assert!(LATE.is_retryable() && !AskCause::Timeout.is_retryable());
     gate.add_permits(1);
     assert_eq!(actor.notes().await, Ok(vec![]));
 }
@@ -264,7 +265,7 @@ fn an_ask_outside_tokio_is_answered_or_times_out() {
     let held = runtime.block_on(async { held(&node().await, 8).await });
     let timeout = Duration::from_millis(20);
     let late = futures::executor::block_on(held.actor.ask(Note { number: 1 }).timeout(timeout));
-    assert_eq!(late, Err(LATE));
+    assert_eq!(cause(late), Err(LATE));
     held.gate.add_permits(1);
     assert_eq!(futures::executor::block_on(held.actor.notes()), Ok(vec![]));
 }
@@ -286,7 +287,7 @@ async fn an_ask_is_sent_without_waiting_or_comes_back() {
     held.actor.tell(crate::actors::Hold).await.unwrap();
     held.held.notified().await;
     let late = held.actor.ask(Note { number: 3 }).timeout(timeout).try_send().unwrap();
-    assert_eq!(late.await, Err(LATE), "it counts from the moment it was sent");
+    assert_eq!(cause(late.await), Err(LATE), "it counts from the moment it was sent");
     drop(held.actor.ask(Note { number: 4 }).try_send().unwrap());
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().await, Ok(vec![1]), "nobody waits for the others");
@@ -326,7 +327,7 @@ fn threads_that_are_not_async_tell_and_ask() {
     let late = held.actor.tell(Note { number: 2 }).timeout(short).blocking().unwrap_err();
     assert_eq!((late.message, late.cause), (Note { number: 2 }, Cause::Timeout));
     let unsent = held.actor.notes().timeout(short).blocking();
-    assert_eq!(unsent, Err(AskError::NotSent(Cause::Timeout)));
+    assert_eq!(cause(unsent), Err(AskCause::NotSent(Cause::Timeout)));
     held.gate.add_permits(1);
     assert_eq!(held.actor.notes().blocking(), Ok(vec![1]));
     let actor = held.actor.clone();
@@ -352,12 +353,12 @@ fn an_ask_ends_when_the_runtime_of_its_actor_does() {
     assert!(waiting.as_mut().poll(&mut cx).is_pending());
     assert!(unsent.as_mut().poll(&mut cx).is_pending());
     drop(runtime);
-    let never = AskError::NotBegun(NotBegun::Stopped);
-    assert_eq!(futures::executor::block_on(waiting), Err(never));
+    let never = AskCause::NotBegun(NotBegun::Stopped);
+    assert_eq!(cause(futures::executor::block_on(waiting)), Err(never));
     let unsent = futures::executor::block_on(unsent).unwrap_err();
-    assert_eq!(unsent, AskError::NotSent(Cause::Stopped));
+    assert_eq!(unsent.cause, AskCause::NotSent(Cause::Stopped));
     let late = futures::executor::block_on(held.actor.notes());
-    assert_eq!(late, Err(AskError::NotSent(Cause::Stopped)));
+    assert_eq!(cause(late), Err(AskCause::NotSent(Cause::Stopped)));
 }
 
 /// Says whether its start had a deadline, and fails when it is asked to.
@@ -391,6 +392,6 @@ async fn an_actor_that_begins_anew_has_nothing_left_of_the_ask_that_failed() {
     let node = node().await;
     let child = Child::new(|| Hurried { in_start: false });
     let hurried = node.supervise(child).await.unwrap();
-    assert_eq!(hurried.give_up().await, Err(AskError::NoReply));
+    assert_eq!(cause(hurried.give_up().await), Err(AskCause::NoReply));
     assert_eq!(hurried.was_hurried().await, Ok(false));
 }

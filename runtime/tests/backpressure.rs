@@ -10,6 +10,7 @@ use std::time::Duration;
 use ringpost::prelude::*;
 
 use crate::actors::{Note, Notebook, held, node};
+use crate::cause;
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(Waker::noop()))
@@ -179,7 +180,7 @@ async fn a_send_that_failed_keeps_no_turn() {
     assert!(poll(failed.as_mut()).is_pending());
     let mut next = pin!(held.actor.tell(Note { number: 2 }));
     assert!(poll(next.as_mut()).is_pending());
-    assert_eq!(failed.as_mut().await, Err(AskError::NotSent(Cause::Timeout)));
+    assert_eq!(cause(failed.as_mut().await), Err(AskCause::NotSent(Cause::Timeout)));
     held.gate.add_permits(1);
     next.await.unwrap();
     assert_eq!(held.actor.notes().await, Ok(vec![1, 2]));

@@ -161,12 +161,12 @@ fn a_remote_tell_allocates_nothing_on_either_side_and_an_ask_once() {
 }
 
 #[test]
-fn references_are_two_words_in_size() {
+fn references_are_three_words_in_size() {
     fn size<T>(what: &str) -> usize {
         println!("size {what}: {}", size_of::<T>());
         size_of::<T>()
     }
-    assert_eq!(size::<ActorRef<Teller>>("ActorRef"), 16);
+    assert_eq!(size::<ActorRef<Teller>>("ActorRef"), 24);
     assert_eq!(size::<Recipient<Note>>("Recipient"), 24);
     assert_eq!(size::<Option<ActorRef<Teller>>>("Option<ActorRef>"), 24);
     assert!(size::<View<Deposit>>("View") <= 64);

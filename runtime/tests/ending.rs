@@ -8,6 +8,7 @@ use ringpost::{DeadLetterCause, Message};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::actors::{Note, Notebook, Notes, held, node};
+use crate::cause;
 
 /// Reports its hooks.
 struct Reporter {
@@ -180,9 +181,9 @@ async fn a_stop_ends_after_the_running_message_and_the_rest_are_dead_letters() {
     let letter = letters.recv().await.unwrap();
     assert_eq!((letter.message, letter.cause), (Note::ID, DeadLetterCause::Stopped));
     assert_eq!(&letter.to, held.actor.address());
-    let never = AskError::NotBegun(NotBegun::Stopped);
+    let never = AskCause::NotBegun(NotBegun::Stopped);
     assert!(never.is_retryable());
-    assert_eq!(asked.await.unwrap(), Err(never));
+    assert_eq!(cause(asked.await.unwrap()), Err(never));
     assert_eq!(node.dead_letters().total(), 1, "an ask is none: its asker is told");
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 1);
 }
@@ -219,7 +220,7 @@ async fn a_kill_drops_the_running_handler_and_its_asker_is_told() {
     assert_eq!((reports.recv().await, reports.recv().await), (Some("start"), Some("forever")));
     actor.kill().await.unwrap();
     assert_eq!(actor.wait_stopped().await, ActorExit::Killed);
-    assert_eq!(answer.await.unwrap(), Err(AskError::NoReply));
+    assert_eq!(cause(answer.await.unwrap()), Err(AskCause::NoReply));
     assert_eq!(reports.recv().await, Some("dropped"), "on_stop did not run");
     assert!(node.actor::<Reporter>("reporter").await.is_err(), "the name is free");
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, future};
+use futures::{FutureExt, StreamExt, future};
 use ringpost::prelude::*;
 use ringpost::{Inbox, NodeBuilder};
 use tokio::time::Instant;
 
 use crate::actors::{Note, Notebook, Notes, held, node};
+use crate::cause;
 use crate::remote::{PATIENCE, end, pair};
 
 // Promised in docs/SEMANTICS.md.
@@ -151,11 +152,80 @@ async fn asks_that_say_nothing_wait_as_long_as_their_node_says() {
     let node = patience(Node::builder("alpha")).start().await.unwrap();
     let held = held(&node, 8).await;
     let start = Instant::now();
-    let never = AskError::NotBegun(NotBegun::Timeout);
-    assert_eq!(held.actor.notes().await, Err(never.clone()));
+    let never = AskCause::NotBegun(NotBegun::Timeout);
+    assert_eq!(cause(held.actor.notes().await), Err(never.clone()));
     assert_eq!(start.elapsed().as_millis(), 50);
-    assert_eq!(held.actor.notes().timeout(2 * PATIENCE).await, Err(never));
+    assert_eq!(cause(held.actor.notes().timeout(2 * PATIENCE).await), Err(never));
     assert_eq!(start.elapsed().as_millis(), 10_050);
+}
+
+/// Answers only when it is dropped.
+#[derive(Default)]
+struct Slow {
+    kept: Vec<ReplyTo<u64>>,
+}
+
+#[actor]
+impl Actor for Slow {
+    const ASK_TIMEOUT: Option<Duration> = Some(Duration::from_millis(70));
+}
+
+#[handlers]
+impl Slow {
+    #[handler]
+    fn count(&mut self, reply: ReplyTo<u64>) {
+        self.kept.push(reply);
+    }
+
+    #[handler]
+    fn kept(&self) -> u64 {
+        self.kept.len() as u64
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn asks_wait_as_long_as_they_say_or_their_reference_or_its_type() {
+    let (alpha, beta) = pair().await;
+    let near = beta.spawn("slow", Slow::default()).await.unwrap();
+    let far = alpha.actor::<Slow>("beta/slow").await.unwrap();
+    for slow in [near, far] {
+        let patient = slow.clone().with_ask_timeout(Duration::from_micros(89_001));
+        let asker = slow.asker::<Count>().with_ask_timeout(Duration::from_millis(30));
+        assert_eq!(patient, slow);
+        for (ask, milliseconds) in [
+            (slow.count().into_ask().boxed(), 70),
+            (slow.clone().count().timeout(Duration::from_millis(60)).into_ask().boxed(), 60),
+            (patient.clone().count().into_ask().boxed(), 90),
+            (asker.clone().ask(Count).into_ask().boxed(), 30),
+        ] {
+            let start = Instant::now();
+            let error = ask.await.unwrap_err();
+            assert_eq!(
+                (error.cause.clone(), start.elapsed().as_millis()),
+                (AskCause::Timeout, milliseconds)
+            );
+            assert_eq!(
+                (error.actor().clone(), error.message()),
+                (slow.address().clone(), Count::NAME)
+            );
+            let text = error.to_string();
+            assert!(text.contains("beta/slow") && text.contains("finding::Count"), "{text}");
+        }
+    }
+    end([alpha, beta]).await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_handler_may_be_told_in_place_of_asked() {
+    let node = node().await;
+    let slow = node.spawn("slow", Slow::default()).await.unwrap();
+    slow.count().tell().await.unwrap();
+    slow.count().tell().confirmed().await.unwrap();
+    assert_eq!(slow.kept().await, Ok(2));
+    slow.stop().await.unwrap();
+    slow.wait_stopped().await;
+    assert_eq!(slow.count().tell().await.unwrap_err().cause, Cause::Stopped);
 }
 
 #[tokio::test]

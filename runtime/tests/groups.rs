@@ -181,10 +181,10 @@ async fn children_that_fail_at_once_are_all_restarted() {
             let explode = || Explode { why: "boom".into() };
             let fail = |at: usize| {
                 let worker = workers[at].clone();
-                tokio::spawn(async move { worker.ask(explode()).await.unwrap_err() })
+                tokio::spawn(async move { worker.ask(explode()).await.unwrap_err().cause })
             };
             let (first, second) = tokio::join!(fail(0), fail(2));
-            assert_eq!((first.unwrap(), second.unwrap()), (AskError::NoReply, AskError::NoReply));
+            assert_eq!((first.unwrap(), second.unwrap()), (AskCause::NoReply, AskCause::NoReply));
         }
         for worker in &workers {
             assert!(worker.work().await.is_ok(), "{strategy:?}");

@@ -24,3 +24,10 @@ mod timers;
 mod trees;
 mod ui;
 mod watching;
+
+use ringpost::{AskCause, AskError};
+
+/// Returns why an ask was not answered, without whom it asked.
+fn cause<T>(asked: Result<T, AskError>) -> Result<T, AskCause> {
+    asked.map_err(|error| error.cause)
+}

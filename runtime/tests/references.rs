@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::cause;
 use ringpost::prelude::*;
 use ringpost::rkyv;
 
@@ -76,7 +77,7 @@ impl Reader {
         vec![
             who.tell(Note { number: 1 }).await.is_err_and(|e| e.cause == gone),
             notes.try_tell(Note { number: 1 }).is_err_and(|e| e.cause == gone),
-            asks.ask(Note { number: 1 }).await == Err(AskError::NotSent(gone)),
+            cause(asks.ask(Note { number: 1 }).await) == Err(AskCause::NotSent(gone)),
             who.stop().await == Ok(()),
             who.wait_stopped().await == ActorExit::NoActor,
         ]

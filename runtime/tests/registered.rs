@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::actors::{Note, node};
+use crate::cause;
 use crate::remote::pair;
 
 pub const MS: Duration = Duration::from_millis(1);
@@ -353,11 +354,11 @@ async fn an_answer_may_come_later_from_a_task_or_from_another_actor() {
     let (slow, note) = tokio::join!(clerk.slowly(21), clerk.notes());
     assert_eq!((slow, note), (Ok(42), Ok(vec![])), "meanwhile it handles others");
     assert_eq!(clerk.ask(HandOn(other.clone())).await, Ok(vec![3]));
-    assert_eq!(clerk.never().await, Err(AskError::NoReply));
+    assert_eq!(cause(clerk.never().await), Err(AskCause::NoReply));
     clerk.tell(Slowly { doubled: 1 }).await.unwrap();
     other.stop().await.unwrap();
     other.wait_stopped().await;
-    assert_eq!(clerk.ask(HandOn(other)).await, Err(AskError::NoReply));
+    assert_eq!(cause(clerk.ask(HandOn(other)).await), Err(AskCause::NoReply));
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -368,7 +369,8 @@ async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_gives_up() {
     // The asker of `clerk` waits 50 ms, and so does `clerk` for an answer that never comes.
     let silent = node.spawn_anonymous(Silent).await.unwrap();
     let timed = clerk.ask(AskSilent(silent)).timeout(50 * MS).await;
-    assert!(matches!(timed, Err(AskError::Timeout) | Ok(false)), "{timed:?}");
+    let timed = cause(timed);
+    assert!(matches!(timed, Err(AskCause::Timeout) | Ok(false)), "{timed:?}");
     assert_eq!(clerk.notes().await, Ok(vec![]));
     assert_eq!(start.elapsed().as_millis(), 50);
 }

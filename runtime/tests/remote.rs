@@ -8,6 +8,7 @@ use ringpost::{DeadLetterCause, Fate, NodeEvent, Profile, Unasked};
 
 use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
 use crate::asking::{Anything, Audit, Deposit, Teller, Withdraw};
+use crate::cause;
 use crate::references::{Subscribe, Topic};
 
 pub async fn listening(name: &str, seeds: &[&Node]) -> Node {
@@ -51,16 +52,16 @@ async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this() {
     assert_eq!(teller.last().await, Ok(Some("bob".into())));
     assert_eq!(teller.withdraw(8).await, Ok(Err("not that much".into())));
     assert_eq!(teller.ask(Audit { note: "four".into() }).await, Ok(4));
-    let local = Err(AskError::NotSent(Cause::LocalOnly));
-    assert_eq!(teller.channel().await.map(|_| ()), local);
-    assert_eq!(teller.ask(Anything { value: 1 }).await.map(|_| ()), local);
+    let local = Err(AskCause::NotSent(Cause::LocalOnly));
+    assert_eq!(cause(teller.channel().await.map(|_| ())), local);
+    assert_eq!(cause(teller.ask(Anything { value: 1 }).await.map(|_| ())), local);
     let back = teller.tell(Anything { value: 7 }).await.unwrap_err();
     assert_eq!((back.message.value, back.cause), (7, Cause::LocalOnly));
     let asks = alpha.recipient::<Withdraw, Result<u64, String>>("beta/teller").await.unwrap();
     assert_eq!(asks.ask(Withdraw { cents: 7 }).await, Ok(Ok(0)));
     let wrong = alpha.recipient::<Withdraw, String>("beta/teller").await.unwrap();
     let wrong = wrong.ask(Withdraw { cents: 7 }).await;
-    assert_eq!(wrong, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    assert_eq!(cause(wrong), Err(AskCause::NotSent(Cause::SchemaMismatch)));
     // Without a link, too: nothing is waited for.
     beta.shutdown(PATIENCE).await;
     let refused = teller.tell(Anything { value: 7 }).await.unwrap_err();
@@ -80,7 +81,7 @@ async fn an_answer_larger_than_the_asker_takes_is_an_error_that_says_so() {
     for number in 0..200 {
         there.tell(Note { number }).await.unwrap();
     }
-    assert_eq!(notebook.notes().await, Err(AskError::ReplyTooLarge));
+    assert_eq!(cause(notebook.notes().await), Err(AskCause::ReplyTooLarge));
     assert_eq!(there.notes().await.unwrap().len(), 200);
     end([alpha, beta]).await;
 }
@@ -254,7 +255,7 @@ async fn a_panic_on_another_node_is_an_error_for_the_asker() {
     let (alpha, beta) = pair().await;
     beta.spawn("notebook", Notebook::new()).await.unwrap();
     let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
-    assert_eq!(notebook.ask(Fail).await, Err(AskError::NoReply));
+    assert_eq!(cause(notebook.ask(Fail).await), Err(AskCause::NoReply));
     gone(notebook.wait_stopped().await);
     end([alpha, beta]).await;
 }
@@ -297,7 +298,7 @@ async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach() {
     assert_eq!(beta.shutdown(Duration::from_millis(10)).await, [held.actor.address().clone()]);
     let lost = pending.await.unwrap().unwrap_err();
     assert!(
-        matches!(lost, AskError::NotBegun(NotBegun::Stopped) | AskError::LinkDown(_)),
+        matches!(lost.cause, AskCause::NotBegun(NotBegun::Stopped) | AskCause::LinkDown(_)),
         "{lost}"
     );
     let ended = notebook.wait_stopped().await;
@@ -452,14 +453,14 @@ async fn builds_that_disagree_on_one_message_agree_on_the_others() {
     let mut letters = beta.dead_letters().subscribe();
     let counts = alpha.recipient::<other::Count, bool>("beta/speller").await.unwrap();
     let refused = counts.ask(other::Count { letters: 1 }).await;
-    assert_eq!(refused, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    assert_eq!(cause(refused), Err(AskCause::NotSent(Cause::SchemaMismatch)));
     let refused = counts.tell(other::Count { letters: 1 }).await.unwrap_err();
     assert_eq!((refused.message.letters, refused.cause), (1, Cause::SchemaMismatch));
     // Trusted layouts that are wrong are found by the check of the bytes.
     let spells = alpha.recipient::<other::Spell, ()>("beta/speller").await.unwrap();
     assert_eq!(spells.ask(other::Spell { letter: 'a' as u32 }).await, Ok(()));
     let invalid = spells.ask(other::Spell { letter: u32::MAX }).await;
-    assert_eq!(invalid, Err(AskError::NotBegun(NotBegun::InvalidArchive)));
+    assert_eq!(cause(invalid), Err(AskCause::NotBegun(NotBegun::InvalidArchive)));
     spells.tell(other::Spell { letter: u32::MAX }).await.unwrap();
     let letter = letters.recv().await.unwrap();
     assert_eq!(letter.cause, DeadLetterCause::InvalidArchive);

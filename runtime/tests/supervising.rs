@@ -10,6 +10,7 @@ use ringpost::prelude::*;
 use tokio::sync::Notify;
 
 use crate::actors::node;
+use crate::cause;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 pub const MS: Duration = Duration::from_millis(1);
@@ -117,7 +118,7 @@ async fn an_actor_that_is_restarted_keeps_its_name_its_references_and_what_waits
     assert!(futures::poll!(&mut exploded).is_pending());
     let next = futures::future::join_all([worker.work(), worker.work()]);
     let (exploded, next) = tokio::join!(exploded, next);
-    assert_eq!(exploded, Err(AskError::NoReply), "the message in hand is not tried again");
+    assert_eq!(cause(exploded), Err(AskCause::NoReply), "the message in hand is not tried again");
     assert_eq!(next, [Ok(1), Ok(2)], "what waited is handled by the next incarnation");
     assert_eq!(node.actor::<Worker>("w").await.unwrap(), worker);
     assert_eq!(diary.take(), ["w started", "w dropped", "w started"]);
@@ -132,7 +133,7 @@ async fn an_actor_that_fails_too_often_ends_and_says_why() {
     let (node, diary) = (node().await, Diary::default());
     let worker = node.supervise(Worker::child("w", &diary).restart(quick())).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(worker.explode("boom".into()).await, Err(AskError::NoReply));
+        assert_eq!(cause(worker.explode("boom".into()).await), Err(AskCause::NoReply));
     }
     assert_eq!(worker.work().await, Ok(1));
     worker.kill().await.unwrap();

@@ -42,8 +42,9 @@ async fn blocked(flavour: &str, threads: u64) {
     assert!(!telling.is_finished(), "its senders wait");
     let unanswered = within(async { notary.notes().await }).await;
     // The ring of its node decides whether it could still be sent.
-    let ended = [AskError::Timeout, AskError::NotSent(Cause::Timeout)].map(Err);
-    assert!(ended.contains(&unanswered), "{unanswered:?}");
+    let ended = [AskCause::Timeout, AskCause::NotSent(Cause::Timeout)];
+    let unanswered = unanswered.unwrap_err();
+    assert!(ended.contains(&unanswered.cause), "{unanswered}");
     beta.warned("no longer blocked").await;
     within(telling).await.unwrap();
     let counted = within(async { counter.counted().await }).await;

@@ -24,8 +24,10 @@ async fn a_peer_that_leaves_is_reported_as_left_and_no_ask_waits_for_it() {
     let mut ends = BTreeMap::new();
     while let Some(ended) = within(asks.join_next()).await {
         let error = ended.unwrap().unwrap_err();
-        let named =
-            matches!(error, AskError::NoReply | AskError::NotBegun(_) | AskError::LinkDown(_));
+        let named = matches!(
+            error.cause,
+            AskCause::NoReply | AskCause::NotBegun(_) | AskCause::LinkDown(_)
+        );
         assert!(named, "{error}");
         *ends.entry(error.to_string()).or_insert(0) += 1;
     }

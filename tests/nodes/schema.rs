@@ -13,7 +13,8 @@ async fn a_message_of_another_layout_is_a_schema_mismatch_and_the_others_work() 
     let alpha = linked("alpha", &[&beta], Duration::from_secs(8)).await;
     let drifter = within(alpha.actor::<Drifter>("beta/drifter")).await.unwrap();
     let refused = within(drifter.ask(Drift { number: 1 })).await;
-    assert_eq!(refused, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    let refused = refused.map_err(|error| error.cause);
+    assert_eq!(refused, Err(AskCause::NotSent(Cause::SchemaMismatch)));
     assert_eq!(within(drifter.ask(Steady { number: 2 })).await, Ok(2));
     let back = within(drifter.tell(Drift { number: 3 })).await.unwrap_err();
     assert_eq!((back.message.number, back.cause), (3, Cause::SchemaMismatch));

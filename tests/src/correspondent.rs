@@ -226,13 +226,13 @@ impl Sender {
         let answer = inbox.ask(message).await;
         let said = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let fate = |fate| Event::Fate(stream, Some(number), fate);
-        self.diary.note(&match &answer {
+        self.diary.note(&match answer.as_ref().map_err(|error| &error.cause) {
             Ok(answer) if *answer == number => Event::Answered(stream, number),
             // Of another message: as good as none, and the judge hears of it.
             Ok(_) => Event::Remark("the answer is not the ask's"),
-            Err(AskError::NotSent(_)) => Event::Refused(stream, number, &said),
-            Err(AskError::NotBegun(_)) => fate(Fate::Refused(&said)),
-            Err(AskError::ReplyTooLarge | AskError::InvalidReply) => fate(Fate::Delivered),
+            Err(AskCause::NotSent(_)) => Event::Refused(stream, number, &said),
+            Err(AskCause::NotBegun(_)) => fate(Fate::Refused(&said)),
+            Err(AskCause::ReplyTooLarge | AskCause::InvalidReply) => fate(Fate::Delivered),
             Err(_) => fate(Fate::Unknown),
         });
         answer.is_ok()

@@ -11,14 +11,17 @@ use tokio::time::Instant;
 use super::destination::Destination;
 use super::port::{AskPort, Pending, UNSENT, unsent};
 use super::sending::Sending;
+use super::tell::Told;
 use super::time_limit::TimeLimit;
 use crate::deadlines::Expired;
-use crate::error::{AskError, TellError};
+use crate::error::{AskCause, AskError, TellError};
 use crate::message::Message;
 
-/// A question on its way: awaiting it waits for room, sends, and waits for the answer, 5 seconds
-/// unless [`timeout`](Asked::timeout), or
-/// [`ask_timeout`](crate::NodeBuilder::ask_timeout) of its node, says otherwise. It may be awaited
+/// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
+/// said by the first of these that says it: [`timeout`](Asked::timeout), its reference
+/// ([`ActorRef::with_ask_timeout`](super::ActorRef::with_ask_timeout)), the actor's type
+/// ([`Actor::ASK_TIMEOUT`](super::Actor::ASK_TIMEOUT)), its node
+/// ([`ask_timeout`](crate::NodeBuilder::ask_timeout)); else it is 5 seconds. It may be awaited
 /// anywhere, also outside tokio: the runtime of its node keeps the time.
 /// [`try_send`](Asked::try_send) sends it without waiting, and [`blocking`](Asked::blocking) is for
 /// threads that are not async.
@@ -35,12 +38,24 @@ pub struct Asked<'a, P: AskPort<M>, M: Message> {
 }
 
 impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
-    pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
+    /// Makes an ask that waits for `timeout`, or else as long as its node says.
+    pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
+        let timeout = timeout.unwrap_or_else(|| to.ask_timeout::<M>());
         Asked {
             sending: Sending::new(to, message),
-            limit: TimeLimit::inherited(to.ask_timeout::<M>()),
+            limit: TimeLimit::inherited(timeout),
             pending: None,
         }
+    }
+
+    /// Tells the same message in place of asking: no answer is waited for, and what the handler
+    /// returns is dropped.
+    ///
+    /// # Panics
+    /// If it was polled and has sent its message.
+    pub fn tell(mut self) -> Told<'a, P, M> {
+        let message = self.sending.give_up().expect("an `ask` was to be sent twice");
+        Told::new(self.sending.to, message)
     }
 
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
@@ -106,7 +121,7 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         &mut self,
         deadline: Instant,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<P::Reply, AskError>> {
+    ) -> Poll<Result<P::Reply, AskCause>> {
         if self.pending.is_none() {
             let Sending { to, message, line } = &mut self.sending;
             assert!(message.is_some(), "an `ask` was polled after it was ready");
@@ -118,7 +133,7 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
                 }
                 Err(cause) => {
                     drop(self.sending.give_up());
-                    return Poll::Ready(Err(AskError::NotSent(cause)));
+                    return Poll::Ready(Err(AskCause::NotSent(cause)));
                 }
             }
         }
@@ -129,12 +144,12 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     }
 
     /// Ends the ask without an answer.
-    fn expire(&mut self, expired: Expired) -> Result<P::Reply, AskError> {
+    fn expire(&mut self, expired: Expired) -> Result<P::Reply, AskCause> {
         if let Some(pending) = self.pending.take() {
             return pending.give_up(expired);
         }
         drop(self.sending.give_up());
-        Err(AskError::NotSent(unsent(expired)))
+        Err(AskCause::NotSent(unsent(expired)))
     }
 }
 
@@ -189,7 +204,7 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
         this.pending = None;
         this.sending.to.leave::<M>(&mut this.sending.line);
         this.limit.leave(this.sending.to.deadlines::<M>());
-        Poll::Ready(ended)
+        Poll::Ready(ended.map_err(|cause| this.sending.ask_error(cause)))
     }
 }
 

@@ -11,7 +11,7 @@ impl<R: Reply> ReplyTo<R> {
     /// Has another actor answer, of this node or of another: it is asked `message`, and its answer
     /// goes to the asker. The question ends when the asker gives up, of an asker of another node
     /// after 5 seconds, or later while its message is in hand; without an answer the asker gets
-    /// [`NoReply`](crate::AskError::NoReply).
+    /// [`NoReply`](crate::AskCause::NoReply).
     ///
     /// The way leads through this node, and goes on when the actor that called this ends.
     pub fn forward<B, M: Message>(self, to: &ActorRef<B>, message: M)

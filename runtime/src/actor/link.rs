@@ -18,7 +18,7 @@ use super::tether::{TETHER, Tether};
 use super::watch::{Peer, Watchable};
 use super::{Actor, ActorRef, Context, Down, Handler, Handlers, Reply, SpawnOptions, remote_send};
 use crate::address::Address;
-use crate::error::{AskError, Cause};
+use crate::error::{AskCause, Cause};
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message::Message;
@@ -270,24 +270,24 @@ async fn make(to: &RemoteSender, node: &Node, tether: Tether) -> Result<Address,
         let asked = send.await.and_then(|awaited| Pending::<Address>::remote(awaited, node));
         let answered = match asked {
             Ok(mut pending) => poll_fn(|cx| pending.poll(cx)).await,
-            Err(cause) => Err(AskError::NotSent(cause)),
+            Err(cause) => Err(AskCause::NotSent(cause)),
         };
         match answered {
             Ok(tie) => return Ok(tie),
             // Made there or not: one end more there does no harm.
-            Err(AskError::LinkDown(_) | AskError::NotSent(Cause::LinkDown)) => {}
+            Err(AskCause::LinkDown(_) | AskCause::NotSent(Cause::LinkDown)) => {}
             Err(error) => return Err(exit_of(error)),
         }
     }
 }
 
 /// Returns how an actor ended that cannot be linked to.
-fn exit_of(error: AskError) -> ActorExit {
+fn exit_of(error: AskCause) -> ActorExit {
     match error {
-        AskError::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => ActorExit::NodeDown,
-        AskError::NotSent(Cause::NoSuchActor | Cause::WrongActorType | Cause::Stopped)
-        | AskError::NotBegun(_)
-        | AskError::NoReply => ActorExit::NoActor,
+        AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => ActorExit::NodeDown,
+        AskCause::NotSent(Cause::NoSuchActor | Cause::WrongActorType | Cause::Stopped)
+        | AskCause::NotBegun(_)
+        | AskCause::NoReply => ActorExit::NoActor,
         other => ActorExit::Failed(other.to_string().into()),
     }
 }

@@ -10,7 +10,7 @@ use super::wait::Wait;
 use super::{Reply, ReplyTo};
 use crate::busy::{is_running, running};
 use crate::deadlines::Expired;
-use crate::error::{AskError, Cause, NotBegun};
+use crate::error::{AskCause, Cause, NotBegun};
 use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
@@ -241,36 +241,36 @@ impl<R: Reply> Pending<R> {
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(answer).poll(cx)).map_err(remote::lost)?;
-                let codec = R::CODEC.ok_or(AskError::InvalidReply)?;
+                let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
                 Poll::Ready((codec.decode)(payload, node).map_err(|error| {
                     let advice = "build both nodes alike";
                     tracing::warn!(%error, advice, "a reply could not be read");
-                    AskError::InvalidReply
+                    AskCause::InvalidReply
                 }))
             }
         }
     }
 
     /// Gives up. Of an actor of this node it is known whether it began the ask, or even answered.
-    pub(super) fn give_up(self, expired: Expired) -> Result<R, AskError> {
+    pub(super) fn give_up(self, expired: Expired) -> Result<R, AskCause> {
         match (self, expired) {
             (Pending::Local(LocalAnswer(asker)), Expired::Deadline) => {
-                asker.give_up(NotBegun::Timeout, AskError::Timeout)
+                asker.give_up(NotBegun::Timeout, AskCause::Timeout)
             }
             (Pending::Local(LocalAnswer(asker)), Expired::RuntimeGone) => {
-                asker.give_up(NotBegun::Stopped, AskError::NoReply)
+                asker.give_up(NotBegun::Stopped, AskCause::NoReply)
             }
             (Pending::Remote(mut remote), Expired::Deadline) => {
                 let unsent = remote.answer.give_up();
-                Err(if unsent { AskError::NotSent(Cause::Timeout) } else { AskError::Timeout })
+                Err(if unsent { AskCause::NotSent(Cause::Timeout) } else { AskCause::Timeout })
             }
             (Pending::Remote(_), Expired::RuntimeGone) => {
-                Err(AskError::LinkDown(LinkCause::Shutdown))
+                Err(AskCause::LinkDown(LinkCause::Shutdown))
             }
         }
     }

@@ -8,11 +8,13 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use super::destination::Destination;
 use super::port::{self, AnyActor, AskPort, Line, LocalAsk, Port};
 use super::route::accepted;
 use super::tell::{Told, try_tell};
+use super::time_limit::AskTimeout;
 use super::{Asked, Local, Reply};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
@@ -29,6 +31,7 @@ pub use archived::ArchivedRecipient;
 /// named, it answers `R` and can be asked. Cheap to clone; may be a field of a message.
 pub struct Recipient<M: Message, R = Unasked> {
     to: Destination<Row<R>>,
+    ask_timeout: AskTimeout,
     _message: PhantomData<fn(M) -> R>,
 }
 
@@ -45,7 +48,7 @@ pub struct Row<R> {
 
 impl<M: Message, R: Send + 'static> Recipient<M, R> {
     pub(super) fn new(to: Destination<Row<R>>) -> Self {
-        Recipient { to, _message: PhantomData }
+        Recipient { to, ask_timeout: AskTimeout::default(), _message: PhantomData }
     }
 
     pub(super) fn local(actor: Arc<dyn Resident>, route: Option<u16>) -> Self {
@@ -115,7 +118,14 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     /// # Errors
     /// [`AskError`](crate::AskError).
     pub fn ask(&self, message: M) -> Asked<'_, Row<R>, M> {
-        Asked::new(&self.to, message)
+        Asked::new(&self.to, message, self.ask_timeout.get())
+    }
+
+    /// Returns the same reference, whose asks wait this long; see
+    /// [`ActorRef::with_ask_timeout`](super::ActorRef::with_ask_timeout).
+    pub fn with_ask_timeout(mut self, timeout: Duration) -> Self {
+        self.ask_timeout = AskTimeout::of(timeout);
+        self
     }
 }
 
@@ -185,7 +195,7 @@ impl<R> Clone for Row<R> {
 
 impl<M: Message, R: Send + 'static> Clone for Recipient<M, R> {
     fn clone(&self) -> Self {
-        Recipient::new(self.to.clone())
+        Recipient { to: self.to.clone(), ask_timeout: self.ask_timeout, _message: PhantomData }
     }
 }
 

@@ -8,10 +8,12 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::cell::{Cell, kind};
 use super::destination::Destination;
 use super::tell::{Told, try_tell};
+use super::time_limit::AskTimeout;
 use super::{Accepts, Asked, Client, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
@@ -22,7 +24,7 @@ use crate::resident::Resident;
 pub use archived::ArchivedActorRef;
 pub(super) use near::{Near, WeakNear};
 
-/// Leads to an actor, of this node or of another. Two words in size and cheap to clone; equal to
+/// Leads to an actor, of this node or of another. Three words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
 /// field of a message. Dereferences to the actor's generated client:
 /// `teller.balance("ada".into()).await`.
@@ -36,6 +38,7 @@ pub struct ActorRef<A: Handlers> {
 /// What is behind an `ActorRef`, without the client's methods.
 pub struct Raw<A: Handlers> {
     to: Destination<Near<A>>,
+    ask_timeout: AskTimeout,
 }
 
 /// A `tell` to an actor; see [`Told`].
@@ -46,7 +49,7 @@ pub type Ask<'a, A, M> = Asked<'a, Near<A>, M>;
 
 impl<A: Handlers> ActorRef<A> {
     pub(super) fn new(to: Destination<Near<A>>) -> Self {
-        ActorRef { client: A::Client::new(Raw { to }) }
+        ActorRef { client: A::Client::new(Raw { to, ask_timeout: AskTimeout::default() }) }
     }
 
     pub(super) fn local(cell: Arc<Cell<A>>) -> Self {
@@ -99,8 +102,7 @@ impl<A: Handlers> ActorRef<A> {
         try_tell(self.destination(), message)
     }
 
-    /// Sends a message and waits for its answer: 5 seconds, or as long as
-    /// [`timeout`](Asked::timeout) says.
+    /// Sends a message and waits for its answer: 5 seconds, or as long as [`Asked`] says.
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
@@ -108,7 +110,15 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
-        Asked::new(self.destination(), message)
+        self.client.raw().ask(message)
+    }
+
+    /// Returns the same reference, whose asks wait this long unless one of them says otherwise: to
+    /// the millisecond, 49 days at most. Clones of it do, too; where it arrives in a message, it
+    /// is as new.
+    pub fn with_ask_timeout(self, timeout: Duration) -> Self {
+        let to = self.destination().clone();
+        ActorRef { client: A::Client::new(Raw { to, ask_timeout: AskTimeout::of(timeout) }) }
     }
 
     /// Returns the same actor, known only as one that can be told `M`.
@@ -170,7 +180,7 @@ impl<A: Handlers> Raw<A> {
     where
         A: Accepts<M>,
     {
-        Asked::new(&self.to, message)
+        Asked::new(&self.to, message, self.ask_timeout.get().or(A::ASK_TIMEOUT))
     }
 }
 
@@ -183,7 +193,7 @@ impl<A: Handlers> Deref for ActorRef<A> {
 
 impl<A: Handlers> Clone for Raw<A> {
     fn clone(&self) -> Self {
-        Raw { to: self.to.clone() }
+        Raw { to: self.to.clone(), ask_timeout: self.ask_timeout }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::destination::Destination;
 use super::port::{Line, Port};
 use crate::deadlines::Deadlines;
+use crate::error::{AskCause, AskError};
 use crate::message::Message;
 
 /// A message on its way into a port; gives up its place when dropped.
@@ -28,6 +29,13 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     pub(super) fn leave(&mut self) {
         self.to.leave::<M>(&mut self.line);
         self.line = Line::default();
+    }
+
+    /// Returns the error of an ask that ends for `cause`.
+    #[cold]
+    pub(super) fn ask_error(&self, cause: AskCause) -> AskError {
+        let actor = self.to.address(|near| near.actor().0.address());
+        AskError::new(cause, actor.clone(), M::NAME)
     }
 
     /// Runs this send to its end on a thread that is none of an async runtime's.

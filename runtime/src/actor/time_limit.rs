@@ -1,5 +1,6 @@
 //! The time that a send may take.
 
+use std::num::NonZeroU32;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -8,6 +9,25 @@ use tokio::time::Instant;
 use crate::busy::running;
 use crate::deadlines::{Deadlines, Expired, Key};
 use crate::limits;
+
+/// How long the asks of a reference wait. Small, for it lies in each reference.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AskTimeout(Option<NonZeroU32>);
+
+impl AskTimeout {
+    /// Returns a time in whole milliseconds, rounded up.
+    pub(super) fn of(timeout: Duration) -> Self {
+        let milliseconds = timeout.as_nanos().div_ceil(1_000_000).max(1);
+        let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
+        AskTimeout(NonZeroU32::new(milliseconds))
+    }
+
+    /// Returns the time, if the reference has one.
+    #[inline]
+    pub(super) fn get(self) -> Option<Duration> {
+        self.0.map(|milliseconds| Duration::from_millis(milliseconds.get().into()))
+    }
+}
 
 /// How long a send may take in all, from its first poll or from `try_send`. Owned by the send.
 pub(super) struct TimeLimit {

@@ -8,7 +8,7 @@ use ringpost_transport::cause::{self, NodeDownCause};
 use super::{
     Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code, ends,
 };
-use crate::error::{AskError, Cause, NotBegun};
+use crate::error::{AskCause, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 
@@ -84,20 +84,20 @@ pub(crate) fn cause_of(unsent: Unsent, failure: Option<Cause>) -> Cause {
 }
 
 /// Returns the error of an asker to which the answer of another node does not come.
-pub(crate) fn lost(loss: ReplyLoss) -> AskError {
+pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
     match loss {
-        ReplyLoss::LinkDown(cause) => AskError::LinkDown(cause),
+        ReplyLoss::LinkDown(cause) => AskCause::LinkDown(cause),
         ReplyLoss::Refused(_) | ReplyLoss::Failed(Replier::NOT_BEGUN) => {
-            AskError::NotBegun(NotBegun::Stopped)
+            AskCause::NotBegun(NotBegun::Stopped)
         }
-        ReplyLoss::Late => AskError::NotSent(Cause::Timeout),
-        ReplyLoss::Unsent(_) => AskError::NotSent(Cause::LinkDown),
-        ReplyLoss::Failed(Replier::LATE) => AskError::NotBegun(NotBegun::Timeout),
-        ReplyLoss::Failed(Replier::EXPIRED) => AskError::Timeout,
-        ReplyLoss::Failed(code::INVALID_ASK) => AskError::NotBegun(NotBegun::InvalidArchive),
-        ReplyLoss::Failed(Replier::TOO_LARGE) => AskError::ReplyTooLarge,
-        ReplyLoss::Failed(code::INVALID_REPLY) => AskError::InvalidReply,
-        _ => AskError::NoReply,
+        ReplyLoss::Late => AskCause::NotSent(Cause::Timeout),
+        ReplyLoss::Unsent(_) => AskCause::NotSent(Cause::LinkDown),
+        ReplyLoss::Failed(Replier::LATE) => AskCause::NotBegun(NotBegun::Timeout),
+        ReplyLoss::Failed(Replier::EXPIRED) => AskCause::Timeout,
+        ReplyLoss::Failed(code::INVALID_ASK) => AskCause::NotBegun(NotBegun::InvalidArchive),
+        ReplyLoss::Failed(Replier::TOO_LARGE) => AskCause::ReplyTooLarge,
+        ReplyLoss::Failed(code::INVALID_REPLY) => AskCause::InvalidReply,
+        _ => AskCause::NoReply,
     }
 }
 

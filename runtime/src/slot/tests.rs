@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-const STOPPED: AskError = AskError::NotBegun(NotBegun::Stopped);
-const LATE: AskError = AskError::NotBegun(NotBegun::Timeout);
+const STOPPED: AskCause = AskCause::NotBegun(NotBegun::Stopped);
+const LATE: AskCause = AskCause::NotBegun(NotBegun::Timeout);
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -33,7 +33,7 @@ fn ends<R: Send + 'static>() -> Ends<R> {
     Ends { ask, asker, answerer, bell }
 }
 
-fn poll<R>(asker: &mut Asker<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskError>> {
+fn poll<R>(asker: &mut Asker<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskCause>> {
     asker.poll(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 
@@ -73,16 +73,16 @@ fn an_ask_whose_asker_has_gone_never_begins() {
 #[test]
 fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
     let Ends { asker, ask, answerer: _unused, .. } = ends::<u8>();
-    assert_eq!(asker.give_up(NotBegun::Timeout, AskError::Timeout), Err(LATE));
+    assert_eq!(asker.give_up(NotBegun::Timeout, AskCause::Timeout), Err(LATE));
     assert!(!ask.begin());
     let Ends { asker, ask, answerer, .. } = ends::<u8>();
     assert!(ask.begin());
-    assert_eq!(asker.give_up(NotBegun::Timeout, AskError::Timeout), Err(AskError::Timeout));
+    assert_eq!(asker.give_up(NotBegun::Timeout, AskCause::Timeout), Err(AskCause::Timeout));
     answerer.send(1);
     let Ends { asker, ask, answerer, .. } = ends::<u8>();
     assert!(ask.begin());
     answerer.send(2);
-    let answer = asker.give_up(NotBegun::Timeout, AskError::Timeout);
+    let answer = asker.give_up(NotBegun::Timeout, AskCause::Timeout);
     assert_eq!(answer, Ok(2), "it came in time");
 }
 
@@ -94,7 +94,7 @@ fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
     let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
     assert!(ask.begin());
     drop(answerer);
-    let lost = Poll::Ready(Err(AskError::NoReply));
+    let lost = Poll::Ready(Err(AskCause::NoReply));
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, lost));
 }
 
@@ -135,9 +135,9 @@ fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
             drop(answerer);
             begun
         });
-        let error = asker.give_up(NotBegun::Timeout, AskError::Timeout).unwrap_err();
+        let error = asker.give_up(NotBegun::Timeout, AskCause::Timeout).unwrap_err();
         let begun = actor.join().unwrap();
         // The actor may drop the answerer, begun or not, before the asker gives up.
-        assert_eq!(begun, matches!(error, AskError::Timeout | AskError::NoReply), "{error}");
+        assert_eq!(begun, matches!(error, AskCause::Timeout | AskCause::NoReply), "{error}");
     }
 }

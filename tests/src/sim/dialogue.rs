@@ -214,7 +214,7 @@ async fn ask(node: Node, room: Room, place: Lane, question: Question, patience: 
             shared.reach(State::AskNeverBegun);
             shared.never_begun(this);
         }
-        Err(AskError::Timeout) => {
+        Err(error) if error.cause == AskCause::Timeout => {
             shared.reach(State::AskExpired);
             shared.give_up(this, world.now());
         }
