@@ -77,40 +77,6 @@ async fn an_inbox_is_a_stream_of_what_it_is_told_and_bounded() {
 }
 
 #[tokio::test]
-async fn an_inbox_is_told_by_another_node() {
-    let (alpha, beta) = pair().await;
-    let mut inbox: Inbox<Note> = alpha.inbox(8).await.unwrap();
-    let notebook = beta.spawn("notebook", Forwarder(None)).await.unwrap();
-    let there = alpha.actor::<Forwarder>("beta/notebook").await.unwrap();
-    there.ask(Subscribe(inbox.recipient())).await.unwrap();
-    notebook.tell(Note { number: 5 }).await.unwrap();
-    assert_eq!(inbox.receive().await, Some(Note { number: 5 }));
-    end([alpha, beta]).await;
-    assert_eq!(inbox.receive().await, None);
-}
-
-#[message]
-struct Subscribe(Recipient<Note>);
-
-#[actor]
-struct Forwarder(Option<Recipient<Note>>);
-
-#[handlers]
-impl Forwarder {
-    #[handler]
-    fn subscribe(&mut self, msg: Subscribe) {
-        self.0 = Some(msg.0);
-    }
-
-    #[handler]
-    async fn note(&mut self, msg: Note) {
-        if let Some(to) = &self.0 {
-            to.tell(msg).await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_weak_reference_keeps_nothing_alive() {
     let node = node().await;
     let actor = node.spawn("notebook", Notebook::new()).await.unwrap();

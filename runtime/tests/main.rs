@@ -6,6 +6,7 @@
 mod actors;
 mod asking;
 mod backpressure;
+mod behaviour;
 mod bounds;
 mod circles;
 mod cost;

@@ -2,8 +2,9 @@
 //!
 //! A numbered row in `docs/SEMANTICS.md` is a promise and in `docs/PITFALLS.md` a pitfall: its last
 //! cell names the functions that check it. Of a pitfall it may say why there is none instead:
-//! `none: ..`. A function that a promise names is a test (or a rule of a judge, `judge_..`) and has
-//! the line [`TAG`] above it, so that who changes the test knows; and what has the line is named.
+//! `none: ..`. A function that a promise names is a test (or a rule of a judge, `judge_..`, or a
+//! case that is a test on each fabric, in [`CASES`]) and has the line [`TAG`] above it, so that who
+//! changes the test knows; and what has the line is named.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,9 @@ pub(crate) const SEMANTICS: &str = "docs/SEMANTICS.md";
 pub(crate) const PITFALLS: &str = "docs/PITFALLS.md";
 /// What stands above a function that checks a promise.
 const TAG: &str = "// Promised in docs/SEMANTICS.md.";
+
+/// Where each public function is a test on each fabric.
+const CASES: &str = "runtime/tests/behaviour/";
 
 /// Reports promises and pitfalls that no test checks, and those whose test is gone or that
 /// miscount.
@@ -38,7 +42,8 @@ fn tags(tree: &Tree) -> Vec<Finding> {
             let attributes = below.by_ref().take_while(|line| !has_fn(line));
             let test = attributes.filter(|line| line.contains("test")).count() > 0;
             let name = lines[at + 1..].iter().find_map(|line| function(line)).unwrap_or_default();
-            if !test && !name.starts_with("judge_") {
+            let case = file.path.starts_with(CASES);
+            if !test && !case && !name.starts_with("judge_") {
                 let what = format!("`{name}` is no test, and said to check a promise");
                 findings.push(Finding::new(&file.path, at + 1, what));
             }
@@ -134,9 +139,17 @@ mod tests {
         let text = "| 1 | a | `checks_a` `judge_b` |\n";
         let tests = format!("#[test]\nfn checks_a() {{}}\n{TAG}\npub(crate) fn judge_b() {{}}\n");
         let more = format!("{TAG}\n#[tokio::test]\nasync fn checks_c() {{}}\n");
-        let tree = [(SEMANTICS, text), ("x/tests/t.rs", &tests), ("x/tests/u.rs", &more)];
+        let cases = format!("{TAG}\npub async fn checks_d(world: &World) {{}}\n");
+        let cases_in = format!("{CASES}v.rs");
+        let tree = [
+            (SEMANTICS, text),
+            ("x/tests/t.rs", &tests),
+            ("x/tests/u.rs", &more),
+            (&cases_in, &cases),
+        ];
         let expected = [
             "docs/SEMANTICS.md:1: `checks_a` lacks the line `// Promised in docs/SEMANTICS.md.`",
+            "runtime/tests/behaviour/v.rs:1: no promise names `checks_d`",
             "x/tests/u.rs:1: no promise names `checks_c`",
         ];
         expect(promises, &tree, &expected);

@@ -1,0 +1,137 @@
+//! What actors may expect of actors of other nodes, whatever fabric carries the link: one body of
+//! tests for `sim`, `tcp` and `verbs`.
+//!
+//! A case takes a [`World`], which starts nodes on one fabric, and waits for events or for
+//! [`until`](world::until) something is so, never by looking again without a pause: where time is
+//! simulated it stands still while any task can run. The laboratory runs the cases on `verbs`, and
+//! compares their names with those that ran on the other fabrics. Elsewhere they say `SKIPPED` on
+//! `verbs`.
+
+mod answering;
+mod ending;
+mod layouts;
+mod sending;
+mod watching;
+mod world;
+
+use std::time::Duration;
+
+use ringpost_transport::fabric::sim;
+
+use world::World;
+
+/// Seeds of each case on `sim`. Each takes other freedoms.
+const SEEDS: u64 = 8;
+
+/// Bounds a case that waits for something that never comes; also on a machine that is emulated.
+const CASE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Calls the macro `$then` with all cases.
+macro_rules! for_each_case {
+    ($then:ident) => {
+        $then! {
+            answering: a_reference_that_comes_back_is_the_one_that_left;
+            answering: an_answer_of_another_node_may_come_later_or_from_a_third_one;
+            answering: an_inbox_is_told_by_another_node;
+            answering: many_asks_of_another_node_have_an_answer_each;
+            answering: senders_that_wait_for_a_mailbox_of_another_node_lose_nothing;
+            answering: sends_to_another_node_end_by_their_time_outs;
+            answering: what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for;
+            ending: a_name_that_is_given_again_is_found_again;
+            ending: a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach;
+            ending: a_panic_on_another_node_is_an_error_for_the_asker;
+            ending: a_shutdown_from_a_handler_closes_the_links_too;
+            ending: actors_of_another_node_are_stopped_drained_killed_and_waited_for;
+            ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
+            layouts: builds_that_disagree_on_one_message_agree_on_the_others;
+            sending: a_confirmed_tell_waits_for_its_fate;
+            sending: an_actor_of_another_node_is_told_and_asked_like_one_of_this;
+            sending: an_answer_larger_than_the_asker_takes_is_an_error_that_says_so;
+            sending: lookups_on_another_node_say_what_is_wrong;
+            sending: messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_back;
+            sending: references_cross_nodes_and_lead_back;
+            sending: try_tell_says_that_an_actor_of_another_node_is_not_there;
+            sending: without_a_link_try_tell_gives_the_message_back_and_says_so;
+            watching: a_watcher_of_another_node_is_told_each_kind_of_end;
+            watching: an_actor_that_is_restarted_is_the_same_for_another_node;
+            watching: an_end_is_told_on_another_node_after_the_last_words;
+            watching: watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not;
+        }
+    };
+}
+
+async fn bounded(case: impl Future<Output = ()>) {
+    tokio::time::timeout(CASE_TIMEOUT, case).await.expect("it waits for what never comes");
+}
+
+mod on_sim {
+    use super::*;
+
+    macro_rules! on_sim {
+        ($($module:ident: $case:ident;)*) => { $(
+            #[test]
+            fn $case() {
+                for seed in 0..SEEDS {
+                    sim::run(seed, |world| bounded(async {
+                        $module::$case(&World::Sim(world)).await;
+                    }));
+                }
+            }
+        )* };
+    }
+    for_each_case!(on_sim);
+}
+
+mod on_tcp {
+    use super::*;
+
+    macro_rules! on_tcp {
+        ($($module:ident: $case:ident;)*) => { $(
+            #[tokio::test]
+            async fn $case() {
+                bounded($module::$case(&World::Tcp)).await;
+            }
+        )* };
+    }
+    for_each_case!(on_tcp);
+}
+
+#[cfg(feature = "verbs")]
+mod on_verbs {
+    use ringpost::{Entropy, VerbsConfig, VerbsFabric};
+
+    use super::*;
+
+    /// Says why there are no verbs, which must be there where the variable says so.
+    fn skips(case: &str) -> bool {
+        let Err(why) = VerbsFabric::new(VerbsConfig::default(), Entropy::os()) else {
+            return false;
+        };
+        assert!(std::env::var_os("RINGPOST_REQUIRE_VERBS").is_none(), "{case}: {why}");
+        eprintln!("SKIPPED {case}: {why}");
+        true
+    }
+
+    macro_rules! on_verbs {
+        ($($module:ident: $case:ident;)*) => { $(
+            #[tokio::test]
+            async fn $case() {
+                if !skips(stringify!($case)) {
+                    bounded($module::$case(&World::Verbs)).await;
+                }
+            }
+        )* };
+    }
+    for_each_case!(on_verbs);
+}
+
+/// Prints how many cases each fabric has.
+#[test]
+fn every_fabric_has_every_case() {
+    macro_rules! count {
+        ($($module:ident: $case:ident;)*) => { [$(stringify!($case)),*].len() };
+    }
+    let cases = for_each_case!(count);
+    let fabrics = if cfg!(feature = "verbs") { "sim, tcp, verbs" } else { "sim, tcp" };
+    println!("behaviour: {cases} cases on each of {fabrics}, {SEEDS} seeds each on sim");
+}

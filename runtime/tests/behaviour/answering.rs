@@ -1,0 +1,270 @@
+//! Answers of actors of another node: late, passed on, large, many, none.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use ringpost::Inbox;
+use ringpost::prelude::*;
+
+use super::world::{World, end, until};
+use crate::actors::{Hold, Note, Notebook, held};
+use crate::asking::{Deposit, Teller};
+use crate::remote::PATIENCE;
+
+/// Answers in every way.
+#[actor]
+#[derive(Default)]
+struct Desk {
+    colleague: Option<ActorRef<Teller>>,
+    waiting: Vec<(u64, ReplyTo<u64>)>,
+}
+
+#[message]
+struct Meet {
+    colleague: ActorRef<Teller>,
+}
+
+#[message]
+struct Lend {
+    who: ActorRef<Notebook>,
+}
+
+#[handlers]
+impl Desk {
+    #[handler]
+    fn meet(&mut self, msg: Meet) {
+        self.colleague = Some(msg.colleague);
+    }
+
+    /// Has the colleague answer.
+    #[handler]
+    fn pass_on(&mut self, cents: u64, reply: ReplyTo<u64>) {
+        let colleague = self.colleague.as_ref().unwrap();
+        reply.forward(colleague, Deposit { account: "ada".into(), cents });
+    }
+
+    #[handler]
+    fn slowly(&mut self, number: u64, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        cx.spawn_task(async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            reply.send(2 * number);
+        });
+    }
+
+    /// Answers when it opens.
+    #[handler]
+    fn queue(&mut self, number: u64, reply: ReplyTo<u64>) {
+        self.waiting.push((number, reply));
+    }
+
+    #[handler]
+    fn open(&mut self) -> usize {
+        let waiting = self.waiting.drain(..).map(|(number, reply)| reply.send(number));
+        waiting.count()
+    }
+
+    #[handler]
+    fn never(&mut self, reply: ReplyTo<u64>) {
+        drop(reply);
+    }
+
+    #[handler]
+    fn mirror(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
+    #[handler]
+    fn lend(&mut self, msg: Lend) -> ActorRef<Notebook> {
+        msg.who
+    }
+}
+
+async fn desk(alpha: &Node, beta: &Node) -> ActorRef<Desk> {
+    beta.spawn("desk", Desk::default()).await.unwrap();
+    alpha.actor("beta/desk").await.unwrap()
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let gamma = world.node("gamma", &[&beta]).await;
+    gamma.ready(1).await;
+    gamma.spawn("teller", Teller::default()).await.unwrap();
+    let desk = desk(&alpha, &beta).await;
+    assert_eq!(desk.slowly(4).await, Ok(8));
+    assert_eq!(desk.never().await, Err(AskError::NoReply));
+    let waiting = (0..5).map(|number| desk.queue(number).into_ask());
+    let waiting: Vec<_> = waiting.map(tokio::spawn).collect();
+    let mut opened = 0;
+    while opened < 5 {
+        opened += desk.open().await.unwrap();
+    }
+    for (number, answer) in (0..5).zip(join_all(waiting).await) {
+        assert_eq!(answer.unwrap(), Ok(number));
+    }
+    // The colleague is on a node that the asker's never met; then it is on the asker's own.
+    let there = beta.actor::<Teller>("gamma/teller").await.unwrap();
+    desk.meet(Meet { colleague: there }).await.unwrap();
+    assert_eq!(desk.pass_on(3).await, Ok(3));
+    let own = alpha.spawn("teller", Teller::default()).await.unwrap();
+    desk.meet(Meet { colleague: own.clone() }).await.unwrap();
+    assert_eq!(desk.pass_on(4).await, Ok(4));
+    own.kill().await.unwrap();
+    own.wait_stopped().await;
+    assert_eq!(desk.pass_on(5).await, Err(AskError::NoReply));
+    gamma.shutdown(PATIENCE).await;
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn many_asks_of_another_node_have_an_answer_each(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let desk = desk(&alpha, &beta).await;
+    let asks = (0..500).map(|number| desk.slowly(number).into_ask());
+    let answers = join_all(asks).await;
+    assert!(answers.into_iter().zip(0..500).all(|(answer, number)| answer == Ok(2 * number)));
+    // Large ones beside small ones, both ways.
+    let sizes = [0, 1, 100, 9_000, 70_000, 3 << 20, 5, 300_000];
+    let asks = sizes.map(|bytes| desk.mirror(vec![7; bytes]).timeout(12 * PATIENCE).into_ask());
+    for (answer, bytes) in join_all(asks).await.into_iter().zip(sizes) {
+        assert_eq!(answer.map(|bytes| bytes == vec![7; bytes.len()]), Ok(true), "{bytes}");
+    }
+    end([alpha, beta]).await;
+}
+
+/// Also one that was away and came back.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_reference_that_comes_back_is_the_one_that_left(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let desk = desk(&alpha, &beta).await;
+    let own = alpha.spawn("own", Notebook::new()).await.unwrap();
+    let back = desk.lend(Lend { who: own.clone() }).await.unwrap();
+    assert!(back.is_local() && back == own);
+    own.kill().await.unwrap();
+    own.wait_stopped().await;
+    let next = alpha.spawn("own", Notebook::new()).await.unwrap();
+    let gone = desk.lend(Lend { who: own.clone() }).await.unwrap();
+    assert!(gone == own && gone != next);
+    assert_eq!(gone.wait_stopped().await, ActorExit::NoActor);
+    let refused = gone.tell(Note { number: 1 }).await.unwrap_err();
+    assert!(matches!(refused.cause, Cause::NoSuchActor | Cause::Stopped), "{refused}");
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let short = Duration::from_millis(50);
+    let begun = beta.spawn("other", Notebook::new()).await.unwrap();
+    let other = alpha.actor::<Notebook>("beta/other").await.unwrap();
+    assert_eq!(other.ask(Hold).timeout(short).await, Err(AskError::Timeout), "it was begun");
+    begun.kill().await.unwrap();
+    let asked = notebook.ask(Note { number: 0 }).timeout(short).await;
+    let is_late = |error: &AskError| {
+        matches!(error, AskError::Timeout | AskError::NotBegun(NotBegun::Timeout))
+    };
+    assert!(asked.as_ref().is_err_and(is_late), "{asked:?}");
+    let mut told = 0;
+    let late = loop {
+        match notebook.tell(Note { number: told }).timeout(short).await {
+            Ok(()) => told += 1,
+            Err(late) => break late,
+        }
+    };
+    assert_eq!((late.message, late.cause), (Note { number: told }, Cause::Timeout));
+    held.gate.add_permits(1);
+    assert_eq!(notebook.notes().await, Ok((0..told).collect::<Vec<_>>()));
+    end([alpha, beta]).await;
+}
+
+/// Each is handled once, and those of one sender in their order.
+// Promised in docs/SEMANTICS.md.
+pub async fn senders_that_wait_for_a_mailbox_of_another_node_lose_nothing(world: &World) {
+    const EACH: u64 = 400;
+    let [alpha, beta] = world.pair().await;
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let senders = (0..8).map(|sender| {
+        let notebook = notebook.clone();
+        tokio::spawn(async move {
+            for number in 0..EACH {
+                notebook.tell(Note { number: sender * EACH + number }).await.unwrap();
+            }
+        })
+    });
+    let senders: Vec<_> = senders.collect();
+    let is_stuck = |node: &Node| {
+        let links = node.snapshot().peers.into_iter().flat_map(|peer| peer.link);
+        links.flat_map(|link| link.waiting).count() > 0
+    };
+    until(|| is_stuck(&alpha)).await;
+    assert!(senders.iter().any(|sender| !sender.is_finished()));
+    held.gate.add_permits(1);
+    assert!(join_all(senders).await.into_iter().all(|sender| sender.is_ok()));
+    let notes = notebook.notes().await.unwrap();
+    for sender in 0..8 {
+        let own = notes.iter().filter(|note| **note / EACH == sender);
+        assert!(own.copied().eq(sender * EACH..(sender + 1) * EACH));
+    }
+    assert_eq!(notes.len() as u64, 8 * EACH);
+    end([alpha, beta]).await;
+}
+
+/// Of tells on the actor's node; askers are told.
+// Promised in docs/SEMANTICS.md.
+pub async fn what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let held = held(&beta, 64).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    for number in 0..10 {
+        let told = notebook.tell(Note { number }).confirmed().await;
+        assert_eq!(told, Ok(ringpost::Fate::Delivered));
+    }
+    let asked = tokio::spawn(notebook.notes().into_ask());
+    until(|| {
+        let actors = beta.snapshot().actors;
+        actors.iter().map(|actor| actor.mailbox.remote).sum::<usize>() == 11
+    })
+    .await;
+    held.actor.kill().await.unwrap();
+    let never = AskError::NotBegun(NotBegun::Stopped);
+    assert_eq!(asked.await.unwrap(), Err(never));
+    assert_eq!(beta.dead_letters().count(ringpost::DeadLetterCause::Stopped), 10);
+    assert_eq!((beta.dead_letters().total(), alpha.dead_letters().total()), (10, 0));
+    end([alpha, beta]).await;
+}
+
+pub async fn an_inbox_is_told_by_another_node(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let mut inbox: Inbox<Note> = alpha.inbox(8).await.unwrap();
+    let notebook = beta.spawn("notebook", Forwarder(None)).await.unwrap();
+    let there = alpha.actor::<Forwarder>("beta/notebook").await.unwrap();
+    there.ask(Take(inbox.recipient())).await.unwrap();
+    notebook.tell(Note { number: 5 }).await.unwrap();
+    assert_eq!(inbox.receive().await, Some(Note { number: 5 }));
+    end([alpha, beta]).await;
+    assert_eq!(inbox.receive().await, None);
+}
+
+#[message]
+struct Take(Recipient<Note>);
+
+#[actor]
+struct Forwarder(Option<Recipient<Note>>);
+
+#[handlers]
+impl Forwarder {
+    #[handler]
+    fn subscribe(&mut self, msg: Take) {
+        self.0 = Some(msg.0);
+    }
+
+    #[handler]
+    async fn note(&mut self, msg: Note) {
+        if let Some(to) = &self.0 {
+            to.tell(msg).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Ends of actors and nodes, as another node learns of them.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{DeadLetterCause, NodeEvent};
+
+use super::world::{World, end, until};
+use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
+use crate::remote::PATIENCE;
+
+/// How an actor of another node ended is told to those that waited then; later nobody knows.
+fn gone(exit: ActorExit) {
+    assert!(!matches!(exit, ActorExit::Failed(_) | ActorExit::NodeDown), "{exit}");
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    for (name, exit) in [("stop", ActorExit::Stopped), ("kill", ActorExit::Killed)] {
+        let there = beta.spawn(name, Notebook::new()).await.unwrap();
+        let here = alpha.actor::<Notebook>(&format!("beta/{name}")).await.unwrap();
+        here.tell(Hold).await.unwrap();
+        let mut ended = pin!(here.wait_stopped());
+        assert!(futures::poll!(&mut ended).is_pending());
+        if name == "kill" {
+            here.kill().await.unwrap();
+        } else {
+            here.ask(StopYourself).timeout(Duration::ZERO).await.unwrap_err();
+            here.stop().await.unwrap();
+            there.kill().await.unwrap();
+        }
+        let (ended, there) = tokio::join!(ended, there.wait_stopped());
+        assert_eq!(ended, there);
+        assert!(there == exit || there == ActorExit::Killed);
+        assert_eq!(here.wait_stopped().await, ActorExit::NoActor, "it is found no more");
+        let refused = here.tell(Note { number: 1 }).await.unwrap_err();
+        assert!(matches!(refused.cause, Cause::Stopped | Cause::NoSuchActor), "{refused}");
+    }
+    let there = beta.spawn("drain", Notebook::new()).await.unwrap();
+    let here = alpha.actor::<Notebook>("beta/drain").await.unwrap();
+    let mut letters = beta.dead_letters().subscribe();
+    for number in 0..100 {
+        here.tell(Note { number }).await.unwrap();
+    }
+    let mut ended = pin!(here.wait_stopped());
+    assert!(futures::poll!(&mut ended).is_pending());
+    here.drain().await.unwrap();
+    assert_eq!(ended.await, ActorExit::Stopped);
+    assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    while let Ok(letter) = letters.try_recv() {
+        assert_ne!(letter.to, *there.address(), "a drain loses nothing: {letter}");
+    }
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn a_panic_on_another_node_is_an_error_for_the_asker(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    assert_eq!(notebook.ask(Fail).await, Err(AskError::NoReply));
+    gone(notebook.wait_stopped().await);
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let mut events = alpha.events();
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let pending = {
+        let notebook = notebook.clone();
+        tokio::spawn(async move { notebook.notes().timeout(PATIENCE * 4).await })
+    };
+    until(|| beta.links().iter().any(|(_, stats)| stats.messages_received > 0)).await;
+    assert_eq!(beta.shutdown(Duration::from_millis(10)).await, [held.actor.address().clone()]);
+    let lost = pending.await.unwrap().unwrap_err();
+    assert!(
+        matches!(lost, AskError::NotBegun(NotBegun::Stopped) | AskError::LinkDown(_)),
+        "{lost}"
+    );
+    let ended = notebook.wait_stopped().await;
+    assert!(matches!(ended, ActorExit::NoActor | ActorExit::NodeDown), "{ended}");
+    let refused = notebook.tell(Note { number: 1 }).await.unwrap_err();
+    assert!(
+        matches!(refused.cause, Cause::NodeUnreachable(_) | Cause::Stopped | Cause::NoSuchActor),
+        "{refused}"
+    );
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(NodeEvent::NodeDown { .. })) {
+        seen.push(events.recv().await.unwrap());
+    }
+    assert!(seen.iter().any(|event| matches!(event, NodeEvent::LinkDown { .. })), "{seen:?}");
+    assert_eq!(alpha.dead_letters().count(DeadLetterCause::Unknown), 0);
+    alpha.shutdown(PATIENCE).await;
+    let refused = notebook.tell(Note { number: 2 }).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::Leaving);
+    assert!(!refused.cause.is_retryable());
+}
+
+/// Ends what it is given, again and again.
+#[actor]
+struct Warden;
+
+#[message]
+pub struct Charge {
+    pub who: ActorRef<Notebook>,
+}
+
+#[handlers]
+impl Warden {
+    #[handler]
+    async fn charge(&mut self, msg: Charge) {
+        assert!(!msg.who.is_local());
+        msg.who.stop().await.unwrap();
+        gone(msg.who.wait_stopped().await);
+        msg.who.stop().await.unwrap();
+        msg.who.drain().await.unwrap();
+        msg.who.kill().await.unwrap();
+    }
+
+    #[handler]
+    async fn leave(&mut self, cx: &mut Context<Self>) {
+        cx.node().shutdown(Duration::from_millis(50)).await;
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn ending_an_actor_of_another_node_that_has_ended_is_no_error(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let who = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let warden = alpha.spawn("warden", Warden).await.unwrap();
+    // By way of the other node, so that the reference that the warden gets leads there.
+    let there = beta.actor::<Warden>("alpha/warden").await.unwrap();
+    assert_eq!(there.charge(Charge { who: who.clone() }).await, Ok(()));
+    assert_eq!(there.charge(Charge { who }).await, Ok(()), "also when it was gone from the start");
+    drop(warden);
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn a_shutdown_from_a_handler_closes_the_links_too(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let mut events = alpha.events();
+    let warden = beta.spawn("warden", Warden).await.unwrap();
+    warden.tell(Leave).await.unwrap();
+    assert_eq!(warden.wait_stopped().await, ActorExit::Killed);
+    loop {
+        if let NodeEvent::NodeDown { cause, .. } = events.recv().await.unwrap() {
+            assert_eq!(cause, ringpost::NodeDownCause::Left);
+            break;
+        }
+    }
+    end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn a_name_that_is_given_again_is_found_again(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let first = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let by_name = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    first.kill().await.unwrap();
+    gone(by_name.wait_stopped().await);
+    let second = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let again = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    again.tell(Note { number: 1 }).await.unwrap();
+    by_name.tell(Note { number: 2 }).await.unwrap();
+    assert_eq!(again.notes().await, Ok(vec![1, 2]));
+    assert_eq!(second.notes().await, Ok(vec![1, 2]));
+    end([alpha, beta]).await;
+}
