@@ -5,7 +5,8 @@
 text_bytes_min=5000000
 
 # Sets `programs` to the folder of the programs, `pace` to the one that is measured, and the rest to
-# the transport's unit tests, the tests of nodes, and the programs that these start.
+# the transport's unit tests, the tests of the runtime and of nodes, and the programs that these
+# start.
 build_programs() {
     local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
     local features=verbs,ringpost-transport/sim
@@ -17,12 +18,13 @@ build_programs() {
     cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
         --bin meet --bin witness --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
-        --features "$features" --lib --test nodes --message-format=json) || return
+        --features "$features" --lib --test nodes --test runtime --message-format=json) || return
     unit_tests=$(executable ringpost_transport <<<"$built")
+    runtime_tests=$(executable runtime <<<"$built")
     node_tests=$(executable nodes <<<"$built")
     node=$(executable node <<<"$built")
     correspondent=$(executable correspondent <<<"$built")
-    [[ -x $unit_tests && -x $node_tests && -x $node && -x $correspondent ]]
+    [[ -x $unit_tests && -x $runtime_tests && -x $node_tests && -x $node && -x $correspondent ]]
 }
 
 # Prints the program of the target $1, of what cargo says it has built.
@@ -50,12 +52,13 @@ one_guest() {
     new_guest one one <<<"exec bash ./cases ${only[*]}"
     give_files one "$here/guest/cases" "$here/guest/meetings" "$here/check.sh" "$scratch/text"
     cp "$unit_tests" "$scratch/transport"
+    cp "$runtime_tests" "$scratch/runtime"
     cp "$node_tests" "$scratch/nodes"
-    for program in "$scratch"/{transport,nodes} "$node" "$correspondent" "$pace" \
+    for program in "$scratch"/{transport,runtime,nodes} "$node" "$correspondent" "$pace" \
         "$programs"/{meet,examples/wordcount}; do
         give_program one "$program"
     done
-    run_guest one 900 | tee "$output" || status=$?
+    run_guest one 1200 | tee "$output" || status=$?
     passed=$((passed + $(grep -c '^ok ' "$output" || true)))
     failed=$((failed + $(grep -c '^FAILED ' "$output" || true)))
     expect "$status" 0
@@ -80,6 +83,20 @@ same_cases() {
     # The list may only grow, and has what the simulator, which has nothing else there, runs.
     expect "$("$unit_tests" --list fabric::sim::tests::conform |
         sed -n 's/^.*::\(.*\): test$/\1/p' | LC_ALL=C sort)" "$wanted"
+}
+
+# Every case of the behaviour suite ran on every fabric.
+same_behaviour() {
+    local fabric names wanted
+    wanted=$("$runtime_tests" --list behaviour::on_sim | sed -n 's/^.*::\(.*\): test$/\1/p' |
+        LC_ALL=C sort)
+    "$runtime_tests" behaviour::on_sim behaviour::on_tcp >"$scratch/behaved" || return
+    for fabric in sim tcp verbs; do
+        names=$(sed -n "s/^test behaviour::on_$fabric::\([a-z_]*\) \.\.\. ok\r*$/\1/p" \
+            "$scratch/behaved" "$scratch/one/output" | LC_ALL=C sort)
+        echo "behaviour: $(grep -c . <<<"$names") cases on $fabric"
+        expect "$names" "$wanted" || return
+    done
 }
 
 # --- two guests -----------------------------------------------------------------------------
@@ -210,7 +227,7 @@ pull_the_cable() {
 }
 
 suite() {
-    local programs pace unit_tests node_tests node name
+    local programs pace unit_tests runtime_tests node_tests node name
     for name in "${only[@]}"; do
         [[ " $(names "$here/guest/cases" | tr '\n' ' ')" != *" $name "* ]] || only+=(guest)
     done
@@ -218,6 +235,7 @@ suite() {
     gather_text "$scratch/text"
     check guest "the cases of one guest ran to their end" one_guest
     check conformance "the same cases ran on sim, tcp and verbs" same_cases
+    check behaviour "actors behave the same on sim, tcp and verbs" same_behaviour
     check layout "structures are laid out as in C" layouts
     check across "two hosts count words" word_count_across
     check one-host "one of two hosts has no device" one_host_without_device
