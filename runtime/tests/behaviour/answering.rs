@@ -9,6 +9,7 @@ use ringpost::prelude::*;
 use super::world::{World, end, until};
 use crate::actors::{Hold, Note, Notebook, held};
 use crate::asking::{Deposit, Teller};
+use crate::cause;
 use crate::remote::PATIENCE;
 
 /// Answers in every way.
@@ -92,7 +93,7 @@ pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world:
     gamma.spawn("teller", Teller::default()).await.unwrap();
     let desk = desk(&alpha, &beta).await;
     assert_eq!(desk.slowly(4).await, Ok(8));
-    assert_eq!(desk.never().await, Err(AskError::NoReply));
+    assert_eq!(cause(desk.never().await), Err(AskCause::NoReply));
     let waiting = (0..5).map(|number| desk.queue(number).into_ask());
     let waiting: Vec<_> = waiting.map(tokio::spawn).collect();
     let mut opened = 0;
@@ -111,7 +112,7 @@ pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world:
     assert_eq!(desk.pass_on(4).await, Ok(4));
     own.kill().await.unwrap();
     own.wait_stopped().await;
-    assert_eq!(desk.pass_on(5).await, Err(AskError::NoReply));
+    assert_eq!(cause(desk.pass_on(5).await), Err(AskCause::NoReply));
     gamma.shutdown(PATIENCE).await;
     end([alpha, beta]).await;
 }
@@ -159,11 +160,11 @@ pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
     let short = Duration::from_millis(50);
     let begun = beta.spawn("other", Notebook::new()).await.unwrap();
     let other = alpha.actor::<Notebook>("beta/other").await.unwrap();
-    assert_eq!(other.ask(Hold).timeout(short).await, Err(AskError::Timeout), "it was begun");
+    assert_eq!(cause(other.ask(Hold).timeout(short).await), Err(AskCause::Timeout), "it was begun");
     begun.kill().await.unwrap();
     let asked = notebook.ask(Note { number: 0 }).timeout(short).await;
     let is_late = |error: &AskError| {
-        matches!(error, AskError::Timeout | AskError::NotBegun(NotBegun::Timeout))
+        matches!(error.cause, AskCause::Timeout | AskCause::NotBegun(NotBegun::Timeout))
     };
     assert!(asked.as_ref().is_err_and(is_late), "{asked:?}");
     let mut told = 0;
@@ -229,8 +230,8 @@ pub async fn what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for(
     })
     .await;
     held.actor.kill().await.unwrap();
-    let never = AskError::NotBegun(NotBegun::Stopped);
-    assert_eq!(asked.await.unwrap(), Err(never));
+    let never = AskCause::NotBegun(NotBegun::Stopped);
+    assert_eq!(cause(asked.await.unwrap()), Err(never));
     assert_eq!(beta.dead_letters().count(ringpost::DeadLetterCause::Stopped), 10);
     assert_eq!((beta.dead_letters().total(), alpha.dead_letters().total()), (10, 0));
     end([alpha, beta]).await;

@@ -8,6 +8,7 @@ use ringpost::{DeadLetterCause, NodeEvent};
 
 use super::world::{World, end, until};
 use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
+use crate::cause;
 use crate::remote::PATIENCE;
 
 /// How an actor of another node ended is told to those that waited then; later nobody knows.
@@ -60,7 +61,7 @@ pub async fn a_panic_on_another_node_is_an_error_for_the_asker(world: &World) {
     let [alpha, beta] = world.pair().await;
     beta.spawn("notebook", Notebook::new()).await.unwrap();
     let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
-    assert_eq!(notebook.ask(Fail).await, Err(AskError::NoReply));
+    assert_eq!(cause(notebook.ask(Fail).await), Err(AskCause::NoReply));
     gone(notebook.wait_stopped().await);
     end([alpha, beta]).await;
 }
@@ -79,7 +80,7 @@ pub async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach(worl
     assert_eq!(beta.shutdown(Duration::from_millis(10)).await, [held.actor.address().clone()]);
     let lost = pending.await.unwrap().unwrap_err();
     assert!(
-        matches!(lost, AskError::NotBegun(NotBegun::Stopped) | AskError::LinkDown(_)),
+        matches!(lost.cause, AskCause::NotBegun(NotBegun::Stopped) | AskCause::LinkDown(_)),
         "{lost}"
     );
     let ended = notebook.wait_stopped().await;

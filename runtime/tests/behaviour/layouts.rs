@@ -4,6 +4,7 @@ use ringpost::DeadLetterCause;
 use ringpost::prelude::*;
 
 use super::world::{World, end};
+use crate::cause;
 
 /// Messages as another build might have them, under the names of this one's.
 mod other {
@@ -62,14 +63,14 @@ pub async fn builds_that_disagree_on_one_message_agree_on_the_others(world: &Wor
     let mut letters = beta.dead_letters().subscribe();
     let counts = alpha.recipient::<other::Count, bool>("beta/speller").await.unwrap();
     let refused = counts.ask(other::Count { letters: 1 }).await;
-    assert_eq!(refused, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    assert_eq!(cause(refused), Err(AskCause::NotSent(Cause::SchemaMismatch)));
     let refused = counts.tell(other::Count { letters: 1 }).await.unwrap_err();
     assert_eq!((refused.message.letters, refused.cause), (1, Cause::SchemaMismatch));
     // Trusted layouts that are wrong are found by the check of the bytes.
     let spells = alpha.recipient::<other::Spell, ()>("beta/speller").await.unwrap();
     assert_eq!(spells.ask(other::Spell { letter: 'a' as u32 }).await, Ok(()));
     let invalid = spells.ask(other::Spell { letter: u32::MAX }).await;
-    assert_eq!(invalid, Err(AskError::NotBegun(NotBegun::InvalidArchive)));
+    assert_eq!(cause(invalid), Err(AskCause::NotBegun(NotBegun::InvalidArchive)));
     spells.tell(other::Spell { letter: u32::MAX }).await.unwrap();
     let letter = letters.recv().await.unwrap();
     assert_eq!(letter.cause, DeadLetterCause::InvalidArchive);

@@ -8,6 +8,7 @@ use ringpost::{Fate, NodeEvent, Profile, Unasked};
 use super::world::{World, end, until};
 use crate::actors::{Note, Notebook, held};
 use crate::asking::{Anything, Audit, Deposit, Teller, Withdraw};
+use crate::cause;
 use crate::references::{Subscribe, Topic};
 use crate::remote::PATIENCE;
 
@@ -22,16 +23,16 @@ pub async fn an_actor_of_another_node_is_told_and_asked_like_one_of_this(world: 
     assert_eq!(teller.last().await, Ok(Some("bob".into())));
     assert_eq!(teller.withdraw(8).await, Ok(Err("not that much".into())));
     assert_eq!(teller.ask(Audit { note: "four".into() }).await, Ok(4));
-    let local = Err(AskError::NotSent(Cause::LocalOnly));
-    assert_eq!(teller.channel().await.map(|_| ()), local);
-    assert_eq!(teller.ask(Anything { value: 1 }).await.map(|_| ()), local);
+    let local = Err(AskCause::NotSent(Cause::LocalOnly));
+    assert_eq!(cause(teller.channel().await.map(|_| ())), local);
+    assert_eq!(cause(teller.ask(Anything { value: 1 }).await.map(|_| ())), local);
     let back = teller.tell(Anything { value: 7 }).await.unwrap_err();
     assert_eq!((back.message.value, back.cause), (7, Cause::LocalOnly));
     let asks = alpha.recipient::<Withdraw, Result<u64, String>>("beta/teller").await.unwrap();
     assert_eq!(asks.ask(Withdraw { cents: 7 }).await, Ok(Ok(0)));
     let wrong = alpha.recipient::<Withdraw, String>("beta/teller").await.unwrap();
     let wrong = wrong.ask(Withdraw { cents: 7 }).await;
-    assert_eq!(wrong, Err(AskError::NotSent(Cause::SchemaMismatch)));
+    assert_eq!(cause(wrong), Err(AskCause::NotSent(Cause::SchemaMismatch)));
     // Without a link, too: nothing is waited for.
     beta.shutdown(PATIENCE).await;
     let refused = teller.tell(Anything { value: 7 }).await.unwrap_err();
@@ -49,7 +50,7 @@ pub async fn an_answer_larger_than_the_asker_takes_is_an_error_that_says_so(worl
     for number in 0..200 {
         there.tell(Note { number }).await.unwrap();
     }
-    assert_eq!(notebook.notes().await, Err(AskError::ReplyTooLarge));
+    assert_eq!(cause(notebook.notes().await), Err(AskCause::ReplyTooLarge));
     assert_eq!(there.notes().await.unwrap().len(), 200);
     end([alpha, beta]).await;
 }

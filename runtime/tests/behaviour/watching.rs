@@ -6,6 +6,7 @@ use ringpost::prelude::*;
 
 use super::world::{World, end, until};
 use crate::actors::{Fail, Note, Notebook};
+use crate::cause;
 use crate::remote::PATIENCE;
 
 /// Watches what it is told to, and notes the ends.
@@ -99,7 +100,7 @@ pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
             "stop" => here.stop().await.unwrap(),
             "drain" => here.drain().await.unwrap(),
             "kill" => here.kill().await.unwrap(),
-            _ => assert_eq!(here.ask(Fail).await, Err(AskError::NoReply)),
+            _ => assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply)),
         }
         let exit = there.wait_stopped().await;
         let told = next_ends(&watcher, 1).await;
@@ -211,7 +212,7 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     let here = alpha.actor::<Notebook>("beta/watched").await.unwrap();
     watcher.watch(Watch { actor: here.clone() }).await.unwrap();
     here.tell(Note { number: 1 }).await.unwrap();
-    assert_eq!(here.ask(Fail).await, Err(AskError::NoReply));
+    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply));
     // It rests, or has begun anew.
     here.tell(Note { number: 2 }).await.unwrap();
     assert_eq!(here.notes().await, Ok(vec![2]));
@@ -221,7 +222,7 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     }
     assert_eq!(alpha.actor::<Notebook>("beta/watched").await.as_ref(), Ok(&here));
     assert_eq!(watcher.ends().await.unwrap().0, []);
-    assert_eq!(here.ask(Fail).await, Err(AskError::NoReply));
+    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply));
     let told = next_ends(&watcher, 1).await;
     assert_eq!(told, [("beta/watched".into(), there.wait_stopped().await)]);
     assert!(matches!(&told[0].1, ActorExit::Failed(_)), "{told:?}");
