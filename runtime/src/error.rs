@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use ringpost_transport::cause::{LinkCause, NodeDownCause};
+use ringpost_transport::cause::{LinkCause, NodeDown};
 use ringpost_transport::id::InvalidNodeName;
 
 use crate::address::{Address, InvalidActorName};
@@ -39,9 +39,12 @@ pub enum Cause {
         the same crate or give it `#[actor(name = ..)]`"
     )]
     WrongActorType,
-    /// The actor's node cannot be reached.
-    #[error("the actor's node is unreachable, {0}: try again when it is back")]
-    NodeUnreachable(NodeDownCause),
+    /// The actor's node is down: it could not be reached, or left, and was not linked since.
+    #[error(
+        "the actor's node is unreachable, {0}: it is dialled again; try again later, or send with \
+        `wait_for_link`"
+    )]
+    NodeUnreachable(NodeDown),
     /// The actor lives on another node, and this node has no network.
     #[error(
         "the actor is on another node, and this one reaches none: start it with `listen` or `seeds`"

@@ -23,10 +23,11 @@ pub enum NodeEvent {
         /// Why.
         cause: LinkCause,
     },
-    /// A run of a node is gone. Its pending asks have failed. Senders that wait for a link go on
-    /// waiting: they use the link to the node's next run, or fail with `NodeUnreachable` when
-    /// `down_after` has passed since the first of them began to wait or the node was last heard,
-    /// whichever is later.
+    /// A run of a node is gone. Its pending asks have failed, and so have the senders that waited
+    /// for a link; until the node is linked again all sends to it fail at once with
+    /// `NodeUnreachable`, but those that
+    /// [wait for a link](crate::Told::wait_for_link). Of a node that was restarted the next run is
+    /// being linked: senders wait for that.
     NodeDown {
         /// The node.
         node: NodeId,

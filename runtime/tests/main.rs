@@ -10,6 +10,7 @@ mod behaviour;
 mod bounds;
 mod circles;
 mod cost;
+mod down;
 mod ending;
 mod finding;
 mod groups;

@@ -35,6 +35,76 @@ async fn a_thousand_pending_asks_end_with_a_cause_when_their_peer_is_killed() {
     alpha.shutdown(PATIENCE).await;
 }
 
+/// Tells another actor as often as it is asked to.
+#[actor]
+struct Herald {
+    to: ActorRef<Counter>,
+}
+
+#[handlers]
+impl Herald {
+    /// Returns the causes for which tells failed.
+    #[handler]
+    async fn tell_often(&self, times: u64) -> Vec<String> {
+        let mut causes = Vec::new();
+        for _ in 0..times {
+            causes.extend(self.to.tell(count("news")).await.err().map(|e| e.cause.to_string()));
+        }
+        causes
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() {
+    let beta = Process::start("beta", &[]).await;
+    let alpha = linked("alpha", &[&beta], Duration::from_secs(3)).await;
+    let mut events = alpha.events();
+    let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
+    let to = counter.clone();
+    let herald = alpha.spawn("herald", Herald { to }).await.unwrap();
+    beta.kill().await;
+    event(&mut events, |e| matches!(e, NodeEvent::NodeDown { .. }).then_some(())).await;
+    let started = Instant::now();
+    let causes = herald.tell_often(1000).await.unwrap();
+    let took = started.elapsed();
+    println!("1,000 tells to a dead node in {took:?}, the last: {:?}", causes.last());
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(causes.len(), 1000);
+    let said = |cause: &String| {
+        cause.contains("is unreachable, down for ") && cause.contains("nothing was heard from it")
+    };
+    assert!(causes.iter().all(said), "{:?}", causes.first());
+    // So does all else, and the time-out of an ask is not waited for.
+    let asked = counter.echo("there".into()).await.unwrap_err();
+    assert!(matches!(&asked, AskError::NotSent(Cause::NodeUnreachable(_))), "{asked}");
+    let why = alpha.actor::<Counter>("beta/mute0").await.unwrap_err();
+    assert!(matches!(why.cause(), Some(Cause::NodeUnreachable(_))), "{why}");
+    assert_eq!(counter.wait_stopped().await, ActorExit::NodeDown);
+    let tried = counter.try_tell(count("late")).unwrap_err();
+    assert!(matches!(tried.cause, Cause::NodeUnreachable(_)), "{tried}");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // What waits goes there when the node is back.
+    let path = "beta/counter".to_owned();
+    let (node, waits) = (alpha.clone(), counter.clone());
+    let found = tokio::spawn(async move { node.when_named::<Counter>(&path).await });
+    let told = tokio::spawn(async move {
+        loop {
+            let told = waits.tell(count("two words")).wait_for_link().await;
+            // The node may be linked before it has such an actor.
+            if told.as_ref().map_err(|back| &back.cause) != Err(&Cause::NoSuchActor) {
+                return told;
+            }
+        }
+    });
+    let again = Process::start("beta", &alpha.addresses()).await;
+    let found = within(found).await.unwrap().unwrap();
+    within(told).await.unwrap().unwrap();
+    assert_eq!(within(async { found.counted().await }).await, Ok((2, 9)));
+    again.end().await;
+    alpha.shutdown(PATIENCE).await;
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnation() {
@@ -49,10 +119,9 @@ async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnatio
     let again = Process::start("gamma", &alpha.addresses()).await;
     let answer = within(async {
         loop {
+            let counter = alpha.when_named::<Counter>("gamma/counter").await.unwrap();
             // The first lookups may still meet the end of the old incarnation.
-            if let Ok(counter) = alpha.actor::<Counter>("gamma/counter").await
-                && let Ok(answer) = counter.echo("here".into()).await
-            {
+            if let Ok(answer) = counter.echo("here".into()).wait_for_link().await {
                 return answer;
             }
         }

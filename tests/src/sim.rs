@@ -23,6 +23,8 @@
 //!   whenever nothing else can run, and then send nothing. Half of the runs without faults have no
 //!   heartbeats, which would make up for what was lost: SC-3 holds there too, and what was
 //!   committed is sent in bounded time.
+//! - **SC-11 down**: a send to a node that is down and not linked since fails when it is first
+//!   polled, unless it asked to wait: then it never fails because the node is down.
 //!
 //! Dialogues (`dialogue.rs`) are about asks between actors, and of these demand SC-3 and SC-7 only:
 //! there "begun" is when the handler runs.

@@ -72,3 +72,21 @@ pub enum NodeDownCause {
     #[error("this node is shutting down")]
     Shutdown,
 }
+
+/// Why and since when a node is down, as senders are told that do not wait for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("down for {down_ms} ms: {cause}")]
+pub struct NodeDown {
+    /// The cause for which it is down.
+    pub cause: NodeDownCause,
+    /// Time that has passed since it was found to be down, in milliseconds; 0 for a sender that
+    /// waited until then.
+    pub down_ms: u64,
+}
+
+impl NodeDown {
+    /// Returns what senders of a node are told that is shutting down.
+    pub(crate) fn shutdown() -> Self {
+        NodeDown { cause: NodeDownCause::Shutdown, down_ms: 0 }
+    }
+}

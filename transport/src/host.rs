@@ -15,7 +15,7 @@ use crate::id::{NodeId, NodeName};
 use crate::link::{CloseNotice, Receipt, Replier};
 use crate::memory::Payload;
 
-pub use crate::cause::{Fate, LinkCause, NodeDownCause, OpenRefusal, Refusal, Violation};
+pub use crate::cause::{Fate, LinkCause, NodeDown, NodeDownCause, OpenRefusal, Refusal, Violation};
 pub use crate::open_request::{Accepted, OpenRequest, Target};
 pub use tells::Tells;
 

@@ -65,6 +65,13 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         self
     }
 
+    /// Waits for a link to the actor's node also while that is down, where an ask fails at once
+    /// otherwise: as long as the time-out of the ask says.
+    pub fn wait_for_link(mut self) -> Self {
+        self.sending.wait_for_link();
+        self
+    }
+
     /// Returns the same ask, which owns its reference: to be kept, sent to another thread, or
     /// awaited with others of its kind, as by `join_all`. Its time counts from its own first poll.
     ///
@@ -75,8 +82,13 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         P: Clone + Send + Sync + 'static,
     {
         let (to, limit) = (self.sending.to.clone(), self.limit.fresh());
+        let remote = std::mem::take(&mut self.sending.line.remote);
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
-        async move { Asked { sending: Sending::new(&to, message), limit, pending: None }.await }
+        async move {
+            let mut sending = Sending::new(&to, message);
+            sending.line.remote = remote;
+            Asked { sending, limit, pending: None }.await
+        }
     }
 
     /// Sends now, if that needs no waiting. What this returns is awaited for the answer, with the

@@ -15,7 +15,7 @@ use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, RemoteSender, SendKind, signals};
+use crate::remote::{self, RemoteSender, SendKind, Waiter, signals};
 use crate::resident::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -77,12 +77,12 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Makes sure that the actor is there.
-    pub(super) async fn touch(&self) -> Result<(), Cause> {
+    /// Makes sure that the actor is there; of another node with a `waiter` of its own.
+    pub(super) async fn touch(&self, waiter: Waiter) -> Result<(), Cause> {
         match self.view() {
             View::Local(_) => Ok(()),
             View::Remote(sender, _) => {
-                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH)).await
+                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH), waiter).await
             }
             View::Dead(cause) => Err(cause.clone()),
         }

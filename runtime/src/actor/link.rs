@@ -256,7 +256,7 @@ async fn met(tie: &ActorRef<Tie>, cx: &Context<Tie>) {
         biased;
         // The node shuts down.
         () = cx.is_to_end() => {}
-        _ = tie.destination().touch() => {}
+        _ = tie.destination().touch(Waiter::default()) => {}
     }
 }
 

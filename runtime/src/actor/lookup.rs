@@ -10,6 +10,7 @@ use crate::error::{Cause, LookupError, SpawnError};
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
+use crate::remote::Waiter;
 
 impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
@@ -17,13 +18,21 @@ impl Node {
     ///
     /// # Errors
     /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its
-    /// node cannot be reached.
+    /// node is down; [`when_named`](Node::when_named) waits for it.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn actor<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
+        self.find(path, Waiter::default()).await
+    }
+
+    async fn find<A: Handlers>(
+        &self,
+        path: &str,
+        waiter: Waiter,
+    ) -> Result<ActorRef<A>, LookupError> {
         let actor: ActorRef<A> = ActorRef::bind(self, self.parse(path)?);
-        let there = actor.destination().touch().await;
+        let there = actor.destination().touch(waiter).await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(actor)
     }
@@ -42,14 +51,14 @@ impl Node {
         path: &str,
     ) -> Result<Recipient<M, R>, LookupError> {
         let recipient: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
-        let there = recipient.destination().touch().await;
+        let there = recipient.destination().touch(Waiter::default()).await;
         there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
         Ok(recipient)
     }
 
     /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
-    /// its node can be reached. A name of another node is looked up again and again, with pauses
-    /// of [`limits::LOOK_UP_AGAIN`] at most.
+    /// a link to its node, also while that is down. A name of another node is looked up again and
+    /// again over the link, with pauses of [`limits::LOOK_UP_AGAIN`] at most.
     ///
     /// # Errors
     /// [`LookupError`] when waiting cannot help: the path is none, the actor is of another type, or
@@ -63,12 +72,14 @@ impl Node {
         loop {
             let mut named = pin!(self.residents().next_name());
             named.as_mut().enable();
-            let cause = match self.actor(path).await {
+            let mut waiter = Waiter::default();
+            waiter.wait_for_link();
+            let cause = match self.find(path, waiter).await {
                 Err(LookupError::NotFound { cause, path }) => match cause {
                     Cause::NoSuchActor if is_near && self.residents().is_closed() => {
                         return Err(LookupError::NotFound { path, cause: Cause::Leaving });
                     }
-                    Cause::NoSuchActor | Cause::NodeUnreachable(_) | Cause::LinkDown => cause,
+                    Cause::NoSuchActor | Cause::LinkDown => cause,
                     cause => return Err(LookupError::NotFound { path, cause }),
                 },
                 found => return found,
@@ -101,7 +112,7 @@ impl Node {
         loop {
             let address = Address::by_name(self.shared_name().clone(), check_name(name)?);
             let found: ActorRef<A> = ActorRef::bind(self, address);
-            match (found.destination().touch().await, make.take()) {
+            match (found.destination().touch(Waiter::default()).await, make.take()) {
                 (Ok(()), _) => return Ok(found),
                 (Err(Cause::NoSuchActor), Some(make)) => match self.spawn(name, make()).await {
                     // Another caller was quicker, or had the name, which is free again.

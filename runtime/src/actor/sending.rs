@@ -18,6 +18,11 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
         Sending { to, message: Some(message), line: Line::default() }
     }
 
+    /// Has it wait for a link to the actor's node also while that is down.
+    pub(super) fn wait_for_link(&mut self) {
+        self.line.remote.wait_for_link();
+    }
+
     /// Takes the message back, and gives up its place now rather than when the whole send is
     /// dropped.
     pub(super) fn give_up(&mut self) -> Option<M> {

@@ -38,6 +38,13 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
         Confirmed { sending: self.sending, fate: None }
     }
 
+    /// Waits for a link to the actor's node also while that is down, where a send fails at once
+    /// otherwise: as long as it takes, unless [`timeout`](Told::timeout) says otherwise.
+    pub fn wait_for_link(mut self) -> Self {
+        self.sending.wait_for_link();
+        self
+    }
+
     /// Waits this long at most, from the first poll on; a year at most. Then nothing was sent.
     pub fn timeout(self, timeout: Duration) -> TimedTell<'a, P, M> {
         TimedTell { told: self, limit: TimeLimit::new(timeout) }

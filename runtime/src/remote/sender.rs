@@ -1,9 +1,10 @@
 //! Outcomes of sends to other nodes, from the transport's words to this layer's; and signals.
 
 use std::future::poll_fn;
-use std::task::Context;
+use std::task::{Context, Poll, ready};
 
-use ringpost_transport::cause::{self, NodeDownCause};
+use ringpost_transport::cause::{self, NodeDown, NodeDownCause};
+use tokio::task::coop;
 
 use super::{
     Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code, ends,
@@ -12,12 +13,20 @@ use crate::error::{AskCause, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 
-/// Sends a signal; waits as a message does.
-pub(crate) async fn signal(to: &RemoteSender, signal: SendKind) -> Result<(), Cause> {
+/// Sends a signal; waits as a message does, with a `waiter` of its own.
+pub(crate) async fn signal(
+    to: &RemoteSender,
+    signal: SendKind,
+    mut waiter: Waiter,
+) -> Result<(), Cause> {
     let nothing = Accepted { id: 0, layout: 0, reply: 0 };
-    let mut waiter = Waiter::default();
-    let send =
-        |cx: &mut Context<'_>| to.poll_send(&nothing, signal, &mut |_| Ok(()), &mut waiter, cx);
+    let send = |cx: &mut Context<'_>| {
+        // A task that looks up an actor of a dead node again and again lets others run.
+        let turn = ready!(coop::poll_proceed(cx));
+        let sent = ready!(to.poll_send(&nothing, signal, &mut |_| Ok(()), &mut waiter, cx));
+        turn.made_progress();
+        Poll::Ready(sent)
+    };
     poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
 }
 
@@ -66,8 +75,8 @@ fn exit_of(reason: CloseReason) -> ActorExit {
 /// Why a message was not sent; `failure` is what archiving it met.
 pub(crate) fn cause_of(unsent: Unsent, failure: Option<Cause>) -> Cause {
     match unsent {
-        Unsent::NodeDown(NodeDownCause::Shutdown) => Cause::Leaving,
-        Unsent::NodeDown(cause) => Cause::NodeUnreachable(cause),
+        Unsent::NodeDown(NodeDown { cause: NodeDownCause::Shutdown, .. }) => Cause::Leaving,
+        Unsent::NodeDown(down) => Cause::NodeUnreachable(down),
         Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
         Unsent::NoSuchMailbox => Cause::NoSuchActor,
         Unsent::WrongKind => Cause::WrongActorType,

@@ -340,7 +340,7 @@ impl Stage {
             let answer = async {
                 loop {
                     // The first lookups may still meet the end of the process that died.
-                    if let Ok(counter) = node.actor::<Counter>(&path).await
+                    if let Ok(counter) = node.when_named::<Counter>(&path).await
                         && let Ok(answer) = counter.echo("again".into()).await
                     {
                         return answer;

@@ -1,14 +1,14 @@
 //! The layer above the transport, as the scenarios need it: mailboxes that are found by name and by
-//! identity, and what the links report (SC-5, SC-6, SC-9).
+//! identity, and what the links report (SC-5, SC-6, SC-9, SC-11).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
-    Fate, Host, Inbox, LinkCause, Lost, OpenRefusal, OpenRequest, PeerEvent, Target,
+    Fate, Host, Inbox, LinkCause, Lost, NodeDownCause, OpenRefusal, OpenRequest, PeerEvent, Target,
 };
 use ringpost_transport::id::{Incarnation, NodeId};
 use tokio::sync::Notify;
@@ -26,12 +26,17 @@ pub(super) struct TestHost {
     /// Which run of the node the network takes it for.
     incarnation: OnceLock<Incarnation>,
     pub(super) link_ups: AtomicU64,
+    pub(super) downs: Downs,
 }
+
+/// The nodes that were reported down to one and not linked since, for its senders (SC-11). One of
+/// which another run has answered is not among them.
+pub(super) type Downs = Arc<Mutex<BTreeSet<usize>>>;
 
 impl TestHost {
     pub(super) fn new(setting: Setting, diary: Diary) -> Arc<Self> {
-        let (boxes, waiting, incarnation, link_ups) = Default::default();
-        Arc::new(TestHost { setting, diary, boxes, waiting, incarnation, link_ups })
+        let (boxes, waiting, incarnation, link_ups, downs) = Default::default();
+        Arc::new(TestHost { setting, diary, boxes, waiting, incarnation, link_ups, downs })
     }
 
     /// Its identity in the network is known: its mailboxes can be found by theirs.
@@ -92,6 +97,17 @@ impl TestHost {
         match &lost.target {
             Target::Name(name) => Some((to, name.strip_prefix('m')?.parse().ok()?)),
             Target::Identity { index, .. } => Some((to, *index as usize)),
+        }
+    }
+
+    /// Notes whether a peer is down.
+    fn set_down(&self, peer: &NodeId, is_down: bool) {
+        let names = &self.setting.plan.nodes;
+        let Some(node) = names.iter().position(|name| name == peer.name.as_str()) else { return };
+        if is_down {
+            self.downs.lock().insert(node);
+        } else {
+            self.downs.lock().remove(&node);
         }
     }
 
@@ -158,6 +174,7 @@ impl Host for TestHost {
     fn event(&self, event: PeerEvent) {
         let text = match event {
             PeerEvent::LinkUp { peer, fabric } => {
+                self.set_down(&peer, false);
                 let earlier = self.link_ups.fetch_add(1, Ordering::Relaxed);
                 if earlier > 0 && self.has_waiting(&peer) {
                     self.setting.shared.reach(State::RelinkBesideWaiting);
@@ -171,7 +188,10 @@ impl Host for TestHost {
                 self.judge_loss(&peer, &cause);
                 format!("link down {} {cause}", peer.name)
             }
-            PeerEvent::NodeDown { peer, cause } => format!("node down {} {cause}", peer.name),
+            PeerEvent::NodeDown { peer, cause } => {
+                self.set_down(&peer, cause != NodeDownCause::Restarted);
+                format!("node down {} {cause}", peer.name)
+            }
             _ => "something else".to_owned(),
         };
         self.world().log(&format!("{} {text}", self.me()));

@@ -64,11 +64,13 @@ impl Life {
         let seed = setting.seed ^ u64::from(run - 1) << 48 ^ salt ^ (node as u64) << 8;
         let (setting, lines) = (setting.clone(), Lines::default());
         let (endpoint, diary) = (self.endpoint.clone(), self.diary.clone());
+        let downs = self.host.downs.clone();
         (0..setting.plan.senders).map(move |number| Sender {
             setting: setting.clone(),
             endpoint: endpoint.clone(),
             diary: diary.clone(),
             lines: lines.clone(),
+            downs: downs.clone(),
             remotes: HashMap::new(),
             rng: Rng::with_seed(seed ^ (number as u64) << 16),
         })

@@ -6,6 +6,9 @@ use fastrand::Rng;
 use ringpost_transport::endpoint::Profile;
 use ringpost_transport::fabric::sim::LinkModel;
 
+/// The least that a profile may say: partitions and kills last longer.
+const DOWN_AFTER_LEAST: Duration = Duration::from_secs(3);
+
 /// One scenario, as its seed wants it.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -126,6 +129,9 @@ impl Plan {
         self.wakes = Wakes { heartbeats, idle: rng.u32(0..4) == 0 };
         if rng.u32(0..8) == 0 {
             self.fleeting(rng);
+        }
+        if rng.u32(0..3) == 0 {
+            self.profiles.iter_mut().for_each(|profile| profile.down_after = DOWN_AFTER_LEAST);
         }
         self
     }

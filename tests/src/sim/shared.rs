@@ -181,11 +181,13 @@ pub(super) enum State {
     TwoReferences,
     ByIdentity,
     TellDropped,
+    DownAtOnce,
+    DownWaitedFor,
 }
 
 impl State {
     /// What the random scenarios may reach.
-    pub(super) const OF_TRAFFIC: [State; 12] = [
+    pub(super) const OF_TRAFFIC: [State; 14] = [
         State::AskExpired,
         State::AskDropped,
         State::AskSkipped,
@@ -198,6 +200,8 @@ impl State {
         State::TwoReferences,
         State::ByIdentity,
         State::TellDropped,
+        State::DownAtOnce,
+        State::DownWaitedFor,
     ];
 
     /// What dialogues may reach.
@@ -223,6 +227,8 @@ impl State {
             State::StoodStill => "receiver stood still",
             State::RelinkBesideWaiting => "relink while messages of the peer wait",
             State::RelinkBesideFull => "relink beside a mailbox that the peer has filled",
+            State::DownAtOnce => "send to a node that is down failed at once",
+            State::DownWaitedFor => "send waited for a node that was down, and went there",
             State::TellDropped => "tell given up while it waited",
             State::LargeBesideSmall => "message of more than a slot among small ones",
             State::Crowd => "ten senders wait for one mailbox",

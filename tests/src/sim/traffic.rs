@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -19,7 +20,9 @@ use tokio::time::Instant;
 
 use super::asks::{Asked, Asker, Patience};
 use super::diary::{Diary, Lane, is_confirmed, told};
+use super::host::Downs;
 use super::message::{HEAD, MESSAGE, write};
+use super::plan::Plan;
 use super::shared::{Setting, State};
 
 /// Asks of one sender that wait for their answers to the end.
@@ -35,6 +38,8 @@ pub(super) struct Sender {
     pub(super) endpoint: Endpoint,
     pub(super) diary: Diary,
     pub(super) lines: Lines,
+    /// The nodes to which sends fail at once (SC-11).
+    pub(super) downs: Downs,
     /// References that it uses again: each knows where it found its mailbox.
     pub(super) remotes: HashMap<(usize, OpenRequest), RemoteSender>,
     pub(super) rng: Rng,
@@ -145,14 +150,11 @@ impl Sender {
         let Setting { plan, world, shared, .. } = &self.setting;
         let Parcel { lane, bytes, identity, patience, tell_within } = parcel;
         let by_identity = identity.is_some();
-        let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
-        let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
-        let request = OpenRequest { target, kind: 0 };
-        let known = (lane.0, request.clone());
-        let remote = self.remotes.entry(known);
-        let remote = remote.or_insert_with(|| self.endpoint.remote_sender(&name, request));
-        let mut waiter = Waiter::default();
         let limit = patience.and_then(Patience::limit).or(tell_within);
+        let (mut attempt, mut waiter) = Attempt::begin(self, lane.0, bytes % 5 == 1);
+        let (name, request) = way_to(plan, lane, identity);
+        let remote = self.remotes.entry((lane.0, request.clone()));
+        let remote = remote.or_insert_with(|| self.endpoint.remote_sender(&name, request));
         let (diary, ask) = (&self.diary, patience.is_some());
         let mut in_line = None;
         let mark = shared.mark();
@@ -172,6 +174,7 @@ impl Sender {
             } else {
                 remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx)
             };
+            attempt.judge(&polled);
             if polled.is_pending() && in_line.is_none() {
                 in_line = Some(Standing::begin(&self.setting, &self.lines, (lane, by_identity)));
             }
@@ -235,6 +238,49 @@ impl Sender {
     }
 }
 
+/// SC-11: one send, as far as it depends on whether its node is down.
+struct Attempt {
+    setting: Setting,
+    /// The node was down when it began.
+    is_down: bool,
+    /// It waits for a link also while the node is down.
+    patient: bool,
+    is_new: bool,
+}
+
+impl Attempt {
+    fn begin(sender: &Sender, to: usize, patient: bool) -> (Self, Waiter) {
+        let is_down = sender.downs.lock().contains(&to);
+        let mut waiter = Waiter::default();
+        if patient {
+            waiter.wait_for_link();
+        }
+        let setting = sender.setting.clone();
+        (Attempt { setting, is_down, patient, is_new: true }, waiter)
+    }
+
+    /// Judges the outcome of each poll.
+    fn judge<T>(&mut self, polled: &Poll<Result<T, Unsent>>) {
+        let shared = &self.setting.shared;
+        let is_first = std::mem::take(&mut self.is_new);
+        match polled {
+            Poll::Ready(Err(Unsent::NodeDown(down))) if self.patient => {
+                shared.fault(format!("SC-11: a send that waits for a link failed: {down}"));
+            }
+            Poll::Ready(Err(Unsent::NodeDown(_))) if self.is_down && is_first => {
+                shared.reach(State::DownAtOnce);
+            }
+            Poll::Ready(Ok(_)) if self.is_down && self.patient => {
+                shared.reach(State::DownWaitedFor);
+            }
+            Poll::Pending | Poll::Ready(Ok(_)) if self.is_down && !self.patient => {
+                shared.fault("SC-11: a send to a node that is down did not fail at once".into());
+            }
+            Poll::Pending | Poll::Ready(_) => {}
+        }
+    }
+}
+
 /// A sender that waits, until it is dropped.
 struct Standing {
     lines: Lines,
@@ -264,6 +310,13 @@ impl Drop for Standing {
             *count -= 1;
         }
     }
+}
+
+/// Returns the node of a mailbox, and how it is opened: by its identity, if that is given.
+fn way_to(plan: &Plan, lane: Lane, identity: Option<Target>) -> (NodeName, OpenRequest) {
+    let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
+    let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
+    (name, OpenRequest { target, kind: 0 })
 }
 
 fn kind_of(patience: Option<Patience>, deadline: Option<Instant>, mailbox: usize) -> SendKind {

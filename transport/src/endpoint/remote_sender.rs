@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use rkyv::util::AlignedVec;
 
-use crate::cause::NodeDownCause;
+use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
 use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
@@ -90,7 +90,8 @@ impl RemoteSender {
     /// goes ahead of messages, for room in its window; then it is committed.
     ///
     /// # Errors
-    /// [`Unsent`]: nothing was sent.
+    /// [`Unsent`]: nothing was sent. With `NodeDown` at once where the node is down, unless
+    /// `waiter` [waits for a link](Waiter::wait_for_link).
     ///
     /// # Cancel safety
     /// Dropping `waiter` before this is ready sends nothing and gives up the place in line.
@@ -255,8 +256,8 @@ impl RemoteSender {
     /// Sends one message if that is possible without waiting.
     ///
     /// # Errors
-    /// [`Unsent`], with `LinkDown`, `Opening` or `Full` where waiting would help. (The link is
-    /// dialled and the mailbox opened all the same.)
+    /// [`Unsent`], with `LinkDown`, `Opening` or `Full` where waiting would help, and `NodeDown`
+    /// where the node is down. (The link is dialled and the mailbox opened all the same.)
     pub fn try_send(
         &self,
         message: &Accepted,
@@ -265,8 +266,8 @@ impl RemoteSender {
     ) -> Result<Awaited, Unsent> {
         let link = self.0.peer.link();
         let Some(link) = link.as_ref().filter(|link| !link.has_ended()) else {
-            self.0.peer.want_link();
-            return Err(Unsent::LinkDown);
+            let down = self.0.peer.want_link();
+            return Err(down.map_or(Unsent::LinkDown, Unsent::NodeDown));
         };
         // Nothing is archived that could not be sent.
         let request = &self.0.request;
@@ -288,7 +289,7 @@ impl RemoteSender {
     /// was closed, if the peer said so.
     ///
     /// # Errors
-    /// When the node is down first.
+    /// [`NodeDown`], when the node is down first, or is down already.
     ///
     /// # Cancel safety
     /// Dropping `waiter` gives the wait up.
@@ -296,7 +297,7 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<CloseReason>, NodeDownCause>> {
+    ) -> Poll<Result<Option<CloseReason>, NodeDown>> {
         loop {
             let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
             let request = &self.0.request;
@@ -320,7 +321,7 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<LinkAndPlace, NodeDownCause>> {
+    ) -> Poll<Result<LinkAndPlace, NodeDown>> {
         let mut ticket = None;
         match waiter.take_place() {
             Place::InLine(link, place) if !link.has_ended() => {
@@ -330,7 +331,7 @@ impl RemoteSender {
             // The lines of a link were emptied when it ended.
             Place::InLine(..) | Place::Nowhere => {}
         }
-        let polled = self.0.peer.poll_link(&mut ticket, cx);
+        let polled = self.0.peer.poll_link(&mut ticket, waiter.is_patient(), cx);
         if let Some(ticket) = ticket {
             waiter.state().place = Place::AtPeer(self.0.peer.clone(), ticket);
         }

@@ -24,6 +24,8 @@ pub(super) struct WaitState {
     /// was.
     pub(super) archive: AlignedVec<16>,
     pub(super) archived: bool,
+    /// It waits for a link while the node is down, too.
+    patient: bool,
 }
 
 /// The place at which a send waits.
@@ -60,6 +62,16 @@ impl Waiter {
     #[inline]
     pub(super) fn is_new(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// Has the send wait for a link as long as it takes, also while the node is down.
+    pub fn wait_for_link(&mut self) {
+        self.state().patient = true;
+    }
+
+    /// Returns true if the send waits for a link also while the node is down.
+    pub(super) fn is_patient(&self) -> bool {
+        self.0.as_ref().is_some_and(|waiting| waiting.patient)
     }
 
     /// Takes its place; the send has none until it is given one again.
@@ -101,7 +113,7 @@ impl WaitState {
             Place::AtPeer(peer, ticket) => peer.forget(ticket),
         }
         // For the next one, unless the thread ends.
-        waiting.archived = false;
+        (waiting.archived, waiting.patient) = (false, false);
         if waiting.archive.capacity() > SPARE_ARCHIVE_BYTES_MAX {
             buffer::give(std::mem::take(&mut waiting.archive));
         }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
-use crate::cause::NodeDownCause;
+use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
 use crate::open_request::Accepted;
 use crate::proto::error::OpenRefusal;
@@ -69,9 +69,9 @@ impl SendKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsent {
-    /// The node cannot be reached.
-    #[error("the node is unreachable: {0}")]
-    NodeDown(NodeDownCause),
+    /// The node is down.
+    #[error("the node is unreachable, {0}")]
+    NodeDown(NodeDown),
     /// There is no link right now. Only for a sender that does not wait.
     #[error("there is no link to the node right now")]
     LinkDown,

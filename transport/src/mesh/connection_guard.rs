@@ -15,7 +15,7 @@ use crate::mutants::planted;
 use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
-use super::peer::Peer;
+use super::peer::{Peer, Presence};
 
 /// The right to be a peer's one connection. Dropping it gives it up.
 pub(super) struct ConnectionGuard {
@@ -51,9 +51,14 @@ impl ConnectionGuard {
         if !hello.addresses.is_empty() {
             state.reach.addresses = hello.addresses.clone();
         }
-        let other = |alive: &mut NodeId| alive.incarnation != incarnation;
-        if let Some(earlier) = state.alive.take_if(other).filter(|_| !planted!(StaleRun)) {
-            peer.report_down(earlier, NodeDownCause::Restarted);
+        let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
+        if let Some(earlier) = earlier {
+            // Senders wait for the link of the new run, which has its whole time to come up.
+            state.presence = Presence::Unknown;
+            state.reach.wanted = state.reach.wanted.map(|_| Instant::now());
+            if !planted!(StaleRun) {
+                peer.report_down(earlier, NodeDownCause::Restarted);
+            }
         }
         drop(state);
         peer.events.tell();
@@ -100,7 +105,7 @@ impl ConnectionGuard {
             self.peer.link.store(Some(link.clone()));
             state.connection = ConnectionState::Linked(owner.clone(), link);
             state.heard = Some(Instant::now());
-            state.alive = Some(self.node.clone());
+            state.presence = Presence::Up(self.node.clone());
             state.reach.wanted = None;
             self.peer.events.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
             state.waiters.take()
@@ -120,17 +125,18 @@ impl ConnectionGuard {
 
     fn give_up(&mut self, cause: &LinkCause) {
         self.given_up = true;
-        let (linked, start) = {
+        let (linked, (start, wakers)) = {
             let mut state = self.peer.state.lock();
             if let ConnectionState::Linked(..) = state.connection {
                 (1, state.ended(&self.node, cause, &self.peer))
             } else {
                 state.connection = ConnectionState::None;
-                (0, false)
+                (0, (false, Vec::new()))
             }
         };
         self.peer.events.tell();
         self.peer.events.linked().send_modify(|count| *count -= linked);
+        wakers.into_iter().for_each(Waker::wake);
         self.peer.reach(start);
     }
 }

@@ -1,8 +1,10 @@
 //! Reaching for peers that are wanted or were lost.
 //!
-//! - **MS-4 down**: a node is reported down when nothing was heard of it for `down_after` since its
-//!   last sign of life on a link; a sender that waits for a link to it fails `down_after` after the
-//!   later of that sign and the beginning of the first wait that goes on.
+//! - **MS-4 down**: a node that was linked is down, and reported so, when it left, or when nothing
+//!   was heard of it for `down_after` since its last sign of life on a link; one that was not
+//!   linked, when it was dialled for `down_after`. Then all senders that wait for a link fail, and
+//!   from then on, until there is one, all at once; each has the node dialled for another
+//!   `down_after`. Only patient senders wait on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! One peer: its connection, or the search for one.
 
+mod state;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::bootstrap::{ADDRESSES_MAX, Message};
-use crate::cause::{LinkCause, NodeDownCause};
+use crate::cause::{NodeDown, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
@@ -20,7 +21,9 @@ use super::connection_state::{Command, ConnectionState};
 use super::event_queue::EventQueue;
 use super::refusals::RefusalLog;
 use super::view::{PeerView, Unlinked};
-use super::waiters::Waiters;
+
+pub(super) use state::{Plan, Presence};
+use state::{State, total};
 
 /// One peer: its link, or the search for one.
 pub(crate) struct Peer {
@@ -35,71 +38,15 @@ pub(crate) struct Peer {
     pub(super) link: ArcSwapOption<LinkHandle>,
 }
 
-/// The state of a peer, as far as it is known.
-pub(super) struct State {
-    pub(super) connection: ConnectionState,
-    /// The run that was linked and is not reported down.
-    pub(super) alive: Option<NodeId>,
-    /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
-    /// use to those that wait.
-    pub(super) heard: Option<Instant>,
-    /// Counts of what links that ended have carried; `None` when there was none yet.
-    pub(super) carried: Option<LinkStats>,
-    pub(super) waiters: Waiters,
-    pub(super) reach: Reach,
-    /// The complaint about it that the log was told last.
-    complaint: Option<String>,
-}
-
-/// The search for a connection.
-pub(super) struct Reach {
-    /// Time since which a link is wanted.
-    pub(super) wanted: Option<Instant>,
-    /// Seeds at which it was met last (MS-12).
-    seeds: Vec<String>,
-    /// A task reaches for it.
-    running: bool,
-    /// Addresses at which it can be dialled.
-    pub(super) addresses: Vec<String>,
-    /// The outcome of the last attempt, in words.
-    last: String,
-}
-
-/// The next step of the task that reaches for a peer.
-pub(super) enum Plan {
-    /// End: there is a link, or no sender wants one and the node is not missed.
-    Stop,
-    /// Wait: another connection is being made into a link.
-    Wait(Option<Instant>),
-    /// Try these addresses.
-    Dial(Vec<String>, Option<Instant>),
-}
-
 impl Peer {
     pub(super) fn new(name: NodeName, events: Arc<EventQueue>) -> Self {
-        let reach = Reach {
-            wanted: None,
-            seeds: Vec::new(),
-            running: false,
-            addresses: Vec::new(),
-            last: "not dialled yet".into(),
-        };
-        let state = State {
-            connection: ConnectionState::None,
-            alive: None,
-            heard: None,
-            carried: None,
-            waiters: Waiters::default(),
-            reach,
-            complaint: None,
-        };
         let (unresolved, changed) = (Unresolved::new(), Notify::new());
         Peer {
             name,
             events,
             unresolved,
             changed,
-            state: Mutex::new(state),
+            state: Mutex::new(State::new()),
             link: ArcSwapOption::empty(),
         }
     }
@@ -115,36 +62,39 @@ impl Peer {
         self.link.load()
     }
 
-    /// Waits for a link, having one made when there is none; fails when the node is down (MS-4).
-    /// `ticket` is the caller's place among those that wait; give the same one to each poll.
+    /// Waits for a link, having one made when there is none; fails when the node is down (MS-4),
+    /// unless the caller is `patient`. `ticket` is its place among those that wait; give the same
+    /// one to each poll.
     pub(crate) fn poll_link(
         &self,
         ticket: &mut Option<u64>,
+        patient: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Arc<LinkHandle>, NodeDownCause>> {
+    ) -> Poll<Result<Arc<LinkHandle>, NodeDown>> {
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
-        let outcome = if let Some(link) = state.connection.link() {
-            Ok(link.clone())
-        } else if let Some(cause) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
-            Err(cause)
+        let (outcome, start) = if let Some(link) = state.connection.link() {
+            (Ok(link.clone()), None)
+        } else if let Some(down) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
+            (Err(down), None)
         } else if self.events.is_closing() {
-            Err(NodeDownCause::Shutdown)
+            (Err(NodeDown::shutdown()), None)
         } else {
-            if state.waiters.count() == 0 {
-                // A wait that was given up is over: this one has its whole time.
-                state.reach.wanted = None;
-            }
-            let old = state.waiters.wait(ticket, waker);
-            let start = state.reach.want(Instant::now());
-            drop(state);
-            drop(old);
-            self.reach(start);
-            return Poll::Pending;
+            let now = Instant::now();
+            let start = state.want(now);
+            let Some(down) = state.down(now).filter(|_| !patient) else {
+                let old = state.waiters.wait(ticket, waker, patient);
+                drop(state);
+                drop(old);
+                self.reach(start);
+                return Poll::Pending;
+            };
+            (Err(down), Some(start))
         };
         let old = ticket.take().and_then(|ticket| state.waiters.remove(ticket));
         drop(state);
         drop(old);
+        start.into_iter().for_each(|start| self.reach(start));
         Poll::Ready(outcome)
     }
 
@@ -154,16 +104,19 @@ impl Peer {
         drop(old);
     }
 
-    /// Has a link made when there is none, without waiting.
-    pub(crate) fn want_link(&self) {
-        let start = {
+    /// Has a link made when there is none, without waiting. Returns why and since when the node is
+    /// down, if it is.
+    pub(crate) fn want_link(&self) -> Option<NodeDown> {
+        let (start, down) = {
             let mut state = self.state.lock();
             if state.connection.link().is_some() || self.events.is_closing() {
-                return;
+                return None;
             }
-            state.reach.want(Instant::now())
+            let now = Instant::now();
+            (state.want(now), state.down(now))
         };
         self.reach(start);
+        down
     }
 
     /// Returns the node and the link to it, if it is up.
@@ -192,7 +145,7 @@ impl Peer {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
             let link = state.connection.link().cloned();
-            (link, state.alive.clone(), state.waiters.count(), state.reach.last.clone())
+            (link, state.presence.up().cloned(), state.waiters.count(), state.reach.last.clone())
         };
         (link.is_some() || run.is_some() || waiting > 0).then(|| PeerView {
             name: self.name.clone(),
@@ -288,7 +241,7 @@ impl Peer {
         let new = last != self.state.lock().reach.last;
         if new {
             tracing::info!(peer = %self.name, last, "not reached");
-            self.state.lock().reach.last = last;
+            self.state.lock().note(last);
         }
     }
 
@@ -299,15 +252,15 @@ impl Peer {
 
     /// Returns true if it was linked and is only missed now.
     pub(super) fn is_missed(&self) -> bool {
-        self.state.lock().alive.is_some()
+        self.state.lock().presence.up().is_some()
     }
 
     /// Returns true if nothing is known of it that could be missed, nothing is done to reach it,
     /// and nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
     pub(super) fn is_idle(&self) -> bool {
-        let State { connection, alive, reach, .. } = &*self.state.lock();
+        let State { connection, presence, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
-        let unknown = matches!(connection, ConnectionState::None) && alive.is_none();
+        let unknown = matches!(connection, ConnectionState::None) && presence.up().is_none();
         unknown && !reached_for && self.unresolved.nothing_waits()
     }
 
@@ -315,11 +268,10 @@ impl Peer {
     pub(super) fn plan(&self, now: Instant) -> Plan {
         let (plan, wakers) = {
             let mut state = self.state.lock();
-            let wakers = self.expire(&mut state, now);
+            let wakers = state.expire(self, now);
             let until = state.deadline(self.events.down_after());
-            let wanted = state.reach.wanted.is_some() || state.alive.is_some();
             let plan = match &state.connection {
-                ConnectionState::None if wanted && !self.events.is_closing() => {
+                ConnectionState::None if state.is_wanted() && !self.events.is_closing() => {
                     Plan::Dial(state.reach.targets(), until)
                 }
                 ConnectionState::Joining(_) if !self.events.is_closing() => Plan::Wait(until),
@@ -337,7 +289,7 @@ impl Peer {
 
     /// Tells all that wait that no link will come any more: this node is closing.
     pub(super) fn close(&self) {
-        let wakers = self.state.lock().waiters.fail(&NodeDownCause::Shutdown);
+        let wakers = self.state.lock().waiters.fail_all(&NodeDown::shutdown());
         wakers.into_iter().for_each(Waker::wake);
         self.events.settle(&self.name, self.unresolved.close());
         self.events.tell();
@@ -358,111 +310,13 @@ impl Peer {
             self.changed.notify_one();
         }
     }
-
-    fn expire(&self, state: &mut State, now: Instant) -> Vec<Waker> {
-        if matches!(state.connection, ConnectionState::Linked(..)) {
-            return Vec::new();
-        }
-        let last = state.reach.last.clone();
-        let heard = state.heard;
-        let silent = |since: Option<Instant>| {
-            let down = now.saturating_duration_since(since?) >= self.events.down_after();
-            let silence = now.saturating_duration_since(heard.or(since)?);
-            let silent_ms = silence.as_millis() as u64;
-            down.then(|| NodeDownCause::Silent { silent_ms, last: last.clone() })
-        };
-        if let Some(cause) = silent(state.missed_since())
-            && let Some(peer) = state.alive.take()
-        {
-            self.report_down(peer, cause);
-        }
-        let mut cause = silent(state.waiting_since());
-        if cause.is_some() {
-            let first = state.waiters.since();
-            if first > state.reach.wanted {
-                // The first wait was given up; those that go on began later, and have their time.
-                state.reach.wanted = first;
-                cause = silent(state.waiting_since());
-            }
-        }
-        let Some(cause) = cause else { return Vec::new() };
-        state.reach.wanted = None;
-        state.waiters.fail(&cause)
-    }
-}
-
-impl State {
-    /// Returns the time since when those that wait for a link have heard nothing.
-    fn waiting_since(&self) -> Option<Instant> {
-        self.reach.wanted.map(|wanted| self.heard.map_or(wanted, |heard| heard.max(wanted)))
-    }
-
-    /// Returns the time since when nothing was heard of a node that is not reported down.
-    fn missed_since(&self) -> Option<Instant> {
-        self.alive.as_ref().and(self.heard)
-    }
-
-    /// Returns when there is something to report.
-    fn deadline(&self, down_after: Duration) -> Option<Instant> {
-        [self.waiting_since(), self.missed_since()]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|t| t + down_after)
-    }
-
-    /// Records that the link to `node`, a run of the peer `of`, ended. Returns true if a task has
-    /// to be started that reaches for it.
-    pub(super) fn ended(&mut self, node: &NodeId, cause: &LinkCause, of: &Peer) -> bool {
-        if let ConnectionState::Linked(_, link) =
-            std::mem::replace(&mut self.connection, ConnectionState::None)
-        {
-            self.carried = Some(total(self.carried, link.stats()));
-            of.link.store(None);
-        }
-        of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
-        if of.events.is_closing() {
-            return false;
-        }
-        if *cause == LinkCause::Left
-            && let Some(peer) = self.alive.take()
-        {
-            of.report_down(peer, NodeDownCause::Left);
-        }
-        // A sender that saw the link's end before this was known may wait for another one already.
-        (*cause != LinkCause::Left || self.reach.wanted.is_some()) && self.reach.start()
-    }
-}
-
-impl Reach {
-    /// Records that a link is wanted. Returns true if a task has to be started that makes one.
-    fn want(&mut self, now: Instant) -> bool {
-        self.wanted.get_or_insert(now);
-        self.start()
-    }
-
-    /// Returns where to dial it: what it says itself comes first.
-    fn targets(&self) -> Vec<String> {
-        let mut targets = self.addresses.clone();
-        targets.extend(self.seeds.iter().filter(|seed| !self.addresses.contains(seed)).cloned());
-        targets
-    }
-
-    fn start(&mut self) -> bool {
-        !std::mem::replace(&mut self.running, true)
-    }
-}
-
-fn total(earlier: Option<LinkStats>, mut stats: LinkStats) -> LinkStats {
-    stats += earlier.unwrap_or_default();
-    stats
 }
 
 #[cfg(test)]
 impl Peer {
     /// Returns a peer that no task reaches for.
     pub(crate) fn stand_in(name: &str, host: Arc<dyn crate::host::Host>) -> Arc<Self> {
-        let (events, _) = EventQueue::new(host, Duration::from_secs(8));
+        let (events, _) = EventQueue::new(host, crate::limits::DOWN_AFTER);
         Arc::new(Peer::new(NodeName::new(name).expect("a good name"), events))
     }
 

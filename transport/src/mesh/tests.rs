@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use super::{Mesh, StartError};
 use crate::bootstrap::Secret;
-use crate::cause::{NodeDownCause, OpenRefusal};
+use crate::cause::{NodeDown, NodeDownCause, OpenRefusal};
 use crate::config::{Config, Network};
 use crate::entropy::Entropy;
 use crate::host::{Host, Inbox, Lost, PeerEvent};
@@ -106,10 +106,18 @@ impl Node {
         self.mesh.linked().iter().map(|node| node.name.to_string()).collect()
     }
 
-    async fn link(&self, name: &str) -> Result<Arc<LinkHandle>, NodeDownCause> {
+    async fn link(&self, name: &str) -> Result<Arc<LinkHandle>, NodeDown> {
         let peer = self.mesh.peer(&NodeName::new(name).unwrap());
         let mut ticket = None;
-        poll_fn(|cx| peer.poll_link(&mut ticket, cx)).await
+        poll_fn(|cx| peer.poll_link(&mut ticket, false, cx)).await
+    }
+
+    /// As [`link`](Self::link), also while the node is down.
+    #[cfg(feature = "sim")]
+    async fn patient_link(&self, name: &str) -> Result<Arc<LinkHandle>, NodeDown> {
+        let peer = self.mesh.peer(&NodeName::new(name).unwrap());
+        let mut ticket = None;
+        poll_fn(|cx| peer.poll_link(&mut ticket, true, cx)).await
     }
 
     async fn shutdown(&self) {

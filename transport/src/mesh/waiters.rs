@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-use tokio::time::Instant;
-
-use crate::cause::NodeDownCause;
+use crate::cause::NodeDown;
 
 /// The senders that wait for a link, by ticket.
 #[derive(Default)]
@@ -17,24 +15,32 @@ pub(super) struct Waiters {
 }
 
 enum Place {
-    /// The waker, and the time at which the wait began.
-    Waiting(Waker, Instant),
-    Failed(NodeDownCause),
+    /// A sender that waits; a patient one also while the node is down.
+    Waiting {
+        waker: Waker,
+        patient: bool,
+    },
+    Failed(NodeDown),
 }
 
 impl Waiters {
     /// Waits on, under `ticket` or under a new one. The waker that was there before, if any, is to
     /// be dropped without a lock held.
-    pub(super) fn wait(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
+    pub(super) fn wait(
+        &mut self,
+        ticket: &mut Option<u64>,
+        waker: Waker,
+        patient: bool,
+    ) -> Option<Waker> {
         let ticket = *ticket.get_or_insert_with(|| {
             self.next += 1;
             self.next
         });
-        if let Some(Place::Waiting(kept, _)) = self.places.get_mut(&ticket) {
+        if let Some(Place::Waiting { waker: kept, .. }) = self.places.get_mut(&ticket) {
             return Some(std::mem::replace(kept, waker));
         }
         self.waiting += 1;
-        self.places.insert(ticket, Place::Waiting(waker, Instant::now()));
+        self.places.insert(ticket, Place::Waiting { waker, patient });
         None
     }
 
@@ -43,19 +49,10 @@ impl Waiters {
         self.waiting
     }
 
-    /// Returns when the first of the waits that go on began.
-    pub(super) fn since(&self) -> Option<Instant> {
-        let since = |place: &Place| match place {
-            Place::Waiting(_, since) => Some(*since),
-            Place::Failed(_) => None,
-        };
-        self.places.values().filter_map(since).min()
-    }
-
     /// Returns why the wait of this ticket failed, if it did.
-    pub(super) fn failed(&mut self, ticket: u64) -> Option<NodeDownCause> {
+    pub(super) fn failed(&mut self, ticket: u64) -> Option<NodeDown> {
         match self.places.get(&ticket) {
-            Some(Place::Failed(cause)) => Some(cause.clone()),
+            Some(Place::Failed(down)) => Some(down.clone()),
             _ => None,
         }
     }
@@ -63,7 +60,7 @@ impl Waiters {
     /// Gives a place up; what it held is to be dropped without a lock held.
     pub(super) fn remove(&mut self, ticket: u64) -> Option<Waker> {
         match self.places.remove(&ticket) {
-            Some(Place::Waiting(waker, _)) => {
+            Some(Place::Waiting { waker, .. }) => {
                 self.waiting -= 1;
                 Some(waker)
             }
@@ -75,32 +72,39 @@ impl Waiters {
     /// kept.
     pub(super) fn take(&mut self) -> Vec<Waker> {
         self.waiting = 0;
-        let places = std::mem::take(&mut self.places);
-        let (waiting, failed) = places
-            .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, p)| matches!(p, Place::Waiting(..)));
-        self.places = failed;
-        waiting
-            .into_values()
-            .filter_map(|place| match place {
-                Place::Waiting(waker, _) => Some(waker),
-                Place::Failed(_) => None,
-            })
-            .collect()
+        let mut wakers = Vec::new();
+        for (ticket, place) in std::mem::take(&mut self.places) {
+            match place {
+                Place::Waiting { waker, .. } => wakers.push(waker),
+                failed @ Place::Failed(_) => drop(self.places.insert(ticket, failed)),
+            }
+        }
+        wakers
     }
 
-    /// Lets every wait fail with `cause`; the wakers are to be woken without a lock held.
-    pub(super) fn fail(&mut self, cause: &NodeDownCause) -> Vec<Waker> {
-        self.waiting = 0;
-        self.places
-            .values_mut()
-            .filter_map(|place| match std::mem::replace(place, Place::Failed(cause.clone())) {
-                Place::Waiting(waker, _) => Some(waker),
-                earlier => {
-                    *place = earlier;
-                    None
+    /// Lets every wait fail but those of patient senders; the wakers are to be woken without a lock
+    /// held.
+    pub(super) fn fail(&mut self, down: &NodeDown) -> Vec<Waker> {
+        self.fail_those(down, |patient| !patient)
+    }
+
+    /// Lets every wait fail, as [`fail`](Self::fail) does.
+    pub(super) fn fail_all(&mut self, down: &NodeDown) -> Vec<Waker> {
+        self.fail_those(down, |_| true)
+    }
+
+    fn fail_those(&mut self, down: &NodeDown, fails: impl Fn(bool) -> bool) -> Vec<Waker> {
+        let fail = |place: &mut Place| match place {
+            Place::Waiting { patient, .. } if fails(*patient) => {
+                match std::mem::replace(place, Place::Failed(down.clone())) {
+                    Place::Waiting { waker, .. } => Some(waker),
+                    Place::Failed(_) => None,
                 }
-            })
-            .collect()
+            }
+            Place::Waiting { .. } | Place::Failed(_) => None,
+        };
+        let wakers: Vec<Waker> = self.places.values_mut().filter_map(fail).collect();
+        self.waiting -= wakers.len();
+        wakers
     }
 }

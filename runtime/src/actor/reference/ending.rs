@@ -5,7 +5,7 @@ use crate::actor::Handlers;
 use crate::actor::destination::View;
 use crate::error::Cause;
 use crate::exit::ActorExit;
-use crate::remote::{self, SendKind, signals};
+use crate::remote::{self, SendKind, Waiter, signals};
 use crate::resident::{Ended, Halt, Resident};
 
 impl<A: Handlers> ActorRef<A> {
@@ -103,7 +103,7 @@ impl<A: Handlers> ActorRef<A> {
                     Halt::Kill => SendKind::UrgentSignal(signals::KILL),
                     Halt::Drain => SendKind::Signal(signals::DRAIN),
                 };
-                remote::signal(sender, signal).await
+                remote::signal(sender, signal, Waiter::default()).await
             }
         }
     }

@@ -1,0 +1,216 @@
+//! The state of a peer: its connection, what is known of the node, and the search for it.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cause::{LinkCause, NodeDown, NodeDownCause};
+use crate::host::PeerEvent;
+use crate::id::NodeId;
+use crate::link::LinkStats;
+use crate::mesh::connection_state::ConnectionState;
+use crate::mesh::waiters::Waiters;
+
+use super::Peer;
+
+/// The state of a peer, as far as it is known. Under its lock.
+pub(in crate::mesh) struct State {
+    pub(in crate::mesh) connection: ConnectionState,
+    pub(in crate::mesh) presence: Presence,
+    /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
+    /// use to those that wait.
+    pub(in crate::mesh) heard: Option<Instant>,
+    /// Counts of what links that ended have carried; `None` when there was none yet.
+    pub(super) carried: Option<LinkStats>,
+    pub(in crate::mesh) waiters: Waiters,
+    pub(in crate::mesh) reach: Reach,
+    /// The complaint about it that the log was told last.
+    pub(super) complaint: Option<String>,
+}
+
+/// What is known of the node itself.
+pub(in crate::mesh) enum Presence {
+    /// Nothing: it was never linked, or another run of it has answered that has no link yet.
+    Unknown,
+    /// This run was linked and is not reported down.
+    Up(NodeId),
+    /// It is down since then, and was not linked since (MS-4).
+    Down(Instant, NodeDownCause),
+}
+
+/// The search for a connection.
+pub(in crate::mesh) struct Reach {
+    /// Time since which a link is wanted.
+    pub(in crate::mesh) wanted: Option<Instant>,
+    /// Seeds at which it was met last (MS-12).
+    pub(super) seeds: Vec<String>,
+    /// A task reaches for it.
+    pub(super) running: bool,
+    /// Addresses at which it can be dialled.
+    pub(in crate::mesh) addresses: Vec<String>,
+    /// The outcome of the last attempt, in words.
+    pub(super) last: String,
+}
+
+/// The next step of the task that reaches for a peer.
+pub(in crate::mesh) enum Plan {
+    /// End: there is a link, or no sender wants one and the node is not missed.
+    Stop,
+    /// Wait: another connection is being made into a link.
+    Wait(Option<Instant>),
+    /// Try these addresses.
+    Dial(Vec<String>, Option<Instant>),
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        let reach = Reach {
+            wanted: None,
+            seeds: Vec::new(),
+            running: false,
+            addresses: Vec::new(),
+            last: "not dialled yet".into(),
+        };
+        State {
+            connection: ConnectionState::None,
+            presence: Presence::Unknown,
+            heard: None,
+            carried: None,
+            waiters: Waiters::default(),
+            reach,
+            complaint: None,
+        }
+    }
+
+    /// Returns why and since when sends to it fail at once; `None` where they wait for a link.
+    pub(super) fn down(&self, now: Instant) -> Option<NodeDown> {
+        let Presence::Down(since, cause) = &self.presence else { return None };
+        let down_ms = now.saturating_duration_since(*since).as_millis() as u64;
+        Some(NodeDown { cause: cause.clone(), down_ms })
+    }
+
+    /// Records that it is down. Returns the wakers of those whose wait for a link failed, to be
+    /// woken without a lock held.
+    fn go_down(&mut self, cause: NodeDownCause, now: Instant) -> Vec<Waker> {
+        self.presence = Presence::Down(now, cause.clone());
+        self.waiters.fail(&NodeDown { cause, down_ms: 0 })
+    }
+
+    /// Records what the last attempt to reach it met; those whose sends fail are told the same.
+    pub(super) fn note(&mut self, last: String) {
+        if let Presence::Down(_, NodeDownCause::Silent { last: told, .. }) = &mut self.presence {
+            told.clone_from(&last);
+        }
+        self.reach.last = last;
+    }
+
+    /// Records that a link is wanted. Returns true if a task has to be started that makes one.
+    pub(super) fn want(&mut self, now: Instant) -> bool {
+        let first = *self.reach.wanted.get_or_insert(now);
+        // One that is down is dialled for as long as something is sent to it.
+        let is_down = matches!(self.presence, Presence::Down(..));
+        self.reach.wanted = Some(if is_down { now } else { first });
+        self.reach.start()
+    }
+
+    /// Returns the time since when there is nothing of it, if that is counted: of a node that was
+    /// linked the last sign of life, of others the first attempt to reach them.
+    fn silent_since(&self) -> Option<Instant> {
+        match self.presence {
+            Presence::Up(_) => self.heard,
+            Presence::Unknown | Presence::Down(..) => self.reach.wanted,
+        }
+    }
+
+    /// Returns when it is down, or not dialled any more, unless there is a link before.
+    pub(super) fn deadline(&self, down_after: Duration) -> Option<Instant> {
+        self.silent_since().map(|since| since + down_after)
+    }
+
+    /// Returns true if a link to it is wanted, or missed.
+    pub(super) fn is_wanted(&self) -> bool {
+        let Reach { wanted, .. } = self.reach;
+        wanted.is_some() || self.waiters.count() > 0 || matches!(self.presence, Presence::Up(_))
+    }
+
+    /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
+    /// wakers of those whose wait failed.
+    pub(super) fn expire(&mut self, of: &Peer, now: Instant) -> Vec<Waker> {
+        let down_after = of.events.down_after();
+        if matches!(self.connection, ConnectionState::Linked(..)) {
+            return Vec::new();
+        }
+        let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
+            return Vec::new();
+        };
+        self.reach.wanted = None;
+        let silent_ms = now.saturating_duration_since(since).as_millis() as u64;
+        let cause = NodeDownCause::Silent { silent_ms, last: self.reach.last.clone() };
+        match &self.presence {
+            Presence::Down(..) => return Vec::new(),
+            Presence::Up(node) => of.report_down(node.clone(), cause.clone()),
+            Presence::Unknown => {}
+        }
+        self.go_down(cause, now)
+    }
+
+    /// Records that the link to `node`, a run of the peer `of`, ended. Returns true if a task has
+    /// to be started that reaches for it, and the wakers of those whose wait failed.
+    pub(in crate::mesh) fn ended(
+        &mut self,
+        node: &NodeId,
+        cause: &LinkCause,
+        of: &Peer,
+    ) -> (bool, Vec<Waker>) {
+        if let ConnectionState::Linked(_, link) =
+            std::mem::replace(&mut self.connection, ConnectionState::None)
+        {
+            self.carried = Some(total(self.carried, link.stats()));
+            of.link.store(None);
+        }
+        of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
+        if of.events.is_closing() {
+            return (false, Vec::new());
+        }
+        let mut wakers = Vec::new();
+        if *cause == LinkCause::Left
+            && let Presence::Up(peer) = &self.presence
+        {
+            of.report_down(peer.clone(), NodeDownCause::Left);
+            self.reach.wanted = None;
+            // A sender that saw the link's end before this was known may wait already.
+            wakers = self.go_down(NodeDownCause::Left, Instant::now());
+        }
+        (self.is_wanted() && self.reach.start(), wakers)
+    }
+}
+
+impl Presence {
+    /// Returns the run that was linked and is not reported down.
+    pub(in crate::mesh) fn up(&self) -> Option<&NodeId> {
+        match self {
+            Presence::Up(node) => Some(node),
+            Presence::Unknown | Presence::Down(..) => None,
+        }
+    }
+}
+
+impl Reach {
+    /// Returns where to dial it: what it says itself comes first.
+    pub(super) fn targets(&self) -> Vec<String> {
+        let mut targets = self.addresses.clone();
+        targets.extend(self.seeds.iter().filter(|seed| !self.addresses.contains(seed)).cloned());
+        targets
+    }
+
+    fn start(&mut self) -> bool {
+        !std::mem::replace(&mut self.running, true)
+    }
+}
+
+/// Returns what the links to a peer have carried, the last one included.
+pub(super) fn total(earlier: Option<LinkStats>, mut stats: LinkStats) -> LinkStats {
+    stats += earlier.unwrap_or_default();
+    stats
+}
