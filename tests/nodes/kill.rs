@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ringpost::NodeEvent;
 use ringpost::prelude::*;
 use ringpost_tests::actors::Counter;
+use tokio::task::JoinSet;
 
 use crate::process::{PATIENCE, Process, event, linked, unanswered_asks, within};
 
@@ -139,6 +140,51 @@ async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnatio
         }
     }
     assert_eq!(downs.iter().filter(|down| **down == before).count(), 1, "{downs:?}");
+}
+
+/// Kills of a peer: with nothing on its way, and with much.
+const KILLS: usize = 16;
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_is_killed_ends_its_link_with_one_cause_whatever_is_on_its_way() {
+    let alpha = linked("alpha", &[], Duration::from_secs(3)).await;
+    let mut events = alpha.events();
+    let mut causes = BTreeMap::new();
+    for kill in 0..KILLS {
+        let beta = Process::start("beta", &alpha.addresses()).await;
+        let up = |event: &NodeEvent| matches!(event, NodeEvent::LinkUp { .. }).then_some(());
+        event(&mut events, up).await;
+        let counter = within(alpha.when_named::<Counter>("beta/counter")).await.unwrap();
+        let mut asks = JoinSet::new();
+        for _ in 0..4 * (kill % 2) {
+            let counter = counter.clone();
+            asks.spawn(async move {
+                loop {
+                    if let Err(error) = counter.echo("x".repeat(100_000)).await {
+                        return error;
+                    }
+                }
+            });
+        }
+        within(async { counter.echo("on".into()).await }).await.unwrap();
+        beta.kill().await;
+        while let Some(ended) = within(asks.join_next()).await {
+            if let AskError::LinkDown(cause) = ended.unwrap() {
+                *causes.entry(format!("ask: {cause:?}")).or_insert(0) += 1;
+            }
+        }
+        let down = |event: &NodeEvent| match event {
+            NodeEvent::LinkDown { cause, .. } => Some(cause.clone()),
+            _ => None,
+        };
+        let cause = event(&mut events, down).await;
+        *causes.entry(format!("link: {cause:?}")).or_insert(0) += 1;
+    }
+    println!("{KILLS} kills of a peer: {causes:?}");
+    assert_eq!(causes.get("link: Closed"), Some(&KILLS));
+    assert!(causes.keys().all(|cause| cause.ends_with(": Closed")), "{causes:?}");
+    alpha.shutdown(PATIENCE).await;
 }
 
 fn count(text: &str) -> ringpost_tests::actors::Text {

@@ -27,7 +27,8 @@ pub enum LinkCause {
     /// This node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,
-    /// The connection was closed, without a goodbye.
+    /// The connection was closed without a goodbye, as the system does for a process that was
+    /// killed, or the peer does not answer on it.
     #[error("the connection to the peer was closed")]
     Closed,
     /// Nothing was heard from the peer for several heartbeats.

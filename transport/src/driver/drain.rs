@@ -12,6 +12,7 @@ use crate::link::{Counters, Unsettled};
 use crate::mutants::planted;
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
+const UNANSWERED: LinkCause = LinkCause::Fabric(Status::RetryExceeded);
 
 impl Driver {
     /// Moves the queue pair to the error state and takes back its slots; what had arrived before is
@@ -19,7 +20,10 @@ impl Driver {
     ///
     /// The two queues complete in no order to each other, so the first error that was seen may be a
     /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
-    /// connection that was closed while nothing was being sent.
+    /// connection that was closed while nothing was being sent, and on a link that stood a send
+    /// without an answer is one that was closed meanwhile: a peer that was killed ends its links
+    /// with the same cause whatever was sent, and whichever of its connections is seen to end
+    /// first.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
         self.pipe.lock().end();
         let drained = poll_fn(|cx| self.drain_turn(cx, cause));
@@ -27,7 +31,8 @@ impl Driver {
             // The slots go with the queue pair (PV-2).
             tracing::debug!(peer = %self.reports.peer.name, "a closing queue pair kept its slots");
         }
-        if *cause == FLUSHED {
+        let stood = *self.phase.borrow() == Phase::Confirmed;
+        if *cause == FLUSHED || (stood && *cause == UNANSWERED) {
             *cause = LinkCause::Closed;
         }
     }

@@ -7,7 +7,6 @@
 use super::peer::{FRAME_MAX, confirm, frame_of, head};
 use crate::bootstrap::{Message, Rejection};
 use crate::cause::{LinkCause, Violation};
-use crate::fabric::Status;
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::header::{RecordHeader, RecordKind};
 
@@ -283,8 +282,7 @@ fn beside() -> Vec<Breach> {
     };
     let data = |what, bytes| {
         // TC-4: as if the peer were gone.
-        let cause = LinkCause::Fabric(Status::RetryExceeded);
-        Breach { what, act: Act::Data(bytes), cause }
+        Breach { what, act: Act::Data(bytes), cause: LinkCause::Closed }
     };
     let spoilt = LinkCause::Violation(Violation::Bootstrap);
     vec![
