@@ -6,6 +6,7 @@ use ringpost::prelude::*;
 use ringpost::{NodeDownCause, NodeEvent, Unasked};
 
 use crate::actors::{Note, Notebook};
+use crate::cause;
 use crate::remote::{PATIENCE, end, listening, pair};
 
 /// Much less than `down_after`, for many sends together.
@@ -74,7 +75,7 @@ async fn whatever_is_sent_to_a_node_that_is_down_fails_at_once_with_the_cause() 
     for back in [timed, confirmed, tried, sent] {
         assert!(is_left(&back.cause) && back.cause.is_retryable(), "{back}");
     }
-    let AskError::NotSent(cause) = notebook.notes().await.unwrap_err() else { panic!() };
+    let AskCause::NotSent(cause) = notebook.notes().await.unwrap_err().cause else { panic!() };
     let said = cause.to_string();
     assert!(is_left(&cause) && said.contains(" ms: it left"), "{said}");
     assert!(is_left(&notebook.stop().await.unwrap_err()));
@@ -118,7 +119,7 @@ async fn what_asks_to_wait_for_a_link_goes_to_the_next_run_of_a_node_that_is_dow
     let late = notebook.tell(Note { number: 0 }).wait_for_link().timeout(brief).await.unwrap_err();
     assert_eq!(late.cause, Cause::Timeout);
     let late = notebook.notes().wait_for_link().timeout(brief).into_ask().await;
-    assert_eq!(late, Err(AskError::NotSent(Cause::Timeout)));
+    assert_eq!(cause(late), Err(AskCause::NotSent(Cause::Timeout)));
     let told = async {
         loop {
             match notebook.tell(Note { number: 1 }).wait_for_link().await {
@@ -132,7 +133,7 @@ async fn what_asks_to_wait_for_a_link_goes_to_the_next_run_of_a_node_that_is_dow
         loop {
             match notebook.notes().wait_for_link().timeout(PATIENCE * 4).into_ask().await {
                 Ok(notes) => return notes,
-                Err(why) => assert_eq!(why, AskError::NotSent(Cause::NoSuchActor)),
+                Err(why) => assert_eq!(why.cause, AskCause::NotSent(Cause::NoSuchActor)),
             }
         }
     };

@@ -78,7 +78,7 @@ async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() 
     assert!(causes.iter().all(said), "{:?}", causes.first());
     // So does all else, and the time-out of an ask is not waited for.
     let asked = counter.echo("there".into()).await.unwrap_err();
-    assert!(matches!(&asked, AskError::NotSent(Cause::NodeUnreachable(_))), "{asked}");
+    assert!(matches!(&asked.cause, AskCause::NotSent(Cause::NodeUnreachable(_))), "{asked}");
     let why = alpha.actor::<Counter>("beta/mute0").await.unwrap_err();
     assert!(matches!(why.cause(), Some(Cause::NodeUnreachable(_))), "{why}");
     assert_eq!(counter.wait_stopped().await, ActorExit::NodeDown);
@@ -170,7 +170,7 @@ async fn a_peer_that_is_killed_ends_its_link_with_one_cause_whatever_is_on_its_w
         within(async { counter.echo("on".into()).await }).await.unwrap();
         beta.kill().await;
         while let Some(ended) = within(asks.join_next()).await {
-            if let AskError::LinkDown(cause) = ended.unwrap() {
+            if let AskCause::LinkDown(cause) = ended.unwrap().cause {
                 *causes.entry(format!("ask: {cause:?}")).or_insert(0) += 1;
             }
         }
