@@ -281,6 +281,28 @@ async fn a_panic_ends_only_its_actor_and_frees_the_name() {
     assert_eq!(second.notes().await, Ok(vec![]));
 }
 
+/// A tree of supervisors that gives up ends itself, and nothing beside it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_tree_that_fails_leaves_the_other_actors_of_its_node_alone() {
+    let node = node().await;
+    let tree = |name: &str| {
+        let child = Child::new(Notebook::new).named(format!("{name}'s child"));
+        let root = Supervisor::new(ringpost::Strategy::OneForAll)
+            .child(child.restart(Restart::on_failure().at_most(0, Duration::from_secs(60))));
+        let root = Child::new(move || root.clone()).named(name).restart(Restart::never());
+        node.supervise(root)
+    };
+    let (first, second) = (tree("first").await.unwrap(), tree("second").await.unwrap());
+    let failing = node.actor::<Notebook>("first's child").await.unwrap();
+    assert_eq!(failing.ask(crate::actors::Fail).await, Err(AskError::NoReply));
+    assert!(matches!(first.wait_stopped().await, ActorExit::Failed(_)));
+    let other = node.actor::<Notebook>("second's child").await.unwrap();
+    assert_eq!(other.notes().await, Ok(vec![]));
+    assert!(node.actor::<Supervisor>("second").await.is_ok_and(|found| found == second));
+    assert!(tree("first").await.is_ok(), "its names are free");
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_drains_and_kills_what_is_late() {
