@@ -29,6 +29,9 @@ const PAUSE: u8 = 8;
 
 /// What others order of an actor's task, and who waits for its end.
 pub(super) struct Ends {
+    /// Written under the lock only, with what goes with an order; so nothing that is decided under
+    /// it is about another moment. Looks without it save the way to it: before each message. They
+    /// are relaxed, as an order is followed by a turn of the mailbox's lock, which wakes the task.
     orders: AtomicU8,
     state: Mutex<State>,
 }
@@ -69,19 +72,36 @@ impl Ends {
     }
 
     pub(super) fn kill(&self) {
-        self.orders.fetch_or(KILL, Ordering::Release);
+        let _locked = self.state.lock();
+        self.order(KILL);
     }
 
     /// Never begins anew.
     pub(super) fn retire(&self) {
-        self.orders.fetch_or(FINAL, Ordering::Release);
+        let _locked = self.state.lock();
+        self.order(FINAL);
+    }
+
+    /// Called under the lock.
+    fn order(&self, orders: u8) {
+        self.orders.store(self.orders() | orders, Ordering::Relaxed);
+    }
+
+    /// Called under the lock.
+    fn take_back(&self, orders: u8) {
+        self.orders.store(self.orders() & !orders, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn orders(&self) -> u8 {
+        self.orders.load(Ordering::Relaxed)
     }
 
     /// Ends this incarnation as a failure; the first reason counts.
     pub(super) fn fail(&self, reason: Arc<str>) {
         if let State::Living(living) = &mut *self.state.lock() {
             living.get_or_insert_default().reason.get_or_insert(reason);
-            self.orders.fetch_or(FAIL, Ordering::Release);
+            self.order(FAIL);
         }
     }
 
@@ -164,42 +184,43 @@ impl Ends {
     pub(super) fn pause(&self, pause: Pause) {
         if let State::Living(living) = &mut *self.state.lock() {
             living.get_or_insert_default().pause = Some(pause);
-            self.orders.fetch_or(PAUSE, Ordering::Release);
+            self.order(PAUSE);
         }
     }
 
     #[inline]
     pub(super) fn is_forced(&self) -> bool {
-        self.orders.load(Ordering::Acquire) & (KILL | FAIL) != 0
+        self.orders() & (KILL | FAIL) != 0
     }
 
     pub(super) fn is_killed(&self) -> bool {
-        self.orders.load(Ordering::Acquire) & KILL != 0
+        self.orders() & KILL != 0
     }
 
     pub(super) fn is_final(&self) -> bool {
-        self.orders.load(Ordering::Acquire) & FINAL != 0
+        self.orders() & FINAL != 0
     }
 
     /// Returns true if no other message is to begin: this incarnation ends, or is to rest.
     #[inline]
     pub(super) fn is_halted(&self) -> bool {
-        self.orders.load(Ordering::Acquire) & (KILL | FAIL | PAUSE) != 0
+        self.orders() & (KILL | FAIL | PAUSE) != 0
     }
 
     /// Returns true if an actor that rests has to look what else it is to do.
     pub(super) fn is_ordered(&self) -> bool {
-        self.orders.load(Ordering::Acquire) & (FINAL | PAUSE) != 0
+        self.orders() & (FINAL | PAUSE) != 0
     }
 
     pub(super) fn forced(&self) -> Option<Forced> {
-        if self.is_killed() {
-            return Some(Forced::Kill);
-        }
         if !self.is_forced() {
             return None;
         }
-        let reason = match &mut *self.state.lock() {
+        let mut state = self.state.lock();
+        if self.is_killed() {
+            return Some(Forced::Kill);
+        }
+        let reason = match &mut *state {
             State::Living(Some(living)) => living.reason.take(),
             _ => None,
         };
@@ -207,10 +228,9 @@ impl Ends {
     }
 
     pub(super) fn take_pause(&self) -> Option<Pause> {
-        if self.orders.fetch_and(!PAUSE, Ordering::AcqRel) & PAUSE == 0 {
-            return None;
-        }
-        match &mut *self.state.lock() {
+        let mut state = self.state.lock();
+        self.take_back(PAUSE);
+        match &mut *state {
             State::Living(Some(living)) => living.pause.take(),
             _ => None,
         }
@@ -219,7 +239,7 @@ impl Ends {
     /// Forgets what ended the last incarnation.
     pub(super) fn renew(&self) {
         let mut state = self.state.lock();
-        self.orders.fetch_and(!(KILL | FAIL), Ordering::AcqRel);
+        self.take_back(KILL | FAIL);
         if let State::Living(Some(living)) = &mut *state {
             living.reason = None;
         }
