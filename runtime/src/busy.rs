@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -100,8 +100,26 @@ pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
 pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
     let _restore = Restore(ACTOR.replace((token, id)), IN_HAND.take());
-    PLACE.get().unwrap_or_else(take_place).runtime.store(Some(runtime));
+    PLACE.get().unwrap_or_else(take_place).enter(runtime, token, id);
     poll()
+}
+
+/// What came of the last poll of an actor's task.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Turn {
+    /// No handler or hook waits, or has waited and ended.
+    #[default]
+    Idle,
+    /// One has ended that may have waited.
+    Ended,
+    /// One waits; true if it is another one than before.
+    Waits(&'static Duty, bool),
+}
+
+/// Returns what came of the last poll of an actor's task on this thread.
+#[inline]
+pub(crate) fn take_turn() -> Turn {
+    TURN.take()
 }
 
 struct Restore((usize, u64), Option<InHand>);
@@ -128,8 +146,15 @@ impl<F: Future> Future for OnDuty<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let _noted = note(this.duty, *this.in_hand);
-        this.future.poll(cx)
+        let polled = {
+            let _noted = note(this.duty, *this.in_hand);
+            this.future.poll(cx)
+        };
+        TURN.set(match &polled {
+            Poll::Ready(_) => Turn::Ended,
+            Poll::Pending => Turn::Waits(this.duty, matches!(TURN.get(), Turn::Ended)),
+        });
+        polled
     }
 }
 
@@ -151,6 +176,9 @@ struct Place {
     runtime: AtomicCell<Option<Id>>,
     /// When, by the coarse clock.
     since: AtomicU64,
+    /// The actor whose task was polled last: its token and its number.
+    token: AtomicUsize,
+    id: AtomicU64,
 }
 
 const _: () = assert!(AtomicCell::<Option<&'static Duty>>::is_lock_free());
@@ -162,7 +190,15 @@ impl Place {
             duty: AtomicCell::new(None),
             runtime: AtomicCell::new(None),
             since: AtomicU64::new(0),
+            token: AtomicUsize::new(0),
+            id: AtomicU64::new(0),
         }
+    }
+
+    fn enter(&self, runtime: Id, token: usize, id: u64) {
+        self.runtime.store(Some(runtime));
+        self.token.store(token, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
     }
 
     #[inline]
@@ -170,6 +206,41 @@ impl Place {
         self.since.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
         self.duty.store(Some(duty));
     }
+}
+
+/// A handler or hook that a thread runs now.
+pub(crate) struct Held {
+    pub(crate) duty: &'static Duty,
+    /// The actor, as in [`Running`].
+    pub(crate) token: usize,
+    pub(crate) id: u64,
+    /// When this poll of it began, by the coarse clock.
+    pub(crate) since: u64,
+}
+
+/// Returns what the threads of a runtime run now, and moves the coarse clock on: what begins from
+/// now on began at another time.
+pub(crate) fn held(runtime: Id) -> Vec<Held> {
+    let held = places(runtime, |place, duty| Held {
+        duty,
+        token: place.token.load(Ordering::Relaxed),
+        id: place.id.load(Ordering::Relaxed),
+        since: place.since.load(Ordering::Relaxed),
+    });
+    tick();
+    held
+}
+
+fn places<T>(runtime: Id, look: impl Fn(&Place, &'static Duty) -> T) -> Vec<T> {
+    let of_runtime = |place: &&'static Place| {
+        let duty = place.duty.load()?;
+        (place.runtime.load() == Some(runtime)).then(|| look(place, duty))
+    };
+    PLACES.lock().all.iter().filter_map(of_runtime).collect()
+}
+
+fn tick() {
+    CLOCK.fetch_max(START.elapsed().as_millis() as u64, Ordering::Relaxed);
 }
 
 /// The places of all threads that ran an actor. Those of threads that have ended are used again: so
@@ -200,6 +271,7 @@ thread_local! {
     static ACTOR: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
     /// What its handler or hook has in hand, while one runs.
     static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
+    static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };
     /// The thread's place, from its first note on.
     static PLACE: Cell<Option<&'static Place>> = const { Cell::new(None) };
     static OWNED: Owned = {
@@ -228,17 +300,10 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// What the threads of a runtime are busy with now, and for how long about; the longest first.
 fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
     let now = CLOCK.load(Ordering::Relaxed);
-    let mut duties: Vec<_> = PLACES
-        .lock()
-        .all
-        .iter()
-        .filter_map(|place| {
-            let duty = place.duty.load()?;
-            let since = place.since.load(Ordering::Relaxed);
-            let busy = Duration::from_millis(now.saturating_sub(since));
-            (place.runtime.load() == Some(runtime)).then_some((busy, duty))
-        })
-        .collect();
+    let mut duties = places(runtime, |place, duty| {
+        let since = place.since.load(Ordering::Relaxed);
+        (Duration::from_millis(now.saturating_sub(since)), duty)
+    });
     duties.sort_by_key(|(busy, _)| std::cmp::Reverse(*busy));
     duties
 }
@@ -258,7 +323,7 @@ impl Watch {
 
     /// To be called several times a second: how late a task is that the runtime was to run at once.
     pub(crate) fn pulse(&self, late: Duration) {
-        CLOCK.fetch_max(START.elapsed().as_millis() as u64, Ordering::Relaxed);
+        tick();
         let is_blocked = late >= limits::BLOCKED_AFTER;
         let before = {
             let mut blocked = self.blocked.lock();

@@ -33,6 +33,12 @@ pub const STALL_REPORTED: Duration = Duration::from_secs(10);
 pub const STALL_LOOK: Duration = Duration::from_secs(5);
 /// Most mailboxes of which the log says so at the same time.
 pub const STALLS_REPORTED_MAX: usize = 8;
+/// How long a handler runs or waits until the log names it, unless its node says otherwise.
+pub const HANDLER_REPORTED: Duration = Duration::from_secs(10);
+/// The least such time: a look takes a moment for each actor.
+pub const HANDLER_REPORTED_MIN: Duration = Duration::from_millis(10);
+/// Most handlers that the log names at one look; more are counted.
+pub const HANDLERS_REPORTED_MAX: usize = 8;
 /// How long a child has to stop when its parent ends, unless it says otherwise.
 pub const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// Restarts of an actor within [`RESTARTS_WITHIN`], unless it says otherwise.

@@ -12,6 +12,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
 use crate::address::{Address, Identity};
+use crate::busy::Duty;
 use crate::deadlines::Deadlines;
 use crate::error::{Cause, SpawnError};
 use crate::exit::ActorExit;
@@ -33,9 +34,18 @@ pub(crate) enum Halt {
     Kill,
 }
 
-/// An actor of the same node for which a handler waits.
+/// The handler or hook of an actor that waits. There from the first one on that did.
+#[derive(Default)]
+pub(crate) struct Waits {
+    pub(crate) handler: Option<&'static Duty>,
+    /// Which one it is: the next one has another number.
+    pub(crate) number: u32,
+    pub(crate) actor: Option<WaitsFor>,
+}
+
+/// An actor for which a handler waits.
 pub(crate) struct WaitsFor {
-    /// Its number.
+    /// Its number; 0 of one of another node.
     pub(crate) whom: u64,
     pub(crate) what: Awaits,
     /// The ask that the handler handles, by its number.
@@ -50,6 +60,10 @@ pub(crate) enum Awaits {
     Room(u64),
     /// An answer.
     Answer(Arc<dyn Ask>),
+    /// Room in the mailbox of an actor of another node, or the way to it.
+    RoomElsewhere(Address),
+    /// An answer of an actor of another node.
+    AnswerElsewhere(Address),
 }
 
 /// One end of a link: what an actor has while it is linked to another one. The link is told once,
@@ -171,8 +185,8 @@ pub(crate) trait Resident: Inbox {
     /// Returns the actors of its node.
     fn residents(&self) -> &Residents;
 
-    /// Returns for which actor of its node its handler waits.
-    fn waits_for(&self) -> &Mutex<Option<Box<WaitsFor>>>;
+    /// Returns which of its handlers waits, and for which actor.
+    fn waits(&self) -> &Mutex<Option<Box<Waits>>>;
 }
 
 /// Waits until an actor of this node has ended, and says how.
@@ -278,6 +292,31 @@ impl Residents {
     /// Returns the actor with this number: see [`Inbox::id`].
     pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn Resident>> {
         self.registry.at(Key { index: id as u32, generation: (id >> 32) as u32 })
+    }
+
+    /// Returns for what the handler of an actor waits, for people.
+    pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
+        let waits = actor.waits().lock();
+        let WaitsFor { whom, what, .. } = waits.as_ref()?.actor.as_ref()?;
+        let near = || Some(self.by_id(*whom)?.address().clone());
+        match what {
+            Awaits::Nothing => None,
+            Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
+            Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
+            Awaits::RoomElsewhere(address) => Some(format!("room in the mailbox of {address}")),
+            Awaits::AnswerElsewhere(address) => Some(format!("an answer of {address}")),
+        }
+    }
+
+    /// Returns whose handlers wait for room in the mailbox of the actor with this number.
+    pub(crate) fn senders_to(&self, id: u64) -> Vec<Address> {
+        let waits = |actor: &Arc<dyn Resident>| {
+            let waits = actor.waits().lock();
+            let note = waits.as_ref().and_then(|waits| waits.actor.as_ref());
+            note.is_some_and(|note| note.whom == id && matches!(note.what, Awaits::Room(_)))
+        };
+        let all = self.all();
+        all.iter().filter(|actor| waits(actor)).map(|actor| actor.address().clone()).collect()
     }
 
     fn exactly(&self, identity: Identity) -> Option<Arc<dyn Resident>> {

@@ -1,8 +1,6 @@
 //! What a node says of itself when it is asked.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -10,6 +8,7 @@ use ringpost::prelude::*;
 use ringpost::{NodeEvent, WaitsFor};
 
 use crate::actors::{Note, Notebook, held, node};
+use crate::log::Log;
 use crate::remote::{PATIENCE, listening};
 
 // Promised in docs/SEMANTICS.md.
@@ -214,36 +213,11 @@ async fn refusing() {
     }
 }
 
-/// What the log says.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// How many lines have this text.
-    fn count(&self, text: &str) -> usize {
-        let log = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        log.lines().filter(|line| line.contains(text)).count()
-    }
-}
-
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_mailbox_that_senders_wait_for_is_in_the_log_once_and_when_it_has_room() {
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false);
-    let _here = tracing::subscriber::set_default(subscriber.finish());
+    let _here = log.listen();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let _recording = metrics::set_default_local_recorder(&recorder);

@@ -24,7 +24,7 @@ use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
-use crate::resident::{Halt, Link, Pause, Resident, Residents, WaitsFor};
+use crate::resident::{Halt, Link, Pause, Resident, Residents, Waits};
 use crate::schema::Hash;
 use crate::slot::{Ask, number_of};
 
@@ -35,7 +35,7 @@ pub(crate) struct Cell<A: Handlers> {
     node: Node,
     mailbox: ActorMailbox<A>,
     ends: Ends,
-    waits_for: Mutex<Option<Box<WaitsFor>>>,
+    waits: Mutex<Option<Box<Waits>>>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -73,7 +73,7 @@ impl<A: Handlers> Cell<A> {
             node,
             mailbox: Mailbox::new(capacity),
             ends: Ends::new(is_restarted),
-            waits_for: Mutex::new(None),
+            waits: Mutex::new(None),
         }
     }
 
@@ -352,8 +352,8 @@ impl<A: Handlers> Resident for Cell<A> {
         self.node.residents()
     }
 
-    fn waits_for(&self) -> &Mutex<Option<Box<WaitsFor>>> {
-        &self.waits_for
+    fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
+        &self.waits
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a reference leads, and the one way of sending there.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::port::{AskPort, Line, LocalAsk, Pending, PendingFate, Port};
 use super::{Reply, remote_send};
 use crate::address::Address;
-use crate::busy::is_running;
+use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::limits;
@@ -115,10 +115,21 @@ impl<P> Destination<P> {
             }
             View::Remote(sender, _) => {
                 let to = (sender, const { &P::TOLD });
-                remote_send::poll_tell(to, message, fate, &mut line.remote, cx)
+                let polled = remote_send::poll_tell(to, message, fate, &mut line.remote, cx);
+                if polled.is_pending() {
+                    self.note_wait(line, Awaits::RoomElsewhere);
+                }
+                polled
             }
             View::Dead(cause) => Poll::Ready(Err(cause.clone())),
         }
+    }
+
+    /// Notes for what of another node the handler waits that sends.
+    fn note_wait(&self, line: &mut Line, what: fn(Address) -> Awaits) {
+        let Destination::Elsewhere(to) = self else { return };
+        let (Way::Remote(_, node), true) = (&to.way, running().is_some()) else { return };
+        line.wait_elsewhere(node.residents(), what(to.address.clone()));
     }
 
     /// Sends if that needs no waiting.
@@ -169,8 +180,14 @@ impl<P> Destination<P> {
             }
             View::Remote(sender, node) => {
                 let to = (sender, const { &P::ASKED }, remote_send::ask(deadline));
-                let awaited = ready!(remote_send::poll_send(to, message, &mut line.remote, cx))?;
-                Poll::Ready(Pending::remote(awaited, node))
+                let sent = remote_send::poll_send(to, message, &mut line.remote, cx);
+                let Poll::Ready(awaited) = sent else {
+                    self.note_wait(line, Awaits::RoomElsewhere);
+                    return Poll::Pending;
+                };
+                let pending = Pending::remote(awaited?, node);
+                self.note_wait(line, Awaits::AnswerElsewhere);
+                Poll::Ready(pending)
             }
             View::Dead(cause) => Poll::Ready(Err(cause.clone())),
         }
@@ -207,8 +224,9 @@ impl<P> Destination<P> {
     where
         P: Port<M>,
     {
-        if let Destination::Local(actor) = self {
-            line.leave(|| actor.actor().0.intake());
+        match self {
+            Destination::Local(actor) => line.leave(|| actor.actor().0.intake()),
+            Destination::Elsewhere(_) => line.leave_elsewhere(),
         }
     }
 

@@ -25,7 +25,7 @@ use super::child::{Plan, Verdict};
 use super::ends::Forced;
 use super::route::Label;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, OnDuty, as_actor, note, on_duty};
+use crate::busy::{Duty, InHand, OnDuty, Turn, as_actor, note, on_duty, take_turn};
 use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
@@ -86,7 +86,13 @@ impl<A: Handlers> Life<A> {
                 self.how = Ending::Killed;
                 self.how = {
                     let cell = self.cell.clone();
-                    Guarded { cell, attended: false, inner: Some(self.incarnate()) }.await
+                    Guarded {
+                        cell,
+                        attended: false,
+                        is_waiting: false,
+                        inner: Some(self.incarnate()),
+                    }
+                    .await
                 };
                 // LF-3: nothing of it is left when the next one is made.
                 drop_quietly(&mut self.actor);
@@ -348,6 +354,7 @@ pin_project! {
     struct Guarded<A: Handlers, F> {
         cell: Arc<Cell<A>>,
         attended: bool,
+        is_waiting: bool,
         #[pin]
         inner: Option<F>,
     }
@@ -372,6 +379,7 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
             }
             _ => Ok(Poll::Pending),
         };
+        note_turn(cell, this.is_waiting);
         // An actor that killed itself and ended in the same breath was killed.
         let ending = match (ends.forced(), polled) {
             (Some(Forced::Kill), _) => Ending::Killed,
@@ -383,6 +391,28 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
         // What a handler that did not end has is dropped here, where a panic of it is caught.
         drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
         Poll::Ready(ending)
+    }
+}
+
+/// Notes which handler or hook waits, for those who look: a number that the next one does not have.
+/// One that does not wait is not noted. `is_waiting` says what is noted already.
+#[inline]
+fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
+    match (take_turn(), *is_waiting) {
+        (Turn::Idle | Turn::Ended, false) | (Turn::Waits(_, false), true) => {}
+        (Turn::Idle | Turn::Ended, true) => {
+            *is_waiting = false;
+            if let Some(waits) = &mut *cell.waits().lock() {
+                waits.handler = None;
+            }
+        }
+        (Turn::Waits(duty, _), _) => {
+            *is_waiting = true;
+            let mut waits = cell.waits().lock();
+            let waits = waits.get_or_insert_default();
+            waits.handler = Some(duty);
+            waits.number = waits.number.wrapping_add(1);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
-use crate::resident::{Awaits, Resident};
+use crate::resident::{Awaits, Resident, Residents};
 use crate::slot::{Ask, Asker, slot};
 
 /// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
@@ -112,11 +112,11 @@ pub struct Line {
     near: Option<Box<NearLine>>,
 }
 
-/// Where a send waits on this node.
+/// What a send waits for on this node, and what its handler does.
 #[derive(Default)]
 struct NearLine {
     turn: Option<u64>,
-    /// There while a handler waits for an actor of its node.
+    /// There while a handler waits, also for an actor of another node.
     wait: Option<Wait>,
 }
 
@@ -174,6 +174,18 @@ impl Line {
         Ok(())
     }
 
+    /// Notes what of another node the handler that sends waits for.
+    #[cold]
+    pub(super) fn wait_elsewhere(&mut self, residents: &Residents, what: Awaits) {
+        match &mut self.near {
+            Some(near) if near.wait.is_some() => self.set_wait(what),
+            near => {
+                let near = near.get_or_insert_default();
+                near.wait = Wait::elsewhere(residents, what);
+            }
+        }
+    }
+
     /// Notes what the handler that sends waits for, if it waits.
     pub(super) fn set_wait(&self, what: Awaits) {
         if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
@@ -189,6 +201,12 @@ impl Line {
         {
             intake().leave(turn);
         }
+    }
+
+    /// Waits no longer for an actor of another node.
+    #[inline]
+    pub(super) fn leave_elsewhere(&mut self) {
+        self.near = None;
     }
 
     #[inline]

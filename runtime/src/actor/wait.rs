@@ -1,4 +1,5 @@
-//! Which actor of this node waits for which: so that none waits in a circle.
+//! Which actor of this node waits for which: so that none waits in a circle of them, and the log
+//! can name those that wait for long.
 //!
 //! - **WC-1 seen by one**: an actor notes whom it waits for before it looks whether the circle is
 //!   closed. Of those that close one at the same moment, at least one sees it.
@@ -8,13 +9,13 @@
 
 use std::sync::Arc;
 
-use crate::busy::running;
+use crate::busy::{Running, running};
 use crate::error::Cause;
 use crate::limits;
-use crate::resident::{Awaits, Resident, WaitsFor};
+use crate::resident::{Awaits, Resident, Residents, WaitsFor};
 use crate::slot::{Ask, number_of};
 
-/// A wait of an actor for another one of its node. Owned by the send that waits; dropped, the wait
+/// A wait of an actor of this node for another one. Owned by the send that waits; dropped, the wait
 /// is over.
 pub(super) struct Wait {
     waiter: Arc<dyn Resident>,
@@ -28,24 +29,30 @@ impl Wait {
     /// # Errors
     /// [`Cause::Cycle`] when `whom` waits for that actor, by itself or through others.
     pub(super) fn begin(whom: &dyn Resident, what: Awaits) -> Result<Option<Self>, Cause> {
-        let Some(running) = running() else { return Ok(None) };
-        let waiter = whom.residents().by_id(running.id);
-        let Some(waiter) = waiter.filter(|waiter| waiter.token() == running.token) else {
-            return Ok(None);
-        };
+        let Some((running, waiter)) = waiter(whom.residents()) else { return Ok(None) };
         // WC-1: noted first.
         let wait = Wait { whom: whom.id(), waiter };
         let note = WaitsFor { whom: wait.whom, what, in_hand: running.in_hand.ask };
-        *wait.waiter.waits_for().lock() = Some(Box::new(note));
+        note_down(&*wait.waiter, note);
         match wait.circle(whom, running.in_hand.ask) {
             None => Ok(Some(wait)),
             Some(circle) => Err(Cause::Cycle(circle.into())),
         }
     }
 
+    /// Notes that the actor whose handler the caller is waits for one of another node. Returns
+    /// `None` where the caller is no handler of an actor of `residents`.
+    pub(super) fn elsewhere(residents: &Residents, what: Awaits) -> Option<Self> {
+        let (running, waiter) = waiter(residents)?;
+        let note = WaitsFor { whom: ELSEWHERE, what, in_hand: running.in_hand.ask };
+        note_down(&*waiter, note);
+        Some(Wait { waiter, whom: ELSEWHERE })
+    }
+
     /// Notes what is waited for.
     pub(super) fn set(&self, what: Awaits) {
-        if let Some(note) = &mut *self.waiter.waits_for().lock()
+        let mut waits = self.waiter.waits().lock();
+        if let Some(note) = waits.as_mut().and_then(|waits| waits.actor.as_mut())
             && note.whom == self.whom
         {
             note.what = what;
@@ -77,6 +84,21 @@ impl Wait {
     }
 }
 
+/// The number of no actor of this node.
+const ELSEWHERE: u64 = 0;
+
+/// Returns the actor of this node whose handler the caller is.
+fn waiter(residents: &Residents) -> Option<(Running, Arc<dyn Resident>)> {
+    let running = running()?;
+    let waiter = residents.by_id(running.id).filter(|waiter| waiter.token() == running.token)?;
+    Some((running, waiter))
+}
+
+fn note_down(waiter: &dyn Resident, note: WaitsFor) {
+    let old = waiter.waits().lock().get_or_insert_default().actor.replace(note);
+    drop(old);
+}
+
 /// A note, as it was found.
 struct Step {
     whom: u64,
@@ -85,18 +107,21 @@ struct Step {
 }
 
 fn step(actor: &dyn Resident) -> Option<Step> {
-    let note = actor.waits_for().lock();
-    let WaitsFor { whom, what, .. } = &**note.as_ref()?;
+    let waits = actor.waits().lock();
+    let WaitsFor { whom, what, .. } = waits.as_ref()?.actor.as_ref()?;
     let (ask, turn) = match what {
         Awaits::Nothing => (None, None),
         Awaits::Room(turn) => (None, Some(*turn)),
         Awaits::Answer(ask) => (Some(ask.clone()), None),
+        // No circle over several nodes is found.
+        Awaits::RoomElsewhere(_) | Awaits::AnswerElsewhere(_) => return None,
     };
     Some(Step { whom: *whom, ask, turn })
 }
 
 fn actor_in_hand(actor: &dyn Resident) -> usize {
-    actor.waits_for().lock().as_ref().map_or(0, |note| note.in_hand)
+    let waits = actor.waits().lock();
+    waits.as_ref().and_then(|waits| waits.actor.as_ref()).map_or(0, |note| note.in_hand)
 }
 
 impl Step {
@@ -115,9 +140,10 @@ impl Step {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let mut waits_for = self.waiter.waits_for().lock();
-        let old = waits_for.take_if(|note| note.whom == self.whom);
-        drop(waits_for);
+        let mut waits = self.waiter.waits().lock();
+        let note = waits.as_mut().map(|waits| &mut waits.actor);
+        let old = note.and_then(|note| note.take_if(|note| note.whom == self.whom));
+        drop(waits);
         drop(old);
     }
 }

@@ -43,6 +43,7 @@ pub struct NodeBuilder {
     profile: Profile,
     mailbox_capacity: usize,
     ask_timeout: Duration,
+    reported_after: Duration,
     network: Option<Network>,
     entropy: Entropy,
 }
@@ -71,6 +72,7 @@ impl NodeBuilder {
             profile: Profile::default(),
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
+            reported_after: limits::HANDLER_REPORTED,
             network: None,
             entropy: Entropy::os(),
         }
@@ -146,6 +148,14 @@ impl NodeBuilder {
         self
     }
 
+    /// How long a handler or hook runs, or waits, until the log names it, once, and what it waits
+    /// for: 10 seconds when not set. Also how long the tasks of an actor may hold up its end before
+    /// the log says so.
+    pub fn report_handlers_after(mut self, time: Duration) -> Self {
+        self.reported_after = time.clamp(limits::HANDLER_REPORTED_MIN, limits::ASK_TIMEOUT_MAX);
+        self
+    }
+
     /// What the node talks over, in place of TCP: for simulation.
     pub fn network(mut self, network: Network) -> Self {
         self.network = Some(network);
@@ -182,7 +192,7 @@ impl NodeBuilder {
             events: broadcast::Sender::new(limits::OBSERVED_MAX),
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
-        let ask_timeout = self.ask_timeout;
+        let (ask_timeout, reported_after) = (self.ask_timeout, self.reported_after);
         let config = self.config(name)?;
         Remote::check(&config)?;
         let (remote, id) = if config.listen.is_some() || !config.seeds.is_empty() {
@@ -194,7 +204,7 @@ impl NodeBuilder {
             (None, NodeId { name: config.name, incarnation })
         };
         residents.start(id.incarnation);
-        let lookout = Lookout::start(&runtime, &residents);
+        let lookout = Lookout::start(&runtime, &residents, reported_after);
         let deadlines = Deadlines::start(&runtime, ask_timeout);
         Ok(Node {
             core: Arc::new(Core {
@@ -206,6 +216,7 @@ impl NodeBuilder {
                 mailbox_capacity,
                 runtime,
                 deadlines,
+                reported_after,
                 _lookout: lookout,
             }),
         })

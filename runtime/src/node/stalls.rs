@@ -1,6 +1,6 @@
-//! Senders of this node that wait for long, as the log tells it: each mailbox once when it is
-//! found, and once when it has room again. Those that wait for another node's are told of by its
-//! link.
+//! Looks again and again for what the log is to tell. Senders of this node that wait for long: each
+//! mailbox once when it is found, and once when it has room again. Those that wait for another
+//! node's are told of by its link. And handlers that run for long: [`super::slow`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -15,13 +15,21 @@ use crate::limits;
 use crate::mailbox::Depth;
 use crate::resident::Residents;
 
+use super::slow::Slow;
+
 /// The task that looks for them; it ends when this is dropped.
 pub(super) struct Lookout(AbortHandle);
 
 impl Lookout {
-    pub(super) fn start(runtime: &Handle, residents: &Arc<Residents>) -> Self {
+    /// Handlers are told of that run for `reported_after`.
+    pub(super) fn start(
+        runtime: &Handle,
+        residents: &Arc<Residents>,
+        reported_after: Duration,
+    ) -> Self {
         let residents = Arc::downgrade(residents);
-        Lookout(runtime.spawn(look_out(residents)).abort_handle())
+        let slow = Slow::new(runtime.id(), reported_after);
+        Lookout(runtime.spawn(look_out(residents, slow, reported_after / 2)).abort_handle())
     }
 }
 
@@ -31,14 +39,15 @@ impl Drop for Lookout {
     }
 }
 
-async fn look_out(residents: Weak<Residents>) {
-    let mut turns = interval(limits::STALL_LOOK);
+async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
+    let mut turns = interval(limits::STALL_LOOK.min(pause));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = BTreeMap::new();
     loop {
         turns.tick().await;
         let Some(residents) = residents.upgrade() else { return };
         look(&residents, &mut told);
+        slow.look(&residents);
     }
 }
 
@@ -57,7 +66,9 @@ fn look(residents: &Residents, told: &mut BTreeMap<usize, (Address, Duration)>) 
             continue;
         }
         if !known {
-            tracing::warn!(%actor, messages = local, senders, ?waited, "senders wait for long");
+            let who = names(residents.senders_to(resident.id()));
+            let messages = local;
+            tracing::warn!(%actor, messages, senders, ?waited, who, "senders wait for long");
         }
         seen.insert(resident.token(), (actor.clone(), waited));
     }
@@ -65,4 +76,15 @@ fn look(residents: &Residents, told: &mut BTreeMap<usize, (Address, Duration)>) 
         tracing::info!(%actor, ?waited, "stalled senders resumed");
     }
     *told = seen;
+}
+
+/// Returns the first of some actors, for people.
+fn names(actors: Vec<Address>) -> Option<String> {
+    let more = actors.len().saturating_sub(limits::STALLS_REPORTED_MAX);
+    let first = actors.iter().take(limits::STALLS_REPORTED_MAX).map(Address::to_string);
+    let mut text = first.collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    (!text.is_empty()).then_some(text)
 }

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context as TaskContext, Poll};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::Context;
 use crate::actor::Handlers;
@@ -15,6 +15,7 @@ use crate::actor::lane::Lane;
 use crate::actor::route::{Item, Label};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
+use crate::resident::Resident;
 
 /// The part of a context that few actors need, as it is held: as with a cell, the compiler is not
 /// to look through it into the envelope.
@@ -139,8 +140,13 @@ impl<A: Handlers> Context<A> {
         self.end_children().await;
         self.unstash();
         let lane = self.held().and_then(|more| more.lane.take());
-        if let Some(lane) = lane {
-            lane.end().await;
+        let Some(lane) = lane else { return };
+        let mut end = std::pin::pin!(lane.end());
+        let patience = self.node().reported_after();
+        if timeout(patience, &mut end).await.is_err() {
+            let (actor, seconds) = (self.cell().address(), patience.as_secs_f32());
+            tracing::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
+            end.await;
         }
     }
 

@@ -1,0 +1,96 @@
+//! Handlers that run or wait for long, as the log tells it: each once.
+//!
+//! No handler looks at a clock for it. A look notes which handler each actor is in, by a number
+//! that the next one does not have; one that is found again by later looks has run since.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::runtime::Id;
+use tokio::time::Instant;
+
+use crate::busy::{Duty, held};
+use crate::limits;
+use crate::resident::{Resident, Residents};
+
+/// What was found by the last look. Owned by the task that looks.
+pub(super) struct Slow {
+    runtime: Id,
+    after: Duration,
+    seen: HashMap<Run, Seen>,
+}
+
+/// One run of a handler or hook.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Run {
+    /// It waits: the actor's token, and which of its handlers it is.
+    Waits(usize, u32),
+    /// It holds a thread: the actor's token, and when it was polled.
+    Holds(usize, u64),
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    first: Instant,
+    is_told: bool,
+}
+
+impl Slow {
+    pub(super) fn new(runtime: Id, after: Duration) -> Self {
+        Slow { runtime, after, seen: HashMap::new() }
+    }
+
+    /// One look at all actors and all threads.
+    pub(super) fn look(&mut self, residents: &Residents) {
+        let before = std::mem::take(&mut self.seen);
+        let mut told = 0;
+        for actor in residents.all() {
+            let waits = actor.waits().lock().as_ref().map(|waits| (waits.handler, waits.number));
+            if let Some((Some(duty), number)) = waits {
+                let run = Run::Waits(actor.token(), number);
+                let waits_for = || residents.awaited_by(&*actor);
+                self.found(&before, run, &mut told, |age| tell(&*actor, duty, age, waits_for()));
+            }
+        }
+        for held in held(self.runtime) {
+            let actor = residents.by_id(held.id).filter(|actor| actor.token() == held.token);
+            let Some(actor) = actor else { continue };
+            let run = Run::Holds(held.token, held.since);
+            self.found(&before, run, &mut told, |age| tell_held(&*actor, held.duty, age));
+        }
+        if let Some(others) = told.checked_sub(limits::HANDLERS_REPORTED_MAX).filter(|n| *n > 0) {
+            tracing::warn!(others, "other handlers run for long");
+        }
+    }
+
+    fn found(
+        &mut self,
+        before: &HashMap<Run, Seen>,
+        run: Run,
+        told: &mut usize,
+        tell: impl FnOnce(Duration),
+    ) {
+        let first = Seen { first: Instant::now(), is_told: false };
+        let mut seen = before.get(&run).copied().unwrap_or(first);
+        let age = seen.first.elapsed();
+        if !seen.is_told && age >= self.after {
+            seen.is_told = true;
+            *told += 1;
+            if *told <= limits::HANDLERS_REPORTED_MAX {
+                tell(age);
+            }
+        }
+        self.seen.insert(run, seen);
+    }
+}
+
+fn tell(actor: &dyn Resident, duty: &Duty, age: Duration, waits_for: Option<String>) {
+    let (actor, seconds) = (actor.address(), age.as_secs_f32());
+    let waits_for = waits_for.as_deref().unwrap_or("something that is no actor");
+    tracing::warn!(%actor, handler = %duty, seconds, waits_for, "a handler waits for long");
+}
+
+fn tell_held(actor: &dyn Resident, duty: &Duty, age: Duration) {
+    let (actor, seconds) = (actor.address(), age.as_secs_f32());
+    tracing::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
+}
