@@ -17,6 +17,8 @@ mod groups;
 mod linking;
 mod log;
 mod names;
+#[cfg(feature = "mutants")]
+mod planted;
 mod random;
 mod references;
 mod registered;

@@ -14,6 +14,7 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message;
+use crate::mutants::planted;
 use crate::resident::{Resident, Resting};
 
 /// An actor to be spawned under another one, with what makes it anew after it failed.
@@ -220,8 +221,11 @@ impl Restarts {
             return Verdict::Exceeded(TooOften { restarts: most, within });
         }
         let doubled = shortest.saturating_mul(1 << self.times.len().min(31));
-        self.times.push_back(now);
-        Verdict::Restart(doubled.min(longest))
+        if !planted!(UncountedRestarts) {
+            self.times.push_back(now);
+        }
+        let rest = if planted!(NoRest) { Duration::ZERO } else { doubled.min(longest) };
+        Verdict::Restart(rest)
     }
 }
 
@@ -275,6 +279,7 @@ impl<A: Handlers> Plan<A> {
     pub(super) fn escalate(&self, reason: Arc<str>) {
         match &self.parent {
             Parent::Node => {}
+            _ if planted!(SilentChild) => {}
             Parent::Actor(parent) | Parent::Group(parent, ..) => parent.fail(reason),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::limits;
+use crate::mutants::planted;
 use crate::resident::{Ended, Halt, Resident};
 
 /// The children of an actor, in the order in which they were begun. Owned by its context.
@@ -40,6 +41,9 @@ impl Family {
     ///
     /// A child is of the family until it has ended, whatever becomes of this future.
     pub(super) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
+        if planted!(OldestFirst) {
+            self.children.reverse();
+        }
         while let Some(child) = self.children.last().cloned() {
             if is_shutdown && !parent.is_killed() {
                 child.actor.retire(Halt::Drain);

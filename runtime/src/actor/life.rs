@@ -30,6 +30,7 @@ use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::mailbox::{Batch, Hand};
+use crate::mutants::planted;
 use crate::remote::Inbox;
 use crate::resident::{Pause, Resident, Resting, Started};
 
@@ -95,7 +96,9 @@ impl<A: Handlers> Life<A> {
                     .await
                 };
                 // LF-3: nothing of it is left when the next one is made.
-                drop_quietly(&mut self.actor);
+                if !planted!(SurvivingState) {
+                    drop_quietly(&mut self.actor);
+                }
                 // Boxed: few actors have anything to clear, or begin anew.
                 if self.cx.has_more() {
                     Box::pin(self.cx.clear()).await;
@@ -160,7 +163,9 @@ impl<A: Handlers> Life<A> {
             return false;
         }
         let exit = self.how.exit();
-        self.cell.end_links(&exit);
+        if !planted!(SurvivingLink) {
+            self.cell.end_links(&exit);
+        }
         // Told when the parent knows what comes of it: dropped, it says the same.
         let started = self.started.take();
         if let Some(pause) = self.cell.ends().take_pause()
@@ -169,7 +174,7 @@ impl<A: Handlers> Life<A> {
             return self.resumed(resumed).await;
         }
         // What was stopped or drained has stopped, whatever its last handler came to.
-        let is_closing = self.cell.mailbox().is_closing();
+        let is_closing = self.cell.mailbox().is_closing() && !planted!(RevivedAfterStop);
         let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
         let is_revived = self.is_revived();
         let Some(plan) = self.plan.as_mut() else { return false };

@@ -17,6 +17,7 @@ use super::spawn::Starts;
 use super::{Actor, Context, Handler, Handlers};
 use crate::error::{BoxError, SpawnError};
 use crate::limits;
+use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::{Halt, Resident, Resting, Started};
 use crate::{actor, handlers};
@@ -163,7 +164,9 @@ impl Supervisor {
         }
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
-        for other in (first..self.running.len()).rev() {
+        let all = self.running.len();
+        let others = if planted!(RestBeforeOne) { 0..first.min(number) } else { first..all };
+        for other in others.rev() {
             if !self.group.resting.contains_key(&other) {
                 self.pause(other).await;
             }

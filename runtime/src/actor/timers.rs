@@ -16,6 +16,7 @@ use super::Handlers;
 use super::route::Item;
 use crate::deadlines::Alarm;
 use crate::limits;
+use crate::mutants::planted;
 use crate::node::Node;
 
 /// Which timer of an actor: a text, a number, or both.
@@ -97,7 +98,9 @@ impl<A: Handlers> Timers<A> {
 
     /// Sets a timer, in place of the one with the same key.
     pub(super) fn set(&mut self, key: TimerKey, after: Duration, what: What<A>) {
-        self.cancel(&key);
+        if !planted!(OldTimer) {
+            self.cancel(&key);
+        }
         let now = Instant::now();
         if key == TimerKey::Idle {
             self.active = now;

@@ -19,6 +19,7 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::mailbox::{Hand, Mailbox, Mark, Remote};
 use crate::message::{Codec, Message};
+use crate::mutants::planted;
 use crate::remote::{self, RemoteSender};
 use crate::resident::{Ended, Resident};
 use crate::schema::Hash;
@@ -143,7 +144,7 @@ impl Watches {
     /// Returns true if it was watched, and its end is not told (WA-1).
     pub(super) fn unwatch(&mut self, actor: &Address) -> bool {
         let waiting = self.downs.len();
-        self.downs.retain(|(_, down)| down.actor != *actor);
+        self.downs.retain(|(_, down)| down.actor != *actor || planted!(UnwatchedDown));
         let handle = self.by_address.remove(actor);
         handle.inspect(AbortHandle::abort).is_some() || self.downs.len() < waiting
     }
@@ -162,7 +163,8 @@ impl Watches {
                 self.downs.push_back((mailbox.mark(is_near), down));
             }
         }
-        let passed = self.downs.iter().position(|(mark, _)| mailbox.has_passed(*mark, hand));
+        let has_passed = |mark| planted!(EarlyDown) || mailbox.has_passed(mark, hand);
+        let passed = self.downs.iter().position(|(mark, _)| has_passed(*mark));
         match passed.and_then(|at| self.downs.remove(at)) {
             Some((_, down)) => Poll::Ready(down),
             None => Poll::Pending,
