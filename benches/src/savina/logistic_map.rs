@@ -40,22 +40,24 @@ impl Behavior for Computer {
 struct Worker<S: System> {
     computer: S::Ref<Computer>,
     term: f64,
+    steps: u64,
 }
 
 impl<S: System> Behavior for Worker<S> {
     type Tell = ();
     type Question = ();
-    type Answer = f64;
+    type Answer = (u64, f64);
 
     /// Goes on to the next term.
     async fn told(&mut self, (): ()) -> Result<Then, Failure> {
         self.term = S::ask(&self.computer, self.term).await?;
+        self.steps += 1;
         Ok(Then::Continue)
     }
 
-    /// Returns the term.
-    async fn asked(&mut self, (): ()) -> Result<f64, Failure> {
-        Ok(self.term)
+    /// Returns the term, and how many steps led to it.
+    async fn asked(&mut self, (): ()) -> Result<(u64, f64), Failure> {
+        Ok((self.steps, self.term))
     }
 }
 
@@ -84,7 +86,7 @@ impl<S: System> Program<S> for LogisticMap<S> {
         for (rate, term) in (0..SERIES).map(series) {
             let computer = self.system.spawn(Computer { rate }).await?;
             computers.push(computer.clone());
-            workers.push(self.system.spawn(Worker::<S> { computer, term }).await?);
+            workers.push(self.system.spawn(Worker::<S> { computer, term, steps: 0 }).await?);
         }
         for _ in 0..TERMS {
             for worker in &workers {
@@ -93,7 +95,12 @@ impl<S: System> Program<S> for LogisticMap<S> {
         }
         let mut answer = 0.0;
         for worker in &workers {
-            answer += S::ask(worker, ()).await?;
+            // Again, where an ask overtook tells.
+            answer += loop {
+                if let (TERMS, term) = S::ask(worker, ()).await? {
+                    break term;
+                }
+            };
         }
         let time = start.elapsed();
         workers.into_iter().for_each(S::stop);
