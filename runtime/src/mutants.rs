@@ -49,8 +49,6 @@ mod switch {
         RestBeforeOne,
         /// An end is told before the last messages of the actor that ended.
         EarlyDown,
-        /// An end that was not told yet when its watch was taken back is told.
-        UnwatchedDown,
         /// A timer that is set anew fires at the old time, too.
         OldTimer,
         /// A link lasts when an actor is restarted, and the other one is not told.
@@ -59,7 +57,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 11] = [
+        pub const ALL: [Mutant; 10] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -68,7 +66,6 @@ mod switch {
             Mutant::OldestFirst,
             Mutant::RestBeforeOne,
             Mutant::EarlyDown,
-            Mutant::UnwatchedDown,
             Mutant::OldTimer,
             Mutant::SurvivingLink,
         ];

@@ -17,7 +17,7 @@ const SEEDS: &str = "3000";
 /// How long a test may take; one that waits for ever has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const SHOWN: [(Mutant, &str); 11] = [
+const SHOWN: [(Mutant, &str); 10] = [
     (Mutant::NoRest, TREES),
     (Mutant::UncountedRestarts, TREES),
     (Mutant::SilentChild, TREES),
@@ -26,10 +26,6 @@ const SHOWN: [(Mutant, &str); 11] = [
     (Mutant::OldestFirst, TREES),
     (Mutant::RestBeforeOne, TREES),
     (Mutant::EarlyDown, "watching::a_watcher_is_told_of_each_end_once_after_the_last_message"),
-    (
-        Mutant::UnwatchedDown,
-        "watching::an_end_that_is_not_told_yet_is_taken_back_by_unwatch_and_told_once",
-    ),
     (
         Mutant::OldTimer,
         "registered::timers_tell_once_or_again_and_nothing_when_they_are_taken_back",

@@ -43,9 +43,8 @@ struct Fill {
 impl Sloth {
     #[handler]
     async fn hold(&mut self) {
-        match &self.gate {
-            Some(gate) => gate.acquire().await.unwrap().forget(),
-            None => {}
+        if let Some(gate) = &self.gate {
+            gate.acquire().await.unwrap().forget();
         }
     }
 

@@ -144,7 +144,7 @@ impl Watches {
     /// Returns true if it was watched, and its end is not told (WA-1).
     pub(super) fn unwatch(&mut self, actor: &Address) -> bool {
         let waiting = self.downs.len();
-        self.downs.retain(|(_, down)| down.actor != *actor || planted!(UnwatchedDown));
+        self.downs.retain(|(_, down)| down.actor != *actor);
         let handle = self.by_address.remove(actor);
         handle.inspect(AbortHandle::abort).is_some() || self.downs.len() < waiting
     }
