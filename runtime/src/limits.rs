@@ -10,6 +10,9 @@ pub const MAILBOX_CAPACITY: usize = 1024;
 pub const BATCH_MESSAGES_MAX: usize = 32;
 /// Most messages for which an actor that waits keeps memory, in each of two queues.
 pub const QUEUE_KEPT_MESSAGES: usize = 64;
+/// How large the archive of a message may be for which room was reserved in a mailbox of another
+/// node: as much as fits into one frame.
+pub const PERMIT_BYTES: u32 = 8 * 1024;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
 /// Longest circle of actors that wait for each other which is found at once.

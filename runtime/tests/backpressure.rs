@@ -212,3 +212,35 @@ async fn an_actor_whose_handlers_never_wait_lets_others_run() {
     let so_far = handled.load(Ordering::Relaxed);
     assert!((1..1000).contains(&so_far), "{so_far}");
 }
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn room_that_is_reserved_is_kept_for_its_message_or_goes_to_the_next() {
+    let node = node().await;
+    let held = held(&node, 2).await;
+    let notes = held.actor.recipient::<Note>();
+    let first = held.actor.reserve::<Note>().await.unwrap();
+    let second = notes.reserve().await.unwrap();
+    let full = held.actor.try_tell(Note { number: 9 }).unwrap_err();
+    assert_eq!(full.cause, Cause::MailboxFull);
+    let mut third = Box::pin(held.actor.reserve::<Note>());
+    let mut given_up = Box::pin(notes.reserve());
+    let mut told = Box::pin(held.actor.tell(Note { number: 3 }).into_future());
+    assert!(futures::poll!(&mut third).is_pending() && futures::poll!(&mut given_up).is_pending());
+    assert!(futures::poll!(&mut told).is_pending());
+    second.tell(Note { number: 1 }).unwrap();
+    drop(first);
+    third.await.unwrap().tell(Note { number: 2 }).unwrap();
+    assert!(futures::poll!(&mut told).is_pending());
+    held.gate.add_permits(1);
+    drop(given_up);
+    told.await.unwrap();
+    while held.actor.notes().await.unwrap() != [1, 2, 3] {}
+    let late = held.actor.reserve::<Note>().await.unwrap();
+    let mut letters = node.dead_letters().subscribe();
+    held.actor.stop().await.unwrap();
+    held.actor.wait_stopped().await;
+    late.tell(Note { number: 4 }).unwrap();
+    assert_eq!(letters.recv().await.unwrap().to, *held.actor.address());
+    assert_eq!(held.actor.reserve::<Note>().await.map(|_| ()), Err(Cause::Stopped));
+}

@@ -50,6 +50,7 @@ macro_rules! for_each_case {
             sending: lookups_on_another_node_say_what_is_wrong;
             sending: messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sender_back;
             sending: references_cross_nodes_and_lead_back;
+            sending: room_that_is_reserved_on_another_node_is_kept_for_its_message;
             sending: try_tell_says_that_an_actor_of_another_node_is_not_there;
             sending: without_a_link_try_tell_gives_the_message_back_and_says_so;
             watching: a_watcher_of_another_node_is_told_each_kind_of_end;

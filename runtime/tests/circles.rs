@@ -76,9 +76,9 @@ async fn actors_that_ask_each_other_in_a_circle_are_told_at_once() {
     let [a, b, c, d, e] = parties::<5>(&node).await;
     let start = tokio::time::Instant::now();
     let others = vec![b.clone(), a.clone()];
-    let text = "ask of runtime::circles::AskOn to alpha/a: not sent: actors would wait for each other (alpha/b waits for alpha/a, which \
-                waits for alpha/b): have one of them answer later (`ReplyTo`), or send from a \
-                task of its own (`Context::spawn_task`)";
+    let text = "ask of runtime::circles::AskOn to alpha/a: not sent: actors would wait for each \
+                other (alpha/b waits for alpha/a, which waits for alpha/b): have one of them \
+                answer later (`ReplyTo`), or send from a task of its own (`Context::spawn_task`)";
     assert_eq!(a.ask(AskOn { others }).await, Ok(Err(text.to_owned())));
     let all = [&a, &b, &c, &d, &e];
     let others = [&b, &c, &d, &e, &a].map(Clone::clone).to_vec();

@@ -167,8 +167,8 @@ fn references_are_three_words_in_size() {
         size_of::<T>()
     }
     assert_eq!(size::<ActorRef<Teller>>("ActorRef"), 24);
-    assert_eq!(size::<Recipient<Note>>("Recipient"), 24);
-    assert_eq!(size::<Option<ActorRef<Teller>>>("Option<ActorRef>"), 24);
+    assert_eq!(size::<Recipient<Note>>("Recipient"), 32);
+    assert_eq!(size::<Option<ActorRef<Teller>>>("Option<ActorRef>"), 32);
     assert!(size::<View<Deposit>>("View") <= 64);
     assert!(size::<ReplyTo<u64>>("ReplyTo") <= 32);
     assert!(size::<Tell<'_, Notebook, Note>>("Tell of 8 bytes") <= 96);

@@ -25,6 +25,7 @@ mod grant;
 mod outgoing;
 mod receipt;
 mod replier;
+mod reserving;
 mod sending;
 mod stats;
 #[cfg(test)]

@@ -44,6 +44,16 @@ pub trait Port<M: Message>: Sized {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>>;
 
+    /// Puts a message into reserved room, as the ask `asked` if there is one. Empties `message` if
+    /// and only if it was put.
+    #[doc(hidden)]
+    fn put(
+        &self,
+        room: NearRoom<'_>,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<Self::Reply>>,
+    ) -> Result<Fate, Cause>;
+
     /// As [`poll_put`](Self::poll_put), if there is room now and no other sender waits for it.
     #[doc(hidden)]
     fn try_put(
@@ -62,6 +72,9 @@ pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
 
 /// An actor of this node, without its type.
 pub struct AnyActor<'a>(pub(super) &'a dyn Resident);
+
+/// Room in a mailbox of this node.
+pub struct NearRoom<'a>(pub(super) Room<'a>);
 
 /// An ask of this node that is to be put into a mailbox. Its slot is made when there is room.
 pub struct LocalAsk<R> {

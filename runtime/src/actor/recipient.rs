@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::destination::Destination;
-use super::port::{self, AnyActor, AskPort, Line, LocalAsk, Port};
+use super::permit::Permit;
+use super::port::{self, AnyActor, AskPort, Line, LocalAsk, NearRoom, Port};
 use super::route::accepted;
 use super::tell::{Told, try_tell};
 use super::time_limit::AskTimeout;
@@ -19,7 +20,6 @@ use super::{Asked, Local, Reply};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
-use crate::mailbox::Room;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::Accepted;
@@ -80,6 +80,14 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
         try_tell(&self.to, message)
     }
 
+    /// Waits for room for one message; see [`ActorRef::reserve`](super::ActorRef::reserve).
+    ///
+    /// # Errors
+    /// [`Cause`], why there is none.
+    pub async fn reserve(&self) -> Result<Permit<'_, Row<R>, M>, Cause> {
+        Permit::reserve(&self.to).await
+    }
+
     /// Where the actor is.
     pub fn address(&self) -> &Address {
         self.to.address(|row| row.actor.address())
@@ -133,25 +141,6 @@ impl<R> Row<R> {
     pub(super) fn shared(&self) -> Arc<dyn Resident> {
         self.actor.clone()
     }
-
-    fn put<M: Message>(
-        &self,
-        room: Room<'_>,
-        message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
-    ) -> Result<Fate, Cause>
-    where
-        R: Send + 'static,
-    {
-        let Some(asked) = asked else {
-            return self.actor.put(room, self.route, message);
-        };
-        let (reply, ask) = asked.open();
-        let mut letter = message.take().map(|message| (message, reply));
-        let put = self.actor.put_ask(room, self.route, &mut letter, ask);
-        *message = letter.map(|(message, _)| message);
-        put.map(|()| Fate::Delivered)
-    }
 }
 
 impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
@@ -163,6 +152,22 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
         AnyActor(&*self.actor)
     }
 
+    fn put(
+        &self,
+        NearRoom(room): NearRoom<'_>,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<R>>,
+    ) -> Result<Fate, Cause> {
+        let Some(asked) = asked else {
+            return self.actor.put(room, self.route, message);
+        };
+        let (reply, ask) = asked.open();
+        let mut letter = message.take().map(|message| (message, reply));
+        let put = self.actor.put_ask(room, self.route, &mut letter, ask);
+        *message = letter.map(|(message, _)| message);
+        put.map(|()| Fate::Delivered)
+    }
+
     fn poll_put(
         &self,
         message: &mut Option<M>,
@@ -171,7 +176,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
         let room = ready!(line.poll_room(self.actor.intake(), self.actor.token(), cx))?;
-        Poll::Ready(self.put(room, message, asked))
+        Poll::Ready(self.put(NearRoom(room), message, asked))
     }
 
     fn try_put(
@@ -179,7 +184,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
         message: &mut Option<M>,
         asked: Option<&mut LocalAsk<R>>,
     ) -> Result<Fate, Cause> {
-        self.put(port::try_room(self.actor.intake())?, message, asked)
+        self.put(NearRoom(port::try_room(self.actor.intake())?), message, asked)
     }
 }
 

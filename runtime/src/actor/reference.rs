@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::cell::{Cell, kind};
 use super::destination::Destination;
+use super::permit::Permit;
 use super::tell::{Told, try_tell};
 use super::time_limit::AskTimeout;
 use super::{Accepts, Asked, Client, Handlers, Recipient};
@@ -100,6 +101,21 @@ impl<A: Handlers> ActorRef<A> {
         A: Accepts<M>,
     {
         try_tell(self.destination(), message)
+    }
+
+    /// Waits for room for one message, and keeps it: what the [`Permit`] tells then has nothing to
+    /// wait for. So a program can make a message when there is room for it, and not before.
+    ///
+    /// # Errors
+    /// [`Cause`], why there is none: as of a `tell`.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, its turn goes to the next.
+    pub async fn reserve<M: Message>(&self) -> Result<Permit<'_, Near<A>, M>, Cause>
+    where
+        A: Accepts<M>,
+    {
+        Permit::reserve(self.destination()).await
     }
 
     /// Sends a message and waits for its answer: 5 seconds, or as long as [`Asked`] says.

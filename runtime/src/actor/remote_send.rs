@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::port::PendingFate;
 use crate::error::Cause;
+use crate::limits;
 use crate::message::Message;
 use crate::remote::{self, Accepted, ArchiveFailed, Awaited, RemoteSender, SendKind, Waiter};
 
@@ -63,6 +64,31 @@ pub(super) fn poll_tell<M: Message>(
         }
         Err(unsent) => Poll::Ready(Err(remote::cause_of(unsent, failure))),
     }
+}
+
+/// Reserves room for a tell of [`limits::PERMIT_BYTES`]; `waiter` has it then.
+pub(super) fn poll_reserve<M: Message>(
+    (to, accepted): (&RemoteSender, &Accepted),
+    waiter: &mut Waiter,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Cause>> {
+    check_codec::<M>(accepted, SendKind::Tell)?;
+    let reserved = to.poll_reserve((accepted, limits::PERMIT_BYTES), waiter, cx);
+    reserved.map_err(|unsent| remote::cause_of(unsent, None))
+}
+
+/// Sends a tell to the room that `waiter` has. Empties `message` if and only if it was sent.
+pub(super) fn send_reserved<M: Message>(
+    (to, accepted): (&RemoteSender, &Accepted),
+    message: &mut Option<M>,
+    waiter: Waiter,
+) -> Result<(), Cause> {
+    let mut failure = None;
+    let mut archive = |out: &mut _| archive(message, out, &mut failure);
+    let sent = to.send_reserved(accepted, &mut archive, waiter);
+    sent.map_err(|unsent| remote::cause_of(unsent, failure))?;
+    *message = None;
+    Ok(())
 }
 
 /// Returns the kind of an ask that its asker gives up at `deadline`.

@@ -23,6 +23,11 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
         self.line.remote.wait_for_link();
     }
 
+    /// A wait for room, without a message.
+    pub(super) fn for_room(to: &'a Destination<P>) -> Self {
+        Sending { to, message: None, line: Line::default() }
+    }
+
     /// Takes the message back, and gives up its place now rather than when the whole send is
     /// dropped.
     pub(super) fn give_up(&mut self) -> Option<M> {

@@ -1,5 +1,6 @@
 //! Messages to actors of another node.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use ringpost::prelude::*;
@@ -193,4 +194,48 @@ pub async fn references_cross_nodes_and_lead_back(world: &World) {
     assert_eq!(by_name.notes().await, Ok(vec![1, 1, 2, 2]));
     gamma.shutdown(PATIENCE).await;
     end([alpha, beta]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn room_that_is_reserved_on_another_node_is_kept_for_its_message(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let held = held(&beta, 8).await;
+    let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    let (kept, dropped) =
+        (notebook.reserve::<Note>().await.unwrap(), notebook.reserve::<Note>().await.unwrap());
+    let mut sent = 0;
+    while notebook.try_tell(Note { number: sent }).is_ok() {
+        sent += 1;
+    }
+    let mut waiting = pin!(notebook.reserve::<Note>());
+    assert!(futures::poll!(&mut waiting).is_pending());
+    drop(dropped);
+    waiting.await.unwrap().tell(Note { number: sent }).unwrap();
+    kept.tell(Note { number: sent + 1 }).unwrap();
+    let full = notebook.try_tell(Note { number: 0 }).unwrap_err();
+    assert_eq!(full.cause, Cause::MailboxFull);
+    held.gate.add_permits(1);
+    assert_eq!(notebook.notes().await, Ok((0..sent + 2).collect::<Vec<_>>()));
+    let teller = beta.spawn("teller", Teller::default()).await.unwrap();
+    let there = alpha.actor::<Teller>("beta/teller").await.unwrap();
+    // Larger than the room: there is more of it.
+    let note = "x".repeat(20_000);
+    there.reserve::<Audit>().await.unwrap().tell(Audit { note }).unwrap();
+    let unknown = there.recipient::<Deposit>();
+    let account = "ada".to_owned();
+    unknown.reserve().await.unwrap().tell(Deposit { account, cents: 3 }).unwrap();
+    assert_eq!(there.last().await, Ok(Some("ada".into())));
+    let (late, lost) =
+        (there.reserve::<Deposit>().await.unwrap(), notebook.reserve::<Note>().await.unwrap());
+    teller.stop().await.unwrap();
+    assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    let back = late.tell(Deposit { account: "bob".into(), cents: 4 }).unwrap_err();
+    assert_eq!((back.message.cents, back.cause), (4, Cause::Stopped));
+    let mut events = alpha.events();
+    beta.shutdown(PATIENCE).await;
+    while !matches!(events.recv().await.unwrap(), NodeEvent::NodeDown { .. }) {}
+    let back = lost.tell(Note { number: 7 }).unwrap_err();
+    assert!(matches!(back.cause, Cause::LinkDown | Cause::Leaving), "{back}");
+    assert_eq!(back.message.number, 7);
+    alpha.shutdown(PATIENCE).await;
 }

@@ -285,6 +285,66 @@ impl RemoteSender {
         }
     }
 
+    /// Reserves room for a tell of so many bytes; waits as [`poll_send`](Self::poll_send) does.
+    /// `waiter` has the room then, until it is given to [`send_reserved`](Self::send_reserved) or
+    /// dropped.
+    ///
+    /// # Errors
+    /// As of [`poll_send`](Self::poll_send).
+    ///
+    /// # Cancel safety
+    /// Dropping `waiter` gives the room, or the place in line, to the next sender.
+    pub fn poll_reserve(
+        &self,
+        (message, bytes): (&Accepted, u32),
+        waiter: &mut Waiter,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Unsent>> {
+        loop {
+            let (link, mut place) = ready!(self.poll_link(waiter, cx)).map_err(Unsent::NodeDown)?;
+            let request = &self.0.request;
+            let step = |hint: &mut _| {
+                link.reserve((request, hint), (message, bytes), &mut place, cx.waker())
+            };
+            let attempt = self.0.hint.with(step);
+            if let Some(place) = place {
+                waiter.state().place = Place::InLine(link, place);
+            }
+            match attempt {
+                Attempt::Committed(_) => return Poll::Ready(Ok(())),
+                Attempt::Wait => return Poll::Pending,
+                Attempt::Failed(unsent) => {
+                    waiter.clear();
+                    return Poll::Ready(Err(unsent));
+                }
+                Attempt::LinkEnded => {}
+            }
+        }
+    }
+
+    /// Sends a tell to room that [`poll_reserve`](Self::poll_reserve) reserved.
+    ///
+    /// # Errors
+    /// [`Unsent`]: nothing was sent. `LinkDown` where the room went with its link, `Full` where the
+    /// message is larger than the room and there is no more.
+    pub fn send_reserved(
+        &self,
+        message: &Accepted,
+        archive: Archive<'_>,
+        mut waiter: Waiter,
+    ) -> Result<(), Unsent> {
+        let link = match waiter.link() {
+            Some(link) if !link.has_ended() => link.clone(),
+            _ => return Err(Unsent::LinkDown),
+        };
+        with_scratch(|bytes| {
+            archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            // From here on the link has the place.
+            let Place::InLine(_, place) = waiter.take_place() else { return Err(Unsent::LinkDown) };
+            link.commit_reserved(place, Outgoing { message, kind: SendKind::Tell, archive: bytes })
+        })
+    }
+
     /// Waits until the mailbox is closed, was never there, or is of another kind; returns why it
     /// was closed, if the peer said so.
     ///

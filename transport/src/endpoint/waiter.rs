@@ -74,6 +74,14 @@ impl Waiter {
         self.0.as_ref().is_some_and(|waiting| waiting.patient)
     }
 
+    /// Returns the link in whose line it has a place.
+    pub(super) fn link(&self) -> Option<&Arc<LinkHandle>> {
+        match &self.0.as_ref()?.place {
+            Place::InLine(link, _) => Some(link),
+            Place::Nowhere | Place::AtPeer(..) => None,
+        }
+    }
+
     /// Takes its place; the send has none until it is given one again.
     pub(super) fn take_place(&mut self) -> Place {
         self.0.as_mut().map(|waiting| std::mem::take(&mut waiting.place)).unwrap_or_default()

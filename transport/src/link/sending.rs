@@ -209,7 +209,7 @@ impl LinkHandle {
     }
 
     /// Commits a message whose room is reserved.
-    fn commit(
+    pub(super) fn commit(
         self: &Arc<Self>,
         state: &mut State,
         (mailbox, ordinal): (u32, u16),

@@ -4,13 +4,13 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use crate::actor::cell::{Cell, Letter};
-use crate::actor::port::{self, AnyActor, AskPort, Line, LocalAsk, Port};
+use crate::actor::port::{self, AnyActor, AskPort, Line, LocalAsk, NearRoom, Port};
 use crate::actor::route::{Label, accepted};
 use crate::actor::{Accepts, Handlers, ReplyTo};
 use crate::busy::is_running;
 use crate::error::Cause;
 use crate::fate::Fate;
-use crate::mailbox::{NoRoom, Room};
+use crate::mailbox::NoRoom;
 use crate::message::Message;
 use crate::remote::Accepted;
 use crate::resident::Resident;
@@ -56,27 +56,6 @@ impl<A: Handlers> Near<A> {
     pub(in crate::actor) fn downgrade(&self) -> WeakNear<A> {
         WeakNear(Arc::downgrade(&self.0))
     }
-
-    /// Puts a message whose input has to be made of it first into reserved room.
-    fn put<M: Message>(
-        &self,
-        room: Room<'_>,
-        message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<A::Reply>>,
-    ) -> Result<Fate, Cause>
-    where
-        A: Accepts<M>,
-    {
-        let cell = self.cell();
-        let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
-        match A::Input::from_local(taken, cell.node()) {
-            Ok(input) => Ok(cell.commit(room, letter::<A, M>(input, asked))),
-            Err((back, cause)) => {
-                *message = Some(back);
-                Err(cause)
-            }
-        }
-    }
 }
 
 fn letter<A: Accepts<M>, M: Message>(
@@ -102,6 +81,23 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         AnyActor(self.cell())
     }
 
+    fn put(
+        &self,
+        NearRoom(room): NearRoom<'_>,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<A::Reply>>,
+    ) -> Result<Fate, Cause> {
+        let cell = self.cell();
+        let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
+        match A::Input::from_local(taken, cell.node()) {
+            Ok(input) => Ok(cell.commit(room, letter::<A, M>(input, asked))),
+            Err((back, cause)) => {
+                *message = Some(back);
+                Err(cause)
+            }
+        }
+    }
+
     #[inline]
     fn poll_put(
         &self,
@@ -124,7 +120,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
             };
         }
         let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-        Poll::Ready(self.put(room, message, asked))
+        Poll::Ready(self.put(NearRoom(room), message, asked))
     }
 
     fn try_put(
@@ -144,7 +140,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
                 Err(NoRoom::Full) => Err(Cause::MailboxFull),
             };
         }
-        self.put(port::try_room(cell.intake())?, message, asked)
+        self.put(NearRoom(port::try_room(cell.intake())?), message, asked)
     }
 }
 
