@@ -35,6 +35,7 @@ impl Behavior for Counter {
     type Tell = u64;
     type Question = ();
     type Answer = ();
+    const WAITS: bool = false;
 
     async fn told(&mut self, number: u64) -> Result<Then, Failure> {
         self.handled += number;
@@ -94,6 +95,7 @@ impl<S: System> Behavior for Link<S> {
     type Tell = Token<S>;
     type Question = ();
     type Answer = u64;
+    const WAITS: bool = true;
 
     async fn told(&mut self, token: Token<S>) -> Result<Then, Failure> {
         match token {
@@ -160,6 +162,7 @@ impl Behavior for Idle {
     type Tell = ();
     type Question = ();
     type Answer = ();
+    const WAITS: bool = false;
 
     async fn told(&mut self, (): ()) -> Result<Then, Failure> {
         Ok(Then::Continue)

@@ -61,6 +61,7 @@ impl Behavior for Counter {
     type Tell = u64;
     type Question = Question;
     type Answer = u64;
+    const WAITS: bool = false;
 
     async fn told(&mut self, number: u64) -> Result<Then, Failure> {
         self.handled += u64::from(number < u64::MAX);

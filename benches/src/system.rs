@@ -1,8 +1,10 @@
 //! Actors within a process: the traits by which one program runs on every contestant.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
@@ -91,6 +93,9 @@ pub trait Behavior: Send + 'static {
     type Question: Send + 'static;
     /// The answer.
     type Answer: Send + 'static;
+    /// Handling a message waits for something. Where it does not, a contestant whose handlers may be
+    /// plain functions has such a handler for it. (No answer to a question waits.)
+    const WAITS: bool;
 
     /// Handles a message.
     fn told(&mut self, message: Self::Tell) -> impl Future<Output = Result<Then, Failure>> + Send;
@@ -100,6 +105,18 @@ pub trait Behavior: Send + 'static {
         &mut self,
         question: Self::Question,
     ) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
+}
+
+/// Runs what has nothing to wait for.
+///
+/// # Panics
+/// If it waits.
+#[inline]
+pub fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a handler waits that says that it does not"),
+    }
 }
 
 /// What an actor does after a message.

@@ -1,7 +1,7 @@
 //! Ringpost within a process: a node with actors whose handlers run the behaviors.
 
 use ringpost::prelude::*;
-use ringpost_benches::system::{Family, Then, or_exit};
+use ringpost_benches::system::{Family, Then, at_once, or_exit};
 use ringpost_benches::{Behavior, Failure, System};
 
 use super::{PATIENCE, of};
@@ -9,6 +9,12 @@ use super::{PATIENCE, of};
 /// A message without an answer.
 #[message(local)]
 pub(crate) struct Told<M> {
+    message: M,
+}
+
+/// A message without an answer whose handler waits.
+#[message(local)]
+pub(crate) struct Waiting<M> {
     message: M,
 }
 
@@ -25,15 +31,22 @@ pub(crate) struct Behaving<B>(B);
 #[handlers]
 impl<B: Behavior> Behaving<B> {
     #[handler]
-    async fn told(&mut self, msg: Told<B::Tell>, cx: &mut Context<Self>) {
+    fn told(&mut self, msg: Told<B::Tell>, cx: &mut Context<Self>) {
+        if or_exit(at_once(self.0.told(msg.message))) == Then::End {
+            cx.stop();
+        }
+    }
+
+    #[handler]
+    async fn told_to_wait(&mut self, msg: Waiting<B::Tell>, cx: &mut Context<Self>) {
         if or_exit(self.0.told(msg.message).await) == Then::End {
             cx.stop();
         }
     }
 
     #[handler]
-    async fn asked(&mut self, msg: Asked<B::Question>) -> Local<B::Answer> {
-        Local(or_exit(self.0.asked(msg.question).await))
+    fn asked(&mut self, msg: Asked<B::Question>) -> Local<B::Answer> {
+        Local(or_exit(at_once(self.0.asked(msg.question))))
     }
 }
 
@@ -107,8 +120,12 @@ impl System for Near {
     }
 
     async fn tell<B: Behavior>(to: &Self::Ref<B>, message: B::Tell) -> Result<(), Failure> {
-        let told = to.tell(Told { message }).await;
-        told.map_err(|error| of(error.without_message()))
+        let told = if B::WAITS {
+            to.tell(Waiting { message }).await.map_err(|error| error.without_message())
+        } else {
+            to.tell(Told { message }).await.map_err(|error| error.without_message())
+        };
+        told.map_err(of)
     }
 
     async fn ask<B: Behavior>(

@@ -36,6 +36,7 @@ impl<S: System> Behavior for Account<S> {
     type Tell = Order<S>;
     type Question = Question;
     type Answer = u64;
+    const WAITS: bool = true;
 
     async fn told(&mut self, order: Order<S>) -> Result<Then, Failure> {
         match order {
@@ -91,6 +92,7 @@ impl<S: System> Behavior for Teller<S> {
     type Tell = Report;
     type Question = ();
     type Answer = ();
+    const WAITS: bool = true;
 
     async fn told(&mut self, report: Report) -> Result<Then, Failure> {
         match report {

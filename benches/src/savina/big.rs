@@ -39,6 +39,7 @@ impl<S: System> Behavior for Player<S> {
     type Tell = Message<S>;
     type Question = ();
     type Answer = ();
+    const WAITS: bool = true;
 
     async fn told(&mut self, message: Message<S>) -> Result<Then, Failure> {
         match message {

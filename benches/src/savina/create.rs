@@ -19,6 +19,7 @@ impl Behavior for Worker {
     type Tell = f64;
     type Question = ();
     type Answer = ();
+    const WAITS: bool = false;
 
     async fn told(&mut self, angle: f64) -> Result<Then, Failure> {
         let sine = black_box(angle).sin();

@@ -25,6 +25,7 @@ impl Behavior for Map {
     type Tell = ();
     type Question = Access;
     type Answer = usize;
+    const WAITS: bool = false;
 
     async fn told(&mut self, (): ()) -> Result<Then, Failure> {
         Ok(Then::Continue)
@@ -50,6 +51,7 @@ impl<S: System> Behavior for Worker<S> {
     type Tell = ();
     type Question = ();
     type Answer = ();
+    const WAITS: bool = true;
 
     async fn told(&mut self, (): ()) -> Result<Then, Failure> {
         let mut right = 0;

@@ -26,6 +26,7 @@ impl Behavior for Computer {
     type Tell = ();
     type Question = f64;
     type Answer = f64;
+    const WAITS: bool = false;
 
     async fn told(&mut self, (): ()) -> Result<Then, Failure> {
         Ok(Then::Continue)
@@ -47,6 +48,7 @@ impl<S: System> Behavior for Worker<S> {
     type Tell = ();
     type Question = ();
     type Answer = (u64, f64);
+    const WAITS: bool = true;
 
     /// Goes on to the next term.
     async fn told(&mut self, (): ()) -> Result<Then, Failure> {
