@@ -93,8 +93,8 @@ pub trait Behavior: Send + 'static {
     type Question: Send + 'static;
     /// The answer.
     type Answer: Send + 'static;
-    /// Handling a message waits for something. Where it does not, a contestant whose handlers may be
-    /// plain functions has such a handler for it. (No answer to a question waits.)
+    /// Handling a message waits for something. Where it does not, a contestant whose handlers may
+    /// be plain functions has such a handler for it. (No answer to a question waits.)
     const WAITS: bool;
 
     /// Handles a message.

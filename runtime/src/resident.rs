@@ -77,20 +77,22 @@ pub(crate) struct Link {
 
 /// Returns why an actor fails that is linked to one that ended so.
 pub(crate) fn linked_to(peer: &Address, exit: &ActorExit) -> Arc<str> {
-    let mut text = match exit {
+    linked_text(&match exit {
         ActorExit::Failed(why) => format!("linked to {peer}, which failed: {why}"),
         ActorExit::Panicked(message) => format!("linked to {peer}, which panicked: {message}"),
         ActorExit::NoActor => format!("linked to {peer}, which had ended"),
         ActorExit::NodeDown => format!("linked to {peer}, whose node is down"),
         ActorExit::Stopped => format!("linked to {peer}, which stopped"),
         ActorExit::Killed => format!("linked to {peer}, which was killed"),
-    };
-    // Each of a long row of links adds to it.
-    if text.len() > limits::LINKED_TEXT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(limits::LINKED_TEXT_BYTES_MAX));
-        text.push_str(" ...");
+    })
+}
+
+/// Shortens such a text: each of a long row of links adds to it.
+pub(crate) fn linked_text(text: &str) -> Arc<str> {
+    if text.len() <= limits::LINKED_TEXT_BYTES_MAX {
+        return text.into();
     }
-    text.into()
+    format!("{} ...", &text[..text.floor_char_boundary(limits::LINKED_TEXT_BYTES_MAX)]).into()
 }
 
 /// Told when an actor has started, or why it has not.

@@ -120,6 +120,8 @@ async fn what_asks_to_wait_for_a_link_goes_to_the_next_run_of_a_node_that_is_dow
     assert_eq!(late.cause, Cause::Timeout);
     let late = notebook.notes().wait_for_link().timeout(brief).into_ask().await;
     assert_eq!(cause(late), Err(AskCause::NotSent(Cause::Timeout)));
+    let late = notebook.notes().wait_for_link().tell().timeout(brief).await.unwrap_err();
+    assert_eq!(late.cause, Cause::Timeout, "it waits as it was told to");
     let told = async {
         loop {
             match notebook.tell(Note { number: 1 }).wait_for_link().await {

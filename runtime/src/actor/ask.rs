@@ -54,8 +54,9 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     /// # Panics
     /// If it was polled and has sent its message.
     pub fn tell(mut self) -> Told<'a, P, M> {
+        let remote = self.sending.line.remote.renewed();
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
-        Told::new(self.sending.to, message)
+        Told::of(Sending::with_waiter(self.sending.to, message, remote))
     }
 
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
@@ -82,11 +83,10 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         P: Clone + Send + Sync + 'static,
     {
         let (to, limit) = (self.sending.to.clone(), self.limit.fresh());
-        let remote = std::mem::take(&mut self.sending.line.remote);
+        let remote = self.sending.line.remote.renewed();
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
-            let mut sending = Sending::new(&to, message);
-            sending.line.remote = remote;
+            let sending = Sending::with_waiter(&to, message, remote);
             Asked { sending, limit, pending: None }.await
         }
     }

@@ -274,11 +274,8 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
-        if self.ends.unlink(with)
-            && let Some(reason) = reason
-        {
-            self.fail_linked(reason);
-        }
+        self.ends.unlink(with, reason);
+        self.mailbox.wake();
     }
 
     fn pause(&self, pause: Pause) {

@@ -107,9 +107,12 @@ impl Ends {
 
     /// Ends this incarnation as [`fail`](Self::fail) does, unless it traps.
     pub(super) fn fail_linked(&self, reason: Arc<str>) {
-        let traps = matches!(&*self.state.lock(), State::Living(Some(living)) if living.traps);
-        if !traps {
-            self.fail(reason);
+        let mut state = self.state.lock();
+        let State::Living(living) = &mut *state else { return };
+        let living = living.get_or_insert_default();
+        if !living.traps {
+            living.reason.get_or_insert(reason);
+            self.order(FAIL);
         }
     }
 
@@ -129,15 +132,18 @@ impl Ends {
         true
     }
 
-    /// Takes a link from this incarnation. Returns false when it had none.
-    pub(super) fn unlink(&self, with: usize) -> bool {
+    /// Takes a link from this incarnation, if it has it; with a reason it fails as
+    /// [`fail_linked`](Self::fail_linked) says.
+    pub(super) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
         let mut state = self.state.lock();
-        let old = match &mut *state {
-            State::Living(Some(living)) => living.links.remove(&with),
-            _ => None,
-        };
+        let State::Living(Some(living)) = &mut *state else { return };
+        let Some(old) = living.links.remove(&with) else { return };
+        if let Some(reason) = reason.filter(|_| !living.traps) {
+            living.reason.get_or_insert(reason);
+            self.order(FAIL);
+        }
         drop(state);
-        old.is_some()
+        drop(old);
     }
 
     pub(super) fn is_linked(&self, to: &Address) -> bool {

@@ -5,12 +5,13 @@
 //! - **LI-2 one incarnation**: a link ends with the incarnation that has it, of either actor.
 //!
 //! Two actors of one node have each other. Two of different nodes have a [`Tie`] each, an actor of
-//! their own node that stands in for the other; the two ties watch each other.
+//! their own node that stands in for the other. A tie that ends tells the other one before, as
+//! often as it takes; and the two watch each other, for the end of a node.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::arrival::begin_ask;
 use super::port::Pending;
@@ -20,11 +21,12 @@ use super::{Actor, ActorRef, Context, Down, Handler, Handlers, Reply, SpawnOptio
 use crate::address::Address;
 use crate::error::{AskCause, Cause};
 use crate::exit::ActorExit;
+use crate::fate::Fate;
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Delivery, RemoteSender, Waiter, code};
-use crate::resident::{Link, Resident, linked_to};
+use crate::resident::{Link, Resident, linked_text, linked_to};
 use crate::{actor, handlers, message};
 
 impl<A: Handlers> Context<A> {
@@ -102,15 +104,13 @@ fn link_by(tie: &ActorRef<Tie>, to: Address) -> Link {
 struct Tie {
     me: Arc<dyn Resident>,
     to: Address,
-    /// The tie at the other end watches this one.
-    is_watched: bool,
-    /// What came before that: the link has ended here.
-    untied: Option<Untie>,
+    /// The tie at the other end, once it is known.
+    other: Option<ActorRef<Tie>>,
 }
 
 impl Tie {
     fn new(me: &Arc<dyn Resident>, to: &Address) -> Self {
-        Tie { me: me.clone(), to: to.clone(), is_watched: false, untied: None }
+        Tie { me: me.clone(), to: to.clone(), other: None }
     }
 
     /// It is sent two messages of its node at most, which are never refused.
@@ -118,12 +118,11 @@ impl Tie {
         SpawnOptions::anonymous().mailbox_capacity(2)
     }
 
-    /// Ends as its end of the link did.
-    fn end(cx: &Context<Self>, Untie(why): Untie) {
-        match why {
-            Some(why) => cx.cell().fail(why),
-            None => cx.stop(),
-        }
+    /// Meets the tie at the other end.
+    fn meet(&mut self, other: Address, cx: &mut Context<Self>) {
+        let other = ActorRef::bind(cx.node(), other);
+        cx.watch(&other);
+        self.other = Some(other);
     }
 }
 
@@ -139,15 +138,17 @@ struct Make(RemoteSender);
 #[message(local)]
 struct Answer(Delivery);
 
-/// The tie that made the link watches this one. Sent once, by that one.
-#[message(name = "ringpost::Tied")]
-struct Tied;
+/// The link has ended at the other end; with a text the actor there has failed.
+#[message(name = "ringpost::Untied")]
+struct Untied {
+    why: Option<String>,
+}
 
 /// The link has ended on this node; with a text `me` has failed.
 #[message(local)]
 struct Untie(Option<Arc<str>>);
 
-#[handlers(Make, Answer, Tied, Untie, Down)]
+#[handlers(Make, Answer, Untied, Untie, Down)]
 impl Tie {}
 
 #[diagnostic::do_not_recommend]
@@ -164,14 +165,7 @@ impl Handler<Make> for Tie {
             made = make(&msg.0, cx.node(), tether) => made,
         };
         match made {
-            Ok(tie) => {
-                let tie = ActorRef::<Tie>::bind(cx.node(), tie);
-                cx.watch(&tie);
-                met(&tie, cx).await;
-                // An error is told by the watch.
-                drop(tie.tell(Tied).await);
-                self.is_watched = true;
-            }
+            Ok(tie) => self.meet(tie, cx),
             Err(exit) => {
                 self.me.unlink(cx.cell().token(), Some(linked_to(&self.to, &exit)));
                 // Should the other end be there after all, this one is out of its reach.
@@ -200,23 +194,19 @@ impl Handler<Answer> for Tie {
         if !self.me.link(cx.cell().token(), link) {
             return cx.stop();
         }
-        let tie = ActorRef::<Tie>::bind(cx.node(), tie);
-        cx.watch(&tie);
-        met(&tie, cx).await;
+        self.meet(tie, cx);
         let Some(answer) = <Address as Reply>::CODEC else { return };
         super::ReplyTo::remote(replier, answer.encode).send(cx.actor().address().clone());
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl Handler<Tied> for Tie {
+impl Handler<Untied> for Tie {
     type Reply = ();
 
-    async fn handle(&mut self, _: Tied, cx: &mut Context<Self>) {
-        self.is_watched = true;
-        if let Some(untied) = self.untied.take() {
-            Tie::end(cx, untied);
-        }
+    async fn handle(&mut self, msg: Untied, cx: &mut Context<Self>) {
+        self.me.unlink(cx.cell().token(), msg.why.as_deref().map(linked_text));
+        cx.stop();
     }
 }
 
@@ -224,11 +214,19 @@ impl Handler<Tied> for Tie {
 impl Handler<Untie> for Tie {
     type Reply = ();
 
-    async fn handle(&mut self, msg: Untie, cx: &mut Context<Self>) {
-        if self.is_watched {
-            Tie::end(cx, msg);
-        } else {
-            self.untied = Some(msg);
+    async fn handle(&mut self, Untie(why): Untie, cx: &mut Context<Self>) {
+        if let Some(other) = &self.other {
+            tokio::select! {
+                biased;
+                // The node shuts down.
+                () = cx.is_to_end() => {}
+                () = untie(other, why.as_deref()) => {}
+            }
+        }
+        // As its end of the link did: also an end that was made twice learns of it.
+        match why {
+            Some(why) => cx.cell().fail(why),
+            None => cx.stop(),
         }
     }
 }
@@ -249,14 +247,16 @@ impl Handler<Down> for Tie {
     }
 }
 
-/// Waits until the tie at the other end is watched: it does not end before that, and nothing that
-/// the link's end is to tell is lost (LI-1). An error is told by the watch.
-async fn met(tie: &ActorRef<Tie>, cx: &Context<Tie>) {
-    tokio::select! {
-        biased;
-        // The node shuts down.
-        () = cx.is_to_end() => {}
-        _ = tie.destination().touch(Waiter::default()) => {}
+/// Tells the tie at the other end that the link has ended, until it is certain that it knows: by
+/// this, or by an end of its own (LI-1). An error says that it has ended, or its node.
+async fn untie(other: &ActorRef<Tie>, why: Option<&str>) {
+    loop {
+        let untied = Untied { why: why.map(str::to_owned) };
+        match other.tell(untied).confirmed().await {
+            // Its link was lost.
+            Ok(Fate::NotSent | Fate::Unknown) => {}
+            Ok(Fate::Delivered | Fate::Refused) | Err(_) => return,
+        }
     }
 }
 
@@ -276,6 +276,7 @@ async fn make(to: &RemoteSender, node: &Node, tether: Tether) -> Result<Address,
             Ok(tie) => return Ok(tie),
             // Made there or not: one end more there does no harm.
             Err(AskCause::LinkDown(_) | AskCause::NotSent(Cause::LinkDown)) => {}
+            Err(AskCause::NotSent(Cause::TooManyAsks)) => sleep(limits::LOOK_UP_AGAIN).await,
             Err(error) => return Err(exit_of(error)),
         }
     }

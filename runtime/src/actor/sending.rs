@@ -5,6 +5,7 @@ use super::port::{Line, Port};
 use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError};
 use crate::message::Message;
+use crate::remote::Waiter;
 
 /// A message on its way into a port; gives up its place when dropped.
 pub(super) struct Sending<'a, P: Port<M>, M: Message> {
@@ -16,6 +17,13 @@ pub(super) struct Sending<'a, P: Port<M>, M: Message> {
 impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
         Sending { to, message: Some(message), line: Line::default() }
+    }
+
+    /// A send that waits for links as `remote` says.
+    pub(super) fn with_waiter(to: &'a Destination<P>, message: M, remote: Waiter) -> Self {
+        let mut sending = Sending::new(to, message);
+        sending.line.remote = remote;
+        sending
     }
 
     /// Has it wait for a link to the actor's node also while that is down.

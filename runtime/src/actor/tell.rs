@@ -27,7 +27,11 @@ pub struct Told<'a, P: Port<M>, M: Message> {
 
 impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
-        Told { sending: Sending::new(to, message) }
+        Told::of(Sending::new(to, message))
+    }
+
+    pub(super) fn of(sending: Sending<'a, P, M>) -> Self {
+        Told { sending }
     }
 }
 

@@ -44,6 +44,10 @@ impl Wait {
     /// `None` where the caller is no handler of an actor of `residents`.
     pub(super) fn elsewhere(residents: &Residents, what: Awaits) -> Option<Self> {
         let (running, waiter) = waiter(residents)?;
+        // A wait on this node, which may close a circle, stays noted.
+        if noted(&*waiter).is_some_and(|whom| whom != ELSEWHERE) {
+            return None;
+        }
         let note = WaitsFor { whom: ELSEWHERE, what, in_hand: running.in_hand.ask };
         note_down(&*waiter, note);
         Some(Wait { waiter, whom: ELSEWHERE })
@@ -97,6 +101,11 @@ fn waiter(residents: &Residents) -> Option<(Running, Arc<dyn Resident>)> {
 fn note_down(waiter: &dyn Resident, note: WaitsFor) {
     let old = waiter.waits().lock().get_or_insert_default().actor.replace(note);
     drop(old);
+}
+
+/// Returns for whom an actor waits, by its note.
+fn noted(actor: &dyn Resident) -> Option<u64> {
+    actor.waits().lock().as_ref()?.actor.as_ref().map(|note| note.whom)
 }
 
 /// A note, as it was found.

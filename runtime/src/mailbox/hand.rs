@@ -80,9 +80,14 @@ impl<L, R> Hand<L, R> {
         self.local.is_empty() && self.far.as_deref().is_none_or(far)
     }
 
-    /// Returns true if it holds nothing of this node, or nothing of others.
-    pub(super) fn is_empty_of(&self, is_local: bool) -> bool {
-        if is_local { self.local.is_empty() } else { !self.has_remote() && !self.holds_back() }
+    /// Returns true if it holds nothing of other nodes.
+    pub(super) fn is_empty_of_far(&self) -> bool {
+        !self.has_remote() && !self.holds_back()
+    }
+
+    /// Returns how many messages of this node are left of the batch.
+    pub(super) fn turn(&self) -> usize {
+        self.turn
     }
 
     /// Returns true if something is held back.

@@ -318,3 +318,30 @@ fn room_that_outlives_a_stop_takes_nothing() {
     assert_eq!(mailbox.fill(room, 5), Err(5));
     drop(other);
 }
+
+/// What came after the mark does not hold it up, though it lies in the hand with what came before.
+#[test]
+fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
+    let mailbox = Mailbox::<u32, u32>::new(64);
+    let (mut sender, mut reader) = (Sender::new(), Reader::new());
+    let push = |sender: &mut Sender, numbers: std::ops::Range<u32>| {
+        assert!(numbers.into_iter().all(|number| sender.push(&mailbox, number)));
+    };
+    push(&mut sender, 0..4);
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    push(&mut sender, 4..8);
+    let mark = mailbox.mark(true);
+    let mut begun = Vec::new();
+    while begun.len() < 18 {
+        if begun.len() == 4 {
+            push(&mut sender, 8..18);
+        }
+        assert_eq!(mailbox.has_passed(mark, &reader.hand), begun.len() >= 8, "{begun:?}");
+        let waker = Waker::noop();
+        match take(&mut reader.hand, &mut Context::from_waker(waker)) {
+            Some(Taken::Local(number)) => begun.push(number),
+            _ => assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled)),
+        }
+    }
+    assert_eq!(begun, (0..18).collect::<Vec<_>>());
+}

@@ -23,10 +23,10 @@ pub(super) struct Slow {
 /// One run of a handler or hook.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Run {
-    /// It waits: the actor's token, and which of its handlers it is.
-    Waits(usize, u32),
-    /// It holds a thread: the actor's token, and when it was polled.
-    Holds(usize, u64),
+    /// It waits: the actor's number, and which of its handlers it is.
+    Waits(u64, u32),
+    /// It holds a thread: the actor's number, and when it was polled.
+    Holds(u64, u64),
 }
 
 #[derive(Clone, Copy)]
@@ -44,18 +44,23 @@ impl Slow {
     pub(super) fn look(&mut self, residents: &Residents) {
         let before = std::mem::take(&mut self.seen);
         let mut told = 0;
+        let holding = held(self.runtime);
         for actor in residents.all() {
+            // One that waited once and holds a thread now is named for that.
+            if holding.iter().any(|held| held.id == actor.id()) {
+                continue;
+            }
             let waits = actor.waits().lock().as_ref().map(|waits| (waits.handler, waits.number));
             if let Some((Some(duty), number)) = waits {
-                let run = Run::Waits(actor.token(), number);
+                let run = Run::Waits(actor.id(), number);
                 let waits_for = || residents.awaited_by(&*actor);
                 self.found(&before, run, &mut told, |age| tell(&*actor, duty, age, waits_for()));
             }
         }
-        for held in held(self.runtime) {
+        for held in holding {
             let actor = residents.by_id(held.id).filter(|actor| actor.token() == held.token);
             let Some(actor) = actor else { continue };
-            let run = Run::Holds(held.token, held.since);
+            let run = Run::Holds(held.id, held.since);
             self.found(&before, run, &mut told, |age| tell_held(&*actor, held.duty, age));
         }
         if let Some(others) = told.checked_sub(limits::HANDLERS_REPORTED_MAX).filter(|n| *n > 0) {

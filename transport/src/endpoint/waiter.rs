@@ -69,6 +69,15 @@ impl Waiter {
         self.state().patient = true;
     }
 
+    /// Returns a new waiter, without a place, that waits for links as this one does.
+    pub fn renewed(&self) -> Self {
+        let mut waiter = Waiter::default();
+        if self.is_patient() {
+            waiter.wait_for_link();
+        }
+        waiter
+    }
+
     /// Returns true if the send waits for a link also while the node is down.
     pub(super) fn is_patient(&self) -> bool {
         self.0.as_ref().is_some_and(|waiting| waiting.patient)

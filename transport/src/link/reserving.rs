@@ -9,7 +9,7 @@ use super::at_once::find;
 use super::outgoing::{Hint, Outgoing, SendKind, Unsent};
 use super::sending::{Attempt, Awaited};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
-use super::{LinkHandle, State};
+use super::{Counters, LinkHandle, State};
 use crate::open_request::{Accepted, OpenRequest};
 use crate::proto::send_queue::Room;
 
@@ -44,7 +44,7 @@ impl LinkHandle {
                 Standing::Granted { .. } => RESERVED,
             }
         } else {
-            begin(&mut state, (request, hint), (message, bytes), place, waker)
+            self.begin_to_reserve(&mut state, (request, hint), (message, bytes), place, waker)
         };
         self.finish(state);
         attempt
@@ -65,6 +65,61 @@ impl LinkHandle {
         let sent = self.commit_to(&mut state, place, outgoing);
         self.finish(state);
         sent
+    }
+
+    /// Takes the first step of a reservation.
+    fn begin_to_reserve(
+        &self,
+        state: &mut State,
+        (request, hint): (&Arc<OpenRequest>, &mut Hint),
+        (message, bytes): (&Accepted, u32),
+        place: &mut Option<usize>,
+        waker: &Waker,
+    ) -> Attempt {
+        let outlet = state.send_queue.outlet(request, &mut hint.outlet);
+        let mut want =
+            Want { message: *message, ordinal: hint.ordinal, kind: SendKind::Tell, bytes };
+        // OU-2: nothing goes to a mailbox before what it accepts is known.
+        let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
+            let line = Line::Opening(outlet);
+            *place = Some(state.waiting.join(line, waker.clone(), want, Some(WaitsFor::Opening)));
+            return Attempt::Wait;
+        };
+        want.ordinal = match find(&opened.accepted, message, SendKind::Tell, hint.ordinal) {
+            Ok(ordinal) => ordinal,
+            Err(failure) => return Attempt::Failed(failure),
+        };
+        hint.ordinal = want.ordinal;
+        let line = Line::Room(mailbox);
+        let lacking =
+            if state.waiting.is_waited(line) { None } else { Some(state.room(mailbox, bytes)) };
+        let for_what = match lacking {
+            None => WaitsFor::Turn,
+            Some(Room::NotInLink) => WaitsFor::LinkWindow,
+            Some(_) => WaitsFor::MailboxWindow,
+        };
+        let is_granted = lacking == Some(Room::Yes);
+        // It is not to be woken for what it has.
+        let waker = if is_granted { Waker::noop() } else { waker };
+        let key = state.waiting.join(line, waker.clone(), want, Some(for_what));
+        *place = Some(key);
+        Counters::add(&self.counters.window_stalls, u64::from(!is_granted));
+        match lacking {
+            Some(Room::Yes) => {
+                state.send_queue.reserve(mailbox, bytes);
+                let granted = Standing::Granted { mailbox, ordinal: want.ordinal };
+                state.waiting.resolve(key, granted, Instant::now());
+                return RESERVED;
+            }
+            Some(lacking) => {
+                state.send_queue.say_blocked(mailbox, lacking);
+                if lacking == Room::NotInLink {
+                    state.wait_for_link(mailbox);
+                }
+            }
+            None => {}
+        }
+        Attempt::Wait
     }
 
     fn commit_to(
@@ -103,55 +158,6 @@ impl LinkHandle {
             _ => Ok(()),
         }
     }
-}
-
-/// Takes the first step of a reservation.
-fn begin(
-    state: &mut State,
-    (request, hint): (&Arc<OpenRequest>, &mut Hint),
-    (message, bytes): (&Accepted, u32),
-    place: &mut Option<usize>,
-    waker: &Waker,
-) -> Attempt {
-    let outlet = state.send_queue.outlet(request, &mut hint.outlet);
-    let mut want = Want { message: *message, ordinal: hint.ordinal, kind: SendKind::Tell, bytes };
-    // OU-2: nothing goes to a mailbox before what it accepts is known.
-    let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
-        let line = Line::Opening(outlet);
-        *place = Some(state.waiting.join(line, waker.clone(), want, Some(WaitsFor::Opening)));
-        return Attempt::Wait;
-    };
-    want.ordinal = match find(&opened.accepted, message, SendKind::Tell, hint.ordinal) {
-        Ok(ordinal) => ordinal,
-        Err(failure) => return Attempt::Failed(failure),
-    };
-    hint.ordinal = want.ordinal;
-    let line = Line::Room(mailbox);
-    let lacking =
-        if state.waiting.is_waited(line) { None } else { Some(state.room(mailbox, bytes)) };
-    let for_what = match lacking {
-        None => WaitsFor::Turn,
-        Some(Room::NotInLink) => WaitsFor::LinkWindow,
-        Some(_) => WaitsFor::MailboxWindow,
-    };
-    let key = state.waiting.join(line, waker.clone(), want, Some(for_what));
-    *place = Some(key);
-    match lacking {
-        Some(Room::Yes) => {
-            state.send_queue.reserve(mailbox, bytes);
-            let granted = Standing::Granted { mailbox, ordinal: want.ordinal };
-            state.waiting.resolve(key, granted, Instant::now());
-            return RESERVED;
-        }
-        Some(lacking) => {
-            state.send_queue.say_blocked(mailbox, lacking);
-            if lacking == Room::NotInLink {
-                state.wait_for_link(mailbox);
-            }
-        }
-        None => {}
-    }
-    Attempt::Wait
 }
 
 const RESERVED: Attempt = Attempt::Committed(Awaited::Nothing);
