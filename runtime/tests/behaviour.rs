@@ -12,7 +12,7 @@ mod ending;
 mod layouts;
 mod sending;
 mod watching;
-mod world;
+pub(crate) mod world;
 
 use std::time::Duration;
 

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use ringpost::NodeEvent;
 use ringpost::prelude::*;
+use ringpost_transport::fabric::sim;
 use tokio::runtime::Runtime;
+use tokio::time::{sleep, timeout};
 
 use crate::actors::node;
+use crate::behaviour::world::World;
 use crate::registered::{AskSilent, Clerk, Do, MS, Meet, Silent, within};
 use crate::remote::{end, listening, pair};
 
@@ -267,4 +271,72 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
         assert_eq!(is_linked_to.wait_stopped().await, why);
         alpha.shutdown(Duration::from_secs(5)).await;
     });
+}
+
+/// LI-1, beside lost connections: who ends is told to the other all the same, and as what it is.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
+    let mut reached = [[0; 2]; 6];
+    for seed in 0..300 {
+        let (deed, is_cut) = sim::run(seed, |cuts| async move {
+            let world = World::Sim(cuts.clone());
+            let [alpha, beta] = world.pair().await;
+            let mut events = alpha.events();
+            let near = alpha.spawn("near", Clerk::default()).await.unwrap();
+            let there = beta.spawn("there", Clerk::default()).await.unwrap();
+            let far = alpha.actor::<Clerk>("beta/there").await.unwrap();
+            link(&near, &far).await;
+            let pause = || sleep(Duration::from_micros(cuts.random() % 400));
+            let cut = || match cuts.random() % 4 {
+                0 => cuts.sever_streams("alpha", "beta"),
+                1 | 2 => cuts.sever_data("alpha", "beta"),
+                _ => {}
+            };
+            // The link is made.
+            sleep(100 * MS).await;
+            cut();
+            pause().await;
+            let deed = cuts.random() as usize % 6;
+            let unlink = |of: ActorRef<Clerk>, from: ActorRef<Clerk>| async move {
+                within(&of, move |_, cx| drop(cx.unlink(&from))).await;
+            };
+            match deed {
+                0 => drop(near.fail().await),
+                1 => drop(there.fail().await),
+                2 => near.stop().await.unwrap(),
+                3 => there.stop().await.unwrap(),
+                4 => unlink(near.clone(), far.clone()).await,
+                _ => near.kill().await.unwrap(),
+            }
+            if cuts.random() % 2 == 0 {
+                pause().await;
+                cut();
+            }
+            let (fails, other) = match deed {
+                0 | 5 => (true, &there),
+                1 => (true, &near),
+                3 => (false, &near),
+                _ => (false, &there),
+            };
+            if fails {
+                let exit = timeout(Duration::from_secs(60), other.wait_stopped()).await;
+                let Ok(ActorExit::Failed(why)) = exit else { panic!("seed {seed}: {exit:?}") };
+                let how = if deed == 5 { "which was killed" } else { "which panicked: as it was" };
+                assert!(why.contains(how), "seed {seed}, deed {deed}: {why}");
+            } else {
+                sleep(Duration::from_secs(10)).await;
+                assert!(other.notes().await.is_ok(), "seed {seed}, deed {deed}");
+                alone(&alpha, usize::from(deed != 2)).await;
+            }
+            let mut is_lost = false;
+            while let Ok(event) = events.try_recv() {
+                is_lost |= matches!(event, NodeEvent::LinkDown { .. });
+            }
+            (deed, is_lost)
+        });
+        reached[deed][usize::from(is_cut)] += 1;
+    }
+    println!("ends of links, the connection kept or lost: {reached:?}");
+    assert!(reached.iter().flatten().all(|count| *count > 5), "{reached:?}");
 }
