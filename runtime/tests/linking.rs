@@ -299,7 +299,10 @@ fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
             pause().await;
             let deed = cuts.random() as usize % 6;
             let unlink = |of: ActorRef<Clerk>, from: ActorRef<Clerk>| async move {
-                within(&of, move |_, cx| drop(cx.unlink(&from))).await;
+                within(&of, move |_, cx| {
+                    cx.unlink(&from);
+                })
+                .await;
             };
             match deed {
                 0 => drop(near.fail().await),

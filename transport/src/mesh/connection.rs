@@ -43,6 +43,13 @@ pub(super) enum DialFailure {
     Closing,
 }
 
+impl DialFailure {
+    /// Returns true if the node that answered is on its way out.
+    pub(super) fn is_goodbye(&self) -> bool {
+        matches!(self, DialFailure::Failed(Failure::RejectedByPeer(Rejection::ShuttingDown)))
+    }
+}
+
 /// Dials `address` in a task of its own, which then carries the link. The outcome tells when it
 /// stands.
 pub(super) fn dial(table: &Arc<Table>, address: String) -> oneshot::Receiver<Outcome> {

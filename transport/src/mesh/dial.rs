@@ -115,15 +115,18 @@ impl Dialler {
             self.next = Instant::now() + self.backoff.pause();
         }
         let Some(Outcome { node, result }) = outcome else { return };
-        let note = match (node, result) {
+        match (node, result) {
             (Some(node), _) if node.name != *self.peer.name() => {
-                format!("at {address} there is another node, `{}`", node.name)
+                self.peer.note(format!("at {address} there is another node, `{}`", node.name));
             }
-            (_, Err(failure)) if !failure.is_dial_race() => format!("{address}: {failure}"),
-            // There is a link, or there is about to be.
-            _ => return,
-        };
-        self.peer.note(note);
+            // There is about to be a link.
+            (_, Err(failure)) if failure.is_dial_race() => {}
+            (Some(_), Err(failure)) if !failure.is_goodbye() => {
+                self.peer.note_answer(format!("{address}: {failure}"));
+            }
+            (_, Err(failure)) => self.peer.note(format!("{address}: {failure}")),
+            (_, Ok(())) => {}
+        }
     }
 }
 

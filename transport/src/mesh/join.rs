@@ -48,7 +48,7 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
         Err(failure) => {
             // The node that dialled notes it with the address.
             if met.side == Side::Acceptor && !failure.is_dial_race() {
-                table.peer(&met.hello.node.name).note(failure.to_string());
+                table.peer(&met.hello.node.name).note_answer(failure.to_string());
             }
             if let Some(rejection) = failure.answer() {
                 met.channel.close(&Message::Reject(rejection));

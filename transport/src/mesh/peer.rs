@@ -245,6 +245,13 @@ impl Peer {
         }
     }
 
+    /// Records as [`note`](Self::note) does that it answered, and that there is no link all the
+    /// same.
+    pub(super) fn note_answer(&self, last: String) {
+        self.state.lock().note_answer(Instant::now());
+        self.note(last);
+    }
+
     /// Waits until something changed that a plan depends on.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;

@@ -92,8 +92,12 @@ impl Seed {
         }
         let peer = self.table.peer(&name);
         peer.met_at_seed(&self.address);
-        if let Some(failure) = result.err().filter(|failure| !failure.is_dial_race()) {
-            peer.note(format!("{}: {failure}", self.address));
+        match result.err().filter(|failure| !failure.is_dial_race()) {
+            Some(failure) if failure.is_goodbye() => {
+                peer.note(format!("{}: {failure}", self.address));
+            }
+            Some(failure) => peer.note_answer(format!("{}: {failure}", self.address)),
+            None => {}
         }
         self.met = Some((peer, incarnation));
     }

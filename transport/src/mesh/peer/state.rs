@@ -105,6 +105,14 @@ impl State {
         self.reach.last = last;
     }
 
+    /// Records that it answered: if it left, it is there again, and that is no longer the cause.
+    pub(super) fn note_answer(&mut self, now: Instant) {
+        if let Presence::Down(since, cause @ NodeDownCause::Left) = &mut self.presence {
+            let silent_ms = now.saturating_duration_since(*since).as_millis() as u64;
+            *cause = NodeDownCause::Silent { silent_ms, last: self.reach.last.clone() };
+        }
+    }
+
     /// Records that a link is wanted. Returns true if a task has to be started that makes one.
     pub(super) fn want(&mut self, now: Instant) -> bool {
         let first = *self.reach.wanted.get_or_insert(now);
