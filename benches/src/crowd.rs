@@ -228,7 +228,7 @@ pub(crate) async fn idle<S: System>(
     ])
 }
 
-/// What actors that waited took, all together.
+/// The measurements of many idle actors together.
 struct Crowd {
     /// The bytes of memory of the process while they waited.
     memory: f64,

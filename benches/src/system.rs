@@ -119,7 +119,7 @@ pub fn at_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What an actor does after a message.
+/// The step that an actor takes after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// It takes the next one.

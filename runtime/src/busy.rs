@@ -104,7 +104,7 @@ pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnO
     poll()
 }
 
-/// What came of the last poll of an actor's task.
+/// The outcome of the last poll of an actor's task.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Turn {
     /// No handler or hook waits, or has waited and ended.
@@ -158,7 +158,7 @@ impl<F: Future> Future for OnDuty<F> {
     }
 }
 
-/// What a thread is busy with. Dropped, it is no more.
+/// A note of what a thread is busy with. Dropping it takes the note back.
 pub(crate) struct Noted(&'static Place);
 
 impl Drop for Noted {
@@ -269,7 +269,7 @@ impl Drop for Owned {
 thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
-    /// What its handler or hook has in hand, while one runs.
+    /// The message that its handler or hook has in hand, while one runs.
     static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };
     /// The thread's place, from its first note on.

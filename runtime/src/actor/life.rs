@@ -113,7 +113,7 @@ impl<A: Handlers> Life<A> {
     /// Runs one incarnation. (Nothing but `self` lives over its awaits: it lies in each actor.)
     async fn incarnate(&mut self) -> Result<(), BoxError> {
         let start = const { &Duty::runs(A::NAME, "on_start") };
-        // What the last incarnation had in hand is not this one's.
+        // The message that the last incarnation had in hand is not this one's.
         self.cx.done();
         if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
             *actor = Some(plan.make());

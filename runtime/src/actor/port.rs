@@ -125,7 +125,7 @@ pub struct Line {
     near: Option<Box<NearLine>>,
 }
 
-/// What a send waits for on this node, and what its handler does.
+/// The wait of a send on this node, and of the handler that sends.
 #[derive(Default)]
 struct NearLine {
     turn: Option<u64>,

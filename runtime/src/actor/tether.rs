@@ -1,4 +1,4 @@
-//! What one node asks of another to link an actor of its own to one of that node.
+//! The ask by which a node has an actor of its own linked to one of another node.
 
 use super::route::accepted;
 use crate::address::Address;

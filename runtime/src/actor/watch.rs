@@ -60,7 +60,7 @@ pub(super) mod sealed {
     }
 }
 
-/// What a reference leads to, without its type.
+/// The actor that a reference leads to, without its type.
 pub struct Met<'a>(pub(super) Peer<'a>);
 
 pub(super) enum Peer<'a> {

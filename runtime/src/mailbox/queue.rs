@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(out, [0, 1, 2, 3]);
     }
 
-    /// What lies in the hand and is not to begin yet waits as before: it counts, and grows older.
+    /// A message in the hand that is not to begin yet waits as before: it counts, and grows older.
     #[tokio::test(start_paused = true)]
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);

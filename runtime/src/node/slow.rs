@@ -13,7 +13,7 @@ use crate::busy::{Duty, held};
 use crate::limits;
 use crate::resident::{Resident, Residents};
 
-/// What was found by the last look. Owned by the task that looks.
+/// The handlers that the last look found. Owned by the task that looks.
 pub(super) struct Slow {
     runtime: Id,
     after: Duration,

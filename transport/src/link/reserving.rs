@@ -139,7 +139,7 @@ impl LinkHandle {
         else {
             return Err(Unsent::LinkDown);
         };
-        // What was reserved is free again under this lock: so it is there for this message.
+        // The room is free again under this lock: so it is there for this message.
         state.send_queue.release(mailbox, want.bytes);
         let at = state.send_queue.at(mailbox);
         if at.closed {

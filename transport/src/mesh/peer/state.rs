@@ -29,7 +29,7 @@ pub(in crate::mesh) struct State {
     pub(super) complaint: Option<String>,
 }
 
-/// What is known of the node itself.
+/// The state of the node itself, as far as it is known.
 pub(in crate::mesh) enum Presence {
     /// Nothing: it was never linked, or another run of it has answered that has no link yet.
     Unknown,
