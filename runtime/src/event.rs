@@ -26,7 +26,7 @@ pub enum NodeEvent {
     /// A run of a node is gone. Its pending asks have failed, and so have the senders that waited
     /// for a link; until the node is linked again all sends to it fail at once with
     /// `NodeUnreachable`, but those that
-    /// [wait for a link](crate::Told::wait_for_link). Of a node that was restarted the next run is
+    /// [wait for a link](crate::Tell::wait_for_link). Of a node that was restarted the next run is
     /// being linked: senders wait for that.
     NodeDown {
         /// The node.

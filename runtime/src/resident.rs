@@ -21,7 +21,7 @@ use crate::limits;
 use crate::mailbox::{Depth, Intake, Room};
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
-use crate::slot::Ask;
+use crate::slot::OpenAsk;
 
 /// How an actor is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) enum Awaits {
     /// Room in the mailbox, with this turn.
     Room(u64),
     /// An answer.
-    Answer(Arc<dyn Ask>),
+    Answer(Arc<dyn OpenAsk>),
     /// Room in the mailbox of an actor of another node, or the way to it.
     RoomElsewhere(Address),
     /// An answer of an actor of another node.
@@ -178,7 +178,7 @@ pub(crate) trait Resident: Inbox {
         room: Room<'_>,
         route: u16,
         letter: &mut dyn Any,
-        ask: Arc<dyn Ask>,
+        ask: Arc<dyn OpenAsk>,
     ) -> Result<(), Cause>;
 
     /// Returns the deadlines of its node.

@@ -1,7 +1,7 @@
 //! The slot through which the answer to an ask of this node comes back.
 //!
 //! One allocation, shared by three: the asker ([`Asker`]), the letter in the mailbox (which begins
-//! the [`Ask`] before its handler), and the way back in the envelope ([`Answerer`]).
+//! the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
 //!
 //! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
 //!   or its asker knows that the actor never will.
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::error::{AskCause, NotBegun};
 
 /// An ask as its actor sees it before the handler.
-pub(crate) trait Ask: Send + Sync {
+pub(crate) trait OpenAsk: Send + Sync {
     /// Marks the ask as begun. Returns false when it must not be handled: its asker has given up,
     /// or does so now, because the deadline has passed.
     fn begin(&self) -> bool;
@@ -33,7 +33,7 @@ pub(crate) trait Ask: Send + Sync {
 }
 
 /// Returns a number that no other ask has while this one lives.
-pub(crate) fn number_of(ask: &Arc<dyn Ask>) -> usize {
+pub(crate) fn number_of(ask: &Arc<dyn OpenAsk>) -> usize {
     Arc::as_ptr(ask).addr()
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Answerer<R>(Option<Arc<Slot<R>>>);
 pub(crate) fn slot<R: Send + 'static>(
     deadline: Instant,
     waker: Waker,
-) -> (Asker<R>, Answerer<R>, Arc<dyn Ask>) {
+) -> (Asker<R>, Answerer<R>, Arc<dyn OpenAsk>) {
     let state = Mutex::new(State::Open { begun: false, waker });
     let slot = Arc::new(Slot { deadline, state });
     (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
@@ -88,7 +88,7 @@ impl<R> Slot<R> {
     }
 }
 
-impl<R: Send> Ask for Slot<R> {
+impl<R: Send> OpenAsk for Slot<R> {
     fn begin(&self) -> bool {
         if self.deadline <= Instant::now() {
             let late = State::Lost(AskCause::NotBegun(NotBegun::Timeout));

@@ -1,6 +1,7 @@
 //! What a message costs: allocations and sizes, printed.
 
 use allocation_counter::measure;
+use ringpost::__private::Near;
 use ringpost::prelude::*;
 use ringpost::{Ask, Handlers, ReplyTo, Tell};
 
@@ -171,8 +172,8 @@ fn references_are_three_words_in_size() {
     assert_eq!(size::<Option<ActorRef<Teller>>>("Option<ActorRef>"), 32);
     assert!(size::<View<Deposit>>("View") <= 64);
     assert!(size::<ReplyTo<u64>>("ReplyTo") <= 32);
-    assert!(size::<Tell<'_, Notebook, Note>>("Tell of 8 bytes") <= 96);
-    assert!(size::<Ask<'_, Notebook, Note>>("Ask of 8 bytes") <= 320);
+    assert!(size::<Tell<'_, Near<Notebook>, Note>>("Tell of 8 bytes") <= 96);
+    assert!(size::<Ask<'_, Near<Notebook>, Note>>("Ask of 8 bytes") <= 320);
     assert!(size::<<Notebook as Handlers>::Envelope>("envelope of five messages") <= 48);
 }
 

@@ -161,7 +161,7 @@ impl Table<'_> {
             #(#attributes)*
             #[doc = ""]
             #[doc = #doc]
-            #vis fn #ident(&self, #parameters) -> #private::Ask<'_, #ty, #message> {
+            #vis fn #ident(&self, #parameters) -> #private::Ask<'_, #private::Near<#ty>, #message> {
                 self.raw.ask(#value)
             }
         }

@@ -11,19 +11,19 @@ use tokio::time::Instant;
 use super::destination::Destination;
 use super::port::{AskPort, Pending, UNSENT, unsent};
 use super::sending::Sending;
-use super::tell::Told;
+use super::tell::Tell;
 use super::time_limit::TimeLimit;
 use crate::deadlines::Expired;
 use crate::error::{AskCause, AskError, TellError};
 use crate::message::Message;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
-/// said by the first of these that says it: [`timeout`](Asked::timeout), its reference
+/// said by the first of these that says it: [`timeout`](Ask::timeout), its reference
 /// ([`ActorRef::with_ask_timeout`](super::ActorRef::with_ask_timeout)), the actor's type
 /// ([`Actor::ASK_TIMEOUT`](super::Actor::ASK_TIMEOUT)), its node
 /// ([`ask_timeout`](crate::NodeBuilder::ask_timeout)); else it is 5 seconds. It may be awaited
 /// anywhere, also outside tokio: the runtime of its node keeps the time.
-/// [`try_send`](Asked::try_send) sends it without waiting, and [`blocking`](Asked::blocking) is for
+/// [`try_send`](Ask::try_send) sends it without waiting, and [`blocking`](Ask::blocking) is for
 /// threads that are not async.
 ///
 /// # Cancel safety
@@ -31,17 +31,17 @@ use crate::message::Message;
 /// to one that it has begun is dropped. (Of an actor on another node this node learns which it was
 /// only from the answer.)
 #[must_use = "nothing is sent until this is awaited"]
-pub struct Asked<'a, P: AskPort<M>, M: Message> {
+pub struct Ask<'a, P: AskPort<M>, M: Message> {
     sending: Sending<'a, P, M>,
     limit: TimeLimit,
     pending: Option<Pending<P::Reply>>,
 }
 
-impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
+impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Makes an ask that waits for `timeout`, or else as long as its node says.
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let timeout = timeout.unwrap_or_else(|| to.ask_timeout::<M>());
-        Asked {
+        Ask {
             sending: Sending::new(to, message),
             limit: TimeLimit::inherited(timeout),
             pending: None,
@@ -53,10 +53,10 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     ///
     /// # Panics
     /// If it was polled and has sent its message.
-    pub fn tell(mut self) -> Told<'a, P, M> {
+    pub fn tell(mut self) -> Tell<'a, P, M> {
         let remote = self.sending.line.remote.renewed();
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
-        Told::of(Sending::with_waiter(self.sending.to, message, remote))
+        Tell::of(Sending::with_waiter(self.sending.to, message, remote))
     }
 
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
@@ -87,7 +87,7 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
             let sending = Sending::with_waiter(&to, message, remote);
-            Asked { sending, limit, pending: None }.await
+            Ask { sending, limit, pending: None }.await
         }
     }
 
@@ -165,18 +165,18 @@ impl<'a, P: AskPort<M>, M: Message> Asked<'a, P, M> {
     }
 }
 
-impl<P: AskPort<M>, M: Message> Unpin for Asked<'_, P, M> {}
+impl<P: AskPort<M>, M: Message> Unpin for Ask<'_, P, M> {}
 
-/// An answer to an ask that was sent by [`Asked::try_send`]: awaiting it waits for the answer, as
+/// An answer to an ask that was sent by [`Ask::try_send`]: awaiting it waits for the answer, as
 /// long as the ask's time-out says.
 ///
 /// # Cancel safety
-/// As of [`Asked`].
+/// As of [`Ask`].
 #[must_use = "an ask whose answer is not awaited is taken back"]
-pub struct Answer<'a, P: AskPort<M>, M: Message>(Asked<'a, P, M>);
+pub struct Answer<'a, P: AskPort<M>, M: Message>(Ask<'a, P, M>);
 
 impl<P: AskPort<M>, M: Message> Answer<'_, P, M> {
-    /// Waits for the answer on a thread that is none of an async runtime's, as [`Asked::blocking`]
+    /// Waits for the answer on a thread that is none of an async runtime's, as [`Ask::blocking`]
     /// does.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl<P: AskPort<M>, M: Message> Future for Answer<'_, P, M> {
     }
 }
 
-impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
+impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
     type Output = Result<P::Reply, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -220,7 +220,7 @@ impl<P: AskPort<M>, M: Message> Future for Asked<'_, P, M> {
     }
 }
 
-impl<P: AskPort<M>, M: Message> Drop for Asked<'_, P, M> {
+impl<P: AskPort<M>, M: Message> Drop for Ask<'_, P, M> {
     fn drop(&mut self) {
         self.limit.leave(self.sending.to.deadlines::<M>());
     }

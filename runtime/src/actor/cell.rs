@@ -26,7 +26,7 @@ use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
 use crate::resident::{Halt, Link, Pause, Resident, Residents, Waits};
 use crate::schema::Hash;
-use crate::slot::{Ask, number_of};
+use crate::slot::{OpenAsk, number_of};
 
 /// An actor of this node, from outside its task.
 pub(crate) struct Cell<A: Handlers> {
@@ -48,7 +48,7 @@ pub(super) struct Letter<E> {
     pub(super) envelope: E,
     pub(super) label: &'static Label,
     /// The ask, to be begun; `None` for a tell.
-    pub(super) ask: Option<Arc<dyn Ask>>,
+    pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
 /// A message that is to be handled now.
@@ -333,7 +333,7 @@ impl<A: Handlers> Resident for Cell<A> {
         room: Room<'_>,
         route: u16,
         letter: &mut dyn Any,
-        ask: Arc<dyn Ask>,
+        ask: Arc<dyn OpenAsk>,
     ) -> Result<(), Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.ask)(letter, &self.node)?;

@@ -103,7 +103,7 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Returns when the asker of the message in hand gives up. An ask that the handler makes ends
-    /// then at the latest, unless it has a [`timeout`](super::Asked::timeout) of its own.
+    /// then at the latest, unless it has a [`timeout`](super::Ask::timeout) of its own.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

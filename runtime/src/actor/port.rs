@@ -17,7 +17,7 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
 use crate::resident::{Awaits, Resident, Residents};
-use crate::slot::{Ask, Asker, slot};
+use crate::slot::{Asker, OpenAsk, slot};
 
 /// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
 /// alone. Only this crate has any.
@@ -83,12 +83,12 @@ pub struct LocalAsk<R> {
     pub(super) waker: Waker,
     /// There when it was put.
     pub(super) asker: Option<Asker<R>>,
-    pub(super) ask: Option<Arc<dyn Ask>>,
+    pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
 impl<R: Send + 'static> LocalAsk<R> {
     /// Makes the slot: the way back, and the ask as its actor sees it.
-    pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn Ask>) {
+    pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
         let waker = std::mem::replace(&mut self.waker, Waker::noop().clone());
         let (asker, answerer, ask) = slot(self.deadline, waker);
         self.asker = Some(asker);

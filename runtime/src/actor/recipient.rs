@@ -14,9 +14,9 @@ use super::destination::Destination;
 use super::permit::Permit;
 use super::port::{self, AnyActor, AskPort, Line, LocalAsk, NearRoom, Port};
 use super::route::accepted;
-use super::tell::{Told, try_tell};
+use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
-use super::{Asked, Local, Reply};
+use super::{Ask, Local, Reply};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
@@ -67,8 +67,8 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     ///
     /// # Errors
     /// [`TellError`], with the message.
-    pub fn tell(&self, message: M) -> Told<'_, Row<R>, M> {
-        Told::new(&self.to, message)
+    pub fn tell(&self, message: M) -> Tell<'_, Row<R>, M> {
+        Tell::new(&self.to, message)
     }
 
     /// Sends a message if that needs no waiting; see
@@ -125,8 +125,8 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
-    pub fn ask(&self, message: M) -> Asked<'_, Row<R>, M> {
-        Asked::new(&self.to, message, self.ask_timeout.get())
+    pub fn ask(&self, message: M) -> Ask<'_, Row<R>, M> {
+        Ask::new(&self.to, message, self.ask_timeout.get())
     }
 
     /// Returns the same reference, whose asks wait this long; see

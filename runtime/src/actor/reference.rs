@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::cell::{Cell, kind};
 use super::destination::Destination;
 use super::permit::Permit;
-use super::tell::{Told, try_tell};
+use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
-use super::{Accepts, Asked, Client, Handlers, Recipient};
+use super::{Accepts, Ask, Client, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
@@ -23,7 +23,8 @@ use crate::node::Node;
 use crate::resident::Resident;
 
 pub use archived::ArchivedActorRef;
-pub(super) use near::{Near, WeakNear};
+pub use near::Near;
+pub(super) use near::WeakNear;
 
 /// Leads to an actor, of this node or of another. Three words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
@@ -41,12 +42,6 @@ pub struct Raw<A: Handlers> {
     to: Destination<Near<A>>,
     ask_timeout: AskTimeout,
 }
-
-/// A `tell` to an actor; see [`Told`].
-pub type Tell<'a, A, M> = Told<'a, Near<A>, M>;
-
-/// An `ask` of an actor; see [`Asked`].
-pub type Ask<'a, A, M> = Asked<'a, Near<A>, M>;
 
 impl<A: Handlers> ActorRef<A> {
     pub(super) fn new(to: Destination<Near<A>>) -> Self {
@@ -84,11 +79,11 @@ impl<A: Handlers> ActorRef<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message.
-    pub fn tell<M: Message>(&self, message: M) -> Tell<'_, A, M>
+    pub fn tell<M: Message>(&self, message: M) -> Tell<'_, Near<A>, M>
     where
         A: Accepts<M>,
     {
-        Told::new(self.destination(), message)
+        Tell::new(self.destination(), message)
     }
 
     /// Sends a message if that needs no waiting.
@@ -118,11 +113,11 @@ impl<A: Handlers> ActorRef<A> {
         Permit::reserve(self.destination()).await
     }
 
-    /// Sends a message and waits for its answer: 5 seconds, or as long as [`Asked`] says.
+    /// Sends a message and waits for its answer: 5 seconds, or as long as [`Ask`] says.
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
-    pub fn ask<M: Message>(&self, message: M) -> Ask<'_, A, M>
+    pub fn ask<M: Message>(&self, message: M) -> Ask<'_, Near<A>, M>
     where
         A: Accepts<M>,
     {
@@ -184,19 +179,19 @@ impl<A: Handlers> ActorRef<A> {
 
 impl<A: Handlers> Raw<A> {
     /// See [`ActorRef::tell`].
-    pub fn tell<M: Message>(&self, message: M) -> Tell<'_, A, M>
+    pub fn tell<M: Message>(&self, message: M) -> Tell<'_, Near<A>, M>
     where
         A: Accepts<M>,
     {
-        Told::new(&self.to, message)
+        Tell::new(&self.to, message)
     }
 
     /// See [`ActorRef::ask`].
-    pub fn ask<M: Message>(&self, message: M) -> Ask<'_, A, M>
+    pub fn ask<M: Message>(&self, message: M) -> Ask<'_, Near<A>, M>
     where
         A: Accepts<M>,
     {
-        Asked::new(&self.to, message, self.ask_timeout.get().or(A::ASK_TIMEOUT))
+        Ask::new(&self.to, message, self.ask_timeout.get().or(A::ASK_TIMEOUT))
     }
 }
 

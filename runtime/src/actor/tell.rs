@@ -21,21 +21,21 @@ use crate::message::Message;
 /// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turn in
 /// the line for room goes to the next.
 #[must_use = "nothing is sent until this is awaited"]
-pub struct Told<'a, P: Port<M>, M: Message> {
+pub struct Tell<'a, P: Port<M>, M: Message> {
     sending: Sending<'a, P, M>,
 }
 
-impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
+impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
-        Told::of(Sending::new(to, message))
+        Tell::of(Sending::new(to, message))
     }
 
     pub(super) fn of(sending: Sending<'a, P, M>) -> Self {
-        Told { sending }
+        Tell { sending }
     }
 }
 
-impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
+impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// Waits until the message's fate is known, too. To another node that takes at least a round
     /// trip; when the link is lost, until the next one or until the node is down.
     pub fn confirmed(self) -> Confirmed<'a, P, M> {
@@ -43,7 +43,7 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     }
 
     /// Waits for a link to the actor's node also while that is down, where a send fails at once
-    /// otherwise: as long as it takes, unless [`timeout`](Told::timeout) says otherwise.
+    /// otherwise: as long as it takes, unless [`timeout`](Tell::timeout) says otherwise.
     pub fn wait_for_link(mut self) -> Self {
         self.sending.wait_for_link();
         self
@@ -68,9 +68,9 @@ impl<'a, P: Port<M>, M: Message> Told<'a, P, M> {
     }
 }
 
-impl<P: Port<M>, M: Message> Unpin for Told<'_, P, M> {}
+impl<P: Port<M>, M: Message> Unpin for Tell<'_, P, M> {}
 
-impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
+impl<P: Port<M>, M: Message> Future for Tell<'_, P, M> {
     type Output = Result<(), TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -84,15 +84,15 @@ impl<P: Port<M>, M: Message> Future for Told<'_, P, M> {
 /// [`TellError`], with the message; [`Cause::Timeout`] when the time is over.
 ///
 /// # Cancel safety
-/// As of [`Told`].
+/// As of [`Tell`].
 #[must_use = "nothing is sent until this is awaited"]
 pub struct TimedTell<'a, P: Port<M>, M: Message> {
-    told: Told<'a, P, M>,
+    told: Tell<'a, P, M>,
     limit: TimeLimit,
 }
 
 impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
-    /// Sends on a thread that is none of an async runtime's, as [`Told::blocking`] does.
+    /// Sends on a thread that is none of an async runtime's, as [`Tell::blocking`] does.
     ///
     /// # Errors
     /// As of awaiting it.

@@ -13,7 +13,7 @@ use crate::busy::{Running, running};
 use crate::error::Cause;
 use crate::limits;
 use crate::resident::{Awaits, Resident, Residents, WaitsFor};
-use crate::slot::{Ask, number_of};
+use crate::slot::{OpenAsk, number_of};
 
 /// A wait of an actor of this node for another one. Owned by the send that waits; dropped, the wait
 /// is over.
@@ -111,7 +111,7 @@ fn noted(actor: &dyn Resident) -> Option<u64> {
 /// A note, as it was found.
 struct Step {
     whom: u64,
-    ask: Option<Arc<dyn Ask>>,
+    ask: Option<Arc<dyn OpenAsk>>,
     turn: Option<u64>,
 }
 

@@ -21,7 +21,7 @@ impl Wake for Bell {
 
 struct Ends<R> {
     asker: Asker<R>,
-    ask: Arc<dyn Ask>,
+    ask: Arc<dyn OpenAsk>,
     answerer: Answerer<R>,
     bell: Arc<Bell>,
 }
@@ -111,7 +111,7 @@ async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
 /// RS-2: an answer whose drop looks at the slot again would wait for itself for ever.
 #[test]
 fn an_answer_is_dropped_without_the_lock() {
-    struct Nosy(Option<Arc<dyn Ask>>);
+    struct Nosy(Option<Arc<dyn OpenAsk>>);
     impl Drop for Nosy {
         fn drop(&mut self) {
             assert!(!self.0.take().unwrap().begin());

@@ -12,7 +12,11 @@ use crate::link::{Counters, Unsettled};
 use crate::mutants::planted;
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
-const UNANSWERED: LinkCause = LinkCause::Fabric(Status::RetryExceeded);
+
+/// What a device says of a send to a process that is gone: nothing answers, or the peer's device
+/// answers for a moment that the memory which receives is gone.
+const GONE: [LinkCause; 2] =
+    [LinkCause::Fabric(Status::RetryExceeded), LinkCause::Fabric(Status::RemoteInvalidRequest)];
 
 impl Driver {
     /// Moves the queue pair to the error state and takes back its slots; what had arrived before is
@@ -20,10 +24,10 @@ impl Driver {
     ///
     /// The two queues complete in no order to each other, so the first error that was seen may be a
     /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
-    /// connection that was closed while nothing was being sent, and on a link that stood a send
-    /// without an answer is one that was closed meanwhile: a peer that was killed ends its links
-    /// with the same cause whatever was sent, and whichever of its connections is seen to end
-    /// first.
+    /// connection that was closed while nothing was being sent, and on a link that stood, whose
+    /// slots are large enough for every frame, a send that nobody takes is one that was closed
+    /// meanwhile: a peer that was killed ends its links with the same cause whatever was sent, and
+    /// whichever of its connections is seen to end first.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
         self.pipe.lock().end();
         let drained = poll_fn(|cx| self.drain_turn(cx, cause));
@@ -32,7 +36,7 @@ impl Driver {
             tracing::debug!(peer = %self.reports.peer.name, "a closing queue pair kept its slots");
         }
         let stood = *self.phase.borrow() == Phase::Confirmed;
-        if *cause == FLUSHED || (stood && *cause == UNANSWERED) {
+        if *cause == FLUSHED || (stood && GONE.contains(cause)) {
             *cause = LinkCause::Closed;
         }
     }

@@ -75,6 +75,29 @@ async fn a_port_that_is_down_ends_its_own_queue_pairs() {
     bounded(case, again).await;
 }
 
+/// VB-5: a port goes down while no queue pair is there to hear of it. A later one is not told.
+#[tokio::test]
+async fn what_happened_before_a_queue_pair_does_not_end_it() {
+    let case = "what_happened_before_a_queue_pair_does_not_end_it";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let devices = laboratory.devices(0, 0);
+    let interface = laboratory.interface(0);
+    for _ in 0..3 {
+        let up = Up(interface.clone());
+        ip(&["link", "set", &up.0, "down"]);
+        drop(up);
+        let again = async {
+            while laboratory.fabric(0).is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        bounded(case, again).await;
+        // The device that these fabrics have open is the one that heard.
+        let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
+        bounded(case, still_works(&mut pair)).await;
+    }
+}
+
 /// VB-5, PV-7: an event of the port ends its queue pairs, and the completion names the cause.
 #[tokio::test]
 async fn a_port_that_goes_down_ends_its_queue_pairs() {
