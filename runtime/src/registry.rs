@@ -19,6 +19,18 @@ pub(crate) struct Key {
     pub(crate) generation: u32,
 }
 
+impl Key {
+    /// Returns it as one number, by which other nodes know it.
+    pub(crate) fn id(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// Returns the key with this number.
+    pub(crate) fn of(id: u64) -> Self {
+        Key { index: id as u32, generation: (id >> 32) as u32 }
+    }
+}
+
 /// Why nobody moved in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {

@@ -37,7 +37,7 @@ pub(crate) use ringpost_transport::endpoint::{Config, Secret};
 pub(crate) use ringpost_transport::host::{
     Accepted, Deliveries, Delivery, Inbox, OpenRefusal, Refusal, Target, Tells,
 };
-pub(crate) use sender::{cause_of, closed, fate, lost, reason_of, signal, try_signal};
+pub(crate) use sender::{cause_of, closed, fate, find, lost, reason_of, signal, try_signal};
 
 /// This node's place in the network.
 pub(crate) struct Remote {

@@ -293,7 +293,7 @@ impl Residents {
 
     /// Returns the actor with this number: see [`Inbox::id`].
     pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn Resident>> {
-        self.registry.at(Key { index: id as u32, generation: (id >> 32) as u32 })
+        self.registry.at(Key::of(id))
     }
 
     /// Returns for what the handler of an actor waits, for people.
@@ -331,8 +331,8 @@ impl Directory for Residents {
     fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal> {
         let found = match *target {
             Target::Name(ref name) => self.registry.named(name),
-            Target::Identity { incarnation, index, generation } => {
-                self.exactly(Identity { incarnation, key: Key { index, generation } })
+            Target::Identity { incarnation, id } => {
+                self.exactly(Identity { incarnation, key: Key::of(id) })
             }
         };
         let resident = found.ok_or(OpenRefusal::NoSuchMailbox)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ringpost::prelude::*;
 use ringpost::{NodeDownCause, NodeEvent, Unasked};
 
-use crate::actors::{Note, Notebook};
+use crate::actors::{Held, Note, Notebook, held};
 use crate::cause;
 use crate::remote::{PATIENCE, end, listening, pair};
 
@@ -112,7 +112,7 @@ async fn a_task_that_looks_for_a_node_that_is_down_lets_others_run() {
 async fn what_asks_to_wait_for_a_link_goes_to_the_next_run_of_a_node_that_is_down() {
     let (alpha, beta) = pair().await;
     beta.spawn("notebook", Notebook::new()).await.unwrap();
-    let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    let notebook = alpha.named::<Notebook>("beta/notebook").unwrap();
     leave(&alpha, beta).await;
     // The time-outs count all the same.
     let brief = Duration::from_millis(20);
@@ -148,4 +148,74 @@ async fn what_asks_to_wait_for_a_link_goes_to_the_next_run_of_a_node_that_is_dow
     let ((), _, found, again) = tokio::join!(told, asked, found, again);
     assert_eq!(found.unwrap().notes().await, Ok(vec![1]));
     end([alpha, again]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_waits_for_a_link_outlasts_a_goodbye() {
+    let (alpha, beta) = pair().await;
+    let Held { gate, .. } = held(&beta, 1024).await;
+    let there = alpha.named::<Notebook>("beta/held").unwrap();
+    there.tell(Note { number: 0 }).await.unwrap();
+    // The window is full: what is sent now waits for room when the goodbye comes.
+    while there.try_tell(Note { number: 0 }).is_ok() {}
+    let waits = there.clone();
+    let told = tokio::spawn(async move {
+        loop {
+            match waits.tell(Note { number: 1 }).wait_for_link().await {
+                Ok(()) => return,
+                // The link is there before the actor is.
+                Err(back) => assert_eq!(back.cause, Cause::NoSuchActor),
+            }
+        }
+    });
+    let impatient = there.clone();
+    let impatient = tokio::spawn(async move { impatient.tell(Note { number: 2 }).await });
+    let node = alpha.clone();
+    let named = tokio::spawn(async move { node.when_named::<Notebook>("beta/late").await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    gate.close();
+    beta.shutdown(Duration::from_millis(100)).await;
+    let back = impatient.await.unwrap().unwrap_err();
+    assert!(matches!(back.cause, Cause::Leaving | Cause::Stopped), "{}", back.cause);
+    let beta = listening("beta", &[&alpha]).await;
+    beta.spawn("held", Notebook::new()).await.unwrap();
+    let late = beta.spawn("late", Notebook::new()).await.unwrap();
+    told.await.unwrap();
+    assert_eq!(named.await.unwrap().unwrap(), late);
+    assert_eq!(there.notes().await, Ok(vec![1]));
+    end([alpha, beta]).await;
+}
+
+/// Waits for a name before it starts.
+struct Late(&'static str);
+
+#[actor]
+impl Actor for Late {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        cx.node().when_named::<Notebook>(self.0).await?;
+        Ok(())
+    }
+}
+
+#[handlers]
+impl Late {}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_wait_for_a_name_ends_when_its_own_node_shuts_down() {
+    let (alpha, beta) = pair().await;
+    let waits = ["beta/nobody", "nobody", "gamma/nobody"].map(|path| {
+        let node = alpha.clone();
+        tokio::spawn(async move { node.spawn(&path.replace('/', "-"), Late(path)).await.err() })
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let began = Instant::now();
+    assert_eq!(alpha.shutdown(PATIENCE).await, vec![], "none had to be killed");
+    for wait in waits {
+        let why = wait.await.unwrap().unwrap().to_string();
+        assert!(why.contains("is shutting down"), "{why}");
+    }
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    beta.shutdown(PATIENCE).await;
 }

@@ -278,7 +278,7 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
 #[test]
 fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
     let mut reached = [[0; 2]; 6];
-    for seed in 0..300 {
+    for seed in 0..400 {
         let (deed, is_cut) = sim::run(seed, |cuts| async move {
             let world = World::Sim(cuts.clone());
             let [alpha, beta] = world.pair().await;

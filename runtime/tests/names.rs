@@ -1,9 +1,10 @@
 //! Names, lookups and what cannot be found.
 
+use futures::FutureExt;
 use ringpost::prelude::*;
 use ringpost::{Profile, StartError, Unasked};
 
-use crate::actors::{Note, Notebook, node};
+use crate::actors::{Held, Note, Notebook, Notes, held, node};
 use crate::asking::{Teller, Withdraw};
 
 // Promised in docs/SEMANTICS.md.
@@ -84,4 +85,46 @@ async fn a_recipient_is_found_by_path_if_it_accepts_the_message_and_answers_so()
     assert_eq!(wrong.cause(), Some(&Cause::NotAccepted));
     let wrong = node.recipient::<Note, Unasked>("teller").await.unwrap_err();
     assert_eq!(wrong.cause(), Some(&Cause::NotAccepted));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_reference_by_name_follows_the_name() {
+    let node = node().await;
+    let named = node.named::<Notebook>("held").unwrap();
+    assert!(named.is_local());
+    let note = |number| Note { number };
+    assert_eq!(named.tell(note(0)).await.unwrap_err().cause, Cause::NoSuchActor);
+    assert_eq!(named.try_tell(note(0)).unwrap_err().cause, Cause::NoSuchActor);
+    assert_eq!(named.wait_stopped().await, ActorExit::NoActor);
+    let told: Recipient<Note> = named.recipient();
+    for round in 0..2 {
+        let Held { actor, gate, .. } = held(&node, 2).await;
+        assert_ne!(named, actor);
+        named.tell(note(10 * round)).await.unwrap();
+        told.try_tell(note(10 * round + 1)).unwrap();
+        // What waits for room waits at this actor.
+        let mut waits = Box::pin(named.tell(note(10 * round + 2)));
+        assert!(waits.as_mut().now_or_never().is_none());
+        let mut room = Box::pin(named.reserve::<Note>());
+        assert!(room.as_mut().now_or_never().is_none());
+        gate.add_permits(1);
+        waits.await.unwrap();
+        room.await.unwrap().tell(note(10 * round + 3)).unwrap();
+        let all: Vec<u64> = (10 * round..10 * round + 4).collect();
+        assert_eq!(named.notes().await.as_ref(), Ok(&all));
+        assert_eq!(named.ask(Notes).into_ask().await, Ok(all));
+        // Room that is kept counts until it is given back.
+        let kept = [named.reserve::<Note>().await.unwrap(), named.reserve().await.unwrap()];
+        assert_eq!(actor.try_tell(note(0)).unwrap_err().cause, Cause::MailboxFull);
+        drop(kept);
+        named.stop().await.unwrap();
+        assert_eq!(actor.wait_stopped().await, ActorExit::Stopped);
+        assert_eq!(named.request_stop(), Err(Cause::NoSuchActor));
+    }
+    let wrong = node.named::<Teller>("held").unwrap();
+    let _held = held(&node, 2).await;
+    assert_eq!(wrong.withdraw(1).tell().await.unwrap_err().cause, Cause::WrongActorType);
+    assert_eq!(named, node.named("alpha/held").unwrap());
+    assert!(matches!(node.named::<Notebook>("a/b/c"), Err(LookupError::InvalidName(_))));
 }

@@ -61,7 +61,7 @@ async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() 
     let beta = Process::start("beta", &[]).await;
     let alpha = linked("alpha", &[&beta], Duration::from_secs(3)).await;
     let mut events = alpha.events();
-    let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
+    let counter = alpha.named::<Counter>("beta/counter").unwrap();
     let to = counter.clone();
     let herald = alpha.spawn("herald", Herald { to }).await.unwrap();
     beta.kill().await;
@@ -113,8 +113,8 @@ async fn a_node_that_was_killed_joins_again_under_its_name_as_another_incarnatio
     let alpha = linked("alpha", &[&gamma], Duration::from_secs(3)).await;
     let mut events = alpha.events();
     let before = alpha.linked()[0].incarnation;
-    let named = alpha.actor::<Counter>("gamma/counter").await.unwrap();
-    let gone = within(async { named.itself().await }).await.unwrap();
+    let gone = alpha.actor::<Counter>("gamma/counter").await.unwrap();
+    assert_eq!(within(async { gone.itself().await }).await.as_ref(), Ok(&gone));
     assert_eq!(within(async { gone.echo("there".into()).await }).await, Ok("there".into()));
     gamma.kill().await;
     let again = Process::start("gamma", &alpha.addresses()).await;

@@ -173,12 +173,13 @@ impl Sender {
         }
     }
 
-    /// The inbox that it sends to; `None` when it is to be quiet first.
+    /// Whatever is the inbox that it sends to, also after a restart of its node; `None` when it is
+    /// to be quiet before there is one.
     async fn find(&self, quiet: &watch::Receiver<bool>) -> Option<ActorRef<Inbox>> {
         let path = format!("{}/{INBOX}", self.to);
         while !*quiet.borrow() {
-            match self.node.actor(&path).await {
-                Ok(inbox) => return Some(inbox),
+            match self.node.actor::<Inbox>(&path).await {
+                Ok(_) => return self.node.named(&path).ok(),
                 Err(error) => self.diary.note(&Event::Remark(&error.to_string())),
             }
             tokio::time::sleep(BACK_OFF).await;

@@ -42,7 +42,9 @@ pub trait Host: Send + Sync + 'static {
 
 /// A mailbox of this node, as links see it.
 pub trait Inbox: Send + Sync + 'static {
-    /// Returns the same for every `Arc` of the same mailbox, and never used for another one.
+    /// Returns the same for every `Arc` of the same mailbox, and never used for another one. With
+    /// the run of its node it is the mailbox's identity, by which peers may
+    /// [open](Target::Identity) it.
     fn id(&self) -> u64;
 
     /// Returns the messages that it accepts; the place of one in this list is its ordinal on the

@@ -20,10 +20,8 @@ pub enum Target {
     Identity {
         /// The run of the node it lives in.
         incarnation: Incarnation,
-        /// Its place in the node's table.
-        index: u32,
-        /// Which user of that place.
-        generation: u32,
+        /// Its number there, as [`Inbox::id`](crate::Inbox::id) says.
+        id: u64,
     },
 }
 

@@ -105,7 +105,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         let deadline = self.limit.start();
         // Its place in a line, if it waited: no room is kept for it any more.
         self.sending.leave();
-        match self.sending.to.try_ask(&mut self.sending.message, deadline) {
+        let (to, message, _) = self.sending.parts();
+        match to.try_ask(message, deadline) {
             Ok(pending) => self.pending = Some(pending),
             Err(cause) => {
                 let message = self.sending.give_up().expect(UNSENT);
@@ -135,7 +136,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<P::Reply, AskCause>> {
         if self.pending.is_none() {
-            let Sending { to, message, line } = &mut self.sending;
+            let (to, message, line) = self.sending.parts();
             assert!(message.is_some(), "an `ask` was polled after it was ready");
             match ready!(to.poll_ask(message, deadline, line, cx)) {
                 Ok(pending) => {

@@ -356,7 +356,7 @@ impl<A: Handlers> Resident for Cell<A> {
 
 impl<A: Handlers> Inbox for Cell<A> {
     fn id(&self) -> u64 {
-        u64::from(self.key.generation) << 32 | u64::from(self.key.index)
+        self.key.id()
     }
 
     fn accepted(&self) -> Vec<Accepted> {
@@ -378,7 +378,7 @@ impl<A: Handlers> Inbox for Cell<A> {
             signals::STOP => self.halt(Halt::Stop),
             signals::KILL => self.halt(Halt::Kill),
             signals::DRAIN => self.halt(Halt::Drain),
-            // `TOUCH`, and what a later version may send.
+            // What a later version may send.
             _ => {}
         }
     }

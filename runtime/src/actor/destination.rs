@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::port::{AskPort, Line, LocalAsk, Pending, PendingFate, Port};
+use super::port::{AskPort, Find, Line, LocalAsk, Pending, PendingFate, Port};
 use super::{Reply, remote_send};
 use crate::address::Address;
 use crate::busy::{is_running, running};
@@ -15,7 +15,7 @@ use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, RemoteSender, SendKind, Waiter, signals};
+use crate::remote::{self, RemoteSender, SendKind, Waiter};
 use crate::resident::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -38,6 +38,8 @@ pub(super) struct Elsewhere {
 pub(super) enum Way {
     /// An actor of another node, as this node sees it.
     Remote(RemoteSender, Node),
+    /// Whatever has the name on this node when it is looked up, at each send.
+    Named(Node),
     /// No actor, and why.
     Dead(Cause),
 }
@@ -56,17 +58,31 @@ impl<P> Destination<P> {
             Destination::Local(actor) => View::Local(actor),
             Destination::Elsewhere(elsewhere) => match &elsewhere.way {
                 Way::Remote(sender, node) => View::Remote(sender, node),
+                // Sends and all else are of what it leads to now.
+                Way::Named(_) => View::Dead(&Cause::NoSuchActor),
                 Way::Dead(cause) => View::Dead(cause),
             },
         }
     }
 
+    fn elsewhere(address: Address, way: Way) -> Self {
+        Destination::Elsewhere(Arc::new(Elsewhere { address, way }))
+    }
+
     pub(super) fn remote(address: Address, sender: RemoteSender, node: Node) -> Self {
-        Destination::Elsewhere(Arc::new(Elsewhere { address, way: Way::Remote(sender, node) }))
+        Destination::elsewhere(address, Way::Remote(sender, node))
     }
 
     pub(super) fn dead(address: Address, cause: Cause) -> Self {
-        Destination::Elsewhere(Arc::new(Elsewhere { address, way: Way::Dead(cause) }))
+        Destination::elsewhere(address, Way::Dead(cause))
+    }
+
+    /// Returns true if it leads to an actor of this node.
+    pub(super) fn is_near(&self) -> bool {
+        match self {
+            Destination::Local(_) => true,
+            Destination::Elsewhere(elsewhere) => matches!(elsewhere.way, Way::Named(_)),
+        }
     }
 
     /// Returns the actor's address; `near` tells that of an actor of this node.
@@ -74,17 +90,6 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) => near(actor),
             Destination::Elsewhere(elsewhere) => &elsewhere.address,
-        }
-    }
-
-    /// Makes sure that the actor is there; of another node with a `waiter` of its own.
-    pub(super) async fn touch(&self, waiter: Waiter) -> Result<(), Cause> {
-        match self.view() {
-            View::Local(_) => Ok(()),
-            View::Remote(sender, _) => {
-                remote::signal(sender, SendKind::UrgentSignal(signals::TOUCH), waiter).await
-            }
-            View::Dead(cause) => Err(cause.clone()),
         }
     }
 
@@ -243,11 +248,77 @@ impl<P> Destination<P> {
     where
         P: Port<M>,
     {
-        match self.view() {
-            View::Local(actor) => Some(actor.actor().0.deadlines()),
-            View::Remote(_, node) => Some(node.deadlines()),
-            View::Dead(_) => None,
+        match self {
+            Destination::Local(actor) => Some(actor.actor().0.deadlines()),
+            Destination::Elsewhere(elsewhere) => match &elsewhere.way {
+                Way::Remote(_, node) | Way::Named(node) => Some(node.deadlines()),
+                Way::Dead(_) => None,
+            },
         }
+    }
+}
+
+impl<P: Find> Destination<P> {
+    /// Where an address leads, as `node` sees it. Never fails: a reference to nobody is one, and a
+    /// `tell` to it says so.
+    pub(super) fn bind(node: &Node, address: Address) -> Self {
+        if address.node() != node.name() {
+            return match node.sender(&address, P::kind()) {
+                Ok(sender) => Destination::remote(address, sender, node.clone()),
+                Err(cause) => Destination::dead(address, cause),
+            };
+        }
+        if address.identity().is_none() {
+            return Destination::elsewhere(address, Way::Named(node.clone()));
+        }
+        match P::find(node, &address) {
+            Ok(actor) => Destination::Local(actor),
+            Err(cause) => Destination::dead(address, cause),
+        }
+    }
+
+    /// Returns where it leads now, if it leads to whatever has a name on this node.
+    #[inline]
+    pub(super) fn settled(&self) -> Option<Self> {
+        match self {
+            Destination::Local(_) => None,
+            Destination::Elsewhere(elsewhere) => elsewhere.settled(),
+        }
+    }
+
+    /// Returns where it leads now.
+    pub(super) fn now(&self) -> Self
+    where
+        P: Clone,
+    {
+        self.settled().unwrap_or_else(|| self.clone())
+    }
+
+    /// Returns where it leads to exactly one actor, of another node with a `waiter` of its own.
+    pub(super) async fn pinned(&self, waiter: Waiter) -> Result<Self, Cause>
+    where
+        P: Clone,
+    {
+        let now = self.now();
+        match now.view() {
+            View::Local(_) => Ok(now),
+            View::Remote(sender, node) => {
+                let (address, found) = remote::find(sender, waiter).await?;
+                Ok(Destination::remote(address, found, node.clone()))
+            }
+            View::Dead(cause) => Err(cause.clone()),
+        }
+    }
+}
+
+impl Elsewhere {
+    #[cold]
+    fn settled<P: Find>(&self) -> Option<Destination<P>> {
+        let Way::Named(node) = &self.way else { return None };
+        Some(match P::find(node, &self.address) {
+            Ok(actor) => Destination::Local(actor),
+            Err(cause) => Destination::dead(self.address.clone(), cause),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Finding actors by name.
 
 use std::pin::pin;
+use std::task::Poll;
 
 use ringpost_transport::id::NodeName;
 
@@ -15,6 +16,9 @@ use crate::remote::Waiter;
 impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
     /// there: the future is ready when the other node has said that it has such an actor.
+    ///
+    /// The reference leads to exactly this actor, also when the name is another one's later; for
+    /// one that follows the name there is [`named`](Node::named).
     ///
     /// # Errors
     /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its
@@ -31,10 +35,27 @@ impl Node {
         path: &str,
         waiter: Waiter,
     ) -> Result<ActorRef<A>, LookupError> {
-        let actor: ActorRef<A> = ActorRef::bind(self, self.parse(path)?);
-        let there = actor.destination().touch(waiter).await;
-        there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
-        Ok(actor)
+        let named: ActorRef<A> = self.named(path)?;
+        let found = named.destination().pinned(waiter).await;
+        let found =
+            found.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
+        Ok(ActorRef::new(found))
+    }
+
+    /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
+    /// whenever it is used: on this node each send looks it up, on another one each link, and again
+    /// when the actor that was found has ended. So it serves also after a restart of its node; and
+    /// one message may be handled by one actor, and the next by another, that knows nothing of the
+    /// first. It looks nothing up now: where nothing has the name, a send fails with
+    /// [`NoSuchActor`](Cause::NoSuchActor).
+    ///
+    /// Two such references are equal if their names are, and equal to none that was
+    /// [found](Node::actor).
+    ///
+    /// # Errors
+    /// [`LookupError`] when the path is none.
+    pub fn named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
+        Ok(ActorRef::bind(self, self.parse(path)?))
     }
 
     /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
@@ -50,10 +71,11 @@ impl Node {
         &self,
         path: &str,
     ) -> Result<Recipient<M, R>, LookupError> {
-        let recipient: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
-        let there = recipient.destination().touch(Waiter::default()).await;
-        there.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
-        Ok(recipient)
+        let named: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
+        let found = named.destination().pinned(Waiter::default()).await;
+        let found =
+            found.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
+        Ok(Recipient::new(found))
     }
 
     /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
@@ -74,22 +96,46 @@ impl Node {
             named.as_mut().enable();
             let mut waiter = Waiter::default();
             waiter.wait_for_link();
-            let cause = match self.find(path, waiter).await {
-                Err(LookupError::NotFound { cause, path }) => match cause {
-                    Cause::NoSuchActor if is_near && self.residents().is_closed() => {
-                        return Err(LookupError::NotFound { path, cause: Cause::Leaving });
-                    }
-                    Cause::NoSuchActor | Cause::LinkDown => cause,
-                    cause => return Err(LookupError::NotFound { path, cause }),
-                },
+            let leaving = || {
+                let (path, cause) = (path.to_owned(), Cause::Leaving);
+                LookupError::NotFound { path, cause }
+            };
+            let found = self.unless_leaving(self.find(path, waiter)).await;
+            let cause = match found.ok_or_else(leaving)? {
+                Err(LookupError::NotFound {
+                    cause: cause @ (Cause::NoSuchActor | Cause::LinkDown),
+                    ..
+                }) => cause,
                 found => return found,
             };
-            if is_near {
-                named.await;
+            tracing::debug!(path, %cause, "not named yet");
+            let waited = if is_near {
+                self.unless_leaving(named).await
             } else {
-                tracing::debug!(path, %cause, "not named yet");
-                tokio::time::sleep(pause).await;
-                pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
+                self.unless_leaving(tokio::time::sleep(pause)).await
+            };
+            waited.ok_or_else(leaving)?;
+            pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
+        }
+    }
+
+    /// Waits for something, but not on a node that is shutting down.
+    async fn unless_leaving<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let mut wait = pin!(wait);
+        loop {
+            // Also notified when no name is given any more.
+            let mut news = pin!(self.residents().next_name());
+            news.as_mut().enable();
+            if let Poll::Ready(done) = futures::poll!(&mut wait) {
+                return Some(done);
+            }
+            if self.residents().is_closed() {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                done = &mut wait => return Some(done),
+                () = news => {}
             }
         }
     }
@@ -111,9 +157,9 @@ impl Node {
         let mut make = Some(make);
         loop {
             let address = Address::by_name(self.shared_name().clone(), check_name(name)?);
-            let found: ActorRef<A> = ActorRef::bind(self, address);
-            match (found.destination().touch(Waiter::default()).await, make.take()) {
-                (Ok(()), _) => return Ok(found),
+            let named: ActorRef<A> = ActorRef::bind(self, address);
+            match (named.destination().pinned(Waiter::default()).await, make.take()) {
+                (Ok(found), _) => return Ok(ActorRef::new(found)),
                 (Err(Cause::NoSuchActor), Some(make)) => match self.spawn(name, make()).await {
                     // Another caller was quicker, or had the name, which is free again.
                     Err(SpawnError::NameTaken(_)) => {}

@@ -11,8 +11,10 @@ use super::port::{Line, NearRoom, Port, UNSENT};
 use super::remote_send;
 use super::sending::Sending;
 use crate::error::{Cause, TellError};
+use crate::fate::Fate;
+use crate::mailbox::Room;
 use crate::message::Message;
-use crate::remote::Waiter;
+use crate::remote::{RemoteSender, Waiter};
 
 /// Room for one message in the mailbox of an actor, made by
 /// [`ActorRef::reserve`](super::ActorRef::reserve). It counts as a message that waits there;
@@ -21,30 +23,33 @@ use crate::remote::Waiter;
 /// In a mailbox of another node the room is for a message whose archive has
 /// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES) at most, and it ends with the link.
 #[must_use = "room that is kept for nothing holds up others"]
-pub struct Permit<'a, P: Port<M>, M: Message> {
-    to: &'a Destination<P>,
-    room: Reserved<'a>,
-    _message: PhantomData<fn(M)>,
-}
+pub struct Permit<P: Port<M>, M: Message>(Reserved<P, M>);
 
 /// Room in a mailbox of this node, or of another one.
-enum Reserved<'a> {
-    Near(NearRoom<'a>),
-    Far(Waiter),
+enum Reserved<P: Port<M>, M: Message> {
+    Near(Kept<P, M>),
+    Far(RemoteSender, Waiter),
 }
 
-impl<'a, P: Port<M>, M: Message> Permit<'a, P, M> {
-    pub(super) async fn reserve(to: &'a Destination<P>) -> Result<Self, Cause> {
+/// Room in the mailbox of an actor of this node, given back when dropped. The actor is there until
+/// the room is used.
+struct Kept<P: Port<M>, M: Message>(Option<P>, PhantomData<fn(M)>);
+
+impl<P: Port<M> + Clone, M: Message> Permit<P, M> {
+    pub(super) async fn reserve(to: &Destination<P>) -> Result<Self, Cause> {
         let mut sending = Sending::<P, M>::for_room(to);
         let room = poll_fn(|cx| {
             let turn = ready!(coop::poll_proceed(cx));
-            let room = ready!(poll_reserve::<P, M>(to, &mut sending.line, cx));
+            let (to, _, line) = sending.parts();
+            let room = ready!(poll_reserve::<P, M>(to, line, cx));
             turn.made_progress();
             Poll::Ready(room)
         });
-        Ok(Permit { to, room: room.await?, _message: PhantomData })
+        room.await.map(Permit)
     }
+}
 
+impl<P: Port<M>, M: Message> Permit<P, M> {
     /// Sends a message to the room. `Ok` says the same as that of a `tell`; what is sent to an
     /// actor of this node that was stopped since is a dead letter.
     ///
@@ -54,15 +59,11 @@ impl<'a, P: Port<M>, M: Message> Permit<'a, P, M> {
     /// more of it now; `Stopped`.
     pub fn tell(self, message: M) -> Result<(), TellError<M>> {
         let mut message = Some(message);
-        let sent = match (self.room, self.to.view()) {
-            (Reserved::Near(room), View::Local(actor)) => {
-                actor.put(room, &mut message, None).map(|_| ())
+        let sent = match self.0 {
+            Reserved::Near(room) => room.put(&mut message).map(|_| ()),
+            Reserved::Far(sender, waiter) => {
+                remote_send::send_reserved((&sender, const { &P::TOLD }), &mut message, waiter)
             }
-            (Reserved::Far(waiter), View::Remote(sender, _)) => {
-                remote_send::send_reserved((sender, const { &P::TOLD }), &mut message, waiter)
-            }
-            // A reference leads to the same actor as long as it lives.
-            _ => Err(Cause::Stopped),
         };
         sent.map_err(|cause| {
             let message = message.take().expect(UNSENT);
@@ -71,11 +72,33 @@ impl<'a, P: Port<M>, M: Message> Permit<'a, P, M> {
     }
 }
 
-fn poll_reserve<'a, P: Port<M>, M: Message>(
-    to: &'a Destination<P>,
+impl<P: Port<M>, M: Message> Kept<P, M> {
+    fn new(actor: P, room: Room<'_>) -> Self {
+        room.keep();
+        Kept(Some(actor), PhantomData)
+    }
+
+    fn put(mut self, message: &mut Option<M>) -> Result<Fate, Cause> {
+        // From here on the room is given back by itself.
+        let Some(actor) = self.0.take() else { return Err(Cause::Stopped) };
+        let room = Room::kept(actor.actor().0.intake());
+        actor.put(NearRoom(room), message, None)
+    }
+}
+
+impl<P: Port<M>, M: Message> Drop for Kept<P, M> {
+    fn drop(&mut self) {
+        if let Some(actor) = &self.0 {
+            drop(Room::kept(actor.actor().0.intake()));
+        }
+    }
+}
+
+fn poll_reserve<P: Port<M> + Clone, M: Message>(
+    to: &Destination<P>,
     line: &mut Line,
     cx: &mut Context<'_>,
-) -> Poll<Result<Reserved<'a>, Cause>> {
+) -> Poll<Result<Reserved<P, M>, Cause>> {
     match to.view() {
         View::Local(actor) => {
             let whom = actor.actor().0;
@@ -84,12 +107,13 @@ fn poll_reserve<'a, P: Port<M>, M: Message>(
                 return Poll::Pending;
             };
             to.leave::<M>(line);
-            Poll::Ready(room.map(|room| Reserved::Near(NearRoom(room))))
+            Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
         }
         View::Remote(sender, _) => {
             let to = (sender, const { &P::TOLD });
             ready!(remote_send::poll_reserve::<M>(to, &mut line.remote, cx))?;
-            Poll::Ready(Ok(Reserved::Far(std::mem::take(&mut line.remote))))
+            let room = std::mem::take(&mut line.remote);
+            Poll::Ready(Ok(Reserved::Far(sender.clone(), room)))
         }
         View::Dead(cause) => Poll::Ready(Err(cause.clone())),
     }

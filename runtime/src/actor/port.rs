@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::wait::Wait;
 use super::{Reply, ReplyTo};
+use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Expired;
 use crate::error::{AskCause, Cause, NotBegun};
@@ -19,9 +20,20 @@ use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingRep
 use crate::resident::{Awaits, Resident, Residents};
 use crate::slot::{Asker, OpenAsk, slot};
 
+/// A way into actors of this node that can be looked up.
+pub trait Find: Sized {
+    /// Returns the hash of the type that it wants of actors of other nodes; 0 for any.
+    #[doc(hidden)]
+    fn kind() -> u128;
+
+    /// Returns the way into the actor at an address of this node.
+    #[doc(hidden)]
+    fn find(node: &Node, address: &Address) -> Result<Self, Cause>;
+}
+
 /// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
 /// alone. Only this crate has any.
-pub trait Port<M: Message>: Sized {
+pub trait Port<M: Message>: Find {
     /// What an ask is answered with.
     type Reply: Send + 'static;
 
@@ -268,7 +280,7 @@ impl<R: Reply> Pending<R> {
             Awaited::Reply(answer) => {
                 Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
             }
-            Awaited::Nothing | Awaited::Fate(_) => Err(Cause::LinkDown),
+            Awaited::Nothing | Awaited::Fate(_) | Awaited::Found(_) => Err(Cause::LinkDown),
         }
     }
 

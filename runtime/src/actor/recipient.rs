@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{self, AnyActor, AskPort, Line, LocalAsk, NearRoom, Port};
+use super::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
 use super::route::accepted;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
@@ -30,7 +30,7 @@ pub use archived::ArchivedRecipient;
 /// Leads to some actor that accepts `M`, of this node or of another, whatever its type. With `R`
 /// named, it answers `R` and can be asked. Cheap to clone; may be a field of a message.
 pub struct Recipient<M: Message, R = Unasked> {
-    to: Destination<Row<R>>,
+    to: Destination<Row<M, R>>,
     ask_timeout: AskTimeout,
     _message: PhantomData<fn(M) -> R>,
 }
@@ -39,27 +39,27 @@ pub struct Recipient<M: Message, R = Unasked> {
 pub enum Unasked {}
 
 /// The way into an actor of this node by one message that it takes.
-pub struct Row<R> {
+pub struct Row<M, R> {
     actor: Arc<dyn Resident>,
     /// The place of the message in its table.
     route: u16,
-    _reply: PhantomData<fn() -> R>,
+    _message: PhantomData<fn(M) -> R>,
 }
 
 impl<M: Message, R: Send + 'static> Recipient<M, R> {
-    pub(super) fn new(to: Destination<Row<R>>) -> Self {
+    pub(super) fn new(to: Destination<Row<M, R>>) -> Self {
         Recipient { to, ask_timeout: AskTimeout::default(), _message: PhantomData }
     }
 
     pub(super) fn local(actor: Arc<dyn Resident>, route: Option<u16>) -> Self {
         let address = actor.address().clone();
-        Recipient::new(match route {
-            Some(route) => Destination::Local(Row { actor, route, _reply: PhantomData }),
-            None => Destination::dead(address, Cause::NotAccepted),
+        Recipient::new(match Row::of(actor, route) {
+            Ok(row) => Destination::Local(row),
+            Err(cause) => Destination::dead(address, cause),
         })
     }
 
-    pub(super) fn destination(&self) -> &Destination<Row<R>> {
+    pub(super) fn destination(&self) -> &Destination<Row<M, R>> {
         &self.to
     }
 
@@ -67,7 +67,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     ///
     /// # Errors
     /// [`TellError`], with the message.
-    pub fn tell(&self, message: M) -> Tell<'_, Row<R>, M> {
+    pub fn tell(&self, message: M) -> Tell<'_, Row<M, R>, M> {
         Tell::new(&self.to, message)
     }
 
@@ -84,7 +84,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     ///
     /// # Errors
     /// [`Cause`], why there is none.
-    pub async fn reserve(&self) -> Result<Permit<'_, Row<R>, M>, Cause> {
+    pub async fn reserve(&self) -> Result<Permit<Row<M, R>, M>, Cause> {
         Permit::reserve(&self.to).await
     }
 
@@ -95,28 +95,14 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
 
     /// Returns true if the actor is on this node.
     pub fn is_local(&self) -> bool {
-        matches!(self.to, Destination::Local(..))
+        self.to.is_near()
     }
 }
 
 impl<M: Message, R: Send + 'static> Recipient<M, R> {
-    /// A recipient as `node` sees it; never fails, as `ActorRef::bind`.
+    /// A recipient as `node` sees it; see [`Destination::bind`].
     pub(super) fn bind(node: &Node, address: Address) -> Self {
-        if address.node() != node.name() {
-            return Recipient::new(match node.sender(&address, 0) {
-                Ok(sender) => Destination::remote(address, sender, node.clone()),
-                Err(cause) => Destination::dead(address, cause),
-            });
-        }
-        let reply = TypeId::of::<R>();
-        let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
-        match node.residents().at(&address) {
-            Some(resident) => {
-                let route = resident.route(M::ID, reply);
-                Recipient::local(resident, route)
-            }
-            None => Recipient::new(Destination::dead(address, Cause::NoSuchActor)),
-        }
+        Recipient::new(Destination::bind(node, address))
     }
 }
 
@@ -125,7 +111,7 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
-    pub fn ask(&self, message: M) -> Ask<'_, Row<R>, M> {
+    pub fn ask(&self, message: M) -> Ask<'_, Row<M, R>, M> {
         Ask::new(&self.to, message, self.ask_timeout.get())
     }
 
@@ -137,13 +123,32 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     }
 }
 
-impl<R> Row<R> {
+impl<M, R> Row<M, R> {
+    fn of(actor: Arc<dyn Resident>, route: Option<u16>) -> Result<Self, Cause> {
+        let route = route.ok_or(Cause::NotAccepted)?;
+        Ok(Row { actor, route, _message: PhantomData })
+    }
+
     pub(super) fn shared(&self) -> Arc<dyn Resident> {
         self.actor.clone()
     }
 }
 
-impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
+impl<M: Message, R: Send + 'static> Find for Row<M, R> {
+    fn kind() -> u128 {
+        0
+    }
+
+    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
+        let reply = TypeId::of::<R>();
+        let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
+        let actor = node.residents().at(address).ok_or(Cause::NoSuchActor)?;
+        let route = actor.route(M::ID, reply);
+        Row::of(actor, route)
+    }
+}
+
+impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
     type Reply = R;
 
     const TOLD: Accepted = accepted::<M, Local<()>>();
@@ -188,13 +193,13 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<R> {
     }
 }
 
-impl<M: Message, R: Reply> AskPort<M> for Row<R> {
+impl<M: Message, R: Reply> AskPort<M> for Row<M, R> {
     const ASKED: Accepted = accepted::<M, R>();
 }
 
-impl<R> Clone for Row<R> {
+impl<M, R> Clone for Row<M, R> {
     fn clone(&self) -> Self {
-        Row { actor: self.actor.clone(), route: self.route, _reply: PhantomData }
+        Row { actor: self.actor.clone(), route: self.route, _message: PhantomData }
     }
 }
 

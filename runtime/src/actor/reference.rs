@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::{Cell, kind};
+use super::cell::Cell;
 use super::destination::Destination;
 use super::permit::Permit;
 use super::tell::{Tell, try_tell};
@@ -31,8 +31,8 @@ pub(super) use near::WeakNear;
 /// field of a message. Dereferences to the actor's generated client:
 /// `teller.balance("ada".into()).await`.
 ///
-/// Looked up by name on another node, it leads to whatever has the name there; otherwise to exactly
-/// one actor, also when its name is given to another one later.
+/// It leads to exactly one actor, also when its name is given to another one later, unless
+/// [`Node::named`](crate::Node::named) made it, which leads to whatever has the name.
 pub struct ActorRef<A: Handlers> {
     client: A::Client,
 }
@@ -52,23 +52,9 @@ impl<A: Handlers> ActorRef<A> {
         ActorRef::new(Destination::Local(Near::new(cell)))
     }
 
-    /// A reference as `node` sees it. Never fails: a reference to nobody is one, and a `tell` to it
-    /// says so.
+    /// A reference as `node` sees it; see [`Destination::bind`].
     pub(super) fn bind(node: &Node, address: Address) -> Self {
-        if address.node() != node.name() {
-            return ActorRef::new(match node.sender(&address, kind::<A>()) {
-                Ok(sender) => Destination::remote(address, sender, node.clone()),
-                Err(cause) => Destination::dead(address, cause),
-            });
-        }
-        let found = node.residents().at(&address).ok_or(Cause::NoSuchActor);
-        let typed = found.and_then(|resident| {
-            resident.as_any().downcast::<Cell<A>>().map_err(|_| Cause::WrongActorType)
-        });
-        match typed {
-            Ok(cell) => ActorRef::local(cell),
-            Err(cause) => ActorRef::new(Destination::dead(address, cause)),
-        }
+        ActorRef::new(Destination::bind(node, address))
     }
 
     /// Sends a message when there is room for it, and, to another node, a link. `Ok` says that it
@@ -106,7 +92,7 @@ impl<A: Handlers> ActorRef<A> {
     ///
     /// # Cancel safety
     /// Dropped before it is ready, its turn goes to the next.
-    pub async fn reserve<M: Message>(&self) -> Result<Permit<'_, Near<A>, M>, Cause>
+    pub async fn reserve<M: Message>(&self) -> Result<Permit<Near<A>, M>, Cause>
     where
         A: Accepts<M>,
     {
@@ -155,7 +141,7 @@ impl<A: Handlers> ActorRef<A> {
 
     /// Returns true if the actor is on this node.
     pub fn is_local(&self) -> bool {
-        matches!(self.destination(), Destination::Local(_))
+        self.destination().is_near()
     }
 
     fn erase<M: Message, R: Send + 'static>(&self) -> Recipient<M, R>

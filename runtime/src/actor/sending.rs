@@ -10,13 +10,16 @@ use crate::remote::Waiter;
 /// A message on its way into a port; gives up its place when dropped.
 pub(super) struct Sending<'a, P: Port<M>, M: Message> {
     pub(super) to: &'a Destination<P>,
+    /// Where that leads for this send, if it leads to whatever has a name.
+    settled: Option<Box<Destination<P>>>,
     pub(super) message: Option<M>,
     pub(super) line: Line,
 }
 
 impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
-        Sending { to, message: Some(message), line: Line::default() }
+        let settled = to.settled().map(Box::new);
+        Sending { to, settled, message: Some(message), line: Line::default() }
     }
 
     /// A send that waits for links as `remote` says.
@@ -33,7 +36,14 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
 
     /// A wait for room, without a message.
     pub(super) fn for_room(to: &'a Destination<P>) -> Self {
-        Sending { to, message: None, line: Line::default() }
+        let settled = to.settled().map(Box::new);
+        Sending { to, settled, message: None, line: Line::default() }
+    }
+
+    /// Returns where it goes, and what goes there.
+    #[inline]
+    pub(super) fn parts(&mut self) -> (&Destination<P>, &mut Option<M>, &mut Line) {
+        (self.settled.as_deref().unwrap_or(self.to), &mut self.message, &mut self.line)
     }
 
     /// Takes the message back, and gives up its place now rather than when the whole send is
@@ -45,8 +55,9 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
 
     /// Gives up its place in a line.
     pub(super) fn leave(&mut self) {
-        self.to.leave::<M>(&mut self.line);
-        self.line = Line::default();
+        let (to, _, line) = self.parts();
+        to.leave::<M>(line);
+        *line = Line::default();
     }
 
     /// Returns the error of an ask that ends for `cause`.
@@ -68,6 +79,7 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
 
 impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {
     fn drop(&mut self) {
-        self.to.leave::<M>(&mut self.line);
+        let (to, _, line) = self.parts();
+        to.leave::<M>(line);
     }
 }

@@ -188,7 +188,7 @@ fn poll_tell<P: Port<M>, M: Message>(
     fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), TellError<M>>> {
-    let Sending { to, message, line } = sending;
+    let (to, message, line) = sending.parts();
     assert!(message.is_some(), "a `tell` was polled after it was ready");
     // A task that only sends lets others run now and then, as with tokio's own channels: what it
     // sent leaves while it goes on.
@@ -206,7 +206,8 @@ pub(super) fn try_tell<P: Port<M>, M: Message>(
     message: M,
 ) -> Result<(), TellError<M>> {
     let mut message = Some(message);
-    let sent = to.try_tell(&mut message);
+    let settled = to.settled();
+    let sent = settled.as_ref().unwrap_or(to).try_tell(&mut message);
     result(sent, &mut message)
 }
 

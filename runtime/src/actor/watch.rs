@@ -14,6 +14,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
 use super::destination::{Destination, View};
+use super::port::Find;
 use super::{ActorRef, Handlers, Recipient};
 use crate::address::Address;
 use crate::exit::ActorExit;
@@ -92,7 +93,13 @@ impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
     }
 }
 
-fn met<P>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>) -> Met<'_> {
+fn met<P: Find>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>) -> Met<'_> {
+    if let Some(settled) = to.settled() {
+        return Met(match settled.view() {
+            View::Local(actor) => Peer::Near(near(actor)),
+            _ => Peer::Nobody,
+        });
+    }
     Met(match to.view() {
         View::Local(actor) => Peer::Near(near(actor)),
         View::Remote(sender, _) => Peer::Far(sender),

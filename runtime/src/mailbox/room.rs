@@ -46,9 +46,14 @@ impl<'a> Room<'a> {
         Room(intake)
     }
 
-    /// The room is being filled: it is not given back.
-    pub(super) fn keep(self) {
+    /// The room is being filled, or kept by its owner: it is not given back.
+    pub(crate) fn keep(self) {
         std::mem::forget(self);
+    }
+
+    /// Room that was [kept](Self::keep) in this mailbox, once.
+    pub(crate) fn kept(intake: &'a dyn Intake) -> Self {
+        Room(intake)
     }
 }
 

@@ -17,8 +17,6 @@ use crate::registry::Key;
 
 /// Signals that one node's runtime sends to an actor of another.
 pub(crate) mod signals {
-    /// Nothing: it only opens the way.
-    pub(crate) const TOUCH: u16 = 0;
     /// Stop after the running handler.
     pub(crate) const STOP: u16 = 1;
     /// Stop now.
@@ -89,7 +87,7 @@ impl Host for Residents {
             Fate::Refused(_) => DeadLetterCause::Refused,
             _ => DeadLetterCause::Unknown,
         };
-        let to = address_of(lost.peer.as_str().into(), lost.target);
+        let to = address_of(lost.peer.as_str().into(), lost.target, None);
         self.observers.dead_letters.bury(DeadLetter {
             to,
             message: lost.message,
@@ -118,18 +116,19 @@ impl Host for Residents {
 pub(super) fn target_of(address: &Address) -> Option<Target> {
     match (address.identity(), address.name()) {
         (Some(Identity { incarnation, key }), _) => {
-            Some(Target::Identity { incarnation, index: key.index, generation: key.generation })
+            Some(Target::Identity { incarnation, id: key.id() })
         }
         (None, Some(name)) if check_name(name).is_ok() => Some(Target::Name(name.to_owned())),
         (None, _) => None,
     }
 }
 
-fn address_of(node: Arc<str>, target: Target) -> Address {
+/// Returns the address of what a link names so, and of what is known to be its `name`.
+pub(super) fn address_of(node: Arc<str>, target: Target, name: Option<Arc<str>>) -> Address {
     match target {
         Target::Name(name) => Address::by_name(node, name.into()),
-        Target::Identity { incarnation, index, generation } => {
-            Address::of(node, Identity { incarnation, key: Key { index, generation } }, None)
+        Target::Identity { incarnation, id } => {
+            Address::of(node, Identity { incarnation, key: Key::of(id) }, name)
         }
     }
 }

@@ -6,9 +6,12 @@ use std::task::{Context, Poll, ready};
 use ringpost_transport::cause::{self, NodeDown, NodeDownCause};
 use tokio::task::coop;
 
+use super::host::address_of;
 use super::{
-    Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code, ends,
+    Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Target, Unsent, Waiter,
+    code, ends,
 };
+use crate::address::Address;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
@@ -21,13 +24,38 @@ pub(crate) async fn signal(
 ) -> Result<(), Cause> {
     let nothing = Accepted { id: 0, layout: 0, reply: 0 };
     let send = |cx: &mut Context<'_>| {
-        // A task that looks up an actor of a dead node again and again lets others run.
         let turn = ready!(coop::poll_proceed(cx));
         let sent = ready!(to.poll_send(&nothing, signal, &mut |_| Ok(()), &mut waiter, cx));
         turn.made_progress();
         Poll::Ready(sent)
     };
     poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
+}
+
+/// Looks whether there is an actor; waits as a message does, with a `waiter` of its own. Returns
+/// its address and a way to exactly this one.
+pub(crate) async fn find(
+    to: &RemoteSender,
+    mut waiter: Waiter,
+) -> Result<(Address, RemoteSender), Cause> {
+    let look = |cx: &mut Context<'_>| {
+        // A task that looks up an actor of a dead node again and again lets others run.
+        let turn = ready!(coop::poll_proceed(cx));
+        let found = ready!(to.poll_find(&mut waiter, cx));
+        turn.made_progress();
+        Poll::Ready(found)
+    };
+    let found = poll_fn(look).await.map_err(|unsent| match unsent {
+        // It ended before this looked: nothing has the name.
+        Unsent::Closed(_) => Cause::NoSuchActor,
+        unsent => cause_of(unsent, None),
+    })?;
+    let name = match &to.request().target {
+        Target::Name(name) => Some(name.as_str().into()),
+        Target::Identity { .. } => None,
+    };
+    let node = found.peer().as_str().into();
+    Ok((address_of(node, found.request().target.clone(), name), found))
 }
 
 /// Sends a signal ahead of messages if that needs no waiting.

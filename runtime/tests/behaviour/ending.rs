@@ -161,8 +161,13 @@ pub async fn a_shutdown_from_a_handler_closes_the_links_too(world: &World) {
 // Promised in docs/SEMANTICS.md.
 pub async fn a_name_that_is_given_again_is_found_again(world: &World) {
     let [alpha, beta] = world.pair().await;
+    let by_name = alpha.named::<Notebook>("beta/notebook").unwrap();
+    let early = by_name.tell(Note { number: 0 }).await.unwrap_err();
+    assert_eq!(early.cause, Cause::NoSuchActor);
     let first = beta.spawn("notebook", Notebook::new()).await.unwrap();
-    let by_name = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    let found = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    by_name.tell(Note { number: 0 }).await.unwrap();
+    assert_eq!(found.notes().await, Ok(vec![0]));
     first.kill().await.unwrap();
     gone(by_name.wait_stopped().await);
     let second = beta.spawn("notebook", Notebook::new()).await.unwrap();
@@ -171,5 +176,32 @@ pub async fn a_name_that_is_given_again_is_found_again(world: &World) {
     by_name.tell(Note { number: 2 }).await.unwrap();
     assert_eq!(again.notes().await, Ok(vec![1, 2]));
     assert_eq!(second.notes().await, Ok(vec![1, 2]));
+    let late = found.tell(Note { number: 3 }).await.unwrap_err();
+    assert!(matches!(late.cause, Cause::NoSuchActor | Cause::Stopped), "{}", late.cause);
+    end([alpha, beta]).await;
+}
+
+/// A look-up finds what has the name when it is made, on the other node and not as it was heard of
+/// last; and references to one actor are equal however they were come by.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_lookup_finds_what_has_the_name_now(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    for round in 0..10 {
+        let there = beta.spawn("notebook", Notebook::new()).await.unwrap();
+        let found = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+        found.tell(Note { number: round }).await.unwrap();
+        assert_eq!(found.notes().await, Ok(vec![round]), "the new one");
+        assert_eq!(found, there);
+        assert_ne!(found, alpha.named("beta/notebook").unwrap());
+        let same: ActorRef<Notebook> = alpha.when_named("beta/notebook").await.unwrap();
+        assert_eq!(same, found);
+        let told = alpha.recipient::<Note, ringpost::Unasked>("beta/notebook").await.unwrap();
+        assert_eq!(told.address(), found.address());
+        assert_eq!(found.address().to_string(), "beta/notebook");
+        there.stop().await.unwrap();
+        gone(there.wait_stopped().await);
+        let why = alpha.actor::<Notebook>("beta/notebook").await.unwrap_err();
+        assert_eq!(why.cause(), Some(&Cause::NoSuchActor), "its end is known there");
+    }
     end([alpha, beta]).await;
 }

@@ -33,7 +33,7 @@ async fn full(alpha: &Node, beta: &Node) -> (Held, [ActorRef<Stack>; 2], u64) {
     let guide = alpha.actor::<Stack>("beta/guide").await.unwrap();
     let by_identity = within(async { guide.find("stuck".into()).await }).await.unwrap();
     let by_identity = by_identity.expect("it lives there");
-    let by_name = alpha.actor::<Stack>("beta/stuck").await.unwrap();
+    let by_name = alpha.named::<Stack>("beta/stuck").unwrap();
     assert_ne!(by_name, by_identity, "each leads there by itself");
     within(by_identity.tell(load(0, 10)).confirmed()).await.unwrap();
     let mut number = 1;

@@ -49,7 +49,8 @@ impl TestHost {
     pub(super) fn open_mailbox(&self, number: usize) -> Arc<TestInbox> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let inbox = Arc::new(TestInbox {
-            id: IDS.fetch_add(1, Ordering::Relaxed),
+            // The second part says where it is.
+            id: IDS.fetch_add(1, Ordering::Relaxed) << 32 | number as u64,
             number,
             setting: self.setting.clone(),
             diary: self.diary.clone(),
@@ -74,11 +75,7 @@ impl TestHost {
     fn publish(&self, inbox: &TestInbox) {
         if let Some(incarnation) = self.incarnation.get() {
             let lane = (self.diary.run().node, inbox.number);
-            let target = Target::Identity {
-                incarnation: *incarnation,
-                index: inbox.number as u32,
-                generation: inbox.id as u32,
-            };
+            let target = Target::Identity { incarnation: *incarnation, id: inbox.id };
             self.setting.shared.identify(lane, Some(target));
         }
     }
@@ -96,7 +93,7 @@ impl TestHost {
         let to = names.iter().position(|name| *name == lost.peer.as_str())?;
         match &lost.target {
             Target::Name(name) => Some((to, name.strip_prefix('m')?.parse().ok()?)),
-            Target::Identity { index, .. } => Some((to, *index as usize)),
+            Target::Identity { id, .. } => Some((to, *id as u32 as usize)),
         }
     }
 
@@ -148,10 +145,10 @@ impl Host for TestHost {
                 let number = name.strip_prefix('m').and_then(|n| n.parse::<usize>().ok());
                 number.and_then(|number| boxes.get(&number))
             }
-            Target::Identity { incarnation, index, generation } => {
+            Target::Identity { incarnation, id } => {
                 let own = self.incarnation.get() == Some(incarnation);
-                let inbox = boxes.get(&(*index as usize)).filter(|_| own);
-                inbox.filter(|inbox| inbox.id as u32 == *generation)
+                let inbox = boxes.get(&(*id as u32 as usize)).filter(|_| own);
+                inbox.filter(|inbox| inbox.id == *id)
             }
         };
         Ok(inbox.ok_or(OpenRefusal::NoSuchMailbox)?.clone())

@@ -97,6 +97,13 @@ impl Shared {
         self.numbers.lock().get(mark as usize).copied().flatten()
     }
 
+    /// Notes that a state was reached, if it was.
+    pub(super) fn reach_if(&self, was_reached: bool, state: State) {
+        if was_reached {
+            self.reach(state);
+        }
+    }
+
     /// Adds one to a state.
     pub(super) fn reach(&self, state: State) {
         self.reached.lock().note(state.name(), 1);
@@ -180,6 +187,7 @@ pub(super) enum State {
     Crowd,
     TwoReferences,
     ByIdentity,
+    LookUp,
     TellDropped,
     DownAtOnce,
     DownWaitedFor,
@@ -187,7 +195,7 @@ pub(super) enum State {
 
 impl State {
     /// What the random scenarios may reach.
-    pub(super) const OF_TRAFFIC: [State; 14] = [
+    pub(super) const OF_TRAFFIC: [State; 15] = [
         State::AskExpired,
         State::AskDropped,
         State::AskSkipped,
@@ -199,6 +207,7 @@ impl State {
         State::Crowd,
         State::TwoReferences,
         State::ByIdentity,
+        State::LookUp,
         State::TellDropped,
         State::DownAtOnce,
         State::DownWaitedFor,
@@ -233,6 +242,7 @@ impl State {
             State::LargeBesideSmall => "message of more than a slot among small ones",
             State::Crowd => "ten senders wait for one mailbox",
             State::TwoReferences => "senders wait by two references to one mailbox",
+            State::LookUp => "look-up found which mailbox has a name or an identity",
             State::ByIdentity => "message by the identity of its mailbox",
         }
     }

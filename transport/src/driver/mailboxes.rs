@@ -60,10 +60,10 @@ impl Mailboxes {
         link: &Arc<LinkHandle>,
         inbox: Arc<dyn Inbox>,
     ) -> ((u32, u32), Vec<u8>) {
-        let (size, accepted) = (self.size, inbox.accepted());
+        let (size, id, accepted) = (self.size, inbox.id(), inbox.accepted());
         let count = accepted.len();
-        let describe = |carried| Description { window: size, carried, accepted }.encode();
-        if let Some((key, account)) = self.accounts.of_inbox(inbox.id()) {
+        let describe = |carried| Description { window: size, carried, id, accepted }.encode();
+        if let Some((key, account)) = self.accounts.of_inbox(id) {
             if let Some(index) = account.open_as {
                 // Of what waits, the first answer has told.
                 return ((index, self.inlets.generation(index)), describe(Count::default()));
@@ -72,7 +72,7 @@ impl Mailboxes {
             self.report_unopened(key);
         }
         let (inlets, accounts) = (&mut self.inlets, &mut self.accounts);
-        let (id, mut carried) = (inbox.id(), Count::default());
+        let mut carried = Count::default();
         let place = inlets.open_with(|index| {
             let (account, waiting) = accounts.open(id, index, size, link.signals());
             carried = waiting;

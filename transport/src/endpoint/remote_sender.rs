@@ -128,11 +128,24 @@ impl RemoteSender {
             };
             return match attempt {
                 Attempt::Committed(awaited) => Poll::Ready(Ok(awaited)),
+                // The peer leaves; a later run of it may come.
+                Attempt::Failed(Unsent::Leaving) if waiter.is_patient() => {
+                    ready!(self.poll_left(waiter, cx));
+                    continue;
+                }
                 Attempt::Failed(unsent) => Poll::Ready(Err(unsent)),
                 Attempt::Wait => Poll::Pending,
                 Attempt::LinkEnded => continue,
             };
         }
+    }
+
+    /// Waits until the link that takes nothing more has ended, unless there is another one.
+    fn poll_left(&self, waiter: &mut Waiter, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(link) = &*self.0.peer.link() else { return Poll::Ready(()) };
+        let Some(place) = link.await_left(cx.waker()) else { return Poll::Ready(()) };
+        waiter.state().place = Place::InLine(link.clone(), place);
+        Poll::Pending
     }
 
     /// Sends one tell as [`poll_send`](Self::poll_send) does; quicker where nothing has to be
@@ -342,6 +355,30 @@ impl RemoteSender {
             // From here on the link has the place.
             let Place::InLine(_, place) = waiter.take_place() else { return Err(Unsent::LinkDown) };
             link.commit_reserved(place, Outgoing { message, kind: SendKind::Tell, archive: bytes })
+        })
+    }
+
+    /// Waits for a link and for the mailbox to be opened, as [`poll_send`](Self::poll_send) does.
+    /// Returns a sender to exactly this mailbox, whatever its name is given to later.
+    ///
+    /// # Errors
+    /// As of [`poll_send`](Self::poll_send).
+    ///
+    /// # Cancel safety
+    /// Dropping `waiter` gives the look-up up.
+    pub fn poll_find(
+        &self,
+        waiter: &mut Waiter,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RemoteSender, Unsent>> {
+        let nothing = Accepted { id: 0, layout: 0, reply: 0 };
+        let found = self.poll_send(&nothing, SendKind::LookUp, &mut |_| Ok(()), waiter, cx);
+        found.map_ok(|found| match found {
+            Awaited::Found(request) => {
+                let (peer, hint) = (self.0.peer.clone(), SharedHint::default());
+                RemoteSender(Arc::new(Shared { peer, request, hint }))
+            }
+            _ => unreachable!("a look-up finds a mailbox or fails"),
         })
     }
 

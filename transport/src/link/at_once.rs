@@ -61,6 +61,7 @@ pub(super) fn find(
 ) -> Result<u16, Unsent> {
     let asked = match kind {
         SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => return Ok(signal),
+        SendKind::LookUp => return Ok(0),
         SendKind::Tell | SendKind::ConfirmedTell => false,
         SendKind::Ask { .. } => true,
     };

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::State;
 use super::at_once::find;
-use super::outgoing::{SendKind, Unsent};
+use super::outgoing::Unsent;
 use super::wait_queue::{BURST_MESSAGES, GRANTS_MIN, LAST_PART, Line, Standing};
 use crate::mutants::planted;
 use crate::proto::send_queue::{Notice, Room};
@@ -16,7 +16,7 @@ impl State {
         let line = self.waiting.line(key);
         let Some((want, standing)) = self.waiting.leave(key) else { return };
         match (standing, want.kind) {
-            (Standing::Granted { mailbox, .. }, SendKind::UrgentSignal(_)) => {
+            (Standing::Granted { mailbox, .. }, kind) if kind.takes_no_room() => {
                 self.send_queue.settle(mailbox);
             }
             (Standing::Granted { mailbox, .. }, _) => self.send_queue.release(mailbox, want.bytes),
@@ -68,6 +68,12 @@ impl State {
                     }
                     self.grant_first_part(mailbox, now);
                 }
+                Notice::Found(look_up, mailbox) => {
+                    while let Some(key) = self.waiting.first(Line::Opening(look_up)) {
+                        self.move_to_mailbox(key, mailbox, now);
+                    }
+                    self.send_queue.end_look_up(look_up);
+                }
                 Notice::Room(mailbox) => self.grant_first_part(mailbox, now),
                 Notice::LinkRoom => self.grant_by_link(now),
                 Notice::Ended { outlet, mailbox, refusal } => {
@@ -85,16 +91,16 @@ impl State {
         self.send_queue.sweep();
     }
 
-    /// Moves a sender that waited for a mailbox to be open to the line for its room. A signal ahead
-    /// of messages waits for nothing more: it is granted.
+    /// Moves a sender that waited for a mailbox to be open to the line for its room. One that takes
+    /// no room waits for nothing more: it is granted.
     fn move_to_mailbox(&mut self, key: usize, mailbox: u32, now: Instant) {
         let at = self.send_queue.at(mailbox);
         if at.closed {
             let ended = Standing::Ended(Unsent::Closed(at.end.clone()));
             self.waiting.resolve(key, ended, now);
-        } else if let SendKind::UrgentSignal(ordinal) = self.waiting.want(key).kind {
+        } else if self.waiting.want(key).kind.takes_no_room() {
             self.send_queue.use_mailbox(mailbox);
-            self.waiting.resolve(key, Standing::Granted { mailbox, ordinal }, now);
+            self.waiting.resolve(key, Standing::Granted { mailbox, ordinal: 0 }, now);
         } else {
             self.waiting.move_to(key, Line::Room(mailbox));
         }

@@ -51,6 +51,15 @@ pub enum SendKind {
     Signal(u16),
     /// A signal, ahead of messages.
     UrgentSignal(u16),
+    /// Nothing: the sender looks whether there is such a mailbox, and which it is.
+    LookUp,
+}
+
+impl SendKind {
+    /// Returns true if it waits for the mailbox to be open and for nothing more: it takes no room.
+    pub(super) fn takes_no_room(self) -> bool {
+        matches!(self, SendKind::UrgentSignal(_) | SendKind::LookUp)
+    }
 }
 
 #[cfg(feature = "steps")]
@@ -60,7 +69,7 @@ impl SendKind {
         match self {
             SendKind::Tell | SendKind::ConfirmedTell => Some(Step::TellCommitted),
             SendKind::Ask { .. } => Some(Step::AskCommitted),
-            SendKind::Signal(_) | SendKind::UrgentSignal(_) => None,
+            SendKind::Signal(_) | SendKind::UrgentSignal(_) | SendKind::LookUp => None,
         }
     }
 }

@@ -37,6 +37,8 @@ pub enum Awaited {
     Reply(PendingReply),
     /// Its fate: it was a tell to be confirmed.
     Fate(Confirmation),
+    /// Nothing: it was a look-up, and this is the request for exactly the mailbox that was found.
+    Found(Arc<OpenRequest>),
 }
 
 impl LinkHandle {
@@ -58,7 +60,7 @@ impl LinkHandle {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)
         } else if let Some(key) = *place {
-            self.resume(&mut state, key, outgoing, place, waker)
+            self.resume(&mut state, (request, key), outgoing, place, waker)
         } else {
             self.begin(&mut state, (request, hint), outgoing, place, waker)
         };
@@ -123,6 +125,10 @@ impl LinkHandle {
             }
             Attempt::Wait
         };
+        if kind == SendKind::LookUp {
+            let look_up = state.send_queue.look_up(request);
+            return wait(state, Line::Opening(look_up), hint.ordinal, WaitsFor::Opening);
+        }
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
@@ -132,11 +138,10 @@ impl LinkHandle {
             Ok(ordinal) => ordinal,
             Err(failure) => return Attempt::Failed(failure),
         };
-        hint.ordinal = ordinal;
-        if let SendKind::UrgentSignal(signal) = kind {
-            state.send_queue.signal(mailbox, signal);
-            return Attempt::Committed(Awaited::Nothing);
+        if kind.takes_no_room() {
+            return self.commit_at_opened(state, (request, mailbox), kind);
         }
+        hint.ordinal = ordinal;
         let line = Line::Room(mailbox);
         if state.waiting.is_waited(line) {
             return wait(state, line, ordinal, WaitsFor::Turn);
@@ -166,7 +171,7 @@ impl LinkHandle {
     fn resume(
         self: &Arc<Self>,
         state: &mut State,
-        key: usize,
+        (request, key): (&Arc<OpenRequest>, usize),
         outgoing: Outgoing<'_>,
         place: &mut Option<usize>,
         waker: Option<&Waker>,
@@ -188,13 +193,10 @@ impl LinkHandle {
                     return Attempt::Wait;
                 };
                 debug_assert_eq!(want.bytes as usize, outgoing.archive.len(), "archived once");
-                if let SendKind::UrgentSignal(signal) = want.kind {
-                    let closed = state.send_queue.at(mailbox).closed;
-                    if !closed {
-                        state.send_queue.signal(mailbox, signal);
-                    }
+                if want.kind.takes_no_room() {
+                    let done = self.commit_at_opened(state, (request, mailbox), want.kind);
                     state.send_queue.settle(mailbox);
-                    return if closed { CLOSED } else { Attempt::Committed(Awaited::Nothing) };
+                    return done;
                 }
                 if state.send_queue.at(mailbox).closed {
                     state.send_queue.release(mailbox, want.bytes);
@@ -206,6 +208,24 @@ impl LinkHandle {
                 self.commit(state, (mailbox, ordinal), outgoing, waker)
             }
         }
+    }
+
+    /// Commits what takes no room at a mailbox that is open.
+    fn commit_at_opened(
+        &self,
+        state: &mut State,
+        (request, mailbox): (&Arc<OpenRequest>, u32),
+        kind: SendKind,
+    ) -> Attempt {
+        if state.send_queue.at(mailbox).closed {
+            return CLOSED;
+        }
+        Attempt::Committed(if let SendKind::UrgentSignal(signal) = kind {
+            state.send_queue.signal(mailbox, signal);
+            Awaited::Nothing
+        } else {
+            Awaited::Found(state.send_queue.pin((request, mailbox), self.peer.incarnation))
+        })
     }
 
     /// Commits a message whose room is reserved.
@@ -241,13 +261,25 @@ impl LinkHandle {
                 let (number, fate) = state.confirms.insert();
                 (entry(RecordKind::Tell, number, None), Awaited::Fate(fate))
             }
-            SendKind::Signal(_) | SendKind::UrgentSignal(_) => {
+            SendKind::Signal(_) | SendKind::UrgentSignal(_) | SendKind::LookUp => {
                 (entry(RecordKind::Signal, 1, None), Awaited::Nothing)
             }
         };
         state.send_queue.commit(entry, archive);
         step!(any kind.committed());
         Attempt::Committed(awaited)
+    }
+
+    /// Keeps a waker for the end of a link that takes nothing more, and gives its place; gives none
+    /// where the link has ended, or takes messages.
+    pub(crate) fn await_left(&self, waker: &Waker) -> Option<usize> {
+        let mut state = self.state.lock();
+        let is_left = !self.has_ended() && state.send_queue.is_leaving();
+        let message = Accepted { id: 0, layout: 0, reply: 0 };
+        let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
+        let place = is_left.then(|| state.waiting.stand_aside(waker.clone(), want));
+        self.finish(state);
+        place
     }
 
     /// Gives up a place in a line.

@@ -1,5 +1,7 @@
 //! Senders of a link without a driver: who is granted room, and who is woken for it.
 
+mod look_ups;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
@@ -112,7 +114,7 @@ fn open(link: &LinkHandle, name: &str, index: u32, window: WindowSize) {
     let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };
     let header = RecordHeader { correlation, ..place };
     let (carried, accepted) = (Count::default(), vec![MESSAGE]);
-    let description = Description { window, carried, accepted }.encode();
+    let description = Description { window, carried, id: 0, accepted }.encode();
     state.send_queue.handle_opened(&header, &description).expect("honest");
     link.finish(state);
 }

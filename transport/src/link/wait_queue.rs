@@ -157,13 +157,17 @@ impl WaitQueue {
         want: Want,
         for_what: Option<WaitsFor>,
     ) -> usize {
-        let wait = for_what.map(|for_what| (for_what, Instant::now()));
-        let (before, after, standing) = (NONE, NONE, Standing::Waiting);
-        let waker = Some(waker);
-        let key =
-            self.entries.insert(Entry { line: None, before, after, waker, want, standing, wait });
+        let key = self.stand_aside(waker, want);
+        self.entries[key].wait = for_what.map(|for_what| (for_what, Instant::now()));
         self.append(key, line);
         key
+    }
+
+    /// Adds a sender that waits in no line: for the end of the link.
+    pub(super) fn stand_aside(&mut self, waker: Waker, want: Want) -> usize {
+        let (line, before, after, standing) = (None, NONE, NONE, Standing::Waiting);
+        let (waker, wait) = (Some(waker), None);
+        self.entries.insert(Entry { line, before, after, waker, want, standing, wait })
     }
 
     fn append(&mut self, key: usize, line: Line) {

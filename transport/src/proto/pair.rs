@@ -243,7 +243,11 @@ impl Side {
         let place = *toy.place.get_or_insert_with(|| self.inlets.open_with(|_| last));
         let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }; self.accepted];
         let (window, carried) = (WINDOW, Count::default());
-        self.link.opened(correlation, place, &Description { window, carried, accepted }.encode())
+        self.link.opened(
+            correlation,
+            place,
+            &Description { window, carried, id: 0, accepted }.encode(),
+        )
     }
 }
 
@@ -333,7 +337,7 @@ impl Pair {
     pub(crate) fn inject_opened(&mut self, side: usize, header: RecordHeader, more_consumed: u32) {
         let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }];
         let (window, carried) = (WINDOW, Count::default());
-        let description = Description { window, carried, accepted }.encode();
+        let description = Description { window, carried, id: 0, accepted }.encode();
         self.inject_bytes(side, header, &description, more_consumed).expect("an answer");
     }
 

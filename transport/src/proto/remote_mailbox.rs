@@ -4,7 +4,8 @@
 //! [`RemoteMailbox`] is a mailbox of the peer that is open. Two outlets that the peer answers with
 //! the same mailbox share one `RemoteMailbox`, and so its window and its order.
 //!
-//! - **OU-1 once**: while a request is being opened or is open, it is not sent again.
+//! - **OU-1 once**: while a request is being opened or is open, it is not sent again, but for a
+//!   look-up: its OPEN is written after it began, so that it finds what is there now.
 //! - **OU-2 known first**: what a mailbox accepts is known before anything is sent to it.
 //! - **OU-3 gone is gone**: after CLOSED a mailbox takes nothing more; what waited for it is told.
 //! - **OU-4 refused is told**: a refusal of an opening that a sender tried, which waits for
@@ -29,6 +30,8 @@ pub(crate) struct Outlet {
     pub(crate) state: OpenState,
     /// A sender that does not wait found it closed: it looks again (OU-4).
     pub(crate) tried: bool,
+    /// It is of look-ups alone, and gone when it is answered.
+    pub(crate) is_look_up: bool,
 }
 
 /// The state of a request.
@@ -50,6 +53,8 @@ pub(crate) struct RemoteMailbox {
     pub(crate) request: Arc<OpenRequest>,
     /// The outlets that turned out to be this mailbox.
     pub(crate) outlets: Vec<u32>,
+    /// Its identity on the peer, with that run of it.
+    pub(crate) id: u64,
     pub(crate) index: u32,
     pub(crate) generation: u32,
     pub(crate) accepted: Arc<[Accepted]>,
@@ -75,6 +80,8 @@ pub(crate) struct Description {
     pub(crate) window: WindowSize,
     /// Messages and bytes that wait there from earlier links (WI-4).
     pub(crate) carried: Count,
+    /// The identity of the mailbox, with the run of its node.
+    pub(crate) id: u64,
     pub(crate) accepted: Vec<Accepted>,
 }
 
@@ -89,7 +96,7 @@ impl Description {
         out.extend_from_slice(&(self.accepted.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.carried.messages.to_le_bytes());
         out.extend_from_slice(&self.carried.bytes.to_le_bytes());
-        out.extend_from_slice(&[0; 8]);
+        out.extend_from_slice(&self.id.to_le_bytes());
         for row in &self.accepted {
             for number in [row.id, row.layout, row.reply] {
                 out.extend_from_slice(&number.to_le_bytes());
@@ -106,6 +113,7 @@ impl Description {
         let window = WindowSize { messages: u32_at(head, 0), bytes: u32_at(head, 4) };
         let count = u32_at(head, 8) as usize;
         let carried = Count { messages: u32_at(head, 12), bytes: u64_at(head, 16) };
+        let id = u64_at(head, 24);
         if rows.len() != count.saturating_mul(ROW) || window.messages == 0 {
             return Err(Violation::Opening);
         }
@@ -117,7 +125,7 @@ impl Description {
                 reply: u128_at(row, 32),
             })
             .collect();
-        Ok(Description { window, carried, accepted })
+        Ok(Description { window, carried, id, accepted })
     }
 }
 
@@ -129,11 +137,10 @@ pub(crate) fn encode_request(request: &OpenRequest) -> Vec<u8> {
             out.push(0);
             out.extend_from_slice(name.as_bytes());
         }
-        Target::Identity { incarnation, index, generation } => {
+        Target::Identity { incarnation, id } => {
             out.push(1);
             out.extend_from_slice(&incarnation.0.to_le_bytes());
-            out.extend_from_slice(&index.to_le_bytes());
-            out.extend_from_slice(&generation.to_le_bytes());
+            out.extend_from_slice(&id.to_le_bytes());
         }
     }
     out
@@ -148,11 +155,9 @@ pub(crate) fn decode_request(bytes: &[u8]) -> Result<OpenRequest, Violation> {
             let name = std::str::from_utf8(rest).map_err(|_| Violation::Opening)?;
             Target::Name(name.to_owned())
         }
-        (1, 24) => Target::Identity {
-            incarnation: Incarnation(u128_at(rest, 0)),
-            index: u32_at(rest, 16),
-            generation: u32_at(rest, 20),
-        },
+        (1, 24) => {
+            Target::Identity { incarnation: Incarnation(u128_at(rest, 0)), id: u64_at(rest, 16) }
+        }
         _ => return Err(Violation::Opening),
     };
     Ok(OpenRequest { target, kind: u128::from_le_bytes(*kind) })
@@ -166,10 +171,9 @@ mod tests {
     proptest! {
         #[test]
         fn requests_survive_the_wire(
-            name in "[a-zé/]{1,40}", kind: u128, incarnation: u128, index: u32, generation: u32,
+            name in "[a-zé/]{1,40}", kind: u128, incarnation: u128, id: u64,
         ) {
-            let identity =
-                Target::Identity { incarnation: Incarnation(incarnation), index, generation };
+            let identity = Target::Identity { incarnation: Incarnation(incarnation), id };
             for target in [Target::Name(name), identity] {
                 let request = OpenRequest { target, kind };
                 let bytes = encode_request(&request);
@@ -180,13 +184,13 @@ mod tests {
 
         #[test]
         fn descriptions_survive_the_wire(
-            rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9),
+            rows in proptest::collection::vec(any::<[u128; 3]>(), 0..9), id: u64,
         ) {
             let accepted =
                 rows.iter().map(|r| Accepted { id: r[0], layout: r[1], reply: r[2] }).collect();
             let window = WindowSize { messages: 3, bytes: 9 };
             let carried = Count { messages: 2, bytes: 1 << 33 };
-            let description = Description { window, carried, accepted };
+            let description = Description { window, carried, id, accepted };
             let bytes = description.encode();
             prop_assert_eq!(Description::decode(&bytes), Ok(description));
             for cut in 0..bytes.len() {

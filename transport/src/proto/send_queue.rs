@@ -36,13 +36,14 @@ mod modelled;
 mod opening;
 
 pub(crate) use fill::{Filling, REPLY_EXPIRED};
+use opening::{ByRequest, Refused};
 
 /// Everything that waits to be put into frames, and the windows it had to pass. `W` is what waits
 /// for an answer.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct SendQueue<W> {
     outlets: slab::Slab<Outlet>,
-    by_request: HashMap<Arc<OpenRequest>, u32>,
+    by_request: ByRequest,
     mailboxes: slab::Slab<RemoteMailbox>,
     by_mailbox: HashMap<u32, u32>,
     link_window: LinkWindow,
@@ -118,15 +119,6 @@ enum Turn {
     Replies,
 }
 
-/// Refused openings that a sender tried, until they are answered otherwise (OU-4).
-#[derive(Default)]
-#[cfg_attr(test, derive(Clone))]
-struct Refused {
-    /// The number of each, counted from the first, and its cause.
-    by_request: HashMap<Arc<OpenRequest>, (u64, OpenRefusal)>,
-    count: u64,
-}
-
 /// What was committed up to some moment: see [`SendQueue::fence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fence {
@@ -141,6 +133,8 @@ pub(crate) struct Fence {
 pub(crate) enum Notice {
     /// The outlet is open, at this mailbox.
     Opened(u32, u32),
+    /// The look-up found this mailbox; its outlet is to be [taken out](SendQueue::end_look_up).
+    Found(u32, u32),
     /// The mailbox may have room.
     Room(u32),
     /// The link's window may have room.
@@ -174,7 +168,7 @@ impl<W> SendQueue<W> {
         let window = SendWindow::new(size, Count::default());
         SendQueue {
             outlets: slab::Slab::new(),
-            by_request: HashMap::new(),
+            by_request: ByRequest::default(),
             mailboxes: slab::Slab::new(),
             by_mailbox: HashMap::new(),
             link_window: LinkWindow { window, ..LinkWindow::default() },

@@ -29,7 +29,7 @@ impl<A: Handlers> ActorRef<A> {
     /// # Errors
     /// As [`stop`](ActorRef::stop); [`Cause::LinkDown`] where `stop` would wait.
     pub fn request_stop(&self) -> Result<(), Cause> {
-        let asked = match self.destination().view() {
+        let asked = match self.destination().now().view() {
             View::Local(near) => {
                 near.cell().halt(Halt::Stop);
                 Ok(())
@@ -69,7 +69,7 @@ impl<A: Handlers> ActorRef<A> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn wait_stopped(&self) -> ActorExit {
-        match self.destination().view() {
+        match self.destination().now().view() {
             View::Local(near) => Ended::of(near.shared()).await,
             View::Remote(sender, _) => remote::closed(sender).await,
             View::Dead(_) => ActorExit::NoActor,
@@ -91,7 +91,7 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     async fn request(&self, halt: Halt) -> Result<(), Cause> {
-        match self.destination().view() {
+        match self.destination().now().view() {
             View::Local(near) => {
                 near.cell().halt(halt);
                 Ok(())

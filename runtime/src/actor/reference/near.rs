@@ -3,15 +3,17 @@
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
-use crate::actor::cell::{Cell, Letter};
-use crate::actor::port::{self, AnyActor, AskPort, Line, LocalAsk, NearRoom, Port};
+use crate::actor::cell::{Cell, Letter, kind};
+use crate::actor::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
 use crate::actor::route::{Label, accepted};
 use crate::actor::{Accepts, Handlers, ReplyTo};
+use crate::address::Address;
 use crate::busy::is_running;
 use crate::error::Cause;
 use crate::fate::Fate;
 use crate::mailbox::NoRoom;
 use crate::message::Message;
+use crate::node::Node;
 use crate::remote::Accepted;
 use crate::resident::Resident;
 use crate::view::Input;
@@ -69,6 +71,18 @@ fn letter<A: Accepts<M>, M: Message>(
             let (reply, ask) = asked.open();
             Letter { label, ask: Some(ask), envelope: A::envelope(input, reply) }
         }
+    }
+}
+
+impl<A: Handlers> Find for Near<A> {
+    fn kind() -> u128 {
+        kind::<A>()
+    }
+
+    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
+        let resident = node.residents().at(address).ok_or(Cause::NoSuchActor)?;
+        let cell = resident.as_any().downcast::<Cell<A>>();
+        cell.map(|cell| Near::new(cell)).map_err(|_| Cause::WrongActorType)
     }
 }
 

@@ -270,7 +270,7 @@ impl Rig {
         if matches!(first, Attempt::Wait) {
             self.turn();
             let (window, accepted) = (WINDOW, vec![MESSAGE]);
-            let description = Description { window, carried: Count::default(), accepted };
+            let description = Description { window, carried: Count::default(), id: 0, accepted };
             self.hear(&[(at(RecordKind::Opened, 0).0, description.encode())]);
             first = attempt(self);
         }

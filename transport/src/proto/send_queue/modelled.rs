@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use super::{Count, Room, SendQueue};
 
 impl Hash for SendQueue<()> {
-    /// Everything that decides what happens next. The two maps say nothing that the slabs do not.
+    /// Everything that decides what happens next. The maps say nothing that the slabs do not.
     fn hash<H: Hasher>(&self, to: &mut H) {
         for (key, outlet) in &self.outlets {
             (key, outlet).hash(to);

@@ -1,37 +1,94 @@
 //! Opening mailboxes of the peer, and their end.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-use super::{Notice, Refused, SendQueue};
+use super::{Notice, SendQueue};
 use crate::close_reason::CloseReason;
+use crate::id::Incarnation;
 use crate::limits;
-use crate::open_request::OpenRequest;
+use crate::open_request::{OpenRequest, Target};
 use crate::proto::error::{OpenRefusal, Violation};
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::lanes::Entry;
 use crate::proto::remote_mailbox::{Description, OpenState, Outlet, RemoteMailbox, encode_request};
 use crate::proto::window::{SendWindow, WindowSize};
 
+/// The outlets of requests.
+#[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct ByRequest {
+    sends: HashMap<Arc<OpenRequest>, u32>,
+    /// The youngest look-up of each.
+    look_ups: HashMap<Arc<OpenRequest>, u32>,
+}
+
+/// Refused openings that a sender tried, until they are answered otherwise (OU-4).
+#[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Refused {
+    /// The number of each, counted from the first, and its cause.
+    by_request: HashMap<Arc<OpenRequest>, (u64, OpenRefusal)>,
+    count: u64,
+}
+
+impl ByRequest {
+    fn forget(&mut self, outlet: &Outlet, key: u32) {
+        let map = if outlet.is_look_up { &mut self.look_ups } else { &mut self.sends };
+        if map.get(&outlet.request) == Some(&key) {
+            map.remove(&outlet.request);
+        }
+    }
+}
+
 impl<W> SendQueue<W> {
     /// Returns the outlet of a request; opening begins when it is new (OU-1). `hint` is where the
     /// caller found it the last time.
     pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>, hint: &mut u32) -> u32 {
-        let hinted = self.outlets.get(*hint as usize);
-        if !hinted.is_some_and(|outlet| outlet.request == *request) {
+        if self.hinted(request, *hint).is_none() {
             *hint = self.find_outlet(request);
         }
         *hint
     }
 
+    /// Returns the outlet at a hint, if it is of this request. That of a look-up is its own.
+    fn hinted(&self, request: &Arc<OpenRequest>, hint: u32) -> Option<&Outlet> {
+        let outlet = self.outlets.get(hint as usize)?;
+        (outlet.request == *request && !outlet.is_look_up).then_some(outlet)
+    }
+
     fn find_outlet(&mut self, request: &Arc<OpenRequest>) -> u32 {
-        if let Some(key) = self.by_request.get(request) {
+        if let Some(key) = self.by_request.sends.get(request) {
             return *key;
         }
-        let state = OpenState::Unasked;
-        let outlet = Outlet { request: request.clone(), state, tried: false };
-        let key = self.outlets.insert(outlet) as u32;
-        self.by_request.insert(request.clone(), key);
+        let key = self.ask(request, false);
+        self.by_request.sends.insert(request.clone(), key);
+        key
+    }
+
+    /// Returns the outlet of a look-up that begins now: one whose OPEN is not written yet (OU-1).
+    pub(crate) fn look_up(&mut self, request: &Arc<OpenRequest>) -> u32 {
+        let youngest = self.by_request.look_ups.get(request).copied();
+        let outlet = youngest.and_then(|key| Some((key, self.outlets.get(key as usize)?)));
+        if let Some((key, Outlet { state: OpenState::Unasked, .. })) = outlet {
+            return key;
+        }
+        let key = self.ask(request, true);
+        self.by_request.look_ups.insert(request.clone(), key);
+        key
+    }
+
+    /// Takes out a look-up that was answered.
+    pub(crate) fn end_look_up(&mut self, key: u32) {
+        if let Some(outlet) = self.outlets.try_remove(key as usize) {
+            self.by_request.forget(&outlet, key);
+        }
+    }
+
+    fn ask(&mut self, request: &Arc<OpenRequest>, is_look_up: bool) -> u32 {
+        let (request, state) = (request.clone(), OpenState::Unasked);
+        let key = self.outlets.insert(Outlet { request, state, tried: false, is_look_up }) as u32;
         self.openings.waiting.push_back(key);
         self.send_opens();
         key
@@ -75,8 +132,10 @@ impl<W> SendQueue<W> {
     /// Returns the mailbox of a request, if it is open and `hint` leads to it.
     #[inline]
     pub(crate) fn opened(&self, request: &Arc<OpenRequest>, hint: u32) -> Option<u32> {
-        let outlet = self.outlets.get(hint as usize).filter(|outlet| outlet.request == *request)?;
-        if let OpenState::Open(mailbox) = outlet.state { Some(mailbox) } else { None }
+        match self.hinted(request, hint)?.state {
+            OpenState::Open(mailbox) => Some(mailbox),
+            OpenState::Unasked | OpenState::Opening(_) => None,
+        }
     }
 
     /// Returns the mailbox of a request for a sender that does not wait: none while it is being
@@ -102,6 +161,18 @@ impl<W> SendQueue<W> {
     #[cfg(test)]
     pub(crate) fn forgot_refusals(&self) -> bool {
         self.refused.by_request.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn outlet_count(&self) -> usize {
+        self.outlets.len()
+    }
+
+    /// Takes the oldest OPEN that waits to be written; gives its correlation.
+    #[cfg(test)]
+    pub(crate) fn take_open(&mut self) -> Option<u64> {
+        let (header, _) = self.queues.control.pop_front()?;
+        (header.kind == RecordKind::Open).then_some(header.correlation)
     }
 
     /// Returns the request of an outlet.
@@ -137,13 +208,40 @@ impl<W> SendQueue<W> {
             Some(_) => return Err(Violation::Opening),
             None => self.insert_mailbox(header, request, description),
         };
-        if let Some(outlet) = self.outlets.get_mut(key as usize) {
-            outlet.state = OpenState::Open(mailbox);
+        let outlet = &mut self.outlets[key as usize];
+        outlet.state = OpenState::Open(mailbox);
+        if outlet.is_look_up {
+            self.notices.push(Notice::Found(key as u32, mailbox));
+        } else {
+            self.mailboxes[mailbox as usize].outlets.push(key as u32);
+            self.notices.push(Notice::Opened(key as u32, mailbox));
         }
-        self.mailboxes[mailbox as usize].outlets.push(key as u32);
-        self.notices.push(Notice::Opened(key as u32, mailbox));
         self.open_answered();
         Ok(())
+    }
+
+    /// Returns the request for exactly the mailbox that a request was answered with, of this run
+    /// of the peer. It counts as opened: what `request` expects of a mailbox was found there.
+    pub(crate) fn pin(
+        &mut self,
+        (request, mailbox): (&Arc<OpenRequest>, u32),
+        incarnation: Incarnation,
+    ) -> Arc<OpenRequest> {
+        let at = &mut self.mailboxes[mailbox as usize];
+        let target = Target::Identity { incarnation, id: at.id };
+        if request.target == target {
+            return request.clone();
+        }
+        let pinned = Arc::new(OpenRequest { target, kind: request.kind });
+        if !at.closed && !self.by_request.sends.contains_key(&pinned) {
+            let state = OpenState::Open(mailbox);
+            let request = pinned.clone();
+            let outlet = Outlet { request, state, tried: false, is_look_up: false };
+            let key = self.outlets.insert(outlet) as u32;
+            self.by_request.sends.insert(pinned.clone(), key);
+            at.outlets.push(key);
+        }
+        pinned
     }
 
     fn insert_mailbox(
@@ -159,6 +257,7 @@ impl<W> SendQueue<W> {
         let mailbox = self.mailboxes.insert(RemoteMailbox {
             request,
             outlets: Vec::new(),
+            id: description.id,
             index: header.mailbox,
             generation: header.generation,
             accepted: description.accepted.into(),
@@ -181,7 +280,7 @@ impl<W> SendQueue<W> {
         refusal: OpenRefusal,
     ) -> Result<(), Violation> {
         let opening = self.outlets.get(correlation as usize);
-        let Some(Outlet { request, state: OpenState::Opening(_), tried }) = opening else {
+        let Some(Outlet { request, state: OpenState::Opening(_), tried, .. }) = opening else {
             return Err(Violation::Opening);
         };
         // Also in place of an older answer that is kept.
@@ -195,7 +294,7 @@ impl<W> SendQueue<W> {
 
     fn end_outlet(&mut self, key: u32, mailbox: Option<u32>, refusal: Option<OpenRefusal>) {
         if let Some(outlet) = self.outlets.try_remove(key as usize) {
-            self.by_request.remove(&outlet.request);
+            self.by_request.forget(&outlet, key);
             self.notices.push(Notice::Ended { outlet: key, mailbox, refusal });
         }
     }

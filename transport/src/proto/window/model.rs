@@ -177,7 +177,7 @@ impl State {
         }
         for notice in self.out.take_notices() {
             let over = |at: At| match notice {
-                Notice::Opened(outlet, _) => at == At::Opening(outlet),
+                Notice::Opened(outlet, _) | Notice::Found(outlet, _) => at == At::Opening(outlet),
                 Notice::Room(mailbox) => at == At::Room(mailbox),
                 Notice::LinkRoom => matches!(at, At::Room(_)),
                 Notice::Ended { outlet, mailbox, .. } => {

@@ -157,7 +157,7 @@ impl Receiver {
         let kind = RecordKind::Opened;
         let header = RecordHeader { correlation, mailbox, generation, ..RecordHeader::new(kind) };
         let (window, carried, accepted) = (self.size, Count::default(), Vec::new());
-        Returning::Record(header, Description { window, carried, accepted }.encode())
+        Returning::Record(header, Description { window, carried, id: 0, accepted }.encode())
     }
 
     fn deliver(&mut self, header: &RecordHeader, bytes: u32) {
