@@ -53,6 +53,10 @@ impl Address {
         self.name.as_deref()
     }
 
+    pub(crate) fn shared_name(&self) -> Option<Arc<str>> {
+        self.name.clone()
+    }
+
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.identity
     }

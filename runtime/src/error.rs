@@ -35,10 +35,15 @@ pub enum Cause {
     NoSuchActor,
     /// The actor is of another type than the reference.
     #[error(
-        "the actor is of another type: check the name, and that both programs take the type from \
-        the same crate or give it `#[actor(name = ..)]`"
+        "the actor is a `{found}`, not a `{asked}`: check the name, and that both programs take \
+        the type from the same crate or give it `#[actor(name = ..)]`"
     )]
-    WrongActorType,
+    WrongActorType {
+        /// The name of the type that was asked for: [`Actor::NAME`](crate::Actor::NAME).
+        asked: &'static str,
+        /// The name of the type that the actor has. From another node, its first 128 bytes.
+        found: Arc<str>,
+    },
     /// The actor's node is down: it could not be reached, or left, and was not linked since.
     #[error(
         "the actor's node is unreachable, {0}: it is dialled again; try again later, or send with \
@@ -286,6 +291,9 @@ pub enum SpawnError {
     /// An actor of this name lives on the node.
     #[error("the name `{0}` is taken: choose another, or stop the actor that has it")]
     NameTaken(String),
+    /// The actor that has the name is of another type (`actor_or_spawn`).
+    #[error(transparent)]
+    WrongType(LookupError),
     /// The text cannot be a name.
     #[error(transparent)]
     InvalidName(#[from] InvalidActorName),

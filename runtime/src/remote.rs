@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use ringpost_transport::Endpoint;
 use ringpost_transport::id::{NodeId, NodeName};
-use ringpost_transport::open_request::OpenRequest;
+use ringpost_transport::open_request::{Called, OpenRequest};
 use tokio::runtime::Handle;
 
 use crate::address::Address;
 use crate::busy::Watch;
+use crate::schema::Kind;
 
 pub use ringpost_transport::endpoint::{
     InvalidProfile, InvalidSecret, LinkStats, LinkView, Network, PeerView, Profile, RingStats,
@@ -87,12 +88,13 @@ impl Remote {
         self.endpoint.ring_growth_bytes()
     }
 
-    /// Returns a way to the actor at `address`, of the type with the hash `kind` (0: of any type);
-    /// `None` when the address can be nobody's.
-    pub(crate) fn sender(&self, address: &Address, kind: u128) -> Option<RemoteSender> {
+    /// Returns a way to the actor at `address`, of the type `kind`; `None` when the address can be
+    /// nobody's.
+    pub(crate) fn sender(&self, address: &Address, kind: Kind) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;
-        Some(self.endpoint.remote_sender(&peer, OpenRequest { target, kind }))
+        let called = Called { name: address.shared_name(), kind: kind.name };
+        Some(self.endpoint.remote_sender(&peer, OpenRequest { target, kind: kind.hash, called }))
     }
 
     pub(crate) async fn shutdown(&self, deadline: Duration) {

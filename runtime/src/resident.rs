@@ -21,6 +21,7 @@ use crate::limits;
 use crate::mailbox::{Depth, Intake, Room};
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
+use crate::schema::Kind;
 use crate::slot::OpenAsk;
 
 /// How an actor is to end.
@@ -113,8 +114,8 @@ pub(crate) struct Resting {
 pub(crate) trait Resident: Inbox {
     fn address(&self) -> &Address;
 
-    /// Returns the hash of its type's name, as links compare it.
-    fn kind(&self) -> u128;
+    /// Returns its type.
+    fn kind(&self) -> Kind;
 
     /// Ends it, or, of a child that is restarted, what it is now.
     fn halt(&self, halt: Halt);
@@ -336,8 +337,8 @@ impl Directory for Residents {
             }
         };
         let resident = found.ok_or(OpenRefusal::NoSuchMailbox)?;
-        if kind != 0 && kind != resident.kind() {
-            return Err(OpenRefusal::WrongKind);
+        if kind != 0 && kind != resident.kind().hash {
+            return Err(OpenRefusal::WrongKind { found: resident.kind().name.into() });
         }
         Ok(resident)
     }

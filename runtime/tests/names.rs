@@ -38,7 +38,13 @@ async fn an_actor_is_found_by_its_name_and_type() {
         assert_eq!(found, teller);
     }
     let wrong = node.actor::<Notebook>("teller").await.unwrap_err();
-    assert_eq!(wrong.cause(), Some(&Cause::WrongActorType));
+    let (asked, found) = (Notebook::NAME, Teller::NAME.into());
+    assert_eq!(wrong.cause(), Some(&Cause::WrongActorType { asked, found }));
+    let text = format!("teller: the actor is a `{}`, not a `{asked}`: ", Teller::NAME);
+    assert!(wrong.to_string().starts_with(&text), "{wrong}");
+    let wrong = node.actor_or_spawn("teller", Notebook::new).await.unwrap_err();
+    assert!(matches!(wrong, SpawnError::WrongType(_)), "{wrong}");
+    assert!(wrong.to_string().starts_with(&text), "{wrong}");
     let nobody = node.actor::<Teller>("alpha/nobody").await.unwrap_err();
     assert_eq!(nobody.cause(), Some(&Cause::NoSuchActor));
     assert!(nobody.to_string().starts_with("alpha/nobody: there is no such actor"));
@@ -124,7 +130,8 @@ async fn a_reference_by_name_follows_the_name() {
     }
     let wrong = node.named::<Teller>("held").unwrap();
     let _held = held(&node, 2).await;
-    assert_eq!(wrong.withdraw(1).tell().await.unwrap_err().cause, Cause::WrongActorType);
+    let back = wrong.withdraw(1).tell().await.unwrap_err();
+    assert!(matches!(back.cause, Cause::WrongActorType { .. }), "{}", back.cause);
     assert_eq!(named, node.named("alpha/held").unwrap());
     assert!(matches!(node.named::<Notebook>("a/b/c"), Err(LookupError::InvalidName(_))));
 }

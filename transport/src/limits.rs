@@ -9,6 +9,8 @@ use std::time::Duration;
 pub const NODE_NAME_BYTES_MAX: usize = 64;
 /// Longest name or type name in an OPEN, in bytes.
 pub const MAILBOX_NAME_BYTES_MAX: usize = 512;
+/// Longest name of a mailbox's kind in an OPEN_REFUSED, in bytes; it fits every frame.
+pub const KIND_NAME_BYTES_MAX: usize = 128;
 /// Longest text that says why a mailbox closed; it fits every frame.
 pub const CLOSE_TEXT_BYTES_MAX: usize = 256;
 /// Alignment of every payload: an archive is used where it lies.

@@ -215,7 +215,7 @@ mod tests {
     const FIRST: u32 = u32::MAX - 1;
 
     fn tell(message: u128) -> UnackedTell {
-        let request = OpenRequest { target: Target::Name("m".into()), kind: 0 };
+        let request = OpenRequest::new(Target::Name("m".into()), 0);
         UnackedTell { request: Arc::new(request), message, confirm: None }
     }
 

@@ -25,7 +25,7 @@ use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
 use crate::resident::{Halt, Link, Pause, Resident, Residents, Waits};
-use crate::schema::Hash;
+use crate::schema::Kind;
 use crate::slot::{OpenAsk, number_of};
 
 /// An actor of this node, from outside its task.
@@ -222,18 +222,13 @@ impl<E> Letter<E> {
     }
 }
 
-/// Returns the hash of an actor's type, as links compare it.
-pub(super) const fn kind<A: Handlers>() -> u128 {
-    Hash::new("actor").str(A::NAME).end()
-}
-
 impl<A: Handlers> Resident for Cell<A> {
     fn address(&self) -> &Address {
         &self.address
     }
 
-    fn kind(&self) -> u128 {
-        kind::<A>()
+    fn kind(&self) -> Kind {
+        const { Kind::of(A::NAME) }
     }
 
     fn halt(&self, halt: Halt) {

@@ -286,7 +286,7 @@ async fn make(to: &RemoteSender, node: &Node, tether: Tether) -> Result<Address,
 fn exit_of(error: AskCause) -> ActorExit {
     match error {
         AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => ActorExit::NodeDown,
-        AskCause::NotSent(Cause::NoSuchActor | Cause::WrongActorType | Cause::Stopped)
+        AskCause::NotSent(Cause::NoSuchActor | Cause::WrongActorType { .. } | Cause::Stopped)
         | AskCause::NotBegun(_)
         | AskCause::NoReply => ActorExit::NoActor,
         other => ActorExit::Failed(other.to_string().into()),

@@ -144,7 +144,7 @@ impl Node {
     /// that `make` makes; returns then when it has started. Of several callers at once, one spawns.
     ///
     /// # Errors
-    /// [`SpawnError`] as of [`spawn`](Node::spawn); [`NameTaken`](SpawnError::NameTaken) when an
+    /// [`SpawnError`] as of [`spawn`](Node::spawn); [`WrongType`](SpawnError::WrongType) when an
     /// actor of another type has the name.
     ///
     /// # Cancel safety
@@ -165,6 +165,10 @@ impl Node {
                     Err(SpawnError::NameTaken(_)) => {}
                     spawned => return spawned,
                 },
+                (Err(cause @ Cause::WrongActorType { .. }), _) => {
+                    let path = name.to_owned();
+                    return Err(SpawnError::WrongType(LookupError::NotFound { path, cause }));
+                }
                 (Err(_), _) => return Err(SpawnError::NameTaken(name.to_owned())),
             }
         }

@@ -18,13 +18,14 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
 use crate::resident::{Awaits, Resident, Residents};
+use crate::schema::Kind;
 use crate::slot::{Asker, OpenAsk, slot};
 
 /// A way into actors of this node that can be looked up.
 pub trait Find: Sized {
-    /// Returns the hash of the type that it wants of actors of other nodes; 0 for any.
+    /// Returns the type that it wants of actors of other nodes.
     #[doc(hidden)]
-    fn kind() -> u128;
+    fn kind() -> Kind;
 
     /// Returns the way into the actor at an address of this node.
     #[doc(hidden)]

@@ -24,6 +24,7 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::Accepted;
 use crate::resident::Resident;
+use crate::schema::Kind;
 
 pub use archived::ArchivedRecipient;
 
@@ -135,8 +136,8 @@ impl<M, R> Row<M, R> {
 }
 
 impl<M: Message, R: Send + 'static> Find for Row<M, R> {
-    fn kind() -> u128 {
-        0
+    fn kind() -> Kind {
+        Kind::ANY
     }
 
     fn find(node: &Node, address: &Address) -> Result<Self, Cause> {

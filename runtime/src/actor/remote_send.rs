@@ -31,7 +31,7 @@ pub(super) fn poll_send<M: Message>(
             *message = None;
             Poll::Ready(Ok(awaited))
         }
-        Poll::Ready(Err(unsent)) => Poll::Ready(Err(remote::cause_of(unsent, failure))),
+        Poll::Ready(Err(unsent)) => Poll::Ready(Err(remote::cause_of(to, unsent, failure))),
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn poll_tell<M: Message>(
             *message = None;
             Poll::Ready(Ok(()))
         }
-        Err(unsent) => Poll::Ready(Err(remote::cause_of(unsent, failure))),
+        Err(unsent) => Poll::Ready(Err(remote::cause_of(to, unsent, failure))),
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn poll_reserve<M: Message>(
 ) -> Poll<Result<(), Cause>> {
     check_codec::<M>(accepted, SendKind::Tell)?;
     let reserved = to.poll_reserve((accepted, limits::PERMIT_BYTES), waiter, cx);
-    reserved.map_err(|unsent| remote::cause_of(unsent, None))
+    reserved.map_err(|unsent| remote::cause_of(to, unsent, None))
 }
 
 /// Sends a tell to the room that `waiter` has. Empties `message` if and only if it was sent.
@@ -86,7 +86,7 @@ pub(super) fn send_reserved<M: Message>(
     let mut failure = None;
     let mut archive = |out: &mut _| archive(message, out, &mut failure);
     let sent = to.send_reserved(accepted, &mut archive, waiter);
-    sent.map_err(|unsent| remote::cause_of(unsent, failure))?;
+    sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
     *message = None;
     Ok(())
 }
@@ -105,7 +105,7 @@ pub(super) fn try_send<M: Message>(
     let mut failure = None;
     let mut archive = |out: &mut _| archive(message, out, &mut failure);
     let sent = to.try_send(accepted, kind, &mut archive);
-    let awaited = sent.map_err(|unsent| remote::cause_of(unsent, failure))?;
+    let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
     *message = None;
     Ok(awaited)
 }

@@ -8,8 +8,7 @@ use tokio::task::coop;
 
 use super::host::address_of;
 use super::{
-    Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Target, Unsent, Waiter,
-    code, ends,
+    Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code, ends,
 };
 use crate::address::Address;
 use crate::error::{AskCause, Cause, NotBegun};
@@ -29,7 +28,7 @@ pub(crate) async fn signal(
         turn.made_progress();
         Poll::Ready(sent)
     };
-    poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
+    poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None))
 }
 
 /// Looks whether there is an actor; waits as a message does, with a `waiter` of its own. Returns
@@ -48,21 +47,17 @@ pub(crate) async fn find(
     let found = poll_fn(look).await.map_err(|unsent| match unsent {
         // It ended before this looked: nothing has the name.
         Unsent::Closed(_) => Cause::NoSuchActor,
-        unsent => cause_of(unsent, None),
+        unsent => cause_of(to, unsent, None),
     })?;
-    let name = match &to.request().target {
-        Target::Name(name) => Some(name.as_str().into()),
-        Target::Identity { .. } => None,
-    };
-    let node = found.peer().as_str().into();
-    Ok((address_of(node, found.request().target.clone(), name), found))
+    let (node, request) = (found.peer().as_str().into(), found.request());
+    Ok((address_of(node, request.target.clone(), request.called.name.clone()), found))
 }
 
 /// Sends a signal ahead of messages if that needs no waiting.
 pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
     let nothing = Accepted { id: 0, layout: 0, reply: 0 };
     let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_| Ok(()));
-    sent.map(|_| ()).map_err(|unsent| cause_of(unsent, None))
+    sent.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None))
 }
 
 /// Waits until the actor is gone, or nothing more can be heard of it.
@@ -100,14 +95,16 @@ fn exit_of(reason: CloseReason) -> ActorExit {
     }
 }
 
-/// Why a message was not sent; `failure` is what archiving it met.
-pub(crate) fn cause_of(unsent: Unsent, failure: Option<Cause>) -> Cause {
+/// Returns why a message was not sent `to` an actor; `failure` is what archiving it met.
+pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>) -> Cause {
     match unsent {
         Unsent::NodeDown(NodeDown { cause: NodeDownCause::Shutdown, .. }) => Cause::Leaving,
         Unsent::NodeDown(down) => Cause::NodeUnreachable(down),
         Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
         Unsent::NoSuchMailbox => Cause::NoSuchActor,
-        Unsent::WrongKind => Cause::WrongActorType,
+        Unsent::WrongKind { found } => {
+            Cause::WrongActorType { asked: to.request().called.kind, found }
+        }
         Unsent::Closed(_) => Cause::Stopped,
         Unsent::NotAccepted => Cause::NotAccepted,
         Unsent::SchemaMismatch => Cause::SchemaMismatch,

@@ -87,6 +87,13 @@ pub async fn a_confirmed_tell_waits_for_its_fate(world: &World) {
     end([alpha, beta]).await;
 }
 
+/// An actor whose type has a name of 141 bytes.
+#[actor(name = "xüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü")]
+struct LongNamed;
+
+#[handlers]
+impl LongNamed {}
+
 // Promised in docs/SEMANTICS.md.
 pub async fn lookups_on_another_node_say_what_is_wrong(world: &World) {
     let [alpha, beta] = world.pair().await;
@@ -95,7 +102,12 @@ pub async fn lookups_on_another_node_say_what_is_wrong(world: &World) {
     let nobody = alpha.actor::<Teller>("beta/nobody").await.map_err(cause);
     assert_eq!(nobody, Err(Some(Cause::NoSuchActor)));
     let wrong = alpha.actor::<Notebook>("beta/teller").await.map_err(cause);
-    assert_eq!(wrong, Err(Some(Cause::WrongActorType)));
+    let of = |asked, found: &str| Cause::WrongActorType { asked, found: found.into() };
+    assert_eq!(wrong, Err(Some(of(Notebook::NAME, Teller::NAME))));
+    // A name of any length is told as far as a link carries it.
+    beta.spawn("long", LongNamed).await.unwrap();
+    let wrong = alpha.actor::<Teller>("beta/long").await.map_err(cause);
+    assert_eq!(wrong, Err(Some(of(Teller::NAME, &LongNamed::NAME[..127]))));
     let notes = alpha.recipient::<Note, Unasked>("beta/teller").await.unwrap();
     let refused = notes.tell(Note { number: 1 }).await.unwrap_err();
     assert_eq!((refused.message.number, refused.cause), (1, Cause::NotAccepted));

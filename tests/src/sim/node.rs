@@ -72,7 +72,7 @@ impl Node {
     ) -> Result<(), String> {
         let target = Target::Name(mailbox.to_owned());
         let name = NodeName::new(name).expect("a good name");
-        let remote = self.endpoint.remote_sender(&name, OpenRequest { target, kind: 0 });
+        let remote = self.endpoint.remote_sender(&name, OpenRequest::new(target, 0));
         let kind = if confirmed { SendKind::ConfirmedTell } else { SendKind::Tell };
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {

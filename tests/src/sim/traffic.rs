@@ -326,7 +326,7 @@ impl Drop for Standing {
 fn way_to(plan: &Plan, lane: Lane, identity: Option<Target>) -> (NodeName, OpenRequest) {
     let name = NodeName::new(&plan.nodes[lane.0]).expect("a good name");
     let target = identity.unwrap_or_else(|| Target::Name(format!("m{}", lane.1)));
-    (name, OpenRequest { target, kind: 0 })
+    (name, OpenRequest::new(target, 0))
 }
 
 fn kind_of(patience: Option<Patience>, deadline: Option<Instant>, mailbox: usize) -> SendKind {

@@ -251,7 +251,7 @@ impl Driver {
                 let (place, description) = self.mailboxes.open(&self.link, inbox);
                 pipe.proto.opened(correlation, place, &description)
             }
-            Err(refusal) => pipe.proto.open_refused(correlation, refusal),
+            Err(refusal) => pipe.proto.open_refused(correlation, &refusal),
         }
     }
 

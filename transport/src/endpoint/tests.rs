@@ -35,7 +35,7 @@ impl Host for Nothing {
 fn sender(name: &str, link: &Arc<LinkHandle>) -> (RemoteSender, Arc<Peer>) {
     let peer = Peer::stand_in("beta", Arc::new(Nothing));
     peer.set_link(Some(link.clone()));
-    let request = OpenRequest { target: Target::Name(name.into()), kind: 0 };
+    let request = OpenRequest::new(Target::Name(name.into()), 0);
     (RemoteSender::new(peer.clone(), request), peer)
 }
 

@@ -1,5 +1,6 @@
 //! Messages as senders give them to a link, and the causes for which one is not sent.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use rkyv::util::AlignedVec;
@@ -91,8 +92,11 @@ pub enum Unsent {
     #[error("there is no such mailbox")]
     NoSuchMailbox,
     /// There is one, of another kind.
-    #[error("the mailbox is of another kind")]
-    WrongKind,
+    #[error("the mailbox is of another kind: `{found}`")]
+    WrongKind {
+        /// The name of its kind.
+        found: Arc<str>,
+    },
     /// The mailbox was closed.
     #[error("the mailbox is closed")]
     Closed(CloseReason),
@@ -129,7 +133,7 @@ impl Unsent {
     pub(super) fn at_end(refusal: Option<OpenRefusal>, end: CloseReason) -> Self {
         match refusal {
             Some(OpenRefusal::NoSuchMailbox) => Unsent::NoSuchMailbox,
-            Some(OpenRefusal::WrongKind) => Unsent::WrongKind,
+            Some(OpenRefusal::WrongKind { found }) => Unsent::WrongKind { found },
             None => Unsent::Closed(end),
         }
     }

@@ -49,7 +49,7 @@ impl Sender {
     fn new(name: &str, bytes: usize) -> Self {
         let mut archive = AlignedVec::new();
         archive.resize(bytes, 0);
-        let request = OpenRequest { target: Target::Name(name.into()), kind: 0 };
+        let request = OpenRequest::new(Target::Name(name.into()), 0);
         Sender { request: Arc::new(request), archive, place: None, bell: Arc::default() }
     }
 
@@ -419,11 +419,12 @@ fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
     for _ in 0..2 {
         assert_eq!(tries(), Err(Unsent::Opening));
     }
-    for refusal in [OpenRefusal::NoSuchMailbox, OpenRefusal::WrongKind] {
-        refuse(&link, refusal);
+    let wrong = OpenRefusal::WrongKind { found: "other".into() };
+    for refusal in [OpenRefusal::NoSuchMailbox, wrong] {
+        refuse(&link, refusal.clone());
         // The first of these opens again.
         for _ in 0..2 {
-            assert_eq!(tries(), Err(Unsent::at_end(Some(refusal), CloseReason::default())));
+            assert_eq!(tries(), Err(Unsent::at_end(Some(refusal.clone()), CloseReason::default())));
         }
     }
     assert!(matches!(Sender::new("none", 0).poll(&link), Attempt::Wait));

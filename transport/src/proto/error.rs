@@ -1,5 +1,9 @@
 //! The errors of the protocol: the breaches that end a link, and the refusals that travel on it.
 
+use std::sync::Arc;
+
+use crate::limits::KIND_NAME_BYTES_MAX;
+
 /// A breach of the protocol by a peer. The link ends; the node lives on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -65,23 +69,73 @@ impl Refusal {
 }
 
 /// The cause for which a mailbox could not be opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u16)]
 pub enum OpenRefusal {
     /// There is none of that name or identity.
-    NoSuchMailbox = 1,
+    NoSuchMailbox,
     /// There is one, of another kind.
-    WrongKind = 2,
+    WrongKind {
+        /// The name of its kind. Of a longer one about the first [`KIND_NAME_BYTES_MAX`] bytes
+        /// reach the peer.
+        found: Arc<str>,
+    },
 }
 
 impl OpenRefusal {
-    /// Reads the number that an OPEN_REFUSED carries.
-    pub(crate) fn of(code: u16) -> Result<Self, Violation> {
+    /// Returns the number and the payload of an OPEN_REFUSED.
+    pub(crate) fn encode(&self) -> (u16, &[u8]) {
+        match self {
+            OpenRefusal::NoSuchMailbox => (1, &[]),
+            OpenRefusal::WrongKind { found } => {
+                let cut = found.floor_char_boundary(KIND_NAME_BYTES_MAX);
+                (2, &found.as_bytes()[..cut])
+            }
+        }
+    }
+
+    /// Reads the number and the payload of an OPEN_REFUSED.
+    pub(crate) fn decode(code: u16, payload: &[u8]) -> Result<Self, Violation> {
         match code {
             1 => Ok(OpenRefusal::NoSuchMailbox),
-            2 => Ok(OpenRefusal::WrongKind),
+            2 if payload.len() <= KIND_NAME_BYTES_MAX => {
+                let found = std::str::from_utf8(payload).map_err(|_| Violation::Opening)?;
+                Ok(OpenRefusal::WrongKind { found: found.into() })
+            }
             _ => Err(Violation::Opening),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn refusals_survive_the_wire_and_long_names_are_cut_between_characters(
+            name in "[a-z\u{fc}:]{0,200}",
+        ) {
+            let refusal = OpenRefusal::WrongKind { found: name.as_str().into() };
+            let (code, payload) = refusal.encode();
+            let Ok(OpenRefusal::WrongKind { found }) = OpenRefusal::decode(code, payload) else {
+                panic!("{refusal:?} is not read back");
+            };
+            prop_assert!(name.starts_with(&*found));
+            prop_assert!(found.len() == name.len() || found.len() + 2 > KIND_NAME_BYTES_MAX);
+            let (code, payload) = OpenRefusal::NoSuchMailbox.encode();
+            prop_assert_eq!(OpenRefusal::decode(code, payload), Ok(OpenRefusal::NoSuchMailbox));
+        }
+
+        #[test]
+        fn hostile_refusals_are_errors_not_panics(
+            code in 0_u16..4, bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let read = OpenRefusal::decode(code, &bytes);
+            let is_name =
+                bytes.len() <= KIND_NAME_BYTES_MAX && std::str::from_utf8(&bytes).is_ok();
+            prop_assert_eq!(read.is_ok(), code == 1 || (code == 2 && is_name));
         }
     }
 }

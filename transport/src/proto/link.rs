@@ -207,12 +207,13 @@ impl LinkProtocol {
     pub(crate) fn open_refused(
         &mut self,
         correlation: u64,
-        refusal: OpenRefusal,
+        refusal: &OpenRefusal,
     ) -> Result<(), Violation> {
-        let (kind, ordinal) = (RecordKind::OpenRefused, refusal as u16);
+        let (ordinal, found) = refusal.encode();
+        let kind = RecordKind::OpenRefused;
         let header = RecordHeader { correlation, ordinal, ..RecordHeader::new(kind) };
         self.answer_open()?;
-        self.control(header);
+        self.control_with(header, found);
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn type_of(n: usize) -> u128 {
 }
 
 pub(crate) fn name(name: &str) -> Arc<OpenRequest> {
-    Arc::new(OpenRequest { target: Target::Name(name.to_owned()), kind: 0 })
+    Arc::new(OpenRequest::new(Target::Name(name.to_owned()), 0))
 }
 
 pub(crate) struct Toy {
@@ -238,7 +238,7 @@ impl Side {
         let Target::Name(name) = &request.target else { return Err(Violation::Opening) };
         let last = name.bytes().last().map_or(9, |digit| usize::from(digit.wrapping_sub(b'0')));
         let Some(toy) = self.boxes.get_mut(last).filter(|toy| !toy.closed) else {
-            return self.link.open_refused(correlation, OpenRefusal::NoSuchMailbox);
+            return self.link.open_refused(correlation, &OpenRefusal::NoSuchMailbox);
         };
         let place = *toy.place.get_or_insert_with(|| self.inlets.open_with(|_| last));
         let accepted = vec![Accepted { id: 1, layout: 2, reply: 3 }; self.accepted];

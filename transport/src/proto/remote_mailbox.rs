@@ -160,7 +160,7 @@ pub(crate) fn decode_request(bytes: &[u8]) -> Result<OpenRequest, Violation> {
         }
         _ => return Err(Violation::Opening),
     };
-    Ok(OpenRequest { target, kind: u128::from_le_bytes(*kind) })
+    Ok(OpenRequest::new(target, u128::from_le_bytes(*kind)))
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
         ) {
             let identity = Target::Identity { incarnation: Incarnation(incarnation), id };
             for target in [Target::Name(name), identity] {
-                let request = OpenRequest { target, kind };
+                let request = OpenRequest::new(target, kind);
                 let bytes = encode_request(&request);
                 prop_assert_eq!(decode_request(&bytes), Ok(request));
                 prop_assert!(decode_request(&bytes[..16]).is_err());

@@ -129,7 +129,7 @@ pub(crate) struct Fence {
 }
 
 /// A notice that something happened for which senders wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The outlet is open, at this mailbox.
     Opened(u32, u32),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
-use crate::actor::cell::{Cell, Letter, kind};
+use crate::actor::cell::{Cell, Letter};
 use crate::actor::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
 use crate::actor::route::{Label, accepted};
 use crate::actor::{Accepts, Handlers, ReplyTo};
@@ -16,6 +16,7 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::Accepted;
 use crate::resident::Resident;
+use crate::schema::Kind;
 use crate::view::Input;
 
 /// The way into an actor of this node whose type is known.
@@ -75,14 +76,16 @@ fn letter<A: Accepts<M>, M: Message>(
 }
 
 impl<A: Handlers> Find for Near<A> {
-    fn kind() -> u128 {
-        kind::<A>()
+    fn kind() -> Kind {
+        const { Kind::of(A::NAME) }
     }
 
     fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
         let resident = node.residents().at(address).ok_or(Cause::NoSuchActor)?;
+        let found = resident.kind().name;
         let cell = resident.as_any().downcast::<Cell<A>>();
-        cell.map(|cell| Near::new(cell)).map_err(|_| Cause::WrongActorType)
+        let wrong = |_| Cause::WrongActorType { asked: A::NAME, found: found.into() };
+        cell.map(Near::new).map_err(wrong)
     }
 }
 

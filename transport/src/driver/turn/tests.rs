@@ -258,7 +258,7 @@ impl Rig {
     /// Commits an ask, of which the driver does not know yet.
     fn commit(&mut self) -> PendingReply {
         let target = Target::Name("its".into());
-        let request = Arc::new(OpenRequest { target, kind: 0 });
+        let request = Arc::new(OpenRequest::new(target, 0));
         let (kind, mut place) = (SendKind::Ask { deadline: None }, None);
         let mut attempt = |rig: &Rig| {
             let (mut archive, mut hint) = (AlignedVec::new(), Hint::default());
@@ -287,7 +287,7 @@ impl Rig {
 }
 
 fn open(name: &str, correlation: u64) -> (RecordHeader, Vec<u8>) {
-    let request = OpenRequest { target: Target::Name(name.into()), kind: 0 };
+    let request = OpenRequest::new(Target::Name(name.into()), 0);
     let header = RecordHeader { correlation, ..RecordHeader::new(RecordKind::Open) };
     (header, encode_request(&request))
 }

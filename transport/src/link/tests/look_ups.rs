@@ -64,7 +64,7 @@ fn a_look_up_finds_what_has_the_name_after_it_began() {
     assert_eq!(outlets(), before + 2, "one for each mailbox that was found");
     for id in [7, 8] {
         let mut sender = Sender::new("", 10);
-        sender.request = Arc::new(OpenRequest { target: exactly(id), kind: 0 });
+        sender.request = Arc::new(OpenRequest::new(exactly(id), 0));
         assert!(sender.commits(&link), "it is open");
     }
     let mut again = Sender::new("one", 0);

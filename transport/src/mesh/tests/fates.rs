@@ -104,7 +104,7 @@ async fn forty_tells(remote: &RemoteSender) -> Vec<(u32, Confirmation)> {
 fn remote(mesh: &Mesh) -> RemoteSender {
     let target = Target::Name("m".into());
     let peer = mesh.peer(&NodeName::new("beta").unwrap());
-    RemoteSender::new(peer, OpenRequest { target, kind: 0 })
+    RemoteSender::new(peer, OpenRequest::new(target, 0))
 }
 
 /// The oracle is what came: each send waits, the first for a link and the second for its turn.

@@ -48,7 +48,7 @@ struct Mailbox {
 impl Host for Boxes {
     fn open(&self, _: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
         let ids = HashMap::from([("open", 9), ("stuck0", 0), ("stuck1", 1), ("stuck2", 2)]);
-        let Target::Name(name) = &request.target else { return Err(OpenRefusal::WrongKind) };
+        let Target::Name(name) = &request.target else { return Err(OpenRefusal::NoSuchMailbox) };
         let id = *ids.get(name.as_str()).ok_or(OpenRefusal::NoSuchMailbox)?;
         Ok(Arc::new(Mailbox { id, shared: self.shared.clone() }))
     }
@@ -184,7 +184,7 @@ impl Scene {
 }
 
 fn remote(mesh: &Mesh, peer: &str, name: &str) -> RemoteSender {
-    let request = OpenRequest { target: Target::Name(name.into()), kind: 0 };
+    let request = OpenRequest::new(Target::Name(name.into()), 0);
     RemoteSender::new(mesh.peer(&NodeName::new(peer).unwrap()), request)
 }
 

@@ -75,7 +75,7 @@ async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Hol
 async fn tell(mesh: Arc<Mesh>, number: usize, count: usize, bytes: usize) {
     let target = Target::Name(number.to_string());
     let peer = mesh.peer(&NodeName::new("beta").unwrap());
-    let remote = RemoteSender::new(peer, OpenRequest { target, kind: 0 });
+    let remote = RemoteSender::new(peer, OpenRequest::new(target, 0));
     for _ in 0..count {
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {

@@ -120,7 +120,8 @@ impl LinkProtocol {
             }
             RecordKind::Opened => out.handle_opened(&header, bytes)?,
             RecordKind::OpenRefused => {
-                out.handle_open_refused(header.correlation, OpenRefusal::of(header.ordinal)?)?;
+                let refusal = OpenRefusal::decode(header.ordinal, bytes)?;
+                out.handle_open_refused(header.correlation, refusal)?;
             }
             RecordKind::Closed => {
                 out.handle_closed((header.mailbox, header.generation), header.ordinal, bytes)?;

@@ -232,7 +232,8 @@ impl<W> SendQueue<W> {
         if request.target == target {
             return request.clone();
         }
-        let pinned = Arc::new(OpenRequest { target, kind: request.kind });
+        let called = request.called.clone();
+        let pinned = Arc::new(OpenRequest { target, kind: request.kind, called });
         if !at.closed && !self.by_request.sends.contains_key(&pinned) {
             let state = OpenState::Open(mailbox);
             let request = pinned.clone();
@@ -285,7 +286,7 @@ impl<W> SendQueue<W> {
         };
         // Also in place of an older answer that is kept.
         if *tried || self.refused.get(request).is_some() {
-            self.refused.keep(request.clone(), refusal);
+            self.refused.keep(request.clone(), refusal.clone());
         }
         self.end_outlet(correlation as u32, None, Some(refusal));
         self.open_answered();
@@ -363,7 +364,7 @@ impl Refused {
     }
 
     fn get(&self, request: &Arc<OpenRequest>) -> Option<OpenRefusal> {
-        self.by_request.get(request).map(|(_, refusal)| *refusal)
+        self.by_request.get(request).map(|(_, refusal)| refusal.clone())
     }
 
     fn forget(&mut self, request: &Arc<OpenRequest>) {

@@ -128,8 +128,7 @@ fn each_breach_is_named() {
     assert_eq!(overrun, Some(Violation::WindowOverrun));
     let mut pair = Pair::confirmed();
     let link = &mut pair.sides[0].link;
-    let flood = (0..10_000).find_map(|correlation| {
-        link.open_refused(correlation, crate::proto::error::OpenRefusal::WrongKind).err()
-    });
+    let refusal = crate::proto::error::OpenRefusal::NoSuchMailbox;
+    let flood = (0..10_000).find_map(|correlation| link.open_refused(correlation, &refusal).err());
     assert_eq!(flood, Some(Violation::Flood));
 }

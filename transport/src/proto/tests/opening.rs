@@ -1,5 +1,7 @@
 //! Mailboxes that are opened, refused and closed.
 
+use crate::limits::KIND_NAME_BYTES_MAX;
+use crate::proto::error::OpenRefusal;
 use crate::proto::header::FRAME_HEADER;
 use crate::proto::pair::{self, Pair, name};
 use crate::proto::send_queue::Notice;
@@ -40,6 +42,19 @@ fn a_mailbox_that_is_not_there_is_refused() {
     let mut pair = Pair::confirmed();
     let outlet = pair.sides[0].out.outlet(&name("nobody"), &mut 0);
     pair.settle();
-    let refusal = Some(crate::proto::error::OpenRefusal::NoSuchMailbox);
+    let refusal = Some(OpenRefusal::NoSuchMailbox);
+    assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, mailbox: None, refusal }]);
+}
+
+#[test]
+fn a_mailbox_of_another_kind_is_refused_with_the_name_of_its_kind() {
+    let mut pair = Pair::confirmed();
+    let outlet = pair.sides[0].out.outlet(&name("0"), &mut 0);
+    pair.transmit(0);
+    let refusal = OpenRefusal::WrongKind { found: "k".repeat(2 * KIND_NAME_BYTES_MAX).into() };
+    pair.sides[1].link.open_refused(outlet.into(), &refusal).unwrap();
+    pair.transmit(1);
+    pair.receive(0).unwrap();
+    let refusal = Some(OpenRefusal::WrongKind { found: "k".repeat(KIND_NAME_BYTES_MAX).into() });
     assert_eq!(pair.sides[0].notices, [Notice::Ended { outlet, mailbox: None, refusal }]);
 }

@@ -131,7 +131,7 @@ enum Step {
 impl State {
     fn new(setting: &Setting) -> Self {
         let senders = ["stuck", "live"].map(|name| Sender {
-            request: Arc::new(OpenRequest { target: Target::Name(name.to_owned()), kind: 0 }),
+            request: Arc::new(OpenRequest::new(Target::Name(name.to_owned()), 0)),
             waits_at: None,
             committed: 0,
         });

@@ -7,6 +7,7 @@
 use super::peer::{FRAME_MAX, confirm, frame_of, head};
 use crate::bootstrap::{Message, Rejection};
 use crate::cause::{LinkCause, Violation};
+use crate::limits::KIND_NAME_BYTES_MAX;
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::header::{RecordHeader, RecordKind};
 
@@ -59,6 +60,11 @@ pub(super) fn at(kind: RecordKind, mailbox: u32, generation: u32) -> RecordHeade
 
 pub(super) fn open(name: &[u8]) -> Vec<u8> {
     frame(&[(head(RecordKind::Open), &[&[0; 17], name].concat())])
+}
+
+/// Returns the refusal of the node's OPEN, for the kind of the mailbox.
+fn kind_refused() -> RecordHeader {
+    RecordHeader { ordinal: 2, ..head(RecordKind::OpenRefused) }
 }
 
 /// Opens the mailbox `stuck`, then says this.
@@ -246,6 +252,12 @@ fn openings() -> Vec<Breach> {
         }),
         frames("a refusal of an opening without a cause", Opening, || {
             only(head(RecordKind::OpenRefused))
+        }),
+        frames("a refusal of an opening with a kind whose name is too long", Opening, || {
+            vec![frame(&[(kind_refused(), &[b'x'; KIND_NAME_BYTES_MAX + 1])])]
+        }),
+        frames("a refusal of an opening with a kind whose name is no text", Opening, || {
+            vec![frame(&[(kind_refused(), &[0xff])])]
         }),
         frames("a description cut short", Opening, || only(head(RecordKind::Opened))),
         frames("a description of no window", Opening, || vec![opened([0, 1, 0, 0])]),

@@ -44,7 +44,7 @@ struct Answerer {
 
 impl Host for Answering {
     fn open(&self, _: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
-        let Target::Name(name) = &request.target else { return Err(OpenRefusal::WrongKind) };
+        let Target::Name(name) = &request.target else { return Err(OpenRefusal::NoSuchMailbox) };
         let id = name.parse().map_err(|_| OpenRefusal::NoSuchMailbox)?;
         let (made, queues) = (self.made.clone(), self.queues.clone());
         Ok(Arc::new(Answerer { id, made, queues, notices: self.notices.clone() }))
