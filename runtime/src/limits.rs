@@ -15,8 +15,10 @@ pub const QUEUE_KEPT_MESSAGES: usize = 64;
 pub const PERMIT_BYTES: u32 = 8 * 1024;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
-/// Longest circle of actors that wait for each other which is found at once.
+/// Most actors that are looked at to find a circle of actors that wait for each other.
 pub const CIRCLE_MAX: usize = 64;
+/// Sends of one handler that wait at once of which circles and the log know.
+pub const WAITS_MAX: usize = 64;
 /// The longest pause between two looks for a name of another node, for which a program waits.
 pub const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
 /// How long an ask waits, unless it says otherwise.

@@ -35,18 +35,24 @@ pub(crate) enum Halt {
     Kill,
 }
 
-/// The handler or hook of an actor that waits. There from the first one on that did.
+/// The handler or hook of an actor that waits, and for which actors. There from the first one on
+/// that did.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) handler: Option<&'static Duty>,
     /// Which one it is: the next one has another number.
     pub(crate) number: u32,
-    pub(crate) actor: Option<WaitsFor>,
+    /// One for each send of the handler that waits: [`limits::WAITS_MAX`] at most.
+    pub(crate) actors: Vec<WaitsFor>,
+    /// The number of the last of these that was noted.
+    pub(crate) noted: u64,
 }
 
 /// An actor for which a handler waits.
 pub(crate) struct WaitsFor {
-    /// Its number; 0 of one of another node.
+    /// The number of the wait: no other wait of its handler has it.
+    pub(crate) number: u64,
+    /// The number of the actor; 0 of one of another node.
     pub(crate) whom: u64,
     pub(crate) what: Awaits,
     /// The ask that the handler handles, by its number.
@@ -300,23 +306,28 @@ impl Residents {
     /// Returns for what the handler of an actor waits, for people.
     pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
         let waits = actor.waits().lock();
-        let WaitsFor { whom, what, .. } = waits.as_ref()?.actor.as_ref()?;
-        let near = || Some(self.by_id(*whom)?.address().clone());
-        match what {
-            Awaits::Nothing => None,
-            Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
-            Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
-            Awaits::RoomElsewhere(address) => Some(format!("room in the mailbox of {address}")),
-            Awaits::AnswerElsewhere(address) => Some(format!("an answer of {address}")),
-        }
+        let text = |WaitsFor { whom, what, .. }: &WaitsFor| {
+            let near = || Some(self.by_id(*whom)?.address().clone());
+            match what {
+                Awaits::Nothing => None,
+                Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
+                Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
+                Awaits::RoomElsewhere(address) => Some(format!("room in the mailbox of {address}")),
+                Awaits::AnswerElsewhere(address) => Some(format!("an answer of {address}")),
+            }
+        };
+        let mut texts: Vec<String> = waits.as_ref()?.actors.iter().filter_map(text).collect();
+        texts.dedup();
+        texts.truncate(limits::STALLS_REPORTED_MAX);
+        (!texts.is_empty()).then(|| texts.join(" and "))
     }
 
     /// Returns whose handlers wait for room in the mailbox of the actor with this number.
     pub(crate) fn senders_to(&self, id: u64) -> Vec<Address> {
         let waits = |actor: &Arc<dyn Resident>| {
             let waits = actor.waits().lock();
-            let note = waits.as_ref().and_then(|waits| waits.actor.as_ref());
-            note.is_some_and(|note| note.whom == id && matches!(note.what, Awaits::Room(_)))
+            let mut notes = waits.iter().flat_map(|waits| &waits.actors);
+            notes.any(|note| note.whom == id && matches!(note.what, Awaits::Room(_)))
         };
         let all = self.all();
         all.iter().filter(|actor| waits(actor)).map(|actor| actor.address().clone()).collect()

@@ -18,6 +18,14 @@ struct AskOn {
 }
 
 #[message]
+struct AskBoth {
+    quick: ActorRef<Party>,
+    back: ActorRef<Party>,
+    me: ActorRef<Party>,
+    quick_last: bool,
+}
+
+#[message]
 struct TellOn {
     other: ActorRef<Party>,
     asks: bool,
@@ -34,6 +42,22 @@ impl Party {
         }
         let next = others.remove(0);
         next.ask(AskOn { others }).await.map_err(|error| error.to_string())?
+    }
+
+    /// Asks one for its name and one to ask back, both at once. Returns what the second said.
+    #[handler]
+    async fn ask_both(&mut self, msg: AskBoth) -> Result<String, String> {
+        let AskBoth { quick, back, me, quick_last } = msg;
+        let quick = quick.ask(AskOn { others: Vec::new() });
+        let back = back.ask(AskOn { others: vec![me] });
+        let (quick, back) = if quick_last {
+            let (back, quick) = tokio::join!(back, quick);
+            (quick, back)
+        } else {
+            tokio::join!(quick, back)
+        };
+        quick.map_err(|error| error.to_string())??;
+        back.map_err(|error| error.to_string())?
     }
 
     /// Tells the other until its mailbox is full, and then waits.
@@ -90,6 +114,22 @@ async fn actors_that_ask_each_other_in_a_circle_are_told_at_once() {
     assert_eq!(a.ask(AskOn { others }).await, Ok(Ok("e".into())), "a chain is no circle");
     for party in all {
         assert!(party.who().await.is_ok());
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+/// Of several asks of one handler each is a wait, also when another one begins or ends after it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_several_at_once_waits_for_each_of_them() {
+    let node = node().await;
+    let [a, b, c] = parties::<3>(&node).await;
+    let start = tokio::time::Instant::now();
+    for (quick, quick_last) in [(&b, false), (&c, false), (&c, true)] {
+        let (quick, back, me) = (quick.clone(), b.clone(), a.clone());
+        let Ok(Err(text)) = a.ask(AskBoth { quick, back, me, quick_last }).await else { panic!() };
+        let circle = "alpha/b waits for alpha/a, which waits for alpha/b";
+        assert!(text.contains(circle), "{text}");
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
 }

@@ -4,9 +4,11 @@
 //! - **WC-1 seen by one**: an actor notes whom it waits for before it looks whether the circle is
 //!   closed. Of those that close one at the same moment, at least one sees it.
 //! - **WC-2 no false circle**: a note counts only while the wait goes on: the sender has no room
-//!   yet, or the ask is not begun, or is the one whose handler waits itself. (Of several waits of
-//!   one handler at once the last is noted.)
+//!   yet, or the ask is not begun, or is the one whose handler waits itself. (Of a handler that
+//!   waits for the first of several sends, each counts.)
 
+use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use crate::busy::{Running, running};
@@ -19,70 +21,92 @@ use crate::slot::{OpenAsk, number_of};
 /// is over.
 pub(super) struct Wait {
     waiter: Arc<dyn Resident>,
-    whom: u64,
+    number: u64,
 }
 
 impl Wait {
     /// Notes that the actor whose handler the caller is waits for `whom`, or is about to. Returns
-    /// `None` where the caller is no handler, or one of another node.
+    /// `None` where the caller is no handler, or one of another node, or waits for very many.
     ///
     /// # Errors
     /// [`Cause::Cycle`] when `whom` waits for that actor, by itself or through others.
     pub(super) fn begin(whom: &dyn Resident, what: Awaits) -> Result<Option<Self>, Cause> {
         let Some((running, waiter)) = waiter(whom.residents()) else { return Ok(None) };
+        let in_hand = running.in_hand.ask;
         // WC-1: noted first.
-        let wait = Wait { whom: whom.id(), waiter };
-        let note = WaitsFor { whom: wait.whom, what, in_hand: running.in_hand.ask };
-        note_down(&*wait.waiter, note);
-        match wait.circle(whom, running.in_hand.ask) {
+        let Some(wait) = Wait::note(waiter, whom.id(), what, in_hand) else { return Ok(None) };
+        match wait.circle(whom, in_hand) {
             None => Ok(Some(wait)),
             Some(circle) => Err(Cause::Cycle(circle.into())),
         }
     }
 
     /// Notes that the actor whose handler the caller is waits for one of another node. Returns
-    /// `None` where the caller is no handler of an actor of `residents`.
+    /// `None` as [`begin`](Self::begin) does.
     pub(super) fn elsewhere(residents: &Residents, what: Awaits) -> Option<Self> {
         let (running, waiter) = waiter(residents)?;
-        // A wait on this node, which may close a circle, stays noted.
-        if noted(&*waiter).is_some_and(|whom| whom != ELSEWHERE) {
-            return None;
-        }
-        let note = WaitsFor { whom: ELSEWHERE, what, in_hand: running.in_hand.ask };
-        note_down(&*waiter, note);
-        Some(Wait { waiter, whom: ELSEWHERE })
+        Wait::note(waiter, ELSEWHERE, what, running.in_hand.ask)
+    }
+
+    fn note(waiter: Arc<dyn Resident>, whom: u64, what: Awaits, in_hand: usize) -> Option<Self> {
+        let number = {
+            let mut waits = waiter.waits().lock();
+            let waits = waits.get_or_insert_default();
+            if waits.actors.len() >= limits::WAITS_MAX {
+                return None;
+            }
+            if waits.actors.is_empty() {
+                // Most handlers wait for one at a time.
+                waits.actors.reserve_exact(1);
+            }
+            waits.noted += 1;
+            waits.actors.push(WaitsFor { number: waits.noted, whom, what, in_hand });
+            waits.noted
+        };
+        Some(Wait { waiter, number })
     }
 
     /// Notes what is waited for.
     pub(super) fn set(&self, what: Awaits) {
         let mut waits = self.waiter.waits().lock();
-        if let Some(note) = waits.as_mut().and_then(|waits| waits.actor.as_mut())
-            && note.whom == self.whom
-        {
-            note.what = what;
-        }
+        let mut notes = waits.iter_mut().flat_map(|waits| &mut waits.actors);
+        let note = notes.find(|note| note.number == self.number);
+        let old = note.map(|note| mem::replace(&mut note.what, what));
+        drop(waits);
+        drop(old);
     }
 
     /// Returns the names of a closed circle. `in_hand` is the ask that the waiter handles.
     fn circle(&self, whom: &dyn Resident, in_hand: usize) -> Option<String> {
         // Mostly it waits for none: then nothing is written down.
-        let mut next = step(whom)?;
-        let mut circle = vec![whom.address().clone()];
-        for _ in 0..limits::CIRCLE_MAX {
-            let actor = whom.residents().by_id(next.whom)?;
-            let is_closed = next.whom == self.waiter.id();
+        let mut next: VecDeque<(usize, Step)> = steps(whom).map(|step| (0, step)).collect();
+        if next.is_empty() {
+            return None;
+        }
+        // Actors that are waited for, each with the place of one that waits for it.
+        let mut reached = vec![(whom.address().clone(), whom.id(), 0)];
+        while let Some((from, step)) = next.pop_front() {
+            let Some(actor) = whom.residents().by_id(step.whom) else { continue };
+            let is_closed = step.whom == self.waiter.id();
             let handled = if is_closed { in_hand } else { actor_in_hand(&*actor) };
-            if !next.lasts(&*actor, handled) {
-                return None;
+            if !step.lasts(&*actor, handled) {
+                continue;
             }
             if is_closed {
-                let others: String =
-                    circle.iter().map(|actor| format!("{actor}, which waits for ")).collect();
+                let mut others = format!("{}, which waits for ", reached[from].0);
+                let mut place = from;
+                while place != 0 {
+                    place = reached[place].2;
+                    others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
+                }
                 let first = actor.address();
                 return Some(format!("{first} waits for {others}{first}"));
             }
-            circle.push(actor.address().clone());
-            next = step(&*actor)?;
+            let is_new = reached.iter().all(|(_, id, _)| *id != step.whom);
+            if is_new && reached.len() < limits::CIRCLE_MAX {
+                next.extend(steps(&*actor).map(|step| (reached.len(), step)));
+                reached.push((actor.address().clone(), step.whom, from));
+            }
         }
         None
     }
@@ -98,16 +122,6 @@ fn waiter(residents: &Residents) -> Option<(Running, Arc<dyn Resident>)> {
     Some((running, waiter))
 }
 
-fn note_down(waiter: &dyn Resident, note: WaitsFor) {
-    let old = waiter.waits().lock().get_or_insert_default().actor.replace(note);
-    drop(old);
-}
-
-/// Returns for whom an actor waits, by its note.
-fn noted(actor: &dyn Resident) -> Option<u64> {
-    actor.waits().lock().as_ref()?.actor.as_ref().map(|note| note.whom)
-}
-
 /// A note, as it was found.
 struct Step {
     whom: u64,
@@ -115,22 +129,28 @@ struct Step {
     turn: Option<u64>,
 }
 
-fn step(actor: &dyn Resident) -> Option<Step> {
+/// Returns the waits of an actor for others of this node.
+fn steps(actor: &dyn Resident) -> impl Iterator<Item = Step> + use<> {
     let waits = actor.waits().lock();
-    let WaitsFor { whom, what, .. } = waits.as_ref()?.actor.as_ref()?;
-    let (ask, turn) = match what {
-        Awaits::Nothing => (None, None),
-        Awaits::Room(turn) => (None, Some(*turn)),
-        Awaits::Answer(ask) => (Some(ask.clone()), None),
-        // No circle over several nodes is found.
-        Awaits::RoomElsewhere(_) | Awaits::AnswerElsewhere(_) => return None,
+    let step = |WaitsFor { whom, what, .. }: &WaitsFor| {
+        let (ask, turn) = match what {
+            Awaits::Nothing => (None, None),
+            Awaits::Room(turn) => (None, Some(*turn)),
+            Awaits::Answer(ask) => (Some(ask.clone()), None),
+            // No circle over several nodes is found.
+            Awaits::RoomElsewhere(_) | Awaits::AnswerElsewhere(_) => return None,
+        };
+        Some(Step { whom: *whom, ask, turn })
     };
-    Some(Step { whom: *whom, ask, turn })
+    let steps: Vec<Step> = waits.iter().flat_map(|waits| &waits.actors).filter_map(step).collect();
+    steps.into_iter()
 }
 
 fn actor_in_hand(actor: &dyn Resident) -> usize {
     let waits = actor.waits().lock();
-    waits.as_ref().and_then(|waits| waits.actor.as_ref()).map_or(0, |note| note.in_hand)
+    // The last one is of the handler that runs now, if any is.
+    let last = waits.as_ref().and_then(|waits| waits.actors.iter().max_by_key(|note| note.number));
+    last.map_or(0, |note| note.in_hand)
 }
 
 impl Step {
@@ -150,8 +170,10 @@ impl Step {
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut waits = self.waiter.waits().lock();
-        let note = waits.as_mut().map(|waits| &mut waits.actor);
-        let old = note.and_then(|note| note.take_if(|note| note.whom == self.whom));
+        let old = waits.as_mut().and_then(|waits| {
+            let place = waits.actors.iter().position(|note| note.number == self.number)?;
+            Some(waits.actors.swap_remove(place))
+        });
         drop(waits);
         drop(old);
     }
