@@ -136,7 +136,17 @@ struct Make(RemoteSender);
 
 /// Answers a tether. Sent once, before all else.
 #[message(local)]
-struct Answer(Delivery);
+struct Answer(Delivery, Promise);
+
+/// A promise of a link to this actor. Dropped, it is taken back: the link is made, or never will
+/// be.
+struct Promise(Arc<dyn Resident>);
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.take_promise();
+    }
+}
 
 /// The link has ended at the other end; with a text the actor there has failed.
 #[message(name = "ringpost::Untied")]
@@ -180,7 +190,7 @@ impl Handler<Answer> for Tie {
     type Reply = ();
 
     async fn handle(&mut self, msg: Answer, cx: &mut Context<Self>) {
-        let Delivery { payload, replier, deadline, .. } = msg.0;
+        let Answer(Delivery { payload, replier, deadline, .. }, _promise) = msg;
         let replier = replier.and_then(|replier| begin_ask(replier, deadline));
         let (Some(replier), Some(codec)) = (replier, <Tether as Message>::CODEC) else {
             return cx.stop();
@@ -294,12 +304,14 @@ fn exit_of(error: AskCause) -> ActorExit {
 }
 
 impl Node {
-    /// Makes this node's end of a link that another node asks for, to the actor `me`.
+    /// Makes this node's end of a link that another node asks for, to the actor `me`, which has
+    /// promised it.
     pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery) {
         let tie = Tie::new(&me, me.address());
+        let promise = Promise(me);
         // An error says that the node shuts down: the other end gets no answer.
         if let Ok((cell, _)) = self.begin(Tie::options(), tie, None) {
-            drop(ActorRef::local(cell).try_tell(Answer(tether)));
+            drop(ActorRef::local(cell).try_tell(Answer(tether, promise)));
         }
     }
 }
