@@ -99,8 +99,10 @@ pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F
 
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
 pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
-    let _restore = Restore(ACTOR.replace((token, id)), IN_HAND.take());
-    PLACE.get().unwrap_or_else(take_place).enter(runtime, token, id);
+    let place = PLACE.get().unwrap_or_else(take_place);
+    let outer = IN_HAND.take().map(|in_hand| place.outer(in_hand));
+    let _restore = Restore { place, actor: ACTOR.replace((token, id)), outer };
+    place.enter(runtime, token, id);
     poll()
 }
 
@@ -122,12 +124,27 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-struct Restore((usize, u64), Option<InHand>);
+/// What the thread did before it polled the task of an actor.
+struct Restore {
+    place: &'static Place,
+    actor: (usize, u64),
+    outer: Option<Outer>,
+}
+
+/// A handler that runs a runtime of its own on its thread, and an actor on that.
+struct Outer {
+    in_hand: InHand,
+    runtime: Option<Id>,
+    duty: Option<&'static Duty>,
+    since: u64,
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ACTOR.set(self.0);
-        IN_HAND.set(self.1);
+        ACTOR.set(self.actor);
+        if let Some(outer) = self.outer.take() {
+            self.place.resume(outer, self.actor);
+        }
     }
 }
 
@@ -199,6 +216,25 @@ impl Place {
         self.runtime.store(Some(runtime));
         self.token.store(token, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
+    }
+
+    /// Returns what is noted of a handler within which an actor is polled.
+    #[cold]
+    fn outer(&self, in_hand: InHand) -> Outer {
+        let (runtime, duty) = (self.runtime.load(), self.duty.load());
+        Outer { in_hand, runtime, duty, since: self.since.load(Ordering::Relaxed) }
+    }
+
+    /// Notes again what such a handler does, of this actor.
+    #[cold]
+    fn resume(&self, outer: Outer, (token, id): (usize, u64)) {
+        let Outer { in_hand, runtime, duty, since } = outer;
+        self.runtime.store(runtime);
+        self.token.store(token, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
+        self.since.store(since, Ordering::Relaxed);
+        self.duty.store(duty);
+        IN_HAND.set(Some(in_hand));
     }
 
     #[inline]
@@ -387,6 +423,31 @@ mod tests {
         assert!(caught.is_err() && look().await.0.is_empty());
         on(other, ready(())).await;
         drop(waiting);
+        elsewhere.shutdown_background();
+    }
+
+    /// A handler may run a runtime of its own on its thread, and actors on it.
+    #[tokio::test]
+    async fn what_a_thread_runs_is_named_again_when_what_it_ran_meanwhile_has_ended() {
+        static INNER: Duty = Duty::handles("Inner", "Add");
+        let here = Handle::current().id();
+        let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let other = elsewhere.handle().id();
+        on(here, async {
+            let inner = on_duty(&INNER, InHand::default(), async {
+                assert_eq!(texts(other), ["Inner handles Add"]);
+                assert_eq!(running().map(|running| running.token), Some(8));
+            });
+            as_actor((8, 8), other, || inner.now_or_never()).unwrap();
+            assert_eq!((texts(here), texts(other)), (vec!["Counter handles Add".into()], vec![]));
+            assert_eq!(
+                held(here).iter().map(|held| (held.token, held.id)).collect::<Vec<_>>(),
+                [(7, 7)]
+            );
+            assert_eq!(running().map(|running| running.token), Some(7));
+        })
+        .await;
+        assert_eq!(texts(here), Vec::<String>::new());
         elsewhere.shutdown_background();
     }
 
