@@ -148,6 +148,9 @@ pub(crate) trait Resident: Inbox {
     /// Has it rest after the message it is handling.
     fn pause(&self, pause: Pause);
 
+    /// Ends what it is now as [`Halt::Kill`] does, if it was told to rest and does not yet.
+    fn kill_unless_resting(&self);
+
     /// Returns true if what it is now was killed.
     fn is_killed(&self) -> bool;
 

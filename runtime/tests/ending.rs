@@ -354,7 +354,7 @@ async fn an_actor_that_rests_is_stopped_at_once_and_drained_when_it_has_handled_
     let stopped = resting(&node, Restart::on_failure()).await;
     stopped.tell(Note { number: 1 }).await.unwrap();
     stopped.stop().await.unwrap();
-    assert_eq!(stopped.wait_stopped().await, ActorExit::Panicked("as it was told".into()));
+    assert_eq!(stopped.wait_stopped().await, ActorExit::Stopped);
     assert_eq!((start.elapsed(), node.dead_letters().total()), (Duration::ZERO, 1));
     let drained = resting(&node, Restart::on_failure()).await;
     let notes = drained.ask(Notes);

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use ringpost::Strategy;
 use ringpost::prelude::*;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::actors::node;
 use crate::cause;
@@ -174,6 +176,47 @@ async fn a_restart_waits_longer_each_time() {
     worker.explode("boom".into()).await.unwrap_err();
     assert_eq!(node.shutdown(second).await, [], "one that waits to be restarted ends at once");
     assert_eq!(worker.wait_stopped().await, ActorExit::Panicked("boom".into()));
+}
+
+/// In an incarnation a kill is a failure; between two of them it is the end.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_kill_or_a_stop_ends_an_actor_that_rests() {
+    let (node, diary) = (node().await, Diary::default());
+    let long = |restart: Restart| restart.backoff(MINUTE, MINUTE);
+    let start = tokio::time::Instant::now();
+    for (restart, is_kill) in
+        [(Restart::on_failure(), true), (Restart::on_failure(), false), (Restart::always(), true)]
+    {
+        let worker = Worker::child("w", &diary).restart(long(restart));
+        let worker = node.supervise(worker).await.unwrap();
+        worker.explode("boom".into()).await.unwrap_err();
+        tokio::time::sleep(MS).await;
+        let exit = if is_kill {
+            worker.kill().await.unwrap();
+            ActorExit::Killed
+        } else {
+            worker.request_stop().unwrap();
+            ActorExit::Stopped
+        };
+        assert_eq!(timeout(MINUTE / 2, worker.wait_stopped()).await, Ok(exit));
+        assert!(node.actor::<Worker>("w").await.is_err(), "its name is free");
+        assert_eq!(diary.take(), ["w started", "w dropped"]);
+    }
+    // Of a group the others begin anew without it.
+    let group = ["a", "b"].into_iter().fold(Supervisor::new(Strategy::OneForAll), |all, name| {
+        all.child(Worker::child(name, &diary).restart(long(Restart::on_failure())))
+    });
+    node.spawn("group", group).await.unwrap();
+    let a = node.actor::<Worker>("a").await.unwrap();
+    let b = node.actor::<Worker>("b").await.unwrap();
+    a.explode("boom".into()).await.unwrap_err();
+    tokio::time::sleep(MS).await;
+    a.kill().await.unwrap();
+    assert_eq!(timeout(MINUTE / 2, a.wait_stopped()).await, Ok(ActorExit::Killed));
+    assert!(start.elapsed() < Duration::from_secs(1), "nothing waits for the pause");
+    assert_eq!(b.work().timeout(2 * MINUTE).await, Ok(1));
+    assert!(node.actor::<Worker>("a").await.is_err());
 }
 
 /// Has children of its own.

@@ -89,10 +89,10 @@ impl<A: Handlers> Cell<A> {
         &self.ends
     }
 
-    /// Makes it ready for a new incarnation. Returns false when there is to be none. A stop and a
-    /// drain are taken back only where the actor is restarted after those, too (`is_revived`).
+    /// Makes its mailbox ready for a new incarnation. Returns false when there is to be none. A
+    /// stop and a drain are taken back only where the actor is restarted after those, too
+    /// (`is_revived`).
     pub(super) fn renew(&self, is_revived: bool) -> bool {
-        self.ends.renew();
         if is_revived {
             self.mailbox.reopen();
         }
@@ -279,6 +279,11 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn pause(&self, pause: Pause) {
         self.ends.pause(pause);
+        self.mailbox.wake();
+    }
+
+    fn kill_unless_resting(&self) {
+        self.ends.kill_unless_resting();
         self.mailbox.wake();
     }
 

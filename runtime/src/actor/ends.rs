@@ -78,6 +78,14 @@ impl Ends {
         self.order(KILL);
     }
 
+    /// Kills an actor that is to rest and does not yet.
+    pub(super) fn kill_unless_resting(&self) {
+        let _locked = self.state.lock();
+        if self.orders() & PAUSE != 0 {
+            self.order(KILL);
+        }
+    }
+
     /// Never begins anew.
     pub(super) fn retire(&self) {
         let _locked = self.state.lock();
@@ -225,7 +233,7 @@ impl Ends {
 
     /// Returns true if an actor that rests has to look what else it is to do.
     pub(super) fn is_ordered(&self) -> bool {
-        self.orders() & (FINAL | PAUSE) != 0
+        self.orders() & (FINAL | PAUSE | KILL) != 0
     }
 
     pub(super) fn forced(&self) -> Option<Forced> {
@@ -252,13 +260,28 @@ impl Ends {
         }
     }
 
-    /// Forgets what ended the last incarnation.
-    pub(super) fn renew(&self) {
+    /// Forgets what ended the last incarnation: a kill that comes now is one of an actor that
+    /// rests. Returns where it is to say that it does, if it is to rest with others.
+    pub(super) fn rest(&self) -> Option<Pause> {
         let mut state = self.state.lock();
-        self.take_back(KILL | FAIL);
+        self.take_back(KILL | FAIL | PAUSE);
+        let State::Living(Some(living)) = &mut *state else { return None };
+        living.reason = None;
+        living.pause.take()
+    }
+
+    /// Has an actor that rested begin anew; a failure of others that it was to share is forgotten.
+    /// Returns false when it was killed first.
+    pub(super) fn begin_anew(&self) -> bool {
+        let mut state = self.state.lock();
+        if self.is_killed() {
+            return false;
+        }
+        self.take_back(FAIL);
         if let State::Living(Some(living)) = &mut *state {
             living.reason = None;
         }
+        true
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -168,7 +168,7 @@ impl<A: Handlers> Life<A> {
         }
         // Told when the parent knows what comes of it: dropped, it says the same.
         let started = self.started.take();
-        if let Some(pause) = self.cell.ends().take_pause()
+        if let Some(pause) = self.cell.ends().rest()
             && let Some(resumed) = self.rest(pause)
         {
             return self.resumed(resumed).await;
@@ -217,31 +217,38 @@ impl<A: Handlers> Life<A> {
 
     /// Rests until the actor is to begin anew. Returns false when it never is.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
-        let is_revived = self.is_revived();
         loop {
-            match rested(&self.cell, is_revived, &mut resumed).await {
+            match rested(&self.cell, self.is_revived(), &mut resumed).await {
                 Some(Ok(started)) => {
                     self.started = Some(started);
                     return self.begins_anew();
                 }
                 Some(Err(_)) => return false,
-                None if self.cell.ends().is_final() => return false,
-                None if !is_revived && self.cell.mailbox().is_stopping() => return false,
+                None if self.is_ended_at_rest() => return false,
+                // It is to rest, and does.
                 None => {
-                    // It is to rest, and does.
                     let pause = self.cell.ends().take_pause();
-                    if let Some(again) = pause.and_then(|pause| self.rest(pause)) {
-                        resumed = again;
-                    }
+                    resumed = pause.and_then(|pause| self.rest(pause)).unwrap_or(resumed);
                 }
             }
         }
     }
 
-    /// Makes the actor ready to begin anew: a kill while it rested is done, for it had ended, and
-    /// what was accepted before a drain is handled. Returns false when it has ended for good.
-    fn begins_anew(&self) -> bool {
-        self.cell.renew(self.is_revived())
+    /// Makes the actor ready to begin anew. Returns false when it has ended for good.
+    fn begins_anew(&mut self) -> bool {
+        let begins = self.cell.ends().begin_anew() && self.cell.renew(self.is_revived());
+        begins || !self.is_ended_at_rest()
+    }
+
+    /// Returns true if the actor was ended while it rested. A kill or a stop is its end then; its
+    /// parent and its node leave it the one that it had.
+    fn is_ended_at_rest(&mut self) -> bool {
+        let is_stopped = !self.is_revived() && self.cell.mailbox().is_stopping();
+        let (is_final, is_killed) = (self.cell.ends().is_final(), self.cell.ends().is_killed());
+        if !is_final && (is_killed || is_stopped) {
+            self.how = if is_killed { Ending::Killed } else { Ending::Stopped };
+        }
+        is_final || is_killed || is_stopped
     }
 
     fn is_revived(&self) -> bool {

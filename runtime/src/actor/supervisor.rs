@@ -19,7 +19,7 @@ use crate::error::{BoxError, SpawnError};
 use crate::limits;
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::resident::{Halt, Resident, Resting, Started};
+use crate::resident::{Resident, Resting, Started};
 use crate::{actor, handlers};
 
 /// Which children are restarted when one of them has failed.
@@ -135,7 +135,7 @@ impl Supervisor {
         let rests = match timeout(*stop_within, &mut paused).await {
             Ok(rests) => Ok(rests),
             Err(_late) => {
-                actor.halt(Halt::Kill);
+                actor.kill_unless_resting();
                 timeout(limits::KILL_TIMEOUT, paused).await
             }
         };

@@ -257,12 +257,15 @@ impl<'a> Model<'a> {
         self.ended(actor, End { exit, in_order, level: 0 });
     }
 
-    /// A kill does nothing to an actor that rests, and messages wait. A stop ends it at once, and a
-    /// drain when what waits is handled, unless it is restarted after those, too.
+    /// A kill ends an actor that rests, and messages wait. A stop ends it at once, too, and a drain
+    /// when what waits is handled, unless it is restarted after those.
     fn order_at_rest(&mut self, order: Order, actor: usize) {
         let is_revived = self.tree[actor].when == When::Always;
         match order {
-            Order::Kill => self.reached.note("a kill of an actor that rested did nothing"),
+            Order::Kill | Order::StopAndKill => {
+                self.reached.note("a kill ended an actor that rested");
+                self.end(actor, ActorExit::Killed);
+            }
             Order::Panic if self.states[actor].refuses => {}
             Order::Panic => self.states[actor].panics += 1,
             _ if is_revived => {
@@ -274,7 +277,7 @@ impl<'a> Model<'a> {
             }
             _ => {
                 self.reached.note("a stop ended an actor that rested");
-                self.end(actor, self.states[actor].last.clone());
+                self.end(actor, ActorExit::Stopped);
             }
         }
     }

@@ -7,7 +7,7 @@ pub const STATES: [&str; 26] = [
     "a first start failed",
     "a group restart ended what is never restarted",
     "a group restart left alone what had ended in order",
-    "a kill of an actor that rested did nothing",
+    "a kill ended an actor that rested",
     "a restart was allowed because others were long ago",
     "a restarted supervisor could not start",
     "a restarted worker could not start",
