@@ -7,7 +7,8 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -116,6 +117,21 @@ pub(crate) enum Turn {
     Ended,
     /// One waits; true if it is another one than before.
     Waits(&'static Duty, bool),
+    /// One waits, and is not to be told of, however long it does.
+    Rests,
+}
+
+/// Waits for `future` in a handler that is meant to: the log does not tell of it.
+pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let rests = poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        if polled.is_pending() {
+            TURN.set(Turn::Rests);
+        }
+        polled
+    });
+    rests.await
 }
 
 /// Returns what came of the last poll of an actor's task on this thread.
@@ -163,13 +179,14 @@ impl<F: Future> Future for OnDuty<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
+        let is_next = matches!(TURN.take(), Turn::Ended);
         let polled = {
             let _noted = note(this.duty, *this.in_hand);
             this.future.poll(cx)
         };
-        TURN.set(match &polled {
-            Poll::Ready(_) => Turn::Ended,
-            Poll::Pending => Turn::Waits(this.duty, matches!(TURN.get(), Turn::Ended)),
+        TURN.set(match (&polled, TURN.get()) {
+            (Poll::Ready(_), _) | (Poll::Pending, Turn::Rests) => Turn::Ended,
+            (Poll::Pending, _) => Turn::Waits(this.duty, is_next),
         });
         polled
     }

@@ -4,12 +4,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost::Strategy;
 use ringpost::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 use crate::actors::node;
 use crate::log::Log;
+use crate::supervising::{Diary, MINUTE, Worker};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(100);
@@ -118,6 +120,23 @@ async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {
     assert_eq!(log.count_all(&[line, "who=\"alpha/a, alpha/b\""]), 1);
     let room = "waits_for=\"room in the mailbox of alpha/full\"";
     assert_eq!(log.count_all(&["a handler waits for long", room]), 2);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_whose_children_rest_is_not_in_the_log_as_slow() {
+    let log = Log::default();
+    let _here = log.listen();
+    let (node, diary) = (node().await, Diary::default());
+    let restart = Restart::on_failure().backoff(MINUTE, MINUTE);
+    let group =
+        Supervisor::new(Strategy::OneForAll).child(Worker::child("a", &diary).restart(restart));
+    node.spawn("group", group).await.unwrap();
+    let worker = node.actor::<Worker>("a").await.unwrap();
+    worker.explode("boom".into()).await.unwrap_err();
+    assert_eq!(worker.work().timeout(HOUR).await, Ok(1));
+    assert_eq!(log.count("an actor is restarted actor=alpha/a"), 1);
+    assert_eq!(log.count("a handler waits for long"), 0);
 }
 
 /// A runtime of two threads, on which this log is written.

@@ -411,8 +411,8 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
 #[inline]
 fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {
-        (Turn::Idle | Turn::Ended, false) | (Turn::Waits(_, false), true) => {}
-        (Turn::Idle | Turn::Ended, true) => {
+        (Turn::Idle | Turn::Ended | Turn::Rests, false) | (Turn::Waits(_, false), true) => {}
+        (Turn::Idle | Turn::Ended | Turn::Rests, true) => {
             *is_waiting = false;
             if let Some(waits) = &mut *cell.waits().lock() {
                 waits.handler = None;

@@ -15,6 +15,7 @@ use super::child::{Child, Parent, Rested};
 use super::family::Member;
 use super::spawn::Starts;
 use super::{Actor, Context, Handler, Handlers};
+use crate::busy::at_rest;
 use crate::error::{BoxError, SpawnError};
 use crate::limits;
 use crate::mutants::planted;
@@ -252,7 +253,7 @@ impl Handler<Rested> for Supervisor {
                     true
                 }
                 goes_on = async {
-                    sleep_until(until).await;
+                    at_rest(sleep_until(until)).await;
                     Self::start_first(&mut resting).await
                 } => goes_on,
             };
