@@ -62,6 +62,24 @@ impl Address {
     }
 }
 
+/// Shows an address to people: an actor without a name by its type and number.
+pub(crate) struct Shown<'a> {
+    pub(crate) address: &'a Address,
+    /// The name of its type; empty where that is not known.
+    pub(crate) kind: &'static str,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Address { node, identity: Some(Identity { key, .. }), name: None } => {
+                write!(f, "{node}/{}#{}.{}", self.kind, key.index, key.generation)
+            }
+            address => address.fmt(f),
+        }
+    }
+}
+
 impl PartialEq for Address {
     fn eq(&self, other: &Self) -> bool {
         self.node == other.node
@@ -86,9 +104,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.name, self.identity) {
             (Some(name), _) => write!(f, "{}/{name}", self.node),
-            (None, Some(Identity { key, .. })) => {
-                write!(f, "{}/#{}.{}", self.node, key.index, key.generation)
-            }
+            (None, Some(_)) => Shown { address: self, kind: "" }.fmt(f),
             (None, None) => write!(f, "{}/", self.node),
         }
     }

@@ -11,7 +11,7 @@ use ringpost_transport::id::Incarnation;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
-use crate::address::{Address, Identity};
+use crate::address::{Address, Identity, Shown};
 use crate::busy::Duty;
 use crate::deadlines::Deadlines;
 use crate::error::{Cause, SpawnError};
@@ -67,10 +67,11 @@ pub(crate) enum Awaits {
     Room(u64),
     /// An answer.
     Answer(Arc<dyn OpenAsk>),
-    /// Room in the mailbox of an actor of another node, or the way to it.
-    RoomElsewhere(Address),
-    /// An answer of an actor of another node.
-    AnswerElsewhere(Address),
+    /// Room in the mailbox of an actor of another node, or the way to it; with the name of the
+    /// actor's type, as far as it is known.
+    RoomElsewhere(Address, &'static str),
+    /// An answer of such an actor.
+    AnswerElsewhere(Address, &'static str),
 }
 
 /// One end of a link: what an actor has while it is linked to another one. The link is told once,
@@ -173,6 +174,11 @@ pub(crate) trait Resident: Inbox {
     /// Returns the place of a message in its table of messages; with `reply`, only if it answers
     /// so.
     fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16>;
+
+    /// Returns what people call it.
+    fn shown(&self) -> Shown<'_> {
+        Shown { address: self.address(), kind: self.kind().name }
+    }
 
     /// Returns what waits in its mailbox.
     fn depth(&self) -> Depth;
@@ -313,13 +319,18 @@ impl Residents {
     pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
         let waits = actor.waits().lock();
         let text = |WaitsFor { whom, what, .. }: &WaitsFor| {
-            let near = || Some(self.by_id(*whom)?.address().clone());
+            let near = || Some(self.by_id(*whom)?.shown().to_string());
+            let far = |address, kind: &&'static str| Shown { address, kind };
             match what {
                 Awaits::Nothing => None,
                 Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
                 Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
-                Awaits::RoomElsewhere(address) => Some(format!("room in the mailbox of {address}")),
-                Awaits::AnswerElsewhere(address) => Some(format!("an answer of {address}")),
+                Awaits::RoomElsewhere(address, kind) => {
+                    Some(format!("room in the mailbox of {}", far(address, kind)))
+                }
+                Awaits::AnswerElsewhere(address, kind) => {
+                    Some(format!("an answer of {}", far(address, kind)))
+                }
             }
         };
         let mut texts: Vec<String> = waits.as_ref()?.actors.iter().filter_map(text).collect();
@@ -328,15 +339,16 @@ impl Residents {
         (!texts.is_empty()).then(|| texts.join(" and "))
     }
 
-    /// Returns whose handlers wait for room in the mailbox of the actor with this number.
-    pub(crate) fn senders_to(&self, id: u64) -> Vec<Address> {
+    /// Returns whose handlers wait for room in the mailbox of the actor with this number, for
+    /// people.
+    pub(crate) fn senders_to(&self, id: u64) -> Vec<String> {
         let waits = |actor: &Arc<dyn Resident>| {
             let waits = actor.waits().lock();
             let mut notes = waits.iter().flat_map(|waits| &waits.actors);
             notes.any(|note| note.whom == id && matches!(note.what, Awaits::Room(_)))
         };
         let all = self.all();
-        all.iter().filter(|actor| waits(actor)).map(|actor| actor.address().clone()).collect()
+        all.iter().filter(|actor| waits(actor)).map(|actor| actor.shown().to_string()).collect()
     }
 
     fn exactly(&self, identity: Identity) -> Option<Arc<dyn Resident>> {

@@ -122,6 +122,26 @@ async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {
     assert_eq!(log.count_all(&["a handler waits for long", room]), 2);
 }
 
+/// An actor without a name is called by its type and number.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn actors_without_names_are_in_the_log_by_type_and_number() {
+    let log = Log::default();
+    let _here = log.listen();
+    let node = node().await;
+    let full = SpawnOptions::anonymous().mailbox_capacity(1);
+    let full = node.spawn_with(full, Sloth { gate: Some(gate()), begun: gate() }).await.unwrap();
+    let sender = node.spawn_anonymous(sloth()).await.unwrap();
+    sender.tell(Fill { to: full }).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let [full, sender] = ["0.1", "1.1"].map(|number| format!("alpha/{}#{number}", Sloth::NAME));
+    let line = format!("senders wait for long actor={full} messages=1 senders=1 waited=");
+    assert_eq!(log.count_all(&[&line, &format!("who=\"{sender}\"")]), 1);
+    let line = format!("a handler waits for long actor={sender} handler=");
+    let room = format!("waits_for=\"room in the mailbox of {full}\"");
+    assert_eq!(log.count_all(&[&line, &room]), 1);
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_supervisor_whose_children_rest_is_not_in_the_log_as_slow() {

@@ -131,10 +131,11 @@ impl<P> Destination<P> {
     }
 
     /// Notes for what of another node the handler waits that sends.
-    fn note_wait(&self, line: &mut Line, what: fn(Address) -> Awaits) {
+    fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
         let Destination::Elsewhere(to) = self else { return };
-        let (Way::Remote(_, node), true) = (&to.way, running().is_some()) else { return };
-        line.wait_elsewhere(node.residents(), what(to.address.clone()));
+        let (Way::Remote(sender, node), true) = (&to.way, running().is_some()) else { return };
+        let kind = sender.request().called.kind;
+        line.wait_elsewhere(node.residents(), what(to.address.clone(), kind));
     }
 
     /// Sends if that needs no waiting.

@@ -84,7 +84,7 @@ impl Wait {
             return None;
         }
         // Actors that are waited for, each with the place of one that waits for it.
-        let mut reached = vec![(whom.address().clone(), whom.id(), 0)];
+        let mut reached = vec![(whom.shown().to_string(), whom.id(), 0)];
         while let Some((from, step)) = next.pop_front() {
             let Some(actor) = whom.residents().by_id(step.whom) else { continue };
             let is_closed = step.whom == self.waiter.id();
@@ -99,13 +99,13 @@ impl Wait {
                     place = reached[place].2;
                     others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
                 }
-                let first = actor.address();
+                let first = actor.shown();
                 return Some(format!("{first} waits for {others}{first}"));
             }
             let is_new = reached.iter().all(|(_, id, _)| *id != step.whom);
             if is_new && reached.len() < limits::CIRCLE_MAX {
                 next.extend(steps(&*actor).map(|step| (reached.len(), step)));
-                reached.push((actor.address().clone(), step.whom, from));
+                reached.push((actor.shown().to_string(), step.whom, from));
             }
         }
         None
@@ -138,7 +138,7 @@ fn steps(actor: &dyn Resident) -> impl Iterator<Item = Step> + use<> {
             Awaits::Room(turn) => (None, Some(*turn)),
             Awaits::Answer(ask) => (Some(ask.clone()), None),
             // No circle over several nodes is found.
-            Awaits::RoomElsewhere(_) | Awaits::AnswerElsewhere(_) => return None,
+            Awaits::RoomElsewhere(..) | Awaits::AnswerElsewhere(..) => return None,
         };
         Some(Step { whom: *whom, ask, turn })
     };

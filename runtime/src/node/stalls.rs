@@ -10,7 +10,6 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::address::Address;
 use crate::limits;
 use crate::mailbox::Depth;
 use crate::resident::Residents;
@@ -53,14 +52,14 @@ async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
 
 /// One look at all mailboxes. `told` are those that the log told of, with how long the first sender
 /// had waited when it was seen last.
-fn look(residents: &Residents, told: &mut BTreeMap<usize, (Address, Duration)>) {
+fn look(residents: &Residents, told: &mut BTreeMap<usize, (String, Duration)>) {
     let mut seen = BTreeMap::new();
     for resident in residents.all() {
         let Depth { local, senders, longest, .. } = resident.depth();
         let Some(waited) = longest.filter(|waited| *waited >= limits::STALL_REPORTED) else {
             continue;
         };
-        let actor = resident.address();
+        let actor = resident.shown().to_string();
         let known = told.remove(&resident.token()).is_some();
         if !known && told.len() + seen.len() >= limits::STALLS_REPORTED_MAX {
             continue;
@@ -70,7 +69,7 @@ fn look(residents: &Residents, told: &mut BTreeMap<usize, (Address, Duration)>) 
             let messages = local;
             tracing::warn!(%actor, messages, senders, ?waited, who, "senders wait for long");
         }
-        seen.insert(resident.token(), (actor.clone(), waited));
+        seen.insert(resident.token(), (actor, waited));
     }
     for (actor, waited) in told.values() {
         tracing::info!(%actor, ?waited, "stalled senders resumed");
@@ -79,10 +78,10 @@ fn look(residents: &Residents, told: &mut BTreeMap<usize, (Address, Duration)>) 
 }
 
 /// Returns the first of some actors, for people.
-fn names(actors: Vec<Address>) -> Option<String> {
+fn names(mut actors: Vec<String>) -> Option<String> {
     let more = actors.len().saturating_sub(limits::STALLS_REPORTED_MAX);
-    let first = actors.iter().take(limits::STALLS_REPORTED_MAX).map(Address::to_string);
-    let mut text = first.collect::<Vec<_>>().join(", ");
+    actors.truncate(limits::STALLS_REPORTED_MAX);
+    let mut text = actors.join(", ");
     if more > 0 {
         text.push_str(&format!(" and {more} more"));
     }

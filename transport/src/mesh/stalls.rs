@@ -38,9 +38,9 @@ impl Stalls {
                 continue;
             }
             if !known {
-                let mailbox = mailbox.map(|mailbox| mailbox.target);
+                let mailbox = mailbox.as_ref().map(tracing::field::display);
                 let what = "senders wait for long";
-                tracing::warn!(%peer, ?mailbox, senders, ?for_what, ?waited, "{what}");
+                tracing::warn!(%peer, mailbox, senders, ?for_what, ?waited, "{what}");
             }
             seen.insert(line, (for_what, waited));
         }
