@@ -9,7 +9,8 @@ use crate::actors::{Note, Notebook, held};
 use crate::asking::{Audit, Teller};
 use crate::remote::{PATIENCE, end, pair};
 
-/// As on one node: in time or back, at once or back, and from threads that are not async.
+/// A message is sent in time or comes back, is sent at once or comes back, and may be sent from a
+/// thread that is not async, as on one node.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sends_to_another_node_have_time_outs_and_need_not_wait() {

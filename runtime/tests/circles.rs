@@ -118,7 +118,7 @@ async fn actors_that_ask_each_other_in_a_circle_are_told_at_once() {
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
-/// Of several asks of one handler each is a wait, also when another one begins or ends after it.
+/// Each of several asks of one handler is a wait, also when another one begins or ends after it.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_several_at_once_waits_for_each_of_them() {

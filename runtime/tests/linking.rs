@@ -137,7 +137,7 @@ async fn an_actor_that_traps_is_told_by_its_watch_and_goes_on() {
     assert_eq!(c.wait_stopped().await, failed(why));
 }
 
-/// As long as there are ties, there are more actors than clerks.
+/// Waits until no ties are left: as long as there are some, there are more actors than clerks.
 async fn alone(node: &Node, clerks: usize) {
     while node.snapshot().actors.len() != clerks {
         tokio::time::sleep(MS).await;
@@ -221,7 +221,7 @@ async fn an_actor_that_links_and_ends_at_once_tells_the_other_node_how() {
             alone(&beta, 1).await;
         }
     }
-    // Nobody is there any more.
+    // No actor has the name any more.
     let here = alpha.spawn("here", Clerk::default()).await.unwrap();
     let far = alpha.actor::<Clerk>("beta/silent").await.err();
     assert!(far.is_some());

@@ -69,7 +69,7 @@ struct Reader;
 
 #[handlers]
 impl Reader {
-    /// Whether the three references of a message say that their actor is gone.
+    /// Returns for each of the three references of a message whether its actor is gone.
     #[handler]
     async fn read(&mut self, msg: View<Subscribe>) -> Vec<bool> {
         let Subscribe { who, notes, asks } = msg.to_owned();

@@ -163,7 +163,7 @@ async fn a_supervisor_whose_children_rest_is_not_in_the_log_as_slow() {
 fn runtime(log: &Log) -> Runtime {
     let log = log.clone();
     let mut builder = Builder::new_multi_thread();
-    // As long as the threads live.
+    // The log listens as long as the threads live.
     let listen = move || std::mem::forget(log.listen());
     builder.worker_threads(2).enable_all().on_thread_start(listen).build().unwrap()
 }

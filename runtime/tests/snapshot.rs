@@ -83,7 +83,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     alpha.shutdown(PATIENCE).await;
 }
 
-/// Who cannot be reached is named with what the last attempt met.
+/// A node that cannot be reached is named with what the last attempt met.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_says_why_a_node_is_not_reached() {

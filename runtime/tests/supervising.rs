@@ -203,7 +203,7 @@ async fn a_kill_or_a_stop_ends_an_actor_that_rests() {
         assert!(node.actor::<Worker>("w").await.is_err(), "its name is free");
         assert_eq!(diary.take(), ["w started", "w dropped"]);
     }
-    // Of a group the others begin anew without it.
+    // The others of a group begin anew without it.
     let group = ["a", "b"].into_iter().fold(Supervisor::new(Strategy::OneForAll), |all, name| {
         all.child(Worker::child(name, &diary).restart(long(Restart::on_failure())))
     });

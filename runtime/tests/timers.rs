@@ -207,7 +207,7 @@ impl Trial {
             }
             self.order(order).await;
         }
-        // Also one that is restarted however it ends, or that always has something to do.
+        // A shutdown also ends an actor that is restarted however it ends, or is never idle.
         self.node.shutdown(ms(100)).await;
         self.actor.wait_stopped().await;
         self.check()?;

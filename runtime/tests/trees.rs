@@ -32,8 +32,8 @@ use world::World;
 
 const SEEDS: u64 = 20_000;
 
-/// How much later than by the model something may happen, in milliseconds: each pause of 0 ms may
-/// take one.
+/// The time by which something may happen later than by the model, in milliseconds: each pause of
+/// 0 ms may take one.
 const LATE: u64 = 50;
 
 // Promised in docs/SEMANTICS.md.
@@ -82,7 +82,7 @@ struct Trial<'a> {
     world: World<'a>,
     /// When the last step ends, in milliseconds since the tree began.
     elapsed: u64,
-    /// Whether an incarnation of each worker is there, by the diary.
+    /// True for each worker of which an incarnation is there, by the diary.
     is_there: Vec<bool>,
     steps: Vec<Step>,
 }

@@ -133,7 +133,7 @@ pub async fn many_asks_of_another_node_have_an_answer_each(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// Also one that was away and came back.
+/// A reference is the same on each node, and still so when it was away and came back.
 // Promised in docs/SEMANTICS.md.
 pub async fn a_reference_that_comes_back_is_the_one_that_left(world: &World) {
     let [alpha, beta] = world.pair().await;
@@ -213,7 +213,7 @@ pub async fn senders_that_wait_for_a_mailbox_of_another_node_lose_nothing(world:
     end([alpha, beta]).await;
 }
 
-/// Of tells on the actor's node; askers are told.
+/// A tell is a dead letter of the actor's node; an asker is told.
 // Promised in docs/SEMANTICS.md.
 pub async fn what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for(world: &World) {
     let [alpha, beta] = world.pair().await;

@@ -82,7 +82,7 @@ fn restarted(times: u32, pause: Duration) -> Child<Notebook> {
     Child::new(Notebook::new).named("watched").restart(restart)
 }
 
-/// As the actor's own node knows it.
+/// The watcher is told the end that the actor's own node knows.
 // Promised in docs/SEMANTICS.md.
 pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
     let [alpha, beta] = world.pair().await;

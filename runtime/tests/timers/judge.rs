@@ -30,7 +30,7 @@ pub enum Event {
     Set(Key, u64, Kind),
     /// A timer was to be taken back; with what the actor was told.
     Cancelled(Key, bool),
-    /// What was in hand is done.
+    /// The message in hand is done.
     Done,
     /// The state of the actor was dropped.
     Dropped,
@@ -54,7 +54,7 @@ pub enum Kind {
 struct Timer {
     number: u64,
     kind: Kind,
-    /// Of an idle actor: not looked at.
+    /// The time at which it is due; that of an idle time-out is not looked at.
     due: u64,
 }
 

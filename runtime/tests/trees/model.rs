@@ -30,7 +30,7 @@ pub struct Entry {
     pub at: u64,
 }
 
-/// How an incarnation ended.
+/// The end of an incarnation.
 struct End {
     exit: ActorExit,
     /// It was stopped or drained, whatever its last handler came to.
@@ -64,7 +64,7 @@ struct State {
     refuses: bool,
 }
 
-/// Who begins anew after a rest.
+/// The actors that begin anew after a rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     One(usize),

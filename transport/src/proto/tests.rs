@@ -28,8 +28,8 @@ fn sizes() -> impl Strategy<Value = Vec<(usize, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Of each mailbox in order, everything once and whole; so are answers (LA-1, FR-1, WI-1,
-    /// CR-2); then both sides say goodbye (LK-3).
+    /// The messages of each mailbox arrive in order, each once and whole, and so do answers (LA-1,
+    /// FR-1, WI-1, CR-2); then both sides say goodbye (LK-3).
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn messages_and_answers_arrive_once_whole_and_in_order(
@@ -134,7 +134,7 @@ proptest! {
         let mut gone = refused.clone();
         gone.sort_unstable();
         let committed = pair.sides[0].committed(0);
-        // Of asks their answers tell.
+        // The fate of an ask is told by its answer.
         let tells = (taken..committed).filter(|n| !asks[*n]).map(type_of);
         prop_assert_eq!(gone, tells.collect::<Vec<_>>());
         let unanswered = (taken..committed).filter(|n| asks[*n]).count();

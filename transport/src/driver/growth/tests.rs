@@ -26,7 +26,7 @@ const RING: u32 = 8;
 /// Bytes by which a ring of so many slots grows when it is doubled.
 const DOUBLED: u64 = (RING * limits::POOL_PER_RING) as u64 * SLOT as u64;
 
-/// Has so many bytes.
+/// A fabric whose memory has so many bytes.
 #[derive(Debug)]
 struct Memory(AtomicUsize);
 

@@ -46,7 +46,7 @@ const RING: u32 = 16;
 const WINDOW: WindowSize = WindowSize { messages: 8, bytes: 5000 };
 const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
 
-/// What is with the queue pair, and what it has to give back.
+/// The slots that are with the queue pair, and those that it has to give back.
 #[derive(Default)]
 struct Wire {
     receives: VecDeque<Slot>,

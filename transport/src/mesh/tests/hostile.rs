@@ -33,7 +33,7 @@ struct Boxes {
     shared: Arc<Shared>,
 }
 
-/// What its mailboxes keep.
+/// The messages that its mailboxes keep.
 #[derive(Default)]
 struct Shared {
     stuck: Mutex<Vec<Delivery>>,

@@ -51,7 +51,7 @@ impl Fabric for Locked {
 fn the_same_cause_is_warned_about_once_and_another_one_again() {
     let warnings = Recorder::new(Level::WARN);
     let _guard = tracing::subscriber::set_default(warnings.clone());
-    // Whether the one that cannot is dialled, or dials.
+    // The node that cannot be linked dials, or is dialled.
     for (seed, alpha_dials) in [(1, true), (2, false)] {
         sim::run(seed, |world| {
             let warnings = warnings.clone();
@@ -79,7 +79,7 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 alpha.mesh.ready(1).await;
                 beta.mesh.ready(1).await;
                 assert_eq!(warnings.take(), Vec::<String>::new());
-                // What was well in between is news again.
+                // A failure is news again when all was well in between.
                 *limit.lock() = Some(70_000);
                 world.sever_streams("alpha", "beta");
                 a_while().await;

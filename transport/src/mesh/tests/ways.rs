@@ -129,7 +129,7 @@ fn after_the_last_way_the_next_fabric_is_tried() {
     });
 }
 
-/// Of an offer that cannot be used the sides count differently.
+/// The sides count the ways of an offer that cannot be used differently.
 #[test]
 fn sides_that_count_differently_still_agree() {
     for sides in [[(0, None), (3, None)], [(3, None), (1, None)]] {

@@ -144,7 +144,7 @@ fn a_message_waits_behind_any_number_of_control_records() {
 fn what_waits_for_mailboxes_that_close_leaves_the_queue() {
     let mut pair = Pair::confirmed();
     pair.inject(0, RecordHeader::new(RecordKind::Probe), 0, 0).expect("honest");
-    // Of the ring of 8 frames two credits are left: for control, and for no message.
+    // Two credits of the ring of 8 frames are left: for control, and for no message.
     let withheld = 6;
     for _ in 0..withheld {
         pair.sides[0].link.probe();

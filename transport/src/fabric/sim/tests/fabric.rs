@@ -69,7 +69,7 @@ impl End {
             .collect()
     }
 
-    /// How everything ends once the queue pair fails: the sends, then the receives.
+    /// Returns how everything ends once the queue pair fails: the sends, then the receives.
     pub(super) async fn statuses(&mut self, count: usize) -> (Vec<Status>, Vec<Status>) {
         let (sends, receives): (Vec<_>, Vec<_>) =
             self.take(count).await.into_iter().partition(|(byte, _)| byte.is_none());
@@ -120,7 +120,7 @@ fn a_connect_may_end_before_the_peers() {
     assert!((5..60).contains(&eager), "{eager} of 100");
 }
 
-/// Who waits for a queue pair that is dropped learns that nobody will connect.
+/// A side that waits for a queue pair that is dropped learns that it never connects.
 #[test]
 fn a_connect_to_a_dropped_queue_pair_fails_or_is_of_no_use() {
     for seed in 0..30 {

@@ -110,7 +110,7 @@ fn little_lockable_memory_is_enough_and_its_end_is_explained() {
     shell.args(["-c", &script]).arg(std::env::current_exe().unwrap());
     shell.env(ORDINARY, "1").args(["--exact", "--nocapture"]);
     shell.arg("fabric::verbs::tests::limits::as_an_ordinary_user");
-    // Who is not root has no right to lock more than the limit.
+    // A user that is not root has no right to lock more than the limit.
     let output = shell.uid(NOBODY).gid(NOBODY).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);

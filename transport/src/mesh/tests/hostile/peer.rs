@@ -27,7 +27,7 @@ pub(in crate::mesh::tests) const FRAME_MAX: usize = limits::SLOT_BYTES_SMALL as 
 /// Its ring: as it never reports anything consumed, what a node may send it in all.
 pub(in crate::mesh::tests) const RING: u32 = limits::RING_SLOTS_MIN;
 
-/// Who a hostile peer of this name is: the same run each time.
+/// Returns the identity of a hostile peer of this name: the same run each time.
 pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
     Identity {
         node: NodeId { name: NodeName::new(name).unwrap(), incarnation: Incarnation(13) },

@@ -32,7 +32,7 @@ struct Answering {
     notices: Arc<Mutex<Vec<CloseNotice>>>,
 }
 
-/// What waits, by mailbox and peer.
+/// The deliveries that wait, by mailbox and peer.
 type Queues = Arc<Mutex<HashMap<(u64, usize), UnboundedSender<Delivery>>>>;
 
 struct Answerer {

@@ -17,7 +17,7 @@ pub(super) struct Stingy {
     writer: OwnedWriteHalf,
     /// Frames of the node.
     frames: mpsc::UnboundedReceiver<Vec<u8>>,
-    /// What reads the data connection, and what keeps the bootstrap connection alive.
+    /// The tasks that read the data connection and keep the bootstrap connection alive.
     _tasks: JoinSet<()>,
     received: u32,
     /// Frames of these that it never reports consumed.
@@ -27,7 +27,7 @@ pub(super) struct Stingy {
     /// Frames that the node may be sent beyond those that it has not reported.
     ring: u32,
     consumed: u32,
-    /// Where the mailboxes are that it opened, in the order of the answers.
+    /// The places of the mailboxes that it opened, in the order of the answers.
     pub(super) opened: Vec<(u32, u32)>,
     /// Reports of windows that the node sent while it had no more than the credits left to it.
     pub(super) reports: u32,
