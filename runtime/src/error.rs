@@ -82,8 +82,12 @@ pub enum Cause {
     /// The archive could not be written.
     #[error("the message could not be archived: {0}")]
     Archive(String),
-    /// There is no link to the actor's node, or the actor is still being looked up over it
-    /// (`try_tell`, `try_send`); or the link was lost before an ask had left this node.
+    /// The actor is being looked up on its node, which the first send over a link has done
+    /// (`try_tell`, `try_send`).
+    #[error("the actor is being looked up on its node: try again in a moment; `tell` waits")]
+    Opening,
+    /// There is no link to the actor's node (`try_tell`, `try_send`), or it was lost before an ask
+    /// had left this node.
     #[error("there was no usable link to the actor's node: try again later; `tell` waits for one")]
     LinkDown,
     /// An actor asked itself, and would have waited for its own answer.
@@ -118,6 +122,7 @@ impl Cause {
             Cause::MailboxFull
                 | Cause::NodeUnreachable(_)
                 | Cause::LinkDown
+                | Cause::Opening
                 | Cause::Timeout
                 | Cause::TooManyAsks
         )
@@ -229,11 +234,13 @@ pub enum AskCause {
         `timeout` waits longer"
     )]
     Timeout,
-    /// The handler began and there is no answer: it panicked, its actor was killed, or its
-    /// [`ReplyTo`](crate::ReplyTo) was dropped.
+    /// The handler began and there is no answer: it panicked, its actor was killed, its
+    /// [`ReplyTo`](crate::ReplyTo) was dropped, or the actor that the ask was forwarded to did not
+    /// answer.
     #[error(
-        "the handler began and gave no answer, because it panicked, its actor was killed, or its \
-        `ReplyTo` was dropped: the log of the actor's node says more"
+        "the handler began and gave no answer, because it panicked, its actor was killed, its \
+        `ReplyTo` was dropped, or the actor that the ask was forwarded to did not answer: the log \
+        of the actor's node says more"
     )]
     NoReply,
     /// The link was lost; whether the message was handled is unknown.
@@ -324,7 +331,7 @@ pub enum LookupError {
     /// There is none, it is of another type, or its node cannot be reached.
     #[error("{path}: {cause}")]
     NotFound {
-        /// What was looked up.
+        /// What was looked up, with its node.
         path: String,
         /// Why it was not found.
         #[source]

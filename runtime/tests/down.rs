@@ -207,7 +207,7 @@ async fn a_wait_for_a_name_ends_when_its_own_node_shuts_down() {
     let (alpha, beta) = pair().await;
     let waits = ["beta/nobody", "nobody", "gamma/nobody"].map(|path| {
         let node = alpha.clone();
-        tokio::spawn(async move { node.spawn(&path.replace('/', "-"), Late(path)).await.err() })
+        tokio::spawn(async move { node.spawn_anonymous(Late(path)).await.err() })
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let began = Instant::now();

@@ -40,7 +40,7 @@ async fn an_actor_is_found_by_its_name_and_type() {
     let wrong = node.actor::<Notebook>("teller").await.unwrap_err();
     let (asked, found) = (Notebook::NAME, Teller::NAME.into());
     assert_eq!(wrong.cause(), Some(&Cause::WrongActorType { asked, found }));
-    let text = format!("teller: the actor is a `{}`, not a `{asked}`: ", Teller::NAME);
+    let text = format!("alpha/teller: the actor is a `{}`, not a `{asked}`: ", Teller::NAME);
     assert!(wrong.to_string().starts_with(&text), "{wrong}");
     let wrong = node.actor_or_spawn("teller", Notebook::new).await.unwrap_err();
     assert!(matches!(wrong, SpawnError::WrongType(_)), "{wrong}");
@@ -134,4 +134,38 @@ async fn a_reference_by_name_follows_the_name() {
     assert!(matches!(back.cause, Cause::WrongActorType { .. }), "{}", back.cause);
     assert_eq!(named, node.named("alpha/held").unwrap());
     assert!(matches!(node.named::<Notebook>("a/b/c"), Err(LookupError::InvalidName(_))));
+}
+
+/// Returns the names in a list that a file has between two texts.
+fn names_in(file: &str, from: &str, to: &str) -> Vec<String> {
+    let list = file.split_once(from).and_then(|(_, rest)| rest.split_once(to)).unwrap().0;
+    let words = list.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// No handler and no message that a macro makes takes a name that users of the prelude have.
+#[test]
+fn names_of_the_prelude_and_of_references_are_refused_to_handlers() {
+    let refused = include_str!("../../macros/src/names.rs");
+    let messages = names_in(refused, "const PRELUDE: &[&str] = &[", "];");
+    let exported =
+        names_in(include_str!("../src/lib.rs"), "pub mod prelude {\n    pub use crate::{", "}");
+    let types = exported.iter().filter(|name| name.starts_with(char::is_uppercase));
+    let open: Vec<_> = types.filter(|name| !messages.contains(name)).collect();
+    assert!(open.is_empty(), "{open:?}");
+    let methods = names_in(refused, "const REFERENCE_METHODS: &[&str] = &[", "];");
+    let sources = [
+        include_str!("../src/actor/reference.rs"),
+        include_str!("../src/actor/reference/ending.rs"),
+        include_str!("../src/actor/weak.rs"),
+    ];
+    for source in sources {
+        let at = source.find("> ActorRef<A> {").unwrap();
+        let end = source[at..].find("\n}\n").unwrap();
+        let public = source[at..at + end].split("\n    pub ").skip(1);
+        let public = public.filter_map(|item| item.split_once("fn ")).map(|(_, rest)| rest);
+        for name in public.map(|rest| &rest[..rest.find(['(', '<']).unwrap()]) {
+            assert!(methods.iter().any(|method| method == name), "`{name}` is not refused");
+        }
+    }
 }

@@ -95,8 +95,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// same time-out, which counts from now on (from its first poll, if it was polled already).
     ///
     /// # Errors
-    /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull) or
-    /// [`LinkDown`](crate::Cause::LinkDown) where awaiting the ask would wait to send it.
+    /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull),
+    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) where awaiting the
+    /// ask would wait to send it.
     ///
     /// # Panics
     /// If it was polled and has sent its message.

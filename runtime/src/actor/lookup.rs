@@ -37,9 +37,7 @@ impl Node {
     ) -> Result<ActorRef<A>, LookupError> {
         let named: ActorRef<A> = self.named(path)?;
         let found = named.destination().pinned(waiter).await;
-        let found =
-            found.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
-        Ok(ActorRef::new(found))
+        Ok(ActorRef::new(found.map_err(|cause| not_found(named.address(), cause))?))
     }
 
     /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
@@ -73,9 +71,7 @@ impl Node {
     ) -> Result<Recipient<M, R>, LookupError> {
         let named: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
         let found = named.destination().pinned(Waiter::default()).await;
-        let found =
-            found.map_err(|cause| LookupError::NotFound { path: path.to_owned(), cause })?;
-        Ok(Recipient::new(found))
+        Ok(Recipient::new(found.map_err(|cause| not_found(named.address(), cause))?))
     }
 
     /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
@@ -89,17 +85,15 @@ impl Node {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn when_named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
-        let is_near = self.parse(path)?.node() == self.name();
+        let address = self.parse(path)?;
+        let is_near = address.node() == self.name();
         let mut pause = limits::LOOK_UP_AGAIN / 64;
         loop {
             let mut named = pin!(self.residents().next_name());
             named.as_mut().enable();
             let mut waiter = Waiter::default();
             waiter.wait_for_link();
-            let leaving = || {
-                let (path, cause) = (path.to_owned(), Cause::Leaving);
-                LookupError::NotFound { path, cause }
-            };
+            let leaving = || not_found(&address, Cause::Leaving);
             let found = self.unless_leaving(self.find(path, waiter)).await;
             let cause = match found.ok_or_else(leaving)? {
                 Err(LookupError::NotFound {
@@ -166,8 +160,7 @@ impl Node {
                     spawned => return spawned,
                 },
                 (Err(cause @ Cause::WrongActorType { .. }), _) => {
-                    let path = name.to_owned();
-                    return Err(SpawnError::WrongType(LookupError::NotFound { path, cause }));
+                    return Err(SpawnError::WrongType(not_found(named.address(), cause)));
                 }
                 (Err(_), _) => return Err(SpawnError::NameTaken(name.to_owned())),
             }
@@ -181,4 +174,8 @@ impl Node {
         NodeName::new(node)?;
         Ok(Address::by_name(node.into(), check_name(name)?))
     }
+}
+
+fn not_found(address: &Address, cause: Cause) -> LookupError {
+    LookupError::NotFound { path: address.to_string(), cause }
 }

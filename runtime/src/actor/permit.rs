@@ -18,7 +18,8 @@ use crate::remote::{RemoteSender, Waiter};
 
 /// Room for one message in the mailbox of an actor, made by
 /// [`ActorRef::reserve`](super::ActorRef::reserve). It counts as a message that waits there;
-/// dropped, the room goes to the next sender.
+/// dropped, the room goes to the next sender. A drain of an actor of this node waits for it, as for
+/// each message that is on its way: so does a shutdown, until its deadline.
 ///
 /// In a mailbox of another node the room is for a message whose archive has
 /// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES) at most, and it ends with the link.

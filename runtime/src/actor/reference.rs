@@ -75,8 +75,8 @@ impl<A: Handlers> ActorRef<A> {
     /// Sends a message if that needs no waiting.
     ///
     /// # Errors
-    /// [`TellError`], with the message; [`Cause::MailboxFull`] or [`Cause::LinkDown`] where `tell`
-    /// would wait.
+    /// [`TellError`], with the message; [`Cause::MailboxFull`], [`Cause::Opening`] or
+    /// [`Cause::LinkDown`] where `tell` would wait.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,

@@ -68,11 +68,12 @@ impl<R> ReplyTo<R> {
         !matches!(self.0, To::Nobody)
     }
 
-    /// Returns when the asker gives up, if it is of this node.
+    /// Returns when the asker gives up; `None` where nobody waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.0 {
             To::Local(answerer) => answerer.deadline(),
-            To::Nobody | To::Remote(..) => None,
+            To::Remote(replier, _) => replier.deadline(),
+            To::Nobody => None,
         }
     }
 

@@ -90,12 +90,17 @@ impl Slow {
 }
 
 fn tell(actor: &dyn Resident, duty: &Duty, age: Duration, waits_for: Option<String>) {
-    let (actor, seconds) = (actor.shown(), age.as_secs_f32());
+    let (actor, seconds) = (actor.shown(), tenths(age));
     let waits_for = waits_for.as_deref().unwrap_or("something that is no actor");
     tracing::warn!(%actor, handler = %duty, seconds, waits_for, "a handler waits for long");
 }
 
 fn tell_held(actor: &dyn Resident, duty: &Duty, age: Duration) {
-    let (actor, seconds) = (actor.shown(), age.as_secs_f32());
+    let (actor, seconds) = (actor.shown(), tenths(age));
     tracing::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
+}
+
+/// Returns seconds, to a tenth.
+fn tenths(age: Duration) -> f64 {
+    (age.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -100,7 +100,8 @@ pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>
     match unsent {
         Unsent::NodeDown(NodeDown { cause: NodeDownCause::Shutdown, .. }) => Cause::Leaving,
         Unsent::NodeDown(down) => Cause::NodeUnreachable(down),
-        Unsent::LinkDown | Unsent::Opening => Cause::LinkDown,
+        Unsent::LinkDown => Cause::LinkDown,
+        Unsent::Opening => Cause::Opening,
         Unsent::NoSuchMailbox => Cause::NoSuchActor,
         Unsent::WrongKind { found } => {
             Cause::WrongActorType { asked: to.request().called.kind, found }

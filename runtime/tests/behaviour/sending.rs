@@ -171,10 +171,10 @@ pub async fn try_tell_says_that_an_actor_of_another_node_is_not_there(world: &Wo
     let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
     notebook.stop().await.unwrap();
     notebook.wait_stopped().await;
-    let mut refused = Cause::LinkDown;
+    let mut refused = Cause::Opening;
     until(|| {
         refused = notebook.try_tell(Note { number: 1 }).unwrap_err().cause;
-        !matches!(refused, Cause::LinkDown | Cause::Stopped)
+        !matches!(refused, Cause::Opening | Cause::Stopped)
     })
     .await;
     assert_eq!(refused, Cause::NoSuchActor);

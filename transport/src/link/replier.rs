@@ -54,6 +54,12 @@ impl Replier {
             || self.link.state.lock().send_queue.open_asks.is_cancelled(self.correlation)
     }
 
+    /// Returns the time at which the asker gives up, by the clock of this node, if the ask has one.
+    pub fn deadline(&self) -> Option<Instant> {
+        let deadline = self.link.state.lock().send_queue.open_asks.deadline(self.correlation);
+        deadline.map(Instant::from_std)
+    }
+
     /// Waits until few enough bytes of answers to this peer wait to be sent: before that no ask of
     /// it is to be begun. Keeps the waker until then, or until the link ends.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {

@@ -145,6 +145,12 @@ struct Open {
 }
 
 impl OpenAsks {
+    /// Returns the time at which the asker of an open ask gives up, if it ever does.
+    pub(crate) fn deadline(&self, correlation: u64) -> Option<Instant> {
+        let open = self.slots.get(correlation as u32 as usize)?;
+        open.deadline.filter(|_| open.correlation == correlation)
+    }
+
     /// Records an ask that arrived.
     ///
     /// # Errors

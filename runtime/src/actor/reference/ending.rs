@@ -27,7 +27,8 @@ impl<A: Handlers> ActorRef<A> {
     /// if there is a link.
     ///
     /// # Errors
-    /// As [`stop`](ActorRef::stop); [`Cause::LinkDown`] where `stop` would wait.
+    /// As [`stop`](ActorRef::stop); [`Cause::LinkDown`] or [`Cause::Opening`] where `stop` would
+    /// wait.
     pub fn request_stop(&self) -> Result<(), Cause> {
         let asked = match self.destination().now().view() {
             View::Local(near) => {
