@@ -13,6 +13,7 @@ mod cost;
 mod down;
 mod ending;
 mod finding;
+mod forwarding;
 mod groups;
 mod linking;
 mod log;

@@ -96,8 +96,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     ///
     /// # Errors
     /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull),
-    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) where awaiting the
-    /// ask would wait to send it.
+    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) where awaiting
+    /// the ask would wait to send it.
     ///
     /// # Panics
     /// If it was polled and has sent its message.

@@ -1,0 +1,57 @@
+//! Questions that are handed on to another actor.
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost_transport::fabric::sim;
+
+use crate::behaviour::world::World;
+use crate::remote::end;
+
+/// Hands a question on when it has waited for longer than asks wait that do not say otherwise.
+#[actor]
+struct Procrastinator {
+    to: ActorRef<Sleeper>,
+}
+
+#[handlers]
+impl Procrastinator {
+    #[handler]
+    fn later(&mut self, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        let to = self.to.clone();
+        cx.spawn_task(async move {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            reply.forward(&to, Sleep);
+        });
+    }
+}
+
+#[actor]
+struct Sleeper;
+
+#[handlers]
+impl Sleeper {
+    #[handler]
+    async fn sleep(&mut self) -> u64 {
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        7
+    }
+}
+
+/// The deadline of an asker of another node is known after its message was handled, too.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_question_that_is_handed_on_late_is_asked_for_as_long_as_its_asker_waits() {
+    sim::run(0, |world| async move {
+        let [alpha, beta] = World::Sim(world).pair().await;
+        let to = beta.spawn("sleeper", Sleeper).await.unwrap();
+        beta.spawn("later", Procrastinator { to }).await.unwrap();
+        let there = alpha.actor::<Procrastinator>("beta/later").await.unwrap();
+        let began = tokio::time::Instant::now();
+        assert_eq!(there.later().timeout(Duration::from_secs(20)).await, Ok(7));
+        let late = there.later().timeout(Duration::from_secs(10)).await.unwrap_err();
+        assert_eq!(late.cause, AskCause::Timeout);
+        assert_eq!(began.elapsed().as_secs(), 24, "no sooner");
+        end([alpha, beta]).await;
+    });
+}
