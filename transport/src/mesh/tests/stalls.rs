@@ -27,7 +27,7 @@ impl Host for Holder {
     fn open(&self, _: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
         let id = match &request.target {
             Target::Name(name) => name.parse().map_err(|_| OpenRefusal::NoSuchMailbox)?,
-            Target::Identity { index, .. } => (*index).into(),
+            Target::Identity { id, .. } => *id,
         };
         Ok(Arc::new(Held { id, held: self.held.clone(), open: Mutex::default() }))
     }
@@ -179,9 +179,9 @@ fn senders_that_wait_for_long_are_told_of_with_the_name_of_the_mailbox() {
         let (beta, receiver) = start(&world, "beta", &["alpha"]).await;
         *receiver.held.lock() = Some(Vec::new());
         alpha.ready(1).await;
-        let target = |index| {
+        let target = |index: u64| {
             let incarnation = beta.id().incarnation;
-            Target::Identity { incarnation, index, generation: 1 }
+            Target::Identity { incarnation, id: (1 << 32) | index }
         };
         let named = Called { name: Some("till".into()), kind: "bank.Teller" };
         let unnamed = Called { name: None, kind: "bank.Teller" };
