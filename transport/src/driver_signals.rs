@@ -49,6 +49,11 @@ impl<P: Primitives> DriverSignals<P> {
         }
     }
 
+    /// Returns a number that no other peer's signals have.
+    pub(crate) fn peer_number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Keeps the driver's waker; to be called before it looks for anything (DR-3).
     pub(crate) fn register(&self, waker: &Waker) {
         self.driver.register(waker);
@@ -153,7 +158,7 @@ impl<P: Primitives> Taken<P> {
 
     /// Returns a number that is the same for all accounts of one peer, and of no other.
     pub(crate) fn peer_number(&self) -> usize {
-        Arc::as_ptr(&self.signals).addr()
+        self.signals.peer_number()
     }
 
     /// Takes the mark off and gives what was taken since `seen`, which it brings up to date.

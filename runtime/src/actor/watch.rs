@@ -5,7 +5,7 @@
 //! - **WA-2 after its last message**: what the watched actor sent to the watcher before it ended is
 //!   handled before its [`Down`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -18,7 +18,7 @@ use super::port::Find;
 use super::{ActorRef, Handlers, Recipient};
 use crate::address::Address;
 use crate::exit::ActorExit;
-use crate::mailbox::{Hand, Mailbox, Mark, Remote};
+use crate::mailbox::{Hand, Mailbox, Origin, Remote};
 use crate::message::{Codec, Message};
 use crate::mutants::planted;
 use crate::remote::{self, RemoteSender};
@@ -107,39 +107,40 @@ fn met<P: Find>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>)
     })
 }
 
-/// Returns what waits for the end of an actor, and true if it is of this node.
-fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, bool) {
+/// Returns what waits for the end of an actor, and where its messages come from.
+fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
     match peer {
-        Peer::Near(actor) => (Box::pin(Ended::of(actor)), true),
+        Peer::Near(actor) => (Box::pin(Ended::of(actor)), None),
         Peer::Far(sender) => {
-            let sender = sender.clone();
-            (Box::pin(async move { remote::closed(&sender).await }), false)
+            let (sender, from) = (sender.clone(), sender.peer_number());
+            (Box::pin(async move { remote::closed(&sender).await }), Some(from))
         }
-        Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), false),
+        Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), None),
     }
 }
 
 /// The actors that one actor watches. Owned by its lane.
 #[derive(Default)]
 pub(super) struct Watches {
-    ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, bool)>>>,
+    ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, Origin)>>>,
     by_address: HashMap<Address, AbortHandle>,
-    /// Ends that are not told yet, and what came to the mailbox before each (WA-2).
-    downs: VecDeque<(Mark, Down)>,
+    /// Ends that are not told yet, by the node of the actor, and what came from there before each
+    /// (WA-2). These numbers grow, so only the first one of each node is looked at.
+    downs: BTreeMap<Origin, VecDeque<(u64, Down)>>,
 }
 
 impl Watches {
     /// Begins to watch; of one that is watched already, or whose end is about to be told, nothing.
     pub(super) fn watch(&mut self, actor: &impl sealed::Watchable) {
         let address = actor.place().clone();
-        let is_told = self.downs.iter().any(|(_, down)| down.actor == address);
+        let is_told = self.downs.values().flatten().any(|(_, down)| down.actor == address);
         if is_told || self.by_address.contains_key(&address) {
             return;
         }
         let (handle, registration) = AbortHandle::new_pair();
-        let ((end, is_near), place) = (end_of(actor.met().0), address.clone());
-        let mut down: BoxFuture<'static, (Down, bool)> =
-            Box::pin(async move { (Down { actor: place, exit: end.await }, is_near) });
+        let ((end, from), place) = (end_of(actor.met().0), address.clone());
+        let mut down: BoxFuture<'static, (Down, Origin)> =
+            Box::pin(async move { (Down { actor: place, exit: end.await }, from) });
         // It begins now: what the handler does next may have the actor end.
         if let Poll::Ready(down_now) = down.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             down = Box::pin(std::future::ready(down_now));
@@ -150,10 +151,15 @@ impl Watches {
 
     /// Returns true if it was watched, and its end is not told (WA-1).
     pub(super) fn unwatch(&mut self, actor: &Address) -> bool {
-        let waiting = self.downs.len();
-        self.downs.retain(|(_, down)| down.actor != *actor);
+        let mut was_waiting = false;
+        self.downs.retain(|_, downs| {
+            let count = downs.len();
+            downs.retain(|(_, down)| down.actor != *actor);
+            was_waiting |= downs.len() < count;
+            !downs.is_empty()
+        });
         let handle = self.by_address.remove(actor);
-        handle.inspect(AbortHandle::abort).is_some() || self.downs.len() < waiting
+        handle.inspect(AbortHandle::abort).is_some() || was_waiting
     }
 
     /// Waits for the end of one that is watched, and until what it sent before is begun.
@@ -165,16 +171,27 @@ impl Watches {
     ) -> Poll<Down> {
         while let Poll::Ready(Some(ended)) = self.ends.poll_next_unpin(cx) {
             // An error says that it is no longer watched.
-            if let Ok((down, is_near)) = ended {
+            if let Ok((down, from)) = ended {
                 self.by_address.remove(&down.actor);
-                self.downs.push_back((mailbox.mark(is_near), down));
+                let downs = self.downs.entry(from).or_default();
+                downs.push_back((mailbox.mark(from), down));
             }
         }
-        let has_passed = |mark| planted!(EarlyDown) || mailbox.has_passed(mark, hand);
-        let passed = self.downs.iter().position(|(mark, _)| has_passed(*mark));
-        match passed.and_then(|at| self.downs.remove(at)) {
-            Some((_, down)) => Poll::Ready(down),
+        let has_passed = |from, mark| planted!(EarlyDown) || mailbox.has_passed(from, mark, hand);
+        let mut firsts = self.downs.iter().filter_map(|(from, all)| Some((*from, all.front()?.0)));
+        match firsts.find(|(from, mark)| has_passed(*from, *mark)) {
+            Some((from, _)) => self.take(from).map_or(Poll::Pending, Poll::Ready),
             None => Poll::Pending,
         }
+    }
+
+    /// Takes out the first end that is not told yet of an actor of this node.
+    fn take(&mut self, from: Origin) -> Option<Down> {
+        let downs = self.downs.get_mut(&from)?;
+        let (_, down) = downs.pop_front()?;
+        if downs.is_empty() {
+            self.downs.remove(&from);
+        }
+        Some(down)
     }
 }

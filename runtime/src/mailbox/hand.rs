@@ -49,6 +49,8 @@ pub(crate) struct Hand<L, R> {
 /// The messages of other nodes.
 pub(super) struct Far<R> {
     pub(super) remote: VecDeque<R>,
+    /// How many items ever left the intake; the last ones of these are in `remote`.
+    pub(super) left: u64,
     /// How many more of them come before the next look at both intakes (MB-5).
     pub(super) turn: usize,
     /// What is held back, by peer (MB-8); none of them is empty between calls.
@@ -58,7 +60,8 @@ pub(super) struct Far<R> {
 /// What came from one peer since an ask for whose reply its link had no room, and the ask.
 struct Held<R> {
     peer: usize,
-    messages: VecDeque<R>,
+    /// Each with how many items came before it.
+    messages: VecDeque<(u64, R)>,
     /// The first one could be begun when it was looked at last.
     is_released: bool,
 }
@@ -80,11 +83,6 @@ impl<L, R> Hand<L, R> {
         self.local.is_empty() && self.far.as_deref().is_none_or(far)
     }
 
-    /// Returns true if it holds nothing of other nodes.
-    pub(super) fn is_empty_of_far(&self) -> bool {
-        !self.has_remote() && !self.holds_back()
-    }
-
     /// Returns how many messages of this node are left of the batch.
     pub(super) fn turn(&self) -> usize {
         self.turn
@@ -103,7 +101,7 @@ impl<L, R> Hand<L, R> {
     /// Returns the messages of other nodes.
     pub(super) fn far(&mut self) -> &mut Far<R> {
         self.far.get_or_insert_with(|| {
-            Box::new(Far { remote: VecDeque::new(), turn: 0, held: VecDeque::new() })
+            Box::new(Far { remote: VecDeque::new(), left: 0, turn: 0, held: VecDeque::new() })
         })
     }
 
@@ -130,7 +128,7 @@ impl<L, R: Remote> Hand<L, R> {
         }
         let far = self.far.as_mut()?;
         while let Some(held) = far.held.front_mut() {
-            if let Some(message) = take_first(&mut held.messages) {
+            if let Some(message) = held.take_first() {
                 return Some(Taken::Remote(message));
             }
             far.held.pop_front();
@@ -167,8 +165,36 @@ impl<L, R: Remote> Hand<L, R> {
 
     /// Returns when the first of what is held back is released, whatever room its link has.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let first = |held: &Held<R>| held.messages.front().and_then(Remote::deadline);
+        let first = |held: &Held<R>| held.first().and_then(Remote::deadline);
         self.far.as_ref()?.held.iter().filter_map(first).min()
+    }
+
+    /// Returns true if what came from this peer among the first `came` items of the intake is
+    /// begun.
+    pub(super) fn has_begun(&self, peer: usize, came: u64) -> bool {
+        let Some(far) = &self.far else { return came == 0 };
+        let before = came.saturating_sub(far.batch_begins_at());
+        let mut batch = far.remote.iter().take(before as usize);
+        let is_held = |held: &Held<R>| {
+            held.peer == peer && held.messages.front().is_some_and(|(number, _)| *number < came)
+        };
+        far.left >= came && batch.all(|item| item.peer() != peer) && !far.held.iter().any(is_held)
+    }
+}
+
+impl<R: Remote> Held<R> {
+    fn first(&self) -> Option<&R> {
+        self.messages.front().map(|(_, first)| first)
+    }
+
+    fn take_first(&mut self) -> Option<R::Message> {
+        let (_, first) = self.messages.front_mut()?;
+        let is_last = first.count() <= 1;
+        let message = first.take_first();
+        if is_last {
+            drop(self.messages.pop_front());
+        }
+        message
     }
 }
 
@@ -201,15 +227,21 @@ impl<R: Remote> Far<R> {
         self.take_with_held(cx)
     }
 
+    /// Returns how many items came before the first one of the batch.
+    fn batch_begins_at(&self) -> u64 {
+        self.left - self.remote.len() as u64
+    }
+
     #[cold]
     fn hold_first(&mut self) {
+        let number = self.batch_begins_at();
         let Some(first) = self.remote.pop_front() else { return };
         self.turn = self.turn.saturating_sub(first.count());
         let peer = first.peer();
         match self.held.iter_mut().find(|held| held.peer == peer) {
-            Some(held) => held.messages.push_back(first),
+            Some(held) => held.messages.push_back((number, first)),
             None => {
-                let messages = VecDeque::from([first]);
+                let messages = VecDeque::from([(number, first)]);
                 self.held.push_back(Held { peer, messages, is_released: false });
             }
         }
@@ -239,8 +271,7 @@ impl<R: Remote> Far<R> {
     fn release(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         for held in &mut self.held {
-            held.is_released =
-                held.messages.front().is_none_or(|first| first.poll_begin(cx).is_ready());
+            held.is_released = held.first().is_none_or(|first| first.poll_begin(cx).is_ready());
             any |= held.is_released;
         }
         any
@@ -254,10 +285,10 @@ impl<R: Remote> Far<R> {
         }
         for _ in 0..self.held.len() {
             let mut held = self.held.pop_front()?;
-            let first = held.messages.front().filter(|_| held.is_released);
+            let first = held.first().filter(|_| held.is_released);
             // Each message is looked at again: the one before it may have taken the room.
             held.is_released = first.is_some_and(|first| first.poll_begin(cx).is_ready());
-            let taken = if held.is_released { take_first(&mut held.messages) } else { None };
+            let taken = if held.is_released { held.take_first() } else { None };
             if !held.messages.is_empty() {
                 self.held.push_back(held);
             }

@@ -330,13 +330,13 @@ fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
     push(&mut sender, 0..4);
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
     push(&mut sender, 4..8);
-    let mark = mailbox.mark(true);
+    let mark = mailbox.mark(None);
     let mut begun = Vec::new();
     while begun.len() < 18 {
         if begun.len() == 4 {
             push(&mut sender, 8..18);
         }
-        assert_eq!(mailbox.has_passed(mark, &reader.hand), begun.len() >= 8, "{begun:?}");
+        assert_eq!(mailbox.has_passed(None, mark, &reader.hand), begun.len() >= 8, "{begun:?}");
         let waker = Waker::noop();
         match take(&mut reader.hand, &mut Context::from_waker(waker)) {
             Some(Taken::Local(number)) => begun.push(number),

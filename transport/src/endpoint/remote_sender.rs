@@ -81,6 +81,12 @@ impl RemoteSender {
         self.0.peer.name()
     }
 
+    /// Returns a number that all messages of that node have, and of no other: see
+    /// [`Delivery::peer_number`](crate::host::Delivery::peer_number).
+    pub fn peer_number(&self) -> usize {
+        self.0.peer.number()
+    }
+
     /// Returns the mailbox it leads to.
     pub fn request(&self) -> &OpenRequest {
         &self.0.request

@@ -55,6 +55,11 @@ impl Peer {
         &self.name
     }
 
+    /// Returns a number that all messages of this peer have, and of no other peer.
+    pub(crate) fn number(&self) -> usize {
+        self.unresolved.signals().peer_number()
+    }
+
     /// Returns the link there is now; it may have ended. Takes no lock, so one that stands since
     /// this very moment may not be seen: [`poll_link`](Self::poll_link) sees it.
     #[inline]

@@ -225,6 +225,29 @@ fn what_was_held_back_goes_on_in_turn_with_all_else() {
     assert!(position(OTHER + 39) <= 4 * (32 + 2), "{begun:?}");
 }
 
+/// WA-2 needs it: what is held back of one node does not hold up the mark of another one, nor does
+/// what came after a mark the mark of its own node.
+#[test]
+fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1);
+    scene.tell(1, 11);
+    let marks = [0, 1].map(|link| scene.mailbox.mark(Some(link)));
+    let passed = |scene: &Scene| {
+        [0, 1].map(|link| scene.mailbox.has_passed(Some(link), marks[link], &scene.hand))
+    };
+    assert_eq!(passed(&scene), [false, false]);
+    for round in 1..5 {
+        // As soon as one of its asks is begun the node sends another one.
+        scene.ask(0, 1 + round);
+        assert_eq!(scene.begun().0.contains(&11), round == 1);
+        assert_eq!(passed(&scene), [round > 1, true]);
+        scene.links[0].grant(1);
+        assert_eq!(scene.begun().0, [round]);
+    }
+    assert!(scene.hand.holds_back());
+}
+
 /// MB-8: two links that have no room wait each for its own.
 // Promised in docs/SEMANTICS.md.
 #[test]
@@ -345,18 +368,20 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
 
 proptest! {
     /// MB-5, MB-6, MB-8: whatever comes, together or one by one, from two links that have room for
-    /// replies at times, and from this node: of each everything is begun once, in its order.
+    /// replies at times, and from this node: of each everything is begun once, in its order, and a
+    /// mark of its node has passed when that is so.
     #[test]
     fn of_each_sender_everything_is_begun_once_and_in_order(
-        steps in proptest::collection::vec((0usize..7, 0usize..2, 1u32..200), 1..60),
+        steps in proptest::collection::vec((0usize..8, 0usize..2, 1u32..200), 1..60),
     ) {
         const LOCAL: u32 = 1 << 30;
         const OTHER: u32 = 1 << 20;
         let mut scene = Scene::new();
         let mut next = [0, OTHER, LOCAL];
-        let mut begun = Vec::new();
+        let (mut begun, mut marks) = (Vec::new(), Vec::new());
         for (what, link, count) in steps {
             match what {
+                7 => marks.push((link, scene.mailbox.mark(Some(link)), next[link])),
                 0 | 1 => {
                     scene.push_all(link, next[link]..next[link] + count, false);
                     next[link] += count;
@@ -372,7 +397,16 @@ proptest! {
                         next[2] += 1;
                     }
                 }
-                _ => begun.extend(scene.begun().0),
+                _ => {
+                    begun.extend(scene.begun().0);
+                    for (link, mark, before) in &marks {
+                        let of = if *link == 0 { 0..OTHER } else { OTHER..LOCAL };
+                        let last = begun.iter().filter(|number| of.contains(number)).max();
+                        let is_begun = *before == of.start || last >= Some(&(before - 1));
+                        let passed = scene.mailbox.has_passed(Some(*link), *mark, &scene.hand);
+                        prop_assert_eq!(passed, is_begun);
+                    }
+                }
             }
         }
         scene.mailbox.drain();
