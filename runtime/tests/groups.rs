@@ -7,7 +7,8 @@ use ringpost::Strategy;
 use ringpost::prelude::*;
 
 use crate::actors::node;
-use crate::supervising::{Diary, Explode, MINUTE, MS, Work, Worker, quick};
+use crate::log::Log;
+use crate::supervising::{Diary, Explode, MINUTE, MS, Stumble, Work, Worker, quick};
 
 async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
     let supervisor = ["a", "b", "c"].into_iter().fold(Supervisor::new(strategy), |all, name| {
@@ -205,4 +206,32 @@ async fn a_shutdown_has_children_handle_what_they_accepted() {
     }
     assert_eq!(node.shutdown(MINUTE).await, []);
     assert_eq!(node.dead_letters().total(), 0);
+}
+
+/// Its failure is its own, though it is restarted with another one that failed before.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_panic_of_a_child_that_is_told_to_rest_is_in_the_log_once() {
+    let log = Log::default();
+    let _here = log.listen();
+    let (node, diary) = (node().await, Diary::default());
+    let group = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary).restart(quick()))
+        .child(Worker::child("b", &diary).restart(quick()))
+        .child(Worker::child("c", &diary).restart(quick()));
+    node.spawn("group", group).await.unwrap();
+    let [a, b] = ["a", "b"].map(async |name| node.actor::<Worker>(name).await.unwrap());
+    let (a, b) = tokio::join!(a, b);
+    let gate = b.falter().await.unwrap().0;
+    b.tell(Stumble).await.unwrap();
+    a.explode("boom".into()).await.unwrap_err();
+    // The youngest one rests: the next one is told to.
+    while !diary.take().contains(&"c dropped".to_owned()) {
+        tokio::task::yield_now().await;
+    }
+    gate.notify_one();
+    assert_eq!(a.work().await, Ok(1));
+    assert_eq!(log.count("an actor is restarted"), 2);
+    assert_eq!(log.count_all(&["an actor is restarted actor=alpha/b", "stumbled", "Stumble"]), 1);
+    assert_eq!(log.count("an actor panicked"), 0);
 }

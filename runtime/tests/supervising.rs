@@ -103,6 +103,18 @@ impl Worker {
     pub async fn hang(&mut self) {
         self.idle.notified().await;
     }
+
+    /// Returns what has its next `stumble` panic.
+    #[handler]
+    pub fn falter(&mut self) -> Local<Arc<Notify>> {
+        Local(self.idle.clone())
+    }
+
+    #[handler]
+    pub async fn stumble(&mut self) {
+        self.idle.notified().await;
+        panic!("stumbled");
+    }
 }
 
 pub fn quick() -> Restart {

@@ -7,21 +7,20 @@
 //! - **LF-3 no overlap**: an incarnation begins when the state of the one before is dropped, and
 //!   its tasks and children have ended. Mailbox, hand, name and identity stay.
 
+mod rest;
+
 use std::any::Any;
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::sync::oneshot;
 use tokio::task::coop;
-use tokio::time::sleep;
 
 use super::cell::{ActorHand, Begun, Cell, Letter};
-use super::child::{Plan, Verdict};
+use super::child::Plan;
 use super::ends::Forced;
 use super::route::Label;
 use super::{Context, Handlers};
@@ -32,7 +31,7 @@ use crate::exit::ActorExit;
 use crate::mailbox::{Batch, Hand};
 use crate::mutants::planted;
 use crate::remote::Inbox;
-use crate::resident::{Pause, Resident, Resting, Started};
+use crate::resident::{Resident, Started};
 
 /// An actor and all that its task has of it. Made before the task, which may never run.
 pub(super) struct Life<A: Handlers> {
@@ -154,106 +153,6 @@ impl<A: Handlers> Life<A> {
         }
         Ok(())
     }
-
-    /// Decides what comes after an incarnation of an actor that may be restarted, and waits until
-    /// it does. Returns false when that is the end.
-    async fn goes_on(&mut self) -> bool {
-        // A first start that fails is told to its spawner: there is no incarnation to restart.
-        if !self.is_born {
-            return false;
-        }
-        let exit = self.how.exit();
-        if !planted!(SurvivingLink) {
-            self.cell.end_links(&exit);
-        }
-        // Told when the parent knows what comes of it: dropped, it says the same.
-        let started = self.started.take();
-        if let Some(pause) = self.cell.ends().rest()
-            && let Some(resumed) = self.rest(pause)
-        {
-            return self.resumed(resumed).await;
-        }
-        // What was stopped or drained has stopped, whatever its last handler came to.
-        let is_closing = self.cell.mailbox().is_closing() && !planted!(RevivedAfterStop);
-        let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
-        let is_revived = self.is_revived();
-        let Some(plan) = self.plan.as_mut() else { return false };
-        let delay = match plan.after(&judged) {
-            Verdict::End => return false,
-            Verdict::Exceeded(most) => {
-                let reason: Arc<str> = most.text(self.cell.address(), &exit).into();
-                plan.escalate(reason.clone());
-                self.how = Ending::Failed(reason);
-                return false;
-            }
-            Verdict::Restart(delay) => delay,
-        };
-        let (actor, in_hand) = (self.cell.address(), self.cx.take_in_hand());
-        let in_hand = in_hand.map(|label| label.name());
-        metrics::counter!("ringpost_actor_restarts_total", "actor" => A::NAME).increment(1);
-        tracing::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
-        if !self.cell.renew(is_revived) {
-            return false;
-        }
-        let (resume, resumed) = oneshot::channel();
-        let is_told = plan.report(Resting { delay, resume });
-        drop(started);
-        match is_told {
-            Some(is_told) => is_told && self.resumed(resumed).await,
-            None => {
-                rested(&self.cell, is_revived, sleep(delay)).await;
-                self.begins_anew()
-            }
-        }
-    }
-
-    /// Says that it rests. Returns what tells when it is to begin anew; `None` if nobody waits for
-    /// it to rest any more.
-    fn rest(&mut self, pause: Pause) -> Option<oneshot::Receiver<Started>> {
-        let (resume, resumed) = oneshot::channel();
-        let is_told = pause.send(Resting { delay: Duration::ZERO, resume }).is_ok();
-        is_told.then_some(resumed)
-    }
-
-    /// Rests until the actor is to begin anew. Returns false when it never is.
-    async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
-        loop {
-            match rested(&self.cell, self.is_revived(), &mut resumed).await {
-                Some(Ok(started)) => {
-                    self.started = Some(started);
-                    return self.begins_anew();
-                }
-                Some(Err(_)) => return false,
-                None if self.is_ended_at_rest() => return false,
-                // It is to rest, and does.
-                None => {
-                    let pause = self.cell.ends().take_pause();
-                    resumed = pause.and_then(|pause| self.rest(pause)).unwrap_or(resumed);
-                }
-            }
-        }
-    }
-
-    /// Makes the actor ready to begin anew. Returns false when it has ended for good.
-    fn begins_anew(&mut self) -> bool {
-        let begins = self.cell.ends().begin_anew() && self.cell.renew(self.is_revived());
-        begins || !self.is_ended_at_rest()
-    }
-
-    /// Returns true if the actor was ended while it rested. A kill or a stop is its end then; its
-    /// parent and its node leave it the one that it had.
-    fn is_ended_at_rest(&mut self) -> bool {
-        let is_stopped = !self.is_revived() && self.cell.mailbox().is_stopping();
-        let (is_final, is_killed) = (self.cell.ends().is_final(), self.cell.ends().is_killed());
-        if !is_final && (is_killed || is_stopped) {
-            self.how = if is_killed { Ending::Killed } else { Ending::Stopped };
-        }
-        is_final || is_killed || is_stopped
-    }
-
-    fn is_revived(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.is_revived())
-    }
 }
 
 /// Handles a message that was begun. No `async fn`: its arguments would be stored twice.
@@ -264,25 +163,6 @@ fn handle<'a, A: Handlers>(
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
     let Begun { label, envelope, in_hand } = begun;
     on_duty(&label.duty, in_hand, actor.receive(envelope, cx))
-}
-
-/// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
-/// not restarted after one.
-async fn rested<A: Handlers, F: Future>(
-    cell: &Cell<A>,
-    is_revived: bool,
-    future: F,
-) -> Option<F::Output> {
-    let ordered = poll_fn(|cx| {
-        cell.mailbox().attend(cx.waker());
-        let is_stopped = !is_revived && cell.mailbox().is_stopping();
-        if is_stopped || cell.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
-    });
-    tokio::select! {
-        biased;
-        () = ordered => None,
-        output = future => Some(output),
-    }
 }
 
 /// Handles one message after the other (LF-1), up to one whose handler may wait: that has begun.

@@ -1,0 +1,172 @@
+//! The time between two incarnations: whether another one comes, and the rest before it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::{Ending, Life};
+use crate::actor::Handlers;
+use crate::actor::cell::Cell;
+use crate::actor::child::Verdict;
+use crate::exit::ActorExit;
+use crate::mutants::planted;
+use crate::resident::{Pause, Resident, Resting, Started};
+
+/// What comes after an incarnation.
+enum Next {
+    /// Nothing: that was its end.
+    End,
+    /// It was told to rest with others, and begins anew with them: when this tells it.
+    Join(oneshot::Receiver<Started>),
+    /// It is restarted for its own end, after such a pause.
+    Restart(Duration),
+}
+
+impl<A: Handlers> Life<A> {
+    /// Decides what comes after an incarnation of an actor that may be restarted, and waits until
+    /// it does. Returns false when that is the end.
+    pub(super) async fn goes_on(&mut self) -> bool {
+        // A first start that fails is told to its spawner: there is no incarnation to restart.
+        if !self.is_born {
+            return false;
+        }
+        if !planted!(SurvivingLink) {
+            self.cell.end_links(&self.how.exit());
+        }
+        // Told when the parent knows what comes of it: dropped, it says the same.
+        let started = self.started.take();
+        let next = self.next();
+        self.note_restart(&next);
+        match next {
+            Next::End => false,
+            Next::Join(resumed) => self.resumed(resumed).await,
+            Next::Restart(delay) => self.pauses(delay, started).await,
+        }
+    }
+
+    /// Decides what comes after an incarnation, and has the parent know if it failed too often.
+    fn next(&mut self) -> Next {
+        if let Some(resumed) = self.cell.ends().rest().and_then(rest) {
+            return Next::Join(resumed);
+        }
+        // What was stopped or drained has stopped, whatever its last handler came to.
+        let is_closing = self.cell.mailbox().is_closing() && !planted!(RevivedAfterStop);
+        let exit = self.how.exit();
+        let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
+        let is_revived = self.is_revived();
+        let Some(plan) = self.plan.as_mut() else { return Next::End };
+        match plan.after(&judged) {
+            Verdict::Restart(delay) if self.cell.renew(is_revived) => Next::Restart(delay),
+            Verdict::Restart(_) | Verdict::End => Next::End,
+            Verdict::Exceeded(most) => {
+                let reason: Arc<str> = most.text(self.cell.address(), &exit).into();
+                plan.escalate(reason.clone());
+                self.how = Ending::Failed(reason);
+                Next::End
+            }
+        }
+    }
+
+    /// Tells of an incarnation that ended by itself and is not the last one; of the last one tells
+    /// the drop of [`Life`].
+    fn note_restart(&mut self, next: &Next) {
+        let exit = self.how.exit();
+        let delay = match next {
+            Next::Restart(delay) => *delay,
+            Next::Join(_) if exit.is_failure() => Duration::ZERO,
+            Next::Join(_) | Next::End => return,
+        };
+        let (actor, in_hand) = (self.cell.address(), self.cx.take_in_hand());
+        let in_hand = in_hand.map(|label| label.name());
+        metrics::counter!("ringpost_actor_restarts_total", "actor" => A::NAME).increment(1);
+        tracing::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
+    }
+
+    /// Rests after an end of its own: as long as that takes, or until its parent has all of a group
+    /// begin anew. Returns false when it never begins anew.
+    async fn pauses(&mut self, delay: Duration, started: Option<Started>) -> bool {
+        let (resume, resumed) = oneshot::channel();
+        let plan = self.plan.as_ref();
+        let is_told = plan.and_then(|plan| plan.report(Resting { delay, resume }));
+        drop(started);
+        match is_told {
+            Some(is_told) => is_told && self.resumed(resumed).await,
+            None => {
+                rested(&self.cell, self.is_revived(), sleep(delay)).await;
+                self.begins_anew()
+            }
+        }
+    }
+
+    /// Rests until the actor is to begin anew. Returns false when it never is.
+    async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
+        loop {
+            match rested(&self.cell, self.is_revived(), &mut resumed).await {
+                Some(Ok(started)) => {
+                    self.started = Some(started);
+                    return self.begins_anew();
+                }
+                Some(Err(_)) => return false,
+                None if self.is_ended_at_rest() => return false,
+                None => {
+                    // It is to rest, and does.
+                    if let Some(again) = self.cell.ends().take_pause().and_then(rest) {
+                        resumed = again;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the actor ready to begin anew. Returns false when it has ended for good.
+    fn begins_anew(&mut self) -> bool {
+        let begins = self.cell.ends().begin_anew() && self.cell.renew(self.is_revived());
+        begins || !self.is_ended_at_rest()
+    }
+
+    /// Returns true if the actor was ended while it rested. A kill or a stop is its end then; its
+    /// parent and its node leave it the one that it had.
+    fn is_ended_at_rest(&mut self) -> bool {
+        let is_stopped = !self.is_revived() && self.cell.mailbox().is_stopping();
+        let (is_final, is_killed) = (self.cell.ends().is_final(), self.cell.ends().is_killed());
+        if !is_final && (is_killed || is_stopped) {
+            self.how = if is_killed { Ending::Killed } else { Ending::Stopped };
+        }
+        is_final || is_killed || is_stopped
+    }
+
+    fn is_revived(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.is_revived())
+    }
+}
+
+/// Says that an actor rests. Returns what tells when it is to begin anew; `None` if its supervisor
+/// no longer waits for it to rest.
+fn rest(pause: Pause) -> Option<oneshot::Receiver<Started>> {
+    let (resume, resumed) = oneshot::channel();
+    let is_told = pause.send(Resting { delay: Duration::ZERO, resume }).is_ok();
+    is_told.then_some(resumed)
+}
+
+/// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
+/// not restarted after one.
+async fn rested<A: Handlers, F: Future>(
+    cell: &Cell<A>,
+    is_revived: bool,
+    future: F,
+) -> Option<F::Output> {
+    let ordered = poll_fn(|cx| {
+        cell.mailbox().attend(cx.waker());
+        let is_stopped = !is_revived && cell.mailbox().is_stopping();
+        if is_stopped || cell.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    tokio::select! {
+        biased;
+        () = ordered => None,
+        output = future => Some(output),
+    }
+}
