@@ -8,6 +8,7 @@ use ringpost::prelude::*;
 
 use crate::actors::node;
 use crate::log::Log;
+use crate::registered::{Clerk, within};
 use crate::supervising::{Diary, Explode, MINUTE, MS, Stumble, Work, Worker, quick};
 
 async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
@@ -206,6 +207,37 @@ async fn a_shutdown_has_children_handle_what_they_accepted() {
     }
     assert_eq!(node.shutdown(MINUTE).await, []);
     assert_eq!(node.dead_letters().total(), 0);
+}
+
+/// The task of one child blocks its thread for longer than the others wait for it to rest.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_child_that_rests_too_late_for_its_group_is_restarted_all_the_same() {
+    let (node, diary) = (node().await, Diary::default());
+    let slow = Child::new(Clerk::default).named("c").restart(quick()).stop_within(MS);
+    let group = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary).restart(quick()))
+        .child(slow);
+    node.spawn("group", group).await.unwrap();
+    let a = node.actor::<Worker>("a").await.unwrap();
+    let c = node.actor::<Clerk>("c").await.unwrap();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    within(&c, |clerk, cx| {
+        clerk.notes.push(7);
+        cx.spawn_task(async move {
+            begun.send(()).unwrap();
+            // An error says that it is released.
+            let _released = blocked.recv();
+        });
+    })
+    .await;
+    begins.await.unwrap();
+    a.explode("boom".into()).await.unwrap_err();
+    assert_eq!(a.work().timeout(MINUTE).await, Ok(1), "the group goes on without it");
+    drop(release);
+    assert_eq!(c.notes().timeout(MINUTE).await, Ok(vec![]), "it begins anew, with the group");
+    assert_eq!(a.work().await, Ok(1));
 }
 
 /// Its failure is its own, though it is restarted with another one that failed before.

@@ -50,11 +50,17 @@ impl<A: Handlers> Life<A> {
 
     /// Decides what comes after an incarnation, and has the parent know if it failed too often.
     fn next(&mut self) -> Next {
-        if let Some(resumed) = self.cell.ends().rest().and_then(rest) {
+        let pause = self.cell.ends().rest();
+        let is_to_rest = pause.is_some();
+        if let Some(resumed) = pause.and_then(rest) {
             return Next::Join(resumed);
         }
         // What was stopped or drained has stopped, whatever its last handler came to.
         let is_closing = self.cell.mailbox().is_closing() && !planted!(RevivedAfterStop);
+        if is_to_rest && !is_closing && matches!(self.how, Ending::Stopped) {
+            // It ended only to rest with others, which went on without it: they took it for killed.
+            self.how = Ending::Killed;
+        }
         let exit = self.how.exit();
         let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
         let is_revived = self.is_revived();
