@@ -56,6 +56,7 @@ macro_rules! for_each_case {
             sending: without_a_link_try_tell_gives_the_message_back_and_says_so;
             watching: a_watcher_of_another_node_is_told_each_kind_of_end;
             watching: an_actor_that_is_restarted_is_the_same_for_another_node;
+            watching: an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node;
             watching: an_end_is_told_on_another_node_after_the_last_words;
             watching: watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not;
         }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::actors::node;
 use crate::cause;
+use crate::log::Log;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 pub const MS: Duration = Duration::from_millis(1);
@@ -187,7 +188,7 @@ async fn a_restart_waits_longer_each_time() {
     }
     worker.explode("boom".into()).await.unwrap_err();
     assert_eq!(node.shutdown(second).await, [], "one that waits to be restarted ends at once");
-    assert_eq!(worker.wait_stopped().await, ActorExit::Panicked("boom".into()));
+    assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
 }
 
 /// In an incarnation a kill is a failure; between two of them it is the end.
@@ -229,6 +230,31 @@ async fn a_kill_or_a_stop_ends_an_actor_that_rests() {
     assert!(start.elapsed() < Duration::from_secs(1), "nothing waits for the pause");
     assert_eq!(b.work().timeout(2 * MINUTE).await, Ok(1));
     assert!(node.actor::<Worker>("a").await.is_err());
+}
+
+/// What ends an actor that rests is its end; the failure before is in the log once.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_is_stopped_while_it_rests_has_stopped_and_panicked_once() {
+    for ends in ["stop", "shutdown", "parent"] {
+        let log = Log::default();
+        let _here = log.listen();
+        let (node, diary) = (node().await, Diary::default());
+        let restart = Restart::on_failure().backoff(MINUTE, MINUTE);
+        let child = Worker::child("w", &diary).restart(restart);
+        let group = Supervisor::new(Strategy::OneForAll).child(child);
+        let group = node.spawn("group", group).await.unwrap();
+        let worker = node.actor::<Worker>("w").await.unwrap();
+        worker.explode("boom".into()).await.unwrap_err();
+        tokio::time::sleep(MS).await;
+        match ends {
+            "stop" => worker.stop().await.unwrap(),
+            "shutdown" => assert_eq!(node.shutdown(MINUTE).await, []),
+            _ => group.stop().await.unwrap(),
+        }
+        assert_eq!(worker.wait_stopped().await, ActorExit::Stopped, "{ends}");
+        assert_eq!((log.count("an actor is restarted"), log.count("an actor panicked")), (1, 0));
+    }
 }
 
 /// Has children of its own.

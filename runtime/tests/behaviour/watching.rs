@@ -228,3 +228,19 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     assert!(matches!(&told[0].1, ActorExit::Failed(_)), "{told:?}");
     end([alpha, beta]).await;
 }
+
+/// Its node, and others, are told of what ended it, and not of the failure before its rest.
+// Promised in docs/SEMANTICS.md.
+pub async fn an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let watcher = alpha.spawn("watcher", Watcher::default()).await.unwrap();
+    let there = beta.supervise(restarted(2, 10 * MINUTE)).await.unwrap();
+    let here = alpha.actor::<Notebook>("beta/watched").await.unwrap();
+    watcher.watch(Watch { actor: here.clone() }).await.unwrap();
+    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply));
+    here.stop().await.unwrap();
+    let told = next_ends(&watcher, 1).await;
+    assert_eq!(told, [("beta/watched".into(), ActorExit::Stopped)]);
+    assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    end([alpha, beta]).await;
+}

@@ -49,8 +49,6 @@ enum Life {
 #[derive(Debug)]
 struct State {
     life: Life,
-    /// How its last incarnation ended; of one that runs this says nothing.
-    last: ActorExit,
     /// Each actor that had this name, and how it ended if it has. A restart makes no other actor.
     actors: Vec<Option<ActorExit>>,
     /// When it was restarted.
@@ -87,7 +85,6 @@ impl<'a> Model<'a> {
     pub fn new(tree: &'a [Recipe]) -> Self {
         let state = |recipe: &Recipe| State {
             life: Life::Ended,
-            last: ActorExit::Stopped,
             actors: Vec::new(),
             restarts: Vec::new(),
             bad_starts: recipe.bad_starts,
@@ -212,7 +209,7 @@ impl<'a> Model<'a> {
                     if *how == ActorExit::Killed {
                         self.reached.note("a supervisor was killed while a child rested");
                     }
-                    self.end(child, self.states[child].last.clone());
+                    self.end(child, ActorExit::Stopped);
                 }
                 Life::Runs => {
                     self.halt(child, how);

@@ -41,11 +41,18 @@ impl<A: Handlers> Life<A> {
         let started = self.started.take();
         let next = self.next();
         self.note_restart(&next);
-        match next {
-            Next::End => false,
+        let begins = match next {
+            Next::End => return false,
             Next::Join(resumed) => self.resumed(resumed).await,
             Next::Restart(delay) => self.pauses(delay, started).await,
+        };
+        if !begins {
+            // How the incarnation ended is in the log. What ended the actor came later: a kill of
+            // its own, or an end in order. (A parent or node that kills finds nothing to kill.)
+            let is_killed = self.cell.ends().is_killed() && !self.cell.ends().is_final();
+            self.how = if is_killed { Ending::Killed } else { Ending::Stopped };
         }
+        begins
     }
 
     /// Decides what comes after an incarnation, and has the parent know if it failed too often.
@@ -95,6 +102,8 @@ impl<A: Handlers> Life<A> {
     /// Rests after an end of its own: as long as that takes, or until its parent has all of a group
     /// begin anew. Returns false when it never begins anew.
     async fn pauses(&mut self, delay: Duration, started: Option<Started>) -> bool {
+        // What it is told should its task end with its runtime.
+        self.how = Ending::Killed;
         let (resume, resumed) = oneshot::channel();
         let plan = self.plan.as_ref();
         let is_told = plan.and_then(|plan| plan.report(Resting { delay, resume }));
@@ -110,6 +119,7 @@ impl<A: Handlers> Life<A> {
 
     /// Rests until the actor is to begin anew. Returns false when it never is.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
+        self.how = Ending::Killed;
         loop {
             match rested(&self.cell, self.is_revived(), &mut resumed).await {
                 Some(Ok(started)) => {
@@ -128,21 +138,18 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Makes the actor ready to begin anew. Returns false when it has ended for good.
-    fn begins_anew(&mut self) -> bool {
-        let begins = self.cell.ends().begin_anew() && self.cell.renew(self.is_revived());
-        begins || !self.is_ended_at_rest()
+    /// Makes the actor ready to begin anew: what was accepted before a drain is handled. Returns
+    /// false when it has ended for good.
+    fn begins_anew(&self) -> bool {
+        self.cell.ends().begin_anew() && self.cell.renew(self.is_revived())
     }
 
-    /// Returns true if the actor was ended while it rested. A kill or a stop is its end then; its
-    /// parent and its node leave it the one that it had.
-    fn is_ended_at_rest(&mut self) -> bool {
-        let is_stopped = !self.is_revived() && self.cell.mailbox().is_stopping();
-        let (is_final, is_killed) = (self.cell.ends().is_final(), self.cell.ends().is_killed());
-        if !is_final && (is_killed || is_stopped) {
-            self.how = if is_killed { Ending::Killed } else { Ending::Stopped };
-        }
-        is_final || is_killed || is_stopped
+    /// Returns true if the actor was ended while it rested: by its parent or its node, by a kill,
+    /// or by a stop, if it is not restarted after one.
+    fn is_ended_at_rest(&self) -> bool {
+        let ends = self.cell.ends();
+        let is_stopped = self.cell.mailbox().is_stopping() && !self.is_revived();
+        ends.is_final() || ends.is_killed() || is_stopped
     }
 
     fn is_revived(&self) -> bool {

@@ -85,7 +85,6 @@ impl Model<'_> {
         if in_order {
             self.reached.note("what was stopped was restarted");
         }
-        self.states[actor].last = exit;
         self.states[actor].life = Life::Rests;
         Verdict::Restart
     }
@@ -148,7 +147,6 @@ impl Model<'_> {
                         self.reached.note("a supervisor was restarted with its group");
                     }
                     self.halt(other, &ActorExit::Stopped);
-                    self.states[other].last = ActorExit::Stopped;
                     self.states[other].life = Life::Rests;
                 }
             }
