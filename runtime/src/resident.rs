@@ -124,6 +124,9 @@ pub(crate) trait Resident: Inbox {
     /// Returns its type.
     fn kind(&self) -> Kind;
 
+    /// Returns true if it is a tie: no user knows it, and it tells another node how an actor ended.
+    fn is_tie(&self) -> bool;
+
     /// Ends it, or, of a child that is restarted, what it is now.
     fn halt(&self, halt: Halt);
 

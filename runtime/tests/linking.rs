@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::actors::node;
 use crate::behaviour::world::World;
-use crate::registered::{AskSilent, Clerk, Do, MS, Meet, Silent, within};
+use crate::registered::{AskSilent, Clerk, Do, Fail, MS, Meet, Silent, within};
 use crate::remote::{end, listening, pair};
 
 /// Links one clerk to another actor, from within the first.
@@ -271,6 +271,42 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
         assert_eq!(is_linked_to.wait_stopped().await, why);
         alpha.shutdown(Duration::from_secs(5)).await;
     });
+}
+
+/// LI-1: an actor that fails while it drains, or that is killed since it does not end in time, has
+/// the other one fail, whichever of the two nodes shuts down.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
+    for (seed, (links_here, is_late)) in
+        (0..).zip([(true, false), (true, true), (false, false), (false, true)])
+    {
+        sim::run(seed, |world| async move {
+            let [alpha, beta] = World::Sim(world).pair().await;
+            let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+            let there = beta.spawn("there", Clerk::default()).await.unwrap();
+            let silent = beta.spawn("silent", Silent).await.unwrap();
+            let far = alpha.actor::<Clerk>("beta/there").await.unwrap();
+            far.ask(Meet(here.clone())).await.unwrap();
+            if links_here {
+                link(&here, &far).await;
+            } else {
+                within(&there, |there, cx| cx.link(there.met.as_ref().unwrap())).await;
+            }
+            sleep(100 * MS).await;
+            // For 5 s, and then it panics.
+            let silent = alpha.actor::<Silent>(&silent.address().to_string()).await.unwrap();
+            here.tell(AskSilent(silent)).await.unwrap();
+            here.tell(Fail).await.unwrap();
+            let deadline = Duration::from_secs(if is_late { 1 } else { 60 });
+            let killed = alpha.shutdown(deadline).await;
+            let how = if is_late { "was killed" } else { "panicked: as it was told" };
+            assert_eq!(killed.len(), usize::from(is_late));
+            let why = failed(&format!("linked to alpha/here, which {how}"));
+            assert_eq!(there.wait_stopped().await, why);
+            beta.shutdown(Duration::from_secs(1)).await;
+        });
+    }
 }
 
 /// LI-1, beside lost connections: who ends is told to the other all the same, and as what it is.

@@ -12,7 +12,7 @@ use super::Handlers;
 use super::arrival::{Arrival, Unopened, begin_ask};
 use super::ends::Ends;
 use super::route::Label;
-use super::tether::TETHER;
+use super::tether::{TETHER, TIE};
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
@@ -229,6 +229,10 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn kind(&self) -> Kind {
         const { Kind::of(A::NAME) }
+    }
+
+    fn is_tie(&self) -> bool {
+        self.kind() == const { Kind::of(TIE) }
     }
 
     fn halt(&self, halt: Halt) {

@@ -300,13 +300,15 @@ impl Ends {
         }
     }
 
-    /// Tells all that wait for the end (EN-1), and all that are linked to `me`, the actor.
+    /// Tells all that are linked to `me`, the actor, and then all that wait for the end (EN-1): a
+    /// shutdown does, and ends the ties when no actor has anything to tell them any more.
     pub(super) fn tell(&self, exit: ActorExit, me: &Address) {
         let reason = reason_of(&exit);
+        self.end_links(me, &exit);
         let ended = State::Ended(Box::new(exit.clone()));
         let old = std::mem::replace(&mut *self.state.lock(), ended);
         if let State::Living(Some(living)) = old {
-            // Notices that came since the links were told.
+            // Notices and links that came since the others were told.
             let Living { waiting, notices, links, .. } = *living;
             notices.into_iter().for_each(|notice| notice.close(reason.clone()));
             waiting.into_values().for_each(Waker::wake);

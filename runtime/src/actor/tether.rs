@@ -18,3 +18,6 @@ pub(super) struct Tether {
 
 /// The last of the messages that each actor accepts.
 pub(super) const TETHER: Accepted = accepted::<Tether, Address>();
+
+/// The name of the actors that stand in for those of other nodes.
+pub(super) const TIE: &str = "ringpost::Tie";

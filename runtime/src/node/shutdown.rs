@@ -35,15 +35,19 @@ impl Node {
     async fn end(&self, deadline: Duration) -> Vec<Address> {
         let end = Instant::now() + deadline.min(limits::ASK_TIMEOUT_MAX);
         self.core.residents.close();
-        let residents = self.core.residents.all();
-        residents.iter().for_each(|resident| resident.retire(Halt::Drain));
-        let late = outlast(residents, end).await;
+        let all = self.core.residents.all().into_iter();
+        let (ties, actors): (Vec<_>, Vec<_>) = all.partition(|resident| resident.is_tie());
+        actors.iter().for_each(|actor| actor.retire(Halt::Drain));
+        let late = outlast(actors, end).await;
         late.iter().for_each(|resident| resident.retire(Halt::Kill));
         let killed = late.iter().map(|resident| resident.address().clone()).collect();
         for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
             let actor = stuck.address();
             tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
         }
+        // Last: until now they tell other nodes how the actors ended that are linked to theirs.
+        ties.iter().for_each(|tie| tie.retire(Halt::Drain));
+        outlast(ties, end.max(Instant::now() + limits::GOODBYE_TIMEOUT_MIN)).await;
         if let Some(remote) = &self.core.remote {
             let left = end.saturating_duration_since(Instant::now());
             remote.shutdown(left.max(limits::GOODBYE_TIMEOUT_MIN)).await;
