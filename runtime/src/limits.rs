@@ -58,6 +58,8 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 pub const LINKED_TEXT_BYTES_MAX: usize = 512;
 /// Most links that one actor has when another node asks for one more.
 pub const LINKS_MAX: usize = 65_536;
+/// Longest ask, in bytes, by which another node has an actor linked: two addresses.
+pub const TETHER_BYTES_MAX: usize = 4096;
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its

@@ -142,9 +142,6 @@ pub(crate) trait Resident: Inbox {
     /// Gives it a link, to what has the token `with`. Returns false when it has ended.
     fn link(&self, with: usize, link: Link) -> bool;
 
-    /// Takes back the promise of a link that is made, or never will be.
-    fn take_promise(&self);
-
     /// Takes a link from it that has ended at the other end, and ends it as
     /// [`fail_linked`](Self::fail_linked) does if there is a reason.
     fn unlink(&self, with: usize, reason: Option<Arc<str>>);

@@ -309,6 +309,43 @@ fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     }
 }
 
+/// Links to another clerk and has it fail, in one handler.
+#[actor]
+struct Reckless;
+
+#[handlers]
+impl Reckless {
+    #[handler]
+    async fn link_and_fail(&mut self, msg: Meet, cx: &mut Context<Self>) {
+        cx.link(&msg.0);
+        msg.0.tell(Fail).await.unwrap();
+    }
+}
+
+/// The link is there before what the actor that made it tells the other one next, however far its
+/// node has come with finding that one.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_an_actor_tells_after_it_linked_comes_after_the_link() {
+    let (alpha, beta) = pair().await;
+    let child = Child::new(Clerk::default).named("there");
+    let child = child.restart(Restart::on_failure().at_most(1000, 1000 * MS).backoff(MS, MS));
+    beta.supervise(child).await.unwrap();
+    let found = alpha.actor::<Clerk>("beta/there").await.unwrap();
+    for round in 0..200 {
+        let here = alpha.spawn("here", Reckless).await.unwrap();
+        let far = match round % 2 {
+            0 => found.clone(),
+            _ => alpha.actor::<Clerk>("beta/there").await.unwrap(),
+        };
+        here.tell(Meet(far)).await.unwrap();
+        let why = failed("linked to beta/there, which panicked: as it was told");
+        let exit = timeout(Duration::from_secs(2), here.wait_stopped()).await;
+        assert_eq!(exit, Ok(why), "round {round}");
+    }
+    end([alpha, beta]).await;
+}
+
 /// LI-1, beside lost connections: who ends is told to the other all the same, and as what it is.
 // Promised in docs/SEMANTICS.md.
 #[test]

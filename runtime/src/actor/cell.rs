@@ -191,8 +191,8 @@ impl<A: Handlers> Cell<A> {
         };
         for tether in run.extract_if(.., is_tether) {
             if let Deliveries::One(tether) = tether
+                && self.ends.takes_links()
                 && let Some(me) = self.node.residents().by_id(self.id())
-                && self.ends.promise_link()
             {
                 self.node.tether(me, tether);
             }
@@ -270,10 +270,6 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn link(&self, with: usize, link: Link) -> bool {
         self.ends.link(with, link)
-    }
-
-    fn take_promise(&self) {
-        self.ends.take_promise();
     }
 
     fn unlink(&self, with: usize, reason: Option<Arc<str>>) {

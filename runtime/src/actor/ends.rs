@@ -53,8 +53,6 @@ struct Living {
     pause: Option<Pause>,
     /// By the token of what it is linked to.
     links: BTreeMap<usize, Link>,
-    /// Links that other nodes ask for and that are being made.
-    promised: usize,
     /// It does not fail with what it is linked to.
     traps: bool,
 }
@@ -163,20 +161,12 @@ impl Ends {
         }
     }
 
-    /// Promises another node a link to this actor. Returns false when it has too many, or has
-    /// ended.
-    pub(super) fn promise_link(&self) -> bool {
-        let State::Living(living) = &mut *self.state.lock() else { return false };
-        let Living { links, promised, .. } = &mut **living.get_or_insert_default();
-        let has_room = links.len() + *promised < limits::LINKS_MAX;
-        *promised += usize::from(has_room);
-        has_room
-    }
-
-    /// Takes a promise back: the link is made, or never will be.
-    pub(super) fn take_promise(&self) {
-        if let State::Living(Some(living)) = &mut *self.state.lock() {
-            living.promised -= 1;
+    /// Returns true if another node may link to this actor.
+    pub(super) fn takes_links(&self) -> bool {
+        match &*self.state.lock() {
+            State::Living(Some(living)) => living.links.len() < limits::LINKS_MAX,
+            State::Living(None) => true,
+            State::Ended(_) => false,
         }
     }
 
@@ -377,24 +367,4 @@ fn tell_links(links: BTreeMap<usize, Link>, me: &Address, exit: &ActorExit) {
     }
     let why = exit.is_failure().then(|| linked_to(me, exit));
     links.into_values().for_each(|link| (link.tell)(why.clone()));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_links_are_promised_than_an_actor_may_have() {
-        let ends = Ends::new(false);
-        let link =
-            || Link { to: Address::by_name("beta".into(), "b".into()), tell: Box::new(|_| {}) };
-        assert!(ends.link(1, link()));
-        assert!((1..limits::LINKS_MAX).all(|_| ends.promise_link()));
-        assert!(!ends.promise_link(), "asked for at once with the others");
-        assert!(ends.link(2, link()));
-        ends.take_promise();
-        assert!(!ends.promise_link(), "the link has the place that was promised");
-        ends.unlink(2, None);
-        assert!(ends.promise_link());
-    }
 }

@@ -8,9 +8,14 @@
 //! their own node that stands in for the other. A tie that ends tells the other one before, as
 //! often as it takes; and the two watch each other, for the end of a node.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::task::coop;
 use tokio::time::{Instant, sleep};
 
 use super::arrival::begin_ask;
@@ -25,7 +30,7 @@ use crate::fate::Fate;
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Delivery, RemoteSender, Waiter, code};
+use crate::remote::{Delivery, RemoteSender, Replier, Waiter, code};
 use crate::resident::{Link, Resident, linked_text, linked_to};
 use crate::{actor, handlers, message};
 
@@ -89,7 +94,14 @@ fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSen
     let tie = ActorRef::local(cell.clone());
     me.link(cell.token(), link_by(&tie, to.clone()));
     // Now that what comes of it finds the link (LI-1).
-    drop(tie.try_tell(Make(sender)));
+    let tether = Tether { tie: tie.address().clone(), actor: me.address().clone() };
+    let mut making: Making = Box::pin(make(sender, node.clone(), tether));
+    // It stands in line from now on: before all that the actor sends there after this.
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    if let Poll::Ready(made) = coop::unconstrained(&mut making).poll_unpin(&mut cx) {
+        making = Box::pin(ready(made));
+    }
+    drop(tie.try_tell(Make(making)));
 }
 
 /// Makes the link to an actor of another node, for which `tie` stands in.
@@ -130,22 +142,22 @@ impl Tie {
 #[diagnostic::do_not_recommend]
 impl Actor for Tie {}
 
-/// Has the other node make the other end. Sent once, before all else.
+/// The other node makes the other end.
+type Making = BoxFuture<'static, Result<Address, ActorExit>>;
+
+/// The link is being made at the other end. Sent once, before all else.
 #[message(local)]
-struct Make(RemoteSender);
+struct Make(Making);
 
 /// Answers a tether. Sent once, before all else.
 #[message(local)]
-struct Answer(Delivery, Promise);
-
-/// A promise of a link to this actor. Dropped, it is taken back: the link is made, or never will
-/// be.
-struct Promise(Arc<dyn Resident>);
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.0.take_promise();
-    }
+struct Answer {
+    /// The tie at the other end.
+    other: Address,
+    replier: Replier,
+    deadline: Option<Instant>,
+    /// Tells whether `me` has the link.
+    is_linked: oneshot::Receiver<bool>,
 }
 
 /// The link has ended at the other end; with a text the actor there has failed.
@@ -166,13 +178,11 @@ impl Handler<Make> for Tie {
     type Reply = ();
 
     async fn handle(&mut self, msg: Make, cx: &mut Context<Self>) {
-        let tie = cx.actor().address().clone();
-        let tether = Tether { tie, actor: self.me.address().clone() };
         let made = tokio::select! {
             biased;
             // The node shuts down.
             () = cx.is_to_end() => return,
-            made = make(&msg.0, cx.node(), tether) => made,
+            made = msg.0 => made,
         };
         match made {
             Ok(tie) => self.meet(tie, cx),
@@ -190,21 +200,13 @@ impl Handler<Answer> for Tie {
     type Reply = ();
 
     async fn handle(&mut self, msg: Answer, cx: &mut Context<Self>) {
-        let Answer(Delivery { payload, replier, deadline, .. }, _promise) = msg;
-        let replier = replier.and_then(|replier| begin_ask(replier, deadline));
-        let (Some(replier), Some(codec)) = (replier, <Tether as Message>::CODEC) else {
+        let Answer { other, replier, deadline, is_linked } = msg;
+        let is_linked = is_linked.await == Ok(true);
+        let Some(replier) = begin_ask(replier, deadline).filter(|_| is_linked) else {
+            self.me.unlink(cx.cell().token(), None);
             return cx.stop();
         };
-        let Ok(Tether { tie, actor }) = (codec.decode)(payload, cx.node()) else {
-            replier.fail(code::INVALID_ASK);
-            return cx.stop();
-        };
-        self.to = actor;
-        let link = link_by(cx.actor(), self.to.clone());
-        if !self.me.link(cx.cell().token(), link) {
-            return cx.stop();
-        }
-        self.meet(tie, cx);
+        self.meet(other, cx);
         let Some(answer) = <Address as Reply>::CODEC else { return };
         super::ReplyTo::remote(replier, answer.encode).send(cx.actor().address().clone());
     }
@@ -271,13 +273,13 @@ async fn untie(other: &ActorRef<Tie>, why: Option<&str>) {
 }
 
 /// Has another node make its end of a link. Returns the tie there.
-async fn make(to: &RemoteSender, node: &Node, tether: Tether) -> Result<Address, ActorExit> {
+async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, ActorExit> {
     loop {
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
-        let to = (to, &TETHER, remote_send::ask(deadline));
+        let to = (&to, &TETHER, remote_send::ask(deadline));
         let (mut message, mut waiter) = (Some(tether.clone()), Waiter::default());
         let send = poll_fn(|cx| remote_send::poll_send(to, &mut message, &mut waiter, cx));
-        let asked = send.await.and_then(|awaited| Pending::<Address>::remote(awaited, node));
+        let asked = send.await.and_then(|awaited| Pending::<Address>::remote(awaited, &node));
         let answered = match asked {
             Ok(mut pending) => poll_fn(|cx| pending.poll(cx)).await,
             Err(cause) => Err(AskCause::NotSent(cause)),
@@ -304,14 +306,77 @@ fn exit_of(error: AskCause) -> ActorExit {
 }
 
 impl Node {
-    /// Makes this node's end of a link that another node asks for, to the actor `me`, which has
-    /// promised it.
+    /// Makes this node's end of a link that another node asks for, to the actor `me`. Called while
+    /// messages are delivered to it: those that came after the tether find the link.
     pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery) {
-        let tie = Tie::new(&me, me.address());
-        let promise = Promise(me);
+        let Delivery { payload, replier: Some(replier), deadline, .. } = tether else { return };
+        let fits = payload.len() <= limits::TETHER_BYTES_MAX;
+        let codec = <Tether as Message>::CODEC.filter(|_| fits);
+        let decoded = codec.map(|codec| (codec.decode)(payload, self));
+        let Some(Ok(Tether { tie: other, actor })) = decoded else {
+            return replier.fail(code::INVALID_ASK);
+        };
         // An error says that the node shuts down: the other end gets no answer.
-        if let Ok((cell, _)) = self.begin(Tie::options(), tie, None) {
-            drop(ActorRef::local(cell).try_tell(Answer(tether, promise)));
+        let Ok((cell, _)) = self.begin(Tie::options(), Tie::new(&me, &actor), None) else { return };
+        let tie = ActorRef::local(cell.clone());
+        let (linked, is_linked) = oneshot::channel();
+        // In this order: the tie answers before it hears of an end of the link.
+        drop(tie.try_tell(Answer { other, replier, deadline, is_linked }));
+        let _told = linked.send(me.link(cell.token(), link_by(&tie, actor)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use futures::stream::FuturesUnordered;
+
+    use super::*;
+    use crate::BoxError;
+    use crate::actor::destination::View;
+
+    #[actor]
+    #[derive(Default)]
+    struct Popular;
+
+    #[handlers]
+    impl Popular {}
+
+    /// Links to another actor when it starts.
+    struct Links(ActorRef<Popular>);
+
+    #[actor]
+    impl Actor for Links {
+        async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+            cx.link(&self.0);
+            Ok(())
         }
+    }
+
+    #[handlers]
+    impl Links {}
+
+    /// Also of those that are asked for at once no more are made.
+    #[tokio::test]
+    async fn no_more_links_are_made_for_other_nodes_than_an_actor_may_have() {
+        let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
+        let alpha = start("alpha", vec![]).start().await.unwrap();
+        let beta = start("beta", alpha.addresses()).start().await.unwrap();
+        alpha.ready(1).await;
+        let there = beta.spawn("there", Popular).await.unwrap();
+        let View::Local(near) = there.destination().view() else { panic!("it is near") };
+        for number in 2..limits::LINKS_MAX {
+            let link = Link { to: there.address().clone(), tell: Box::new(|_| {}) };
+            assert!(near.cell().link(number, link));
+        }
+        let far = alpha.actor::<Popular>("beta/there").await.unwrap();
+        let ends = FuturesUnordered::new();
+        for _ in 0..4 {
+            let linker = alpha.spawn_anonymous(Links(far.clone())).await.unwrap();
+            ends.push(async move { linker.wait_stopped().await });
+        }
+        let why = "linked to beta/there, which had ended";
+        let refused: Vec<_> = ends.take(2).collect().await;
+        assert_eq!(refused, [ActorExit::Failed(why.into()), ActorExit::Failed(why.into())]);
     }
 }
