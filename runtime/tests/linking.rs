@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::actors::node;
 use crate::behaviour::world::World;
+use crate::log::Log;
 use crate::registered::{AskSilent, Clerk, Do, Fail, MS, Meet, Silent, within};
 use crate::remote::{end, listening, pair};
 
@@ -343,6 +344,35 @@ async fn what_an_actor_tells_after_it_linked_comes_after_the_link() {
         let exit = timeout(Duration::from_secs(2), here.wait_stopped()).await;
         assert_eq!(exit, Ok(why), "round {round}");
     }
+    end([alpha, beta]).await;
+}
+
+/// What stands in for actors of other nodes is none that a user knows.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
+    let log = Log::default();
+    let _here = log.listen();
+    let (alpha, beta) = pair().await;
+    let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+    let late = beta.spawn("late", Clerk::default()).await.unwrap();
+    let far = alpha.actor::<Clerk>("beta/late").await.unwrap();
+    late.stop().await.unwrap();
+    late.wait_stopped().await;
+    link(&here, &far).await;
+    assert_eq!(here.wait_stopped().await, failed("linked to beta/late, which had ended"));
+    alone(&alpha, 0).await;
+    let there = beta.spawn("there", Clerk::default()).await.unwrap();
+    let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+    let far = alpha.actor::<Clerk>("beta/there").await.unwrap();
+    link(&here, &far).await;
+    here.fail().await.unwrap_err();
+    there.wait_stopped().await;
+    alone(&alpha, 0).await;
+    alone(&beta, 0).await;
+    assert_eq!(log.count("whose node is down"), 0);
+    assert_eq!(log.count("an actor failed"), 2, "the two that are linked");
+    assert_eq!(log.count("an actor panicked"), 1);
     end([alpha, beta]).await;
 }
 

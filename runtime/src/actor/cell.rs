@@ -190,11 +190,9 @@ impl<A: Handlers> Cell<A> {
             Deliveries::Tells(_) => false,
         };
         for tether in run.extract_if(.., is_tether) {
-            if let Deliveries::One(tether) = tether
-                && self.ends.takes_links()
-                && let Some(me) = self.node.residents().by_id(self.id())
-            {
-                self.node.tether(me, tether);
+            let me = self.node.residents().by_id(self.id());
+            if let (Deliveries::One(tether), Some(me)) = (tether, me) {
+                self.node.tether(me, tether, self.ends.takes_links());
             }
         }
     }

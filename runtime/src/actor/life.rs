@@ -348,6 +348,8 @@ impl<A: Handlers> Drop for Life<A> {
         let how = std::mem::replace(&mut self.how, Ending::Killed);
         let (actor, exit) = (self.cell.address(), how.exit());
         match &exit {
+            // How a tie ends says how another actor did.
+            _ if self.cell.is_tie() => {}
             ActorExit::Panicked(reason) => {
                 let in_hand = self.cx.take_in_hand().map(|label| label.name());
                 tracing::error!(%actor, %reason, in_hand, "an actor panicked");

@@ -19,7 +19,6 @@ use tokio::task::coop;
 use tokio::time::{Instant, sleep};
 
 use super::arrival::begin_ask;
-use super::port::Pending;
 use super::tether::{TETHER, Tether};
 use super::watch::{Peer, Watchable};
 use super::{Actor, ActorRef, Context, Down, Handler, Handlers, Reply, SpawnOptions, remote_send};
@@ -30,7 +29,7 @@ use crate::fate::Fate;
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Delivery, RemoteSender, Replier, Waiter, code};
+use crate::remote::{Awaited, Delivery, RemoteSender, Replier, ReplyLoss, Waiter, code, lost};
 use crate::resident::{Link, Resident, linked_text, linked_to};
 use crate::{actor, handlers, message};
 
@@ -143,7 +142,7 @@ impl Tie {
 impl Actor for Tie {}
 
 /// The other node makes the other end.
-type Making = BoxFuture<'static, Result<Address, ActorExit>>;
+type Making = BoxFuture<'static, Result<Address, Unmade>>;
 
 /// The link is being made at the other end. Sent once, before all else.
 #[message(local)]
@@ -186,10 +185,13 @@ impl Handler<Make> for Tie {
         };
         match made {
             Ok(tie) => self.meet(tie, cx),
-            Err(exit) => {
-                self.me.unlink(cx.cell().token(), Some(linked_to(&self.to, &exit)));
-                // Should the other end be there after all, this one is out of its reach.
-                cx.cell().fail(linked_to(self.me.address(), &ActorExit::NodeDown));
+            Err(unmade) => {
+                self.me.unlink(cx.cell().token(), Some(unmade.text(&self.to)));
+                match unmade {
+                    Unmade::Ended(ActorExit::NoActor) => cx.stop(),
+                    // Should the other end be there after all, this one is out of its reach.
+                    unmade => cx.cell().fail(unmade.text(self.me.address())),
+                }
             }
         }
     }
@@ -272,44 +274,83 @@ async fn untie(other: &ActorRef<Tie>, why: Option<&str>) {
     }
 }
 
+/// Why a link to an actor of another node is not made.
+enum Unmade {
+    /// That actor has ended, or its node.
+    Ended(ActorExit),
+    /// Something else; with a text for people.
+    Refused(String),
+}
+
+impl Unmade {
+    fn of(error: AskCause) -> Self {
+        match error {
+            AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => {
+                Unmade::Ended(ActorExit::NodeDown)
+            }
+            AskCause::NotSent(
+                Cause::NoSuchActor | Cause::WrongActorType { .. } | Cause::Stopped,
+            )
+            | AskCause::NotBegun(_)
+            | AskCause::NoReply => Unmade::Ended(ActorExit::NoActor),
+            other => Unmade::Refused(other.to_string()),
+        }
+    }
+
+    /// Returns why an actor fails that is not linked to `peer`.
+    fn text(&self, peer: &Address) -> Arc<str> {
+        match self {
+            Unmade::Ended(exit) => linked_to(peer, exit),
+            Unmade::Refused(why) => linked_text(&format!("not linked to {peer}: {why}")),
+        }
+    }
+}
+
 /// Has another node make its end of a link. Returns the tie there.
-async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, ActorExit> {
+async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, Unmade> {
     loop {
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
         let to = (&to, &TETHER, remote_send::ask(deadline));
         let (mut message, mut waiter) = (Some(tether.clone()), Waiter::default());
         let send = poll_fn(|cx| remote_send::poll_send(to, &mut message, &mut waiter, cx));
-        let asked = send.await.and_then(|awaited| Pending::<Address>::remote(awaited, &node));
-        let answered = match asked {
-            Ok(mut pending) => poll_fn(|cx| pending.poll(cx)).await,
-            Err(cause) => Err(AskCause::NotSent(cause)),
+        let answered = match send.await {
+            Ok(Awaited::Reply(answer)) => answer.await,
+            Ok(_) => Err(ReplyLoss::Late),
+            Err(Cause::LinkDown) => continue,
+            Err(Cause::TooManyAsks) => {
+                sleep(limits::LOOK_UP_AGAIN).await;
+                continue;
+            }
+            Err(cause) => return Err(Unmade::of(AskCause::NotSent(cause))),
         };
         match answered {
-            Ok(tie) => return Ok(tie),
+            Ok(answer) => {
+                let tie = <Address as Reply>::CODEC.map(|codec| (codec.decode)(answer, &node));
+                return match tie {
+                    Some(Ok(tie)) => Ok(tie),
+                    _ => Err(Unmade::of(AskCause::InvalidReply)),
+                };
+            }
             // Made there or not: one end more there does no harm.
-            Err(AskCause::LinkDown(_) | AskCause::NotSent(Cause::LinkDown)) => {}
-            Err(AskCause::NotSent(Cause::TooManyAsks)) => sleep(limits::LOOK_UP_AGAIN).await,
-            Err(error) => return Err(exit_of(error)),
+            Err(ReplyLoss::LinkDown(_) | ReplyLoss::Unsent(_)) => {}
+            Err(ReplyLoss::Failed(code::TOO_MANY_LINKS)) => {
+                let most = limits::LINKS_MAX;
+                return Err(Unmade::Refused(format!("it has {most} links already")));
+            }
+            Err(loss) => return Err(Unmade::of(lost(loss))),
         }
     }
 }
 
-/// Returns how an actor ended that cannot be linked to.
-fn exit_of(error: AskCause) -> ActorExit {
-    match error {
-        AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => ActorExit::NodeDown,
-        AskCause::NotSent(Cause::NoSuchActor | Cause::WrongActorType { .. } | Cause::Stopped)
-        | AskCause::NotBegun(_)
-        | AskCause::NoReply => ActorExit::NoActor,
-        other => ActorExit::Failed(other.to_string().into()),
-    }
-}
-
 impl Node {
-    /// Makes this node's end of a link that another node asks for, to the actor `me`. Called while
-    /// messages are delivered to it: those that came after the tether find the link.
-    pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery) {
+    /// Makes this node's end of a link that another node asks for, to the actor `me`, if that one
+    /// takes more links. Called while messages are delivered to it: those that came after the
+    /// tether find the link.
+    pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery, takes_links: bool) {
         let Delivery { payload, replier: Some(replier), deadline, .. } = tether else { return };
+        if !takes_links {
+            return replier.fail(code::TOO_MANY_LINKS);
+        }
         let fits = payload.len() <= limits::TETHER_BYTES_MAX;
         let codec = <Tether as Message>::CODEC.filter(|_| fits);
         let decoded = codec.map(|codec| (codec.decode)(payload, self));
@@ -357,6 +398,7 @@ mod tests {
     impl Links {}
 
     /// Also of those that are asked for at once no more are made.
+    // Promised in docs/SEMANTICS.md.
     #[tokio::test]
     async fn no_more_links_are_made_for_other_nodes_than_an_actor_may_have() {
         let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
@@ -375,7 +417,7 @@ mod tests {
             let linker = alpha.spawn_anonymous(Links(far.clone())).await.unwrap();
             ends.push(async move { linker.wait_stopped().await });
         }
-        let why = "linked to beta/there, which had ended";
+        let why = "not linked to beta/there: it has 65536 links already";
         let refused: Vec<_> = ends.take(2).collect().await;
         assert_eq!(refused, [ActorExit::Failed(why.into()), ActorExit::Failed(why.into())]);
     }

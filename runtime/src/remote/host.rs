@@ -43,6 +43,8 @@ pub(crate) mod code {
     pub(crate) const INVALID_ASK: u16 = 1;
     /// The reply could not be archived.
     pub(crate) const INVALID_REPLY: u16 = 2;
+    /// The actor has as many links as it may have.
+    pub(crate) const TOO_MANY_LINKS: u16 = 3;
 }
 
 /// Finds the actors of this node for its peers.
