@@ -267,3 +267,18 @@ async fn a_panic_of_a_child_that_is_told_to_rest_is_in_the_log_once() {
     assert_eq!(log.count_all(&["an actor is restarted actor=alpha/b", "stumbled", "Stumble"]), 1);
     assert_eq!(log.count("an actor panicked"), 0);
 }
+
+/// Pauses longer than a clock counts.
+#[tokio::test(start_paused = true)]
+async fn a_pause_without_an_end_leaves_the_supervisor_alone() {
+    let (node, diary) = (node().await, Diary::default());
+    let forever = Restart::on_failure().backoff(Duration::MAX, Duration::MAX);
+    let group =
+        Supervisor::new(Strategy::OneForAll).child(Worker::child("a", &diary).restart(forever));
+    let group = node.spawn("group", group).await.unwrap();
+    let a = node.actor::<Worker>("a").await.unwrap();
+    a.explode("boom".into()).await.unwrap_err();
+    tokio::time::sleep(MINUTE).await;
+    group.stop().await.unwrap();
+    assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
+}

@@ -345,6 +345,25 @@ async fn what_is_put_aside_comes_back_in_its_order_before_the_mailbox() {
     assert_eq!(node.dead_letters().total(), 1);
 }
 
+/// A time-out that no clock counts to is a year.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn timers_that_never_fire_end_no_actor() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |_, cx| {
+        cx.tell_every("never", Duration::MAX, Tick { number: 1 });
+        cx.tell_when_idle(Duration::MAX, Tick { number: 2 });
+    })
+    .await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+    tokio::time::advance(Duration::from_secs(366 * 24 * 60 * 60)).await;
+    tokio::time::sleep(MS).await;
+    let mut notes = clerk.notes().await.unwrap();
+    notes.sort_unstable();
+    assert_eq!(notes, [1, 2]);
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_answer_may_come_later_from_a_task_or_from_another_actor() {

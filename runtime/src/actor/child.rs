@@ -157,9 +157,10 @@ impl Restart {
 
     /// The pause before a restart: `shortest` at first, twice as long each time that it is
     /// restarted again within the time of [`at_most`](Restart::at_most), but no more than
-    /// `longest`. 10 ms and 5 s when not set.
+    /// `longest`, and no more than a year. 10 ms and 5 s when not set.
     pub fn backoff(mut self, shortest: Duration, longest: Duration) -> Self {
-        (self.shortest, self.longest) = (shortest, longest.max(shortest));
+        let longest = longest.max(shortest).min(limits::ASK_TIMEOUT_MAX);
+        (self.shortest, self.longest) = (shortest.min(longest), longest);
         self
     }
 }

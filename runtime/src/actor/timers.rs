@@ -96,8 +96,15 @@ impl<A: Handlers> Timers<A> {
         }
     }
 
-    /// Sets a timer, in place of the one with the same key.
+    /// Sets a timer, in place of the one with the same key. No time is longer than
+    /// [`limits::ASK_TIMEOUT_MAX`].
     pub(super) fn set(&mut self, key: TimerKey, after: Duration, what: What<A>) {
+        let after = after.min(limits::ASK_TIMEOUT_MAX);
+        let what = match what {
+            What::Once(item) => What::Once(item),
+            What::Every(_, make) => What::Every(after, make),
+            What::Idle(_, make) => What::Idle(after, make),
+        };
         if !planted!(OldTimer) {
             self.cancel(&key);
         }
@@ -105,7 +112,7 @@ impl<A: Handlers> Timers<A> {
         if key == TimerKey::Idle {
             self.active = now;
         }
-        self.insert(now + after.min(limits::ASK_TIMEOUT_MAX), Timer { key, what });
+        self.insert(now + after, Timer { key, what });
     }
 
     /// Takes a timer out (TM-1). Returns true if there was one.
