@@ -148,8 +148,9 @@ impl Clerk {
         if self.shut {
             cx.stash_ask(msg, reply).unwrap();
         } else {
-            if let (true, Some(deadline)) = (self.asks_when, cx.deadline()) {
-                self.notes.push((deadline - Instant::now()).as_millis() as u64);
+            match cx.deadline().filter(|_| self.asks_when) {
+                Some(deadline) => self.notes.push((deadline - Instant::now()).as_millis() as u64),
+                None => self.notes.push(msg.number.to_native()),
             }
             reply.send(msg.number.to_native());
         }
@@ -345,6 +346,48 @@ async fn what_is_put_aside_comes_back_in_its_order_before_the_mailbox() {
     assert_eq!(node.dead_letters().total(), 1);
 }
 
+/// What is put aside ahead of older messages, and what is put aside again, has its old place.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn what_is_put_aside_while_others_come_back_is_behind_the_older_ones() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |clerk, _| clerk.shut = true).await;
+    let ask = |number| {
+        let clerk = clerk.clone();
+        tokio::spawn(async move { clerk.ask(Order { number }).await })
+    };
+    let asks: Vec<_> = (0..3).map(ask).collect();
+    tokio::task::yield_now().await;
+    // They come back while the clerk is shut, so each is put aside again; and a timer, which goes
+    // ahead of them, puts aside one more.
+    within(&clerk, |_, cx| {
+        let deed = |_: &mut Clerk, cx: &mut Context<Clerk>| {
+            cx.stash(Note { number: 10 }).unwrap();
+        };
+        cx.tell_after(1, Duration::ZERO, Do(Box::new(deed)));
+        assert_eq!(cx.unstash(), 3);
+    })
+    .await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+    assert_eq!(clerk.open().await, Ok(4));
+    for (number, ask) in asks.into_iter().enumerate() {
+        assert_eq!(ask.await.unwrap(), Ok(number as u64));
+    }
+    assert_eq!(clerk.notes().await, Ok(vec![0, 1, 2, 10]));
+    within(&clerk, |_, cx| {
+        let deed = |_: &mut Clerk, cx: &mut Context<Clerk>| {
+            cx.stash(Note { number: 3 }).unwrap();
+            assert_eq!(cx.unstash(), 1);
+        };
+        cx.tell_after(1, Duration::ZERO, Do(Box::new(deed)));
+        (1..3).for_each(|number| cx.stash(Note { number }).unwrap());
+        cx.unstash();
+    })
+    .await;
+    assert_eq!(clerk.notes().await, Ok(vec![1, 2, 3]));
+}
+
 /// A time-out that no clock counts to is a year.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
@@ -434,7 +477,7 @@ async fn what_is_put_aside_keeps_its_order_and_its_deadline() {
         assert_eq!(cx.unstash(), 1);
     })
     .await;
-    assert_eq!(clerk.notes().await, Ok(vec![0, 1, 2]));
+    assert_eq!(clerk.notes().await, Ok(vec![1, 2, 0]));
     within(&clerk, |clerk, _| clerk.shut = true).await;
     let asked = {
         let clerk = clerk.clone();

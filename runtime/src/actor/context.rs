@@ -2,7 +2,7 @@
 
 mod task;
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -301,14 +301,12 @@ impl<A: Handlers> Context<A> {
         self.put_aside(message, reply).map_err(|message| StashFull { message })
     }
 
-    /// Puts back all that was put aside, in its order: it is handled next, before what waits in the
-    /// mailbox. Returns how many messages that were.
+    /// Puts back all that was put aside, in the order in which each message was put aside first: it
+    /// is handled next, before what waits in the mailbox. Returns how many messages that were.
     pub fn unstash(&mut self) -> usize {
         let Some(more) = self.held() else { return 0 };
         let count = more.stash.len();
-        // The rest of the last time is younger: it was behind these.
-        more.stash.append(&mut more.unstashed);
-        std::mem::swap(&mut more.stash, &mut more.unstashed);
+        more.unstashed.append(&mut more.stash);
         count
     }
 
@@ -327,7 +325,11 @@ impl<A: Handlers> Context<A> {
         }
         let (label, is_ask) = (const { &Label::of::<A, I::Message>() }, reply.is_awaited());
         let item = (label, A::envelope(message, reply));
-        more.stash.push_back(Aside { item, is_ask, deadline });
+        let number = more.came_back.take().unwrap_or_else(|| {
+            more.asides += 1;
+            more.asides
+        });
+        more.stash.insert(number, Aside { item, is_ask, deadline });
         Ok(())
     }
 
@@ -375,8 +377,10 @@ impl<A: Handlers> Context<A> {
             Box::new(More {
                 lane: None,
                 family: Family::default(),
-                stash: VecDeque::new(),
-                unstashed: VecDeque::new(),
+                stash: BTreeMap::new(),
+                unstashed: BTreeMap::new(),
+                asides: 0,
+                came_back: None,
             })
         });
         held.more()

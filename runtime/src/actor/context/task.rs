@@ -1,6 +1,6 @@
 //! The side of a context that the actor's task uses.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context as TaskContext, Poll};
@@ -33,9 +33,14 @@ impl<A: Handlers> Held<A> for More<A> {
 pub(super) struct More<A: Handlers> {
     pub(super) lane: Option<Lane<A>>,
     pub(super) family: Family,
-    pub(super) stash: VecDeque<Aside<A>>,
+    /// By the order in which they were first put aside.
+    pub(super) stash: BTreeMap<u64, Aside<A>>,
     /// Put back before the mailbox.
-    pub(super) unstashed: VecDeque<Aside<A>>,
+    pub(super) unstashed: BTreeMap<u64, Aside<A>>,
+    /// How many were ever put aside.
+    pub(super) asides: u64,
+    /// The number of the message in hand, if it came back: put aside again, it has its old place.
+    pub(super) came_back: Option<u64>,
 }
 
 /// A message that was put aside.
@@ -92,11 +97,14 @@ impl<A: Handlers> Context<A> {
         task: &mut TaskContext<'_>,
     ) -> Option<Begun<A>> {
         let more = self.held()?;
+        more.came_back = None;
         let lane = more.lane.as_mut();
         if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
             return Some(Begun { label, envelope, in_hand: InHand::default() });
         }
-        let Aside { item: (label, envelope), deadline, .. } = more.unstashed.pop_front()?;
+        let (number, aside) = more.unstashed.pop_first()?;
+        let Aside { item: (label, envelope), deadline, .. } = aside;
+        more.came_back = Some(number);
         more.lane.as_mut().map(Lane::rest);
         Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } })
     }
@@ -155,8 +163,10 @@ impl<A: Handlers> Context<A> {
         let Some(mut held) = self.more.get_mut().take() else { return };
         let more = held.more();
         more.family.abandon();
-        let aside = more.unstashed.drain(..).chain(more.stash.drain(..));
-        for Aside { item: (label, envelope), is_ask, .. } in aside {
+        more.unstashed.append(&mut more.stash);
+        for Aside { item: (label, envelope), is_ask, .. } in
+            std::mem::take(&mut more.unstashed).into_values()
+        {
             if !is_ask {
                 self.cell().bury(label, DeadLetterCause::Stopped);
             }
