@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use ringpost::Strategy;
 use ringpost::prelude::*;
+use ringpost::{Cause, NotBegun, Strategy};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -375,6 +375,28 @@ async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
     let ends = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
     let starts = ["a started", "b started", "c started"];
     assert_eq!(diary.take(), [&ends[..], &starts].concat());
+}
+
+/// Nothing waits for the children of an actor that has failed for good.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn who_asks_an_actor_that_failed_for_good_is_told_before_its_children_have_ended() {
+    let (node, diary) = (node().await, Diary::default());
+    let family = Parent { diary: diary.clone(), children: Vec::new() };
+    let parent = node.spawn("parent", family).await.unwrap();
+    let children = parent.children().await.unwrap();
+    for child in &children {
+        child.tell(Hang).await.unwrap();
+    }
+    let start = tokio::time::Instant::now();
+    parent.tell(Burst).await.unwrap();
+    let waited = parent.children().await;
+    assert_eq!(cause(waited), Err(AskCause::NotBegun(NotBegun::Stopped)));
+    let later = parent.children().await;
+    assert_eq!(cause(later), Err(AskCause::NotSent(Cause::Stopped)));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(parent.wait_stopped().await, ActorExit::Panicked("burst".into()));
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "the children had their time");
 }
 
 /// The youngest child hangs while its parent stops, and then the parent is killed.

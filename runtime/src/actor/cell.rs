@@ -168,6 +168,18 @@ impl<A: Handlers> Cell<A> {
         self.mailbox.close(hand);
         self.node.residents().remove(self.key, self.address.name());
         self.ends.close(&exit);
+        self.bury_unbegun(hand);
+        self.ends.tell(exit, &self.address);
+    }
+
+    /// Closes the mailbox of an actor that begins nothing any more and has not ended yet: a tell
+    /// that it never began is a dead letter, and askers are told. `hand` is what it had taken.
+    pub(super) fn leave_unbegun(&self, hand: &mut ActorHand<A>) {
+        self.mailbox.empty(hand);
+        self.bury_unbegun(hand);
+    }
+
+    fn bury_unbegun(&self, hand: &mut ActorHand<A>) {
         while let Some(taken) = hand.take_unbegun() {
             let label = match &taken {
                 Taken::Local(letter) => letter.told(),
@@ -180,7 +192,6 @@ impl<A: Handlers> Cell<A> {
             // end.
             drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
-        self.ends.tell(exit, &self.address);
     }
 
     /// Takes what asks for links out of messages that arrived. It waits for no handler.
