@@ -217,14 +217,15 @@ impl Table<'_> {
             let private = self.root().private(*at);
             quote_spanned!(*at=> #(#conditions)* #private::Route::<Self>::of::<#message>())
         });
-        let arms = |waits: bool| {
-            let rows = self.rows.iter().enumerate().filter(move |(_, row)| row.waits() == waits);
-            rows.map(|(index, row)| self.arm(index, row))
-        };
-        let (at_once, waiting) = (arms(false), arms(true));
+        let rows =
+            |waits: bool| self.rows.iter().enumerate().filter(move |(_, row)| row.waits() == waits);
+        let at_once = rows(false).map(|(index, row)| self.arm_at_once(index, row));
+        let waiting = rows(true).map(|(index, row)| self.arm(index, row));
         let has_more = self.rows.iter().any(|row| !row.waits());
         // Not one of them is left: this has the compiler not ask for them again.
-        let rest = quote_spanned!(self.at()=> rest => drop(self.receive_at_once(rest, cx)),);
+        let rest = quote_spanned!(self.at()=>
+            rest => self.receive_at_once(&mut ::core::option::Option::Some(rest), cx),
+        );
         let rest = has_more.then_some(rest);
         quote_spanned! {self.at()=>
             #[automatically_derived]
@@ -240,15 +241,13 @@ impl Table<'_> {
                 #[inline]
                 fn receive_at_once(
                     &mut self,
-                    envelope: Self::Envelope,
+                    envelope: &mut ::core::option::Option<Self::Envelope>,
                     cx: &mut #private::Context<Self>,
-                ) -> ::core::option::Option<Self::Envelope> {
+                ) {
                     match envelope {
                         #(#at_once)*
-                        waiting => return ::core::option::Option::Some(waiting),
+                        _ => {}
                     }
-                    #[allow(unreachable_code, reason = "an actor whose handlers all wait")]
-                    ::core::option::Option::None
                 }
                 #[allow(
                     clippy::manual_async_fn, unreachable_patterns,
@@ -275,10 +274,34 @@ impl Table<'_> {
         }
     }
 
+    /// Returns what takes one message out of its place and handles it, as an arm of a match over
+    /// places.
+    fn arm_at_once(&self, index: usize, row: &Row<'_>) -> TokenStream {
+        let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
+        quote_spanned! {row.at=>
+            #(#conditions)*
+            ::core::option::Option::Some(__Envelope::#variant(..)) => {
+                if let ::core::option::Option::Some(__Envelope::#variant(input, reply)) =
+                    envelope.take()
+                {
+                    #answered
+                }
+            }
+        }
+    }
+
     /// Returns what handles one message, as an arm of a match over envelopes.
     fn arm(&self, index: usize, row: &Row<'_>) -> TokenStream {
-        let (variant, Row { input, conditions, .. }) = (variant(index), row);
-        let private = self.root().private(row.at);
+        let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
+        quote_spanned! {row.at=>
+            #(#conditions)*
+            __Envelope::#variant(input, reply) => { #answered }
+        }
+    }
+
+    /// Returns what handles the message `input`, and gives its answer to `reply`.
+    fn answered(&self, row: &Row<'_>) -> TokenStream {
+        let (private, input) = (self.root().private(row.at), &row.input);
         let name = Ident::new("input", row.at);
         let value = if row.boxed { quote!(*#name) } else { quote!(#name) };
         let delegates = row.method.is_some_and(|method| method.delegates);
@@ -292,12 +315,7 @@ impl Table<'_> {
         } else {
             quote_spanned!(row.at=> #private::now(#handle))
         };
-        let answered =
-            if delegates { handled } else { quote_spanned!(row.at=> reply.send(#handled)) };
-        quote_spanned! {row.at=>
-            #(#conditions)*
-            __Envelope::#variant(#name, reply) => { #answered }
-        }
+        if delegates { handled } else { quote_spanned!(row.at=> reply.send(#handled)) }
     }
 
     fn accepts(&self, index: usize, row: &Row<'_>) -> TokenStream {
@@ -316,6 +334,7 @@ impl Table<'_> {
             impl #params #private::Accepts<#message> for #ty #clause {
                 type Input = #input;
                 type Reply = <#ty as #private::#form<#input>>::Reply;
+                #[inline]
                 fn envelope(
                     #name: Self::Input,
                     reply: #private::ReplyTo<Self::Reply>,

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
@@ -28,24 +28,27 @@ use crate::resident::{Halt, Link, Pause, Resident, Residents, Waits};
 use crate::schema::Kind;
 use crate::slot::{OpenAsk, number_of};
 
-/// An actor of this node, from outside its task.
+/// An actor of this node, from outside its task. What each message needs lies together, and comes
+/// first.
+#[repr(C)]
 pub(crate) struct Cell<A: Handlers> {
-    address: Address,
-    key: Key,
-    node: Node,
     mailbox: ActorMailbox<A>,
     ends: Ends,
+    key: Key,
+    node: Node,
     waits: Mutex<Option<Box<Waits>>>,
+    name: Option<Arc<str>>,
+    /// There from the first look on: of most actors nobody asks for it.
+    address: OnceLock<Box<Address>>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
 pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
 
-/// A message sent on this node. Laid out by hand: a processor waits when it reads what it has just
-/// written in other pieces, so the envelope, which is copied by itself, comes first.
-#[repr(C)]
+/// A message sent on this node.
 pub(super) struct Letter<E> {
-    pub(super) envelope: E,
+    /// `None` once its handler has begun.
+    pub(super) envelope: Option<E>,
     pub(super) label: &'static Label,
     /// The ask, to be begun; `None` for a tell.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
@@ -66,14 +69,14 @@ impl<A: Handlers> Cell<A> {
         capacity: usize,
         is_restarted: bool,
     ) -> Self {
-        let identity = Identity { incarnation: node.id().incarnation, key };
         Cell {
-            address: Address::of(node.shared_name().clone(), identity, name),
-            key,
-            node,
             mailbox: Mailbox::new(capacity),
             ends: Ends::new(is_restarted),
+            key,
+            node,
             waits: Mutex::new(None),
+            name,
+            address: OnceLock::new(),
         }
     }
 
@@ -106,7 +109,7 @@ impl<A: Handlers> Cell<A> {
 
     /// Ends the links of an incarnation that ended so.
     pub(super) fn end_links(&self, exit: &ActorExit) {
-        self.ends.end_links(&self.address, exit);
+        self.ends.end_links(self, exit);
     }
 
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
@@ -122,13 +125,15 @@ impl<A: Handlers> Cell<A> {
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
     /// asker has given up.
     #[inline]
-    pub(super) fn begin(&self, letter: &Letter<A::Envelope>) -> Option<InHand> {
-        let Some(ask) = &letter.ask else { return Some(InHand::default()) };
+    pub(super) fn begin(&self, letter: &mut Letter<A::Envelope>) -> Option<InHand> {
+        let Some(ask) = letter.ask.take() else { return Some(InHand::default()) };
         if !ask.begin() {
+            // Not when the batch is: what it holds may be large.
+            letter.envelope = None;
             self.skipped(letter.label);
             return None;
         }
-        Some(InHand { deadline: Some(ask.deadline()), ask: number_of(ask) })
+        Some(InHand { deadline: Some(ask.deadline()), ask: number_of(&ask) })
     }
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
@@ -153,7 +158,7 @@ impl<A: Handlers> Cell<A> {
             }
             Err(error) => {
                 let name = label.name();
-                tracing::warn!(actor = %self.address, name, %error, "a message was unreadable");
+                tracing::warn!(actor = %self.address(), name, %error, "a message was unreadable");
                 if is_tell {
                     self.bury(label, DeadLetterCause::InvalidArchive);
                 }
@@ -166,10 +171,10 @@ impl<A: Handlers> Cell<A> {
     /// it never began is a dead letter. `hand` is what it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
-        self.node.residents().remove(self.key, self.address.name());
+        self.node.residents().remove(self.key, self.name.as_deref());
         self.ends.close(&exit);
         self.bury_unbegun(hand);
-        self.ends.tell(exit, &self.address);
+        self.ends.tell(exit, self);
     }
 
     /// Closes the mailbox of an actor that begins nothing any more and has not ended yet: a tell
@@ -180,7 +185,7 @@ impl<A: Handlers> Cell<A> {
     }
 
     fn bury_unbegun(&self, hand: &mut ActorHand<A>) {
-        while let Some(taken) = hand.take_unbegun() {
+        for taken in hand.take_unbegun() {
             let label = match &taken {
                 Taken::Local(letter) => letter.told(),
                 Taken::Remote(unopened) => unopened.told::<A>(),
@@ -210,12 +215,12 @@ impl<A: Handlers> Cell<A> {
 
     fn skipped(&self, label: &Label) {
         let name = label.name();
-        tracing::debug!(actor = %self.address, name, "skipped an ask whose asker has given up");
+        tracing::debug!(actor = %self.address(), name, "skipped an ask whose asker has given up");
     }
 
     pub(super) fn bury(&self, label: &Label, cause: DeadLetterCause) {
         self.node.dead_letters().bury(DeadLetter {
-            to: self.address.clone(),
+            to: self.address().clone(),
             message: label.id,
             name: Some(label.name()),
             cause,
@@ -224,16 +229,21 @@ impl<A: Handlers> Cell<A> {
 }
 
 impl<E> Letter<E> {
-    /// Returns which message it is, if it is a tell: the failure of an ask is its asker's to know
-    /// (DL-1).
+    /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is its
+    /// asker's to know (DL-1).
     fn told(&self) -> Option<&'static Label> {
-        self.ask.is_none().then_some(self.label)
+        (self.ask.is_none() && self.envelope.is_some()).then_some(self.label)
     }
 }
 
 impl<A: Handlers> Resident for Cell<A> {
     fn address(&self) -> &Address {
-        &self.address
+        self.address.get_or_init(|| {
+            let incarnation = self.node.id().incarnation;
+            let identity = Identity { incarnation, key: self.key };
+            let node = self.node.shared_name().clone();
+            Box::new(Address::of(node, identity, self.name.clone()))
+        })
     }
 
     fn kind(&self) -> Kind {
@@ -338,7 +348,7 @@ impl<A: Handlers> Resident for Cell<A> {
     fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.tell)(letter, &self.node)?;
-        Ok(self.commit(room, Letter { label: &route.label, ask: None, envelope }))
+        Ok(self.commit(room, Letter { label: &route.label, ask: None, envelope: Some(envelope) }))
     }
 
     fn put_ask(
@@ -350,7 +360,8 @@ impl<A: Handlers> Resident for Cell<A> {
     ) -> Result<(), Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.ask)(letter, &self.node)?;
-        self.commit(room, Letter { label: &route.label, ask: Some(ask), envelope });
+        let letter = Letter { label: &route.label, ask: Some(ask), envelope: Some(envelope) };
+        self.commit(room, letter);
         Ok(())
     }
 

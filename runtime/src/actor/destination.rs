@@ -108,11 +108,14 @@ impl<P> Destination<P> {
     {
         match self.view() {
             View::Local(actor) => {
-                let Poll::Ready(put) = actor.poll_put(message, None, line, cx) else {
-                    line.wait_for_room(actor.actor().0)?;
-                    return Poll::Pending;
+                let known = match actor.poll_put(message, None, line, cx) {
+                    Poll::Ready(Ok(known)) => known,
+                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(cause)),
+                    Poll::Pending => {
+                        line.wait_for_room(actor.actor().0)?;
+                        return Poll::Pending;
+                    }
                 };
-                let known = put?;
                 if let Some(fate) = fate {
                     *fate = Some(PendingFate::Known(known));
                 }
@@ -225,12 +228,14 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Gives up a place in a line.
+    /// Gives up a place in a line. (Mostly there is none.)
+    #[inline]
     pub(super) fn leave<M: Message>(&self, line: &mut Line)
     where
         P: Port<M>,
     {
         match self {
+            _ if !line.is_near() => {}
             Destination::Local(actor) => line.leave(|| actor.actor().0.intake()),
             Destination::Elsewhere(_) => line.leave_elsewhere(),
         }

@@ -16,7 +16,7 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::remote::{CloseNotice, reason_of};
-use crate::resident::{Link, Pause, linked_to};
+use crate::resident::{Link, Pause, Resident, linked_to};
 
 /// End now: drop the running handler.
 const KILL: u8 = 1;
@@ -183,7 +183,7 @@ impl Ends {
     }
 
     /// Ends all links of an incarnation that ended so (LI-2).
-    pub(super) fn end_links(&self, me: &Address, exit: &ActorExit) {
+    pub(super) fn end_links(&self, me: &dyn Resident, exit: &ActorExit) {
         let links = match &mut *self.state.lock() {
             State::Living(Some(living)) => {
                 living.traps = false;
@@ -292,7 +292,7 @@ impl Ends {
 
     /// Tells all that are linked to `me`, the actor, and then all that wait for the end (EN-1): a
     /// shutdown does, and ends the ties when no actor has anything to tell them any more.
-    pub(super) fn tell(&self, exit: ActorExit, me: &Address) {
+    pub(super) fn tell(&self, exit: ActorExit, me: &dyn Resident) {
         let reason = reason_of(&exit);
         self.end_links(me, &exit);
         let ended = State::Ended(Box::new(exit.clone()));
@@ -361,10 +361,10 @@ impl Ends {
 }
 
 /// Tells the other ends of links that `me` has ended so.
-fn tell_links(links: BTreeMap<usize, Link>, me: &Address, exit: &ActorExit) {
+fn tell_links(links: BTreeMap<usize, Link>, me: &dyn Resident, exit: &ActorExit) {
     if links.is_empty() {
         return;
     }
-    let why = exit.is_failure().then(|| linked_to(me, exit));
+    let why = exit.is_failure().then(|| linked_to(me.address(), exit));
     links.into_values().for_each(|link| (link.tell)(why.clone()));
 }

@@ -12,22 +12,22 @@ mod rest;
 use std::any::Any;
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use pin_project_lite::pin_project;
-use tokio::task::coop;
+use tokio::task::{coop, yield_now};
 
 use super::cell::{ActorHand, Begun, Cell, Letter};
 use super::child::Plan;
 use super::ends::Forced;
-use super::route::Label;
 use super::{Context, Handlers};
 use crate::busy::{Duty, InHand, OnDuty, Turn, as_actor, note, on_duty, take_turn};
 use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
+use crate::limits;
 use crate::mailbox::{Batch, Hand};
 use crate::mutants::planted;
 use crate::remote::Inbox;
@@ -179,32 +179,24 @@ fn poll_next<A: Handlers>(
     alarm: &mut Alarm<&Deadlines>,
     task: &mut TaskContext<'_>,
 ) -> Poll<Option<Begun<A>>> {
-    loop {
+    // Lets other tasks run now and then, however much there is to do.
+    ready!(coop::poll_proceed(task)).made_progress();
+    for _ in 0..limits::TURN_MESSAGES_MAX {
         cx.done();
-        // Lets other tasks run now and then, however much there is to do.
-        let turn = ready!(coop::poll_proceed(task));
         // EN-2, MB-6.
         if cell.mailbox().is_stopping() || cell.ends().is_halted() {
-            turn.made_progress();
             return Poll::Ready(None);
         }
-        if let Some(Begun { label, envelope, in_hand }) = cx.take_item(cell, hand, task) {
-            turn.made_progress();
-            match handle_at_once(actor, cx, label, in_hand, envelope) {
+        if let Some(begun) = cx.take_item(cell, hand, task) {
+            match handle_at_once(actor, cx, begun) {
                 None => continue,
-                Some(envelope) => return Poll::Ready(Some(Begun { label, envelope, in_hand })),
+                waiting => return Poll::Ready(waiting),
             }
         }
-        // A letter of this node is handled where it lies: each copy of it costs.
-        if let Some(letter) = hand.take_local() {
-            turn.made_progress();
-            cx.rest_lane();
-            let Some(in_hand) = cell.begin(&letter) else { continue };
-            cx.note_mail();
-            let Letter { envelope, label, .. } = letter;
-            match handle_at_once(actor, cx, label, in_hand, envelope) {
+        if let Some(letter) = hand.begin_local() {
+            match handle_letter(cell, actor, cx, letter) {
                 None => continue,
-                Some(envelope) => return Poll::Ready(Some(Begun { label, envelope, in_hand })),
+                waiting => return Poll::Ready(waiting),
             }
         }
         let unopened = match hand.take_tell().or_else(|| hand.take_far(task)) {
@@ -220,29 +212,51 @@ fn poll_next<A: Handlers>(
                 }
             },
         };
-        turn.made_progress();
         // Also an ask that nobody waits for.
         cx.rest_lane();
-        let Some(Begun { label, envelope, in_hand }) = cell.open(unopened) else { continue };
+        let Some(begun) = cell.open(unopened) else { continue };
         cx.note_mail();
-        if let Some(envelope) = handle_at_once(actor, cx, label, in_hand, envelope) {
-            return Poll::Ready(Some(Begun { label, envelope, in_hand }));
+        if let waiting @ Some(_) = handle_at_once(actor, cx, begun) {
+            return Poll::Ready(waiting);
         }
     }
+    // It goes on when they had their turn.
+    pin!(yield_now()).poll(task).map(|()| None)
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.
-#[inline]
 fn handle_at_once<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
-    label: &'static Label,
-    in_hand: InHand,
-    envelope: A::Envelope,
-) -> Option<A::Envelope> {
+    begun: Begun<A>,
+) -> Option<Begun<A>> {
+    let Begun { label, envelope, in_hand } = begun;
+    let mut envelope = Some(envelope);
     cx.begin(label, in_hand.deadline);
-    let _noted = note(&label.duty, in_hand);
-    actor.receive_at_once(envelope, cx)
+    let noted = note(&label.duty, in_hand);
+    actor.receive_at_once(&mut envelope, cx);
+    drop(noted);
+    envelope.map(|envelope| Begun { label, envelope, in_hand })
+}
+
+/// Handles a message of this node where it lies; returns one whose handler may wait. That has
+/// begun.
+#[inline]
+fn handle_letter<A: Handlers>(
+    cell: &Cell<A>,
+    actor: &mut A,
+    cx: &mut Context<A>,
+    letter: &mut Letter<A::Envelope>,
+) -> Option<Begun<A>> {
+    cx.rest_lane();
+    let in_hand = cell.begin(letter)?;
+    cx.note_mail();
+    let label = letter.label;
+    cx.begin(label, in_hand.deadline);
+    let noted = note(&label.duty, in_hand);
+    actor.receive_at_once(&mut letter.envelope, cx);
+    drop(noted);
+    letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand })
 }
 
 pin_project! {
@@ -350,20 +364,20 @@ impl<A: Handlers> Drop for Life<A> {
         drop_quietly(&mut self.actor);
         self.cx.abandon();
         let how = std::mem::replace(&mut self.how, Ending::Killed);
-        let (actor, exit) = (self.cell.address(), how.exit());
+        let exit = how.exit();
         match &exit {
             // How a tie ends says how another actor did.
             _ if self.cell.is_tie() => {}
             ActorExit::Panicked(reason) => {
                 let in_hand = self.cx.take_in_hand().map(|label| label.name());
-                tracing::error!(%actor, %reason, in_hand, "an actor panicked");
+                tracing::error!(actor = %self.cell.address(), %reason, in_hand, "an actor panicked");
             }
             ActorExit::Failed(reason) if self.is_born => {
-                tracing::error!(%actor, %reason, "an actor failed")
+                tracing::error!(actor = %self.cell.address(), %reason, "an actor failed");
             }
             _ => {}
         }
-        tracing::debug!(%actor, %exit, "an actor ended");
+        tracing::debug!(actor = %self.cell.address(), %exit, "an actor ended");
         self.cell.end(&mut self.hand, exit);
         if let Some(started) = self.started.take() {
             // An error says that the spawner no longer waits.

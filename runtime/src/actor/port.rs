@@ -235,6 +235,12 @@ impl Line {
         self.near = None;
     }
 
+    /// Returns true if it waits, or has waited, on this node.
+    #[inline]
+    pub(super) fn is_near(&self) -> bool {
+        self.near.is_some()
+    }
+
     #[inline]
     fn turn(&self) -> Option<u64> {
         self.near.as_ref().and_then(|near| near.turn)

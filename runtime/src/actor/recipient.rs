@@ -53,10 +53,9 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     }
 
     pub(super) fn local(actor: Arc<dyn Resident>, route: Option<u16>) -> Self {
-        let address = actor.address().clone();
-        Recipient::new(match Row::of(actor, route) {
+        Recipient::new(match Row::of(actor.clone(), route) {
             Ok(row) => Destination::Local(row),
-            Err(cause) => Destination::dead(address, cause),
+            Err(cause) => Destination::dead(actor.address().clone(), cause),
         })
     }
 

@@ -193,11 +193,20 @@ fn poll_tell<P: Port<M>, M: Message>(
     // A task that only sends lets others run now and then, as with tokio's own channels: what it
     // sent leaves while it goes on.
     let turn = ready!(coop::poll_proceed(cx));
-    let sent = ready!(to.poll_tell(message, fate, line, cx));
-    turn.made_progress();
-    // Now, not when this is dropped: a refused send may be kept for long.
-    to.leave::<M>(line);
-    Poll::Ready(result(sent, message))
+    match to.poll_tell(message, fate, line, cx) {
+        Poll::Pending => Poll::Pending,
+        Poll::Ready(Ok(())) => {
+            turn.made_progress();
+            to.leave::<M>(line);
+            Poll::Ready(Ok(()))
+        }
+        Poll::Ready(Err(cause)) => {
+            turn.made_progress();
+            // Now, not when this is dropped: a refused send may be kept for long.
+            to.leave::<M>(line);
+            Poll::Ready(Err(unsent_message(message, cause)))
+        }
+    }
 }
 
 /// Sends if that needs no waiting.
@@ -208,12 +217,11 @@ pub(super) fn try_tell<P: Port<M>, M: Message>(
     let mut message = Some(message);
     let settled = to.settled();
     let sent = settled.as_ref().unwrap_or(to).try_tell(&mut message);
-    result(sent, &mut message)
+    sent.map_err(|cause| unsent_message(&mut message, cause))
 }
 
-fn result<M>(sent: Result<(), Cause>, message: &mut Option<M>) -> Result<(), TellError<M>> {
-    sent.map_err(|cause| {
-        let message = message.take().expect(UNSENT);
-        TellError { message, cause }
-    })
+#[cold]
+fn unsent_message<M>(message: &mut Option<M>, cause: Cause) -> TellError<M> {
+    let message = message.take().expect(UNSENT);
+    TellError { message, cause }
 }

@@ -4,9 +4,9 @@
 mod tests;
 
 use std::collections::VecDeque;
+use std::iter::from_fn;
 use std::task::{Context, Poll};
 
-use super::queue::shrink;
 use crate::limits;
 
 use tokio::time::Instant;
@@ -39,9 +39,11 @@ pub(crate) trait Remote {
 
 /// What an actor took from its mailbox and has not begun yet.
 pub(crate) struct Hand<L, R> {
-    pub(super) local: VecDeque<L>,
-    /// How many of them come before the next look at both intakes (MB-5).
-    turn: usize,
+    /// Those that have begun, and the others.
+    local: Vec<L>,
+    begun: u32,
+    /// How many of the others come before the next look at both intakes (MB-5).
+    turn: u32,
     /// There from the first message of another node on: most actors have none.
     far: Option<Box<Far<R>>>,
 }
@@ -74,18 +76,18 @@ pub(crate) enum Taken<L, R> {
 
 impl<L, R> Hand<L, R> {
     pub(crate) fn new() -> Self {
-        Hand { local: VecDeque::new(), turn: 0, far: None }
+        Hand { local: Vec::new(), begun: 0, turn: 0, far: None }
     }
 
     /// Returns true if it holds nothing that can be begun, nor holds anything back.
     pub(crate) fn is_empty(&self) -> bool {
         let far = |far: &Far<R>| far.remote.is_empty() && far.held.is_empty();
-        self.local.is_empty() && self.far.as_deref().is_none_or(far)
+        self.has_begun_all() && self.far.as_deref().is_none_or(far)
     }
 
     /// Returns how many messages of this node are left of the batch.
     pub(super) fn turn(&self) -> usize {
-        self.turn
+        self.turn as usize
     }
 
     /// Returns true if something is held back.
@@ -105,13 +107,22 @@ impl<L, R> Hand<L, R> {
         })
     }
 
-    /// Gives back memory that only a burst needed; it is empty.
-    pub(super) fn shrink(&mut self) {
-        shrink(&mut self.local);
+    fn has_begun_all(&self) -> bool {
+        self.begun as usize == self.local.len()
+    }
+
+    /// Returns the messages of this node, to be added to; none of them when all have begun.
+    #[inline]
+    pub(super) fn local(&mut self) -> &mut Vec<L> {
+        if self.has_begun_all() {
+            self.begun = 0;
+            self.local.clear();
+        }
+        &mut self.local
     }
 
     /// Begins a new batch, with so many messages of this node (MB-5).
-    pub(super) fn begin_turn(&mut self, local: usize) {
+    pub(super) fn begin_turn(&mut self, local: u32) {
         self.turn = local;
         if let Some(far) = &mut self.far {
             far.turn = limits::BATCH_MESSAGES_MAX;
@@ -120,27 +131,24 @@ impl<L, R> Hand<L, R> {
 }
 
 impl<L, R: Remote> Hand<L, R> {
-    /// Takes out the next message of an actor that begins none any more; one link's, and this
-    /// node's, in their order.
-    pub(crate) fn take_unbegun(&mut self) -> Option<Taken<L, R::Message>> {
-        if let Some(message) = self.local.pop_front() {
-            return Some(Taken::Local(message));
-        }
-        let far = self.far.as_mut()?;
-        while let Some(held) = far.held.front_mut() {
-            if let Some(message) = held.take_first() {
-                return Some(Taken::Remote(message));
-            }
-            far.held.pop_front();
-        }
-        take_first(&mut far.remote).map(Taken::Remote)
+    /// Takes out the messages of an actor that begins none any more; one link's, and this node's,
+    /// in their order.
+    pub(crate) fn take_unbegun(&mut self) -> impl Iterator<Item = Taken<L, R::Message>> {
+        let (local, begun) = (std::mem::take(&mut self.local), std::mem::take(&mut self.begun));
+        let local = local.into_iter().skip(begun as usize).map(Taken::Local);
+        let mut far = self.far.take();
+        local.chain(from_fn(move || far.as_mut()?.take_unbegun().map(Taken::Remote)))
     }
 
-    /// Takes out the next message of this node in this batch.
+    /// Returns the next message of this node in this batch, which begins, where it lies: each move
+    /// of it costs. It lies there until the last one has begun: take out of it what is dropped
+    /// before.
     #[inline]
-    pub(crate) fn take_local(&mut self) -> Option<L> {
+    pub(crate) fn begin_local(&mut self) -> Option<&mut L> {
         self.turn = self.turn.checked_sub(1)?;
-        self.local.pop_front()
+        let next = self.local.get_mut(self.begun as usize)?;
+        self.begun += 1;
+        Some(next)
     }
 
     /// Takes out the next message of other nodes in this batch if that needs no look at anything:
@@ -159,6 +167,7 @@ impl<L, R: Remote> Hand<L, R> {
 
     /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of
     /// `cx` is woken when that changes.
+    #[inline]
     pub(super) fn release(&mut self, cx: &mut Context<'_>) -> bool {
         self.far.as_mut().is_some_and(|far| far.release(cx))
     }
@@ -199,6 +208,16 @@ impl<R: Remote> Held<R> {
 }
 
 impl<R: Remote> Far<R> {
+    fn take_unbegun(&mut self) -> Option<R::Message> {
+        while let Some(held) = self.held.front_mut() {
+            if let Some(message) = held.take_first() {
+                return Some(message);
+            }
+            self.held.pop_front();
+        }
+        take_first(&mut self.remote)
+    }
+
     #[inline]
     fn take_tell(&mut self) -> Option<R::Message> {
         if self.turn == 0 || !self.held.is_empty() {

@@ -75,9 +75,9 @@ impl Line {
         self.waiting.front().map(|first| first.since)
     }
 
-    /// Collects the wakers of all for whom there is room.
-    pub(super) fn call(&mut self, room: usize, wakers: &mut Vec<Waker>) {
-        wakers.extend(self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()));
+    /// Returns the wakers of all for whom there is room.
+    pub(super) fn call(&mut self, room: usize) -> Vec<Waker> {
+        self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()).collect()
     }
 
     /// Returns the waker of the last one for whom there is room: the one that one more place lets

@@ -7,20 +7,26 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// Messages, first in first out. One of them is marked with a time, so that the clock is read once
-/// a batch and not once a message, and not at all for one that is taken at once: the oldest has
-/// waited at least since the mark. Several messages
-/// may be one item.
-pub(super) struct Queue<T> {
-    messages: VecDeque<T>,
-    /// Items that lie in the hand already, and wait as before.
-    handed: usize,
-    /// How many messages all those are.
-    len: usize,
-    /// Items that ever left.
-    left: u64,
+/// Messages, first in first out, in a `B`. One of them is marked with a time, so that the clock is
+/// read once a batch and not once a message, and not at all for one that is taken at once: the oldest
+/// has waited at least since the mark. Several messages may be one item.
+#[derive(Default)]
+pub(super) struct Queue<B> {
+    items: B,
+    /// How many messages wait, in items or in the hand.
+    len: u32,
+    /// Items that ever came.
+    came: u64,
     mark: Option<Mark>,
 }
+
+/// Messages of this node, each an item. They leave all at once, into the actor's hand, and those
+/// that are not to begin yet wait there as before; so none is moved by itself, and the first one
+/// always lies in the same place.
+pub(super) type Local<T> = Queue<Vec<T>>;
+
+/// Messages of other nodes.
+pub(super) type Far<T> = Queue<VecDeque<T>>;
 
 struct Mark {
     /// How many items came before the marked one.
@@ -29,78 +35,14 @@ struct Mark {
     since: Instant,
 }
 
-impl<T> Queue<T> {
+impl<B> Queue<B> {
     pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns how many items ever left.
-    pub(super) fn left(&self) -> u64 {
-        self.left
+        self.len as usize
     }
 
     /// Returns how many items ever came.
     pub(super) fn came(&self) -> u64 {
-        self.left + (self.handed + self.messages.len()) as u64
-    }
-
-    /// Puts a message at the end. `is_late` says that it is not taken at once: the task is busy.
-    #[inline]
-    pub(super) fn push(&mut self, message: T, is_late: bool) {
-        self.messages.push_back(message);
-        self.len += 1;
-        if is_late && self.mark.is_none() {
-            self.mark_last();
-        }
-    }
-
-    /// Puts items at the end, each of so many messages as `count` says.
-    pub(super) fn extend(&mut self, items: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) {
-        for item in items {
-            self.len += count(&item);
-            self.messages.push_back(item);
-        }
-        if self.mark.is_none() && !self.messages.is_empty() {
-            self.mark_last();
-        }
-    }
-
-    /// Lets up to `most` messages, each an item of its own, leave: the first ones in `hand`.
-    /// Returns how many those are. All others wait as before, though an empty hand gets every one
-    /// of them: none is moved by itself.
-    pub(super) fn hand_over(&mut self, most: usize, hand: &mut VecDeque<T>) -> usize {
-        if hand.is_empty() {
-            std::mem::swap(&mut self.messages, hand);
-            self.handed = hand.len();
-        }
-        let leaving = self.handed.min(most);
-        self.handed -= leaving;
-        self.len -= leaving;
-        self.left += leaving as u64;
-        self.mark_anew();
-        leaving
-    }
-
-    /// Moves all to `hand`, which is to begin none of them.
-    pub(super) fn empty(&mut self, hand: &mut VecDeque<T>) {
-        self.left = self.came();
-        hand.append(&mut self.messages);
-        (self.len, self.handed, self.mark) = (0, 0, None);
-    }
-
-    /// Moves up to `most` messages to `out`, and what else the last of their items has; `count` is
-    /// as in [`extend`](Self::extend).
-    pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>, count: impl Fn(&T) -> usize) {
-        let mut taken = 0;
-        while taken < most
-            && let Some(item) = self.messages.pop_front()
-        {
-            taken += count(&item);
-            self.left += 1;
-            out.push_back(item);
-        }
-        self.len -= taken;
-        self.mark_anew();
+        self.came
     }
 
     /// How long the oldest has waited, at least; `None` when there is none. One that is not marked
@@ -112,15 +54,9 @@ impl<T> Queue<T> {
         self.mark.as_ref().map(|mark| mark.since.elapsed())
     }
 
-    /// Gives back memory that only a burst needed. To be called when it is empty.
-    #[inline]
-    pub(super) fn shrink(&mut self) {
-        shrink(&mut self.messages);
-    }
-
-    /// Marks the last one when the marked one has left.
-    fn mark_anew(&mut self) {
-        if self.mark.as_ref().is_some_and(|mark| mark.number < self.left) {
+    /// Marks the last one when the marked one is one of the first `left`, which have left.
+    fn mark_anew(&mut self, left: u64) {
+        if self.mark.as_ref().is_some_and(|mark| mark.number < left) {
             self.mark = None;
             if self.len > 0 {
                 self.mark_last();
@@ -128,23 +64,96 @@ impl<T> Queue<T> {
         }
     }
 
+    #[cold]
     fn mark_last(&mut self) {
-        let number = self.came() - 1;
-        self.mark = Some(Mark { number, since: Instant::now() });
+        self.mark = Some(Mark { number: self.came - 1, since: Instant::now() });
     }
 }
 
-/// Gives back the memory of an empty queue that only a burst needed.
-#[inline]
-pub(super) fn shrink<T>(empty: &mut VecDeque<T>) {
-    if empty.capacity() > limits::QUEUE_KEPT_MESSAGES {
-        *empty = VecDeque::new();
+impl<T> Local<T> {
+    /// Returns how many ever left.
+    pub(super) fn left(&self) -> u64 {
+        self.came - u64::from(self.len)
+    }
+
+    /// Puts a message at the end. `is_late` says that it is not taken at once: the task is busy.
+    #[inline]
+    pub(super) fn push(&mut self, message: T, is_late: bool) {
+        self.items.push(message);
+        self.len += 1;
+        self.came += 1;
+        if is_late && self.mark.is_none() {
+            self.mark_last();
+        }
+    }
+
+    /// Lets up to `most` messages leave: the first ones in `hand`. Returns how many those are. All
+    /// others wait as before, though an empty hand gets every one of them.
+    pub(super) fn hand_over(&mut self, most: u32, hand: &mut Vec<T>) -> u32 {
+        if hand.is_empty() {
+            std::mem::swap(&mut self.items, hand);
+        }
+        let leaving = (self.len - self.items.len() as u32).min(most);
+        self.len -= leaving;
+        self.mark_anew(self.left());
+        leaving
+    }
+
+    /// Moves all to `hand`, which is to begin none of them.
+    pub(super) fn empty(&mut self, hand: &mut Vec<T>) {
+        hand.append(&mut self.items);
+        (self.len, self.mark) = (0, None);
+    }
+
+    /// Notes that it is empty, and the hand too, and that their actor waits: the memory that was
+    /// used last, which a processor has at hand, is for the next message, and what only a burst
+    /// needed is given back.
+    pub(super) fn rest(&mut self, hand: &mut Vec<T>) {
+        std::mem::swap(&mut self.items, hand);
+        for empty in [&mut self.items, hand] {
+            if empty.capacity() > limits::QUEUE_KEPT_MESSAGES {
+                *empty = Vec::new();
+            }
+        }
     }
 }
 
-impl<T> Default for Queue<T> {
-    fn default() -> Self {
-        Queue { messages: VecDeque::new(), handed: 0, len: 0, left: 0, mark: None }
+impl<T> Far<T> {
+    /// Returns how many items ever left.
+    pub(super) fn left(&self) -> u64 {
+        self.came - self.items.len() as u64
+    }
+
+    /// Puts items at the end, each of so many messages as `count` says.
+    pub(super) fn extend(&mut self, items: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) {
+        for item in items {
+            self.len += count(&item) as u32;
+            self.came += 1;
+            self.items.push_back(item);
+        }
+        if self.mark.is_none() && !self.items.is_empty() {
+            self.mark_last();
+        }
+    }
+
+    /// Moves up to `most` messages to `out`, and what else the last of their items has; `count` is
+    /// as in [`extend`](Self::extend).
+    pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>, count: impl Fn(&T) -> usize) {
+        let mut taken = 0;
+        while taken < most
+            && let Some(item) = self.items.pop_front()
+        {
+            taken += count(&item);
+            out.push_back(item);
+        }
+        self.len -= taken as u32;
+        self.mark_anew(self.left());
+    }
+
+    /// Moves all to `out`.
+    pub(super) fn empty(&mut self, out: &mut VecDeque<T>) {
+        out.append(&mut self.items);
+        (self.len, self.mark) = (0, None);
     }
 }
 
@@ -156,10 +165,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_age_of_the_oldest_is_a_lower_bound() {
         let second = Duration::from_secs(1);
-        let (mut queue, mut out) = (Queue::default(), VecDeque::new());
+        let (mut queue, mut out) = (Far::default(), VecDeque::new());
         assert_eq!(queue.oldest(), None);
         for number in 0..4 {
-            queue.push(number, true);
+            queue.extend([number].into_iter(), |_| 1);
             tokio::time::advance(second).await;
         }
         assert_eq!(queue.oldest(), Some(4 * second), "the first is marked");
@@ -178,7 +187,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);
-        let (mut queue, mut hand) = (Queue::default(), VecDeque::new());
+        let (mut queue, mut hand) = (Local::default(), Vec::new());
         (0..5).for_each(|number| queue.push(number, true));
         tokio::time::advance(second).await;
         assert_eq!((queue.hand_over(2, &mut hand), hand.len()), (2, 5));
@@ -190,7 +199,7 @@ mod tests {
         assert_eq!((queue.hand_over(9, &mut hand), queue.len()), (3, 1));
         assert_eq!((queue.oldest(), queue.came()), (Some(Duration::ZERO), 6));
         queue.empty(&mut hand);
-        assert_eq!((hand, queue.len(), queue.left()), ([2, 3, 4, 5].into(), 0, 6));
+        assert_eq!((hand, queue.len(), queue.left()), (vec![2, 3, 4, 5], 0, 6));
         assert_eq!(queue.oldest(), None);
     }
 }

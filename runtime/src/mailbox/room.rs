@@ -75,7 +75,7 @@ impl<L: Send, R: Remote + Send> Intake for Mailbox<L, R> {
         }
         let room = state.room(self.capacity);
         let admitted = state.line().admit(turn, room, cx);
-        state.reserved += usize::from(matches!(admitted, Admitted::Yes(_)));
+        state.reserved += u32::from(matches!(admitted, Admitted::Yes(_)));
         drop(state);
         match admitted {
             Admitted::Yes(waited) => {

@@ -49,11 +49,11 @@ impl Remote for u32 {
 }
 
 /// Takes the next message to begin, as an actor does.
-pub(super) fn take<L, R: Remote>(
+pub(super) fn take<L: Copy, R: Remote>(
     hand: &mut Hand<L, R>,
     cx: &mut Context<'_>,
 ) -> Option<Taken<L, R::Message>> {
-    if let Some(message) = hand.take_local() {
+    if let Some(message) = hand.begin_local().copied() {
         return Some(Taken::Local(message));
     }
     hand.take_tell().or_else(|| hand.take_far(cx)).map(Taken::Remote)
@@ -243,7 +243,7 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Closed))));
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
     mailbox.close(&mut reader.hand);
-    let unbegun = std::iter::from_fn(|| reader.hand.take_unbegun()).map(|taken| match taken {
+    let unbegun = reader.hand.take_unbegun().map(|taken| match taken {
         Taken::Local(message) | Taken::Remote(message) => message,
     });
     assert_eq!(unbegun.collect::<Vec<_>>(), [1, 2]);
@@ -303,7 +303,7 @@ fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
         assert_eq!((begun.len() - before, begun[before]), (limits::BATCH_MESSAGES_MAX + 1, local));
     }
     mailbox.close(&mut hand);
-    begun.extend(std::iter::from_fn(|| hand.take_unbegun()).map(|taken| match taken {
+    begun.extend(hand.take_unbegun().map(|taken| match taken {
         Taken::Local(message) | Taken::Remote(message) => message,
     }));
     let remote: Vec<_> = begun.iter().copied().filter(|number| *number >= 100).collect();

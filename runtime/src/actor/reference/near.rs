@@ -61,18 +61,20 @@ impl<A: Handlers> Near<A> {
     }
 }
 
+#[inline(always)]
 fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
     asked: Option<&mut LocalAsk<A::Reply>>,
 ) -> Letter<A::Envelope> {
     let label = const { &Label::of::<A, M>() };
-    match asked {
-        None => Letter { label, ask: None, envelope: A::envelope(input, ReplyTo::nobody()) },
+    let (reply, ask) = match asked {
+        None => (ReplyTo::nobody(), None),
         Some(asked) => {
             let (reply, ask) = asked.open();
-            Letter { label, ask: Some(ask), envelope: A::envelope(input, reply) }
+            (reply, Some(ask))
         }
-    }
+    };
+    Letter { label, ask, envelope: Some(A::envelope(input, reply)) }
 }
 
 impl<A: Handlers> Find for Near<A> {

@@ -328,7 +328,7 @@ fn what_is_held_back_comes_out_at_the_end() {
     scene.links[0].grant(9);
     assert_eq!(scene.begun(), (vec![], Poll::Ready(Batch::End)));
     scene.mailbox.close(&mut scene.hand);
-    let left = std::iter::from_fn(|| scene.hand.take_unbegun());
+    let left = scene.hand.take_unbegun();
     let left: Vec<_> = left
         .map(|taken| match taken {
             Taken::Local(number) => number,
