@@ -72,11 +72,13 @@ pub(crate) struct InHand {
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.
+#[inline]
 pub(crate) fn is_running(token: usize) -> bool {
     running().is_some_and(|running| running.token == token)
 }
 
 /// Returns the actor whose handler or hook the caller is.
+#[inline]
 pub(crate) fn running() -> Option<Running> {
     let in_hand = IN_HAND.get()?;
     let (token, id) = ACTOR.get();

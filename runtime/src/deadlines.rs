@@ -3,7 +3,8 @@
 //!
 //! An ask touches the table only when it has to wait, and leaves it when it ends. Most leave long
 //! before their deadline, so only what is due soon is kept in order: what is due later lies
-//! unordered, and is put in order when its time comes near. A task on the
+//! unordered, and is put in order when its time comes near. A task that asks again and again takes
+//! one place for many asks: see [`leave`]. A task on the
 //! node's runtime sleeps until the earliest deadline and wakes the asks that are due; so an ask may
 //! be polled anywhere, also outside tokio. When that task ends, with its runtime, every ask that
 //! waits is woken and told.
@@ -11,8 +12,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -37,10 +40,66 @@ pub struct Deadlines {
     ask_timeout: Duration,
 }
 
-/// The place of one waiting ask in the table. The ask gives it to [`Deadlines::cancel`] when it
-/// ends before its deadline.
+/// The place of one waiting ask in the table. The ask gives it to [`leave`] when it ends before its
+/// deadline.
+pub(crate) struct Place {
+    table: Arc<Table>,
+    key: Key,
+    /// Whose waker is there.
+    task: TaskId,
+    /// It is in the table as long as the table's own number is this one.
+    cleared: u64,
+}
+
+/// Tells one waker from another, as [`Waker::will_wake`] does.
+type TaskId = (usize, usize);
+
+fn task_of(waker: &Waker) -> TaskId {
+    (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
+}
+
+thread_local! {
+    /// Places that asks have left on this thread, for the next ones of the same tasks.
+    static LEFT: RefCell<Vec<Box<Place>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Most places that a thread keeps.
+const LEFT_MAX: usize = 8;
+
+/// Gives up a place that was taken for an ask. The thread keeps the last ones that were left for the
+/// next asks of the same tasks: most tasks that ask do so again, and then neither the table nor the
+/// waker is touched.
+pub(crate) fn leave(place: Box<Place>) {
+    let mut place = Some(place);
+    // While the thread ends there is no next ask.
+    let keep = |left: &RefCell<Vec<_>>| {
+        let mut left = left.borrow_mut();
+        let oldest = (left.len() >= LEFT_MAX).then(|| left.remove(0));
+        left.extend(std::mem::replace(&mut place, oldest));
+    };
+    LEFT.try_with(keep).ok();
+    if let Some(place) = place {
+        place.cancel();
+    }
+}
+
+impl Place {
+    /// Returns true if it is certain that it is still in the table, with the waker of this task.
+    #[inline]
+    fn is_held_by(&self, task: TaskId) -> bool {
+        self.task == task && self.cleared == self.table.cleared.load(Ordering::Acquire)
+    }
+
+    /// Gives it up.
+    fn cancel(&self) {
+        let waker = self.table.state.lock().remove(&self.key);
+        drop(waker);
+    }
+}
+
+/// What one waits for is ordered by its deadline, then by its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+struct Key {
     deadline: Instant,
     number: u64,
     /// Where it lies among the late ones, as long as it does.
@@ -60,8 +119,7 @@ pub(crate) enum Expired {
 /// table when it is dropped.
 pub(crate) struct Alarm<D: AsRef<Deadlines>> {
     deadlines: D,
-    /// In a box: mostly there is none.
-    set: Option<Box<Key>>,
+    set: Option<Box<Place>>,
 }
 
 impl<D: AsRef<Deadlines>> Alarm<D> {
@@ -69,26 +127,25 @@ impl<D: AsRef<Deadlines>> Alarm<D> {
         Alarm { deadlines, set: None }
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        self.set.is_some()
+    }
+
     /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
     /// more.
     pub(crate) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.set.as_ref().map(|set| set.deadline) != deadline {
+        if self.set.as_ref().map(|set| set.key.deadline) != deadline {
             self.cancel();
         }
         let Some(deadline) = deadline else { return Poll::Pending };
-        let mut key = self.set.as_deref().copied();
-        let expired = self.deadlines.as_ref().poll(&mut key, deadline, cx);
-        match (key, &mut self.set) {
-            (None, set) => *set = None,
-            (Some(key), set @ None) => *set = Some(Box::new(key)),
-            (Some(_), Some(_)) => {}
-        }
+        let expired = self.deadlines.as_ref().poll(&mut self.set, deadline, cx);
         if expired == Poll::Ready(Expired::Deadline) { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    #[inline]
     fn cancel(&mut self) {
-        if let Some(key) = self.set.take() {
-            self.deadlines.as_ref().cancel(*key);
+        if let Some(place) = self.set.take() {
+            place.cancel();
         }
     }
 }
@@ -107,6 +164,9 @@ impl AsRef<Deadlines> for Deadlines {
 
 struct Table {
     state: Mutex<State>,
+    /// How often the timer has cleared places. Written under the lock, before a task is woken for its
+    /// own: a task that still finds the old number was not woken yet, and is polled again when it is.
+    cleared: AtomicU64,
     /// Notified when a deadline is earlier than what the timer sleeps for.
     earlier: Notify,
 }
@@ -129,7 +189,11 @@ impl Deadlines {
     /// Starts the timer on `runtime`; it ends when this is dropped. `ask_timeout` is how long an
     /// ask waits that does not say otherwise.
     pub(crate) fn start(runtime: &Handle, ask_timeout: Duration) -> Self {
-        let table = Arc::new(Table { state: Mutex::new(State::new()), earlier: Notify::new() });
+        let table = Arc::new(Table {
+            state: Mutex::new(State::new()),
+            cleared: AtomicU64::new(0),
+            earlier: Notify::new(),
+        });
         // Made before its task: a runtime that is shutting down drops that unpolled.
         let timer = Timer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
@@ -146,44 +210,79 @@ impl Deadlines {
         &self.runtime
     }
 
-    /// Waits for `deadline`. The first call, with `key` empty, takes a place in the table; each
+    /// Waits for `deadline`. The first call, with `place` empty, takes a place in the table; each
     /// later one keeps the place and renews the waker. When this is ready the place is given up.
     pub(crate) fn poll(
         &self,
-        key: &mut Option<Key>,
+        place: &mut Option<Box<Place>>,
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
-        let waker = cx.waker();
-        let mut state = self.table.state.lock();
-        if let Some(known) = *key {
-            let Some(kept) = state.get_mut(&known) else {
-                *key = None;
-                return Poll::Ready(state.expired());
-            };
-            if !kept.will_wake(waker) {
-                let old = std::mem::replace(kept, waker.clone());
-                drop(state);
-                drop(old);
-            }
+        let task = task_of(cx.waker());
+        if place.is_none() {
+            *place = self.take_left(deadline, task);
+        }
+        if place.as_ref().is_some_and(|place| place.is_held_by(task)) {
             return Poll::Pending;
+        }
+        self.poll_table(place, deadline, cx)
+    }
+
+    /// Takes the place that another ask of this task has left on this thread, if it is due no later
+    /// than `deadline`: when it is due before, the task looks again.
+    #[inline]
+    fn take_left(&self, deadline: Instant, task: TaskId) -> Option<Box<Place>> {
+        let fits = |place: &Box<Place>| {
+            place.is_held_by(task)
+                && place.key.deadline <= deadline
+                && Arc::ptr_eq(&place.table, &self.table)
+        };
+        let take = |left: &RefCell<Vec<Box<Place>>>| {
+            let mut left = left.borrow_mut();
+            let at = left.iter().rposition(fits)?;
+            Some(left.remove(at))
+        };
+        LEFT.try_with(take).ok()?
+    }
+
+    /// As [`poll`](Self::poll), with a look at the table.
+    fn poll_table(
+        &self,
+        place: &mut Option<Box<Place>>,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Expired> {
+        let (waker, task) = (cx.waker(), task_of(cx.waker()));
+        let mut state = self.table.state.lock();
+        if let Some(known) = place {
+            if let Some(kept) = state.get_mut(&known.key) {
+                known.cleared = self.table.cleared.load(Ordering::Relaxed);
+                if known.task != task {
+                    known.task = task;
+                    let old = std::mem::replace(kept, waker.clone());
+                    drop(state);
+                    drop(old);
+                }
+                return Poll::Pending;
+            }
+            // One that another ask had left may have been due too early for this one.
+            let is_due = deadline <= known.key.deadline || deadline <= Instant::now();
+            *place = None;
+            if is_due {
+                return Poll::Ready(state.expired());
+            }
         }
         if state.ended {
             return Poll::Ready(Expired::RuntimeGone);
         }
-        let (place, is_earlier) = state.insert(deadline, waker.clone());
+        let (key, is_earlier) = state.insert(deadline, waker.clone());
+        let cleared = self.table.cleared.load(Ordering::Relaxed);
         drop(state);
-        *key = Some(place);
+        *place = Some(Box::new(Place { table: self.table.clone(), key, task, cleared }));
         if is_earlier {
             self.table.earlier.notify_one();
         }
         Poll::Pending
-    }
-
-    /// Gives up a place in the table.
-    pub(crate) fn cancel(&self, key: Key) {
-        let waker = self.table.state.lock().remove(&key);
-        drop(waker);
     }
 }
 
@@ -296,6 +395,7 @@ impl Timer {
             if due.is_empty() {
                 return state.look;
             }
+            self.0.cleared.fetch_add(1, Ordering::Release);
             drop(state);
             due.drain(..).for_each(Waker::wake);
         }
@@ -306,6 +406,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.ended = true;
+        self.0.cleared.fetch_add(1, Ordering::Release);
         let (near, late) = (std::mem::take(&mut state.near), std::mem::take(&mut state.late));
         drop(state);
         near.into_values().for_each(Waker::wake);

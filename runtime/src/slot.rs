@@ -118,6 +118,7 @@ impl<R: Send> OpenAsk for Slot<R> {
 
 impl<R> Asker<R> {
     /// Waits for the answer.
+    #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         let Some(slot) = &self.0 else { return Poll::Ready(Err(AskCause::NoReply)) };
         let mut state = slot.state.lock();
@@ -133,6 +134,7 @@ impl<R> Asker<R> {
         drop(state);
         self.0 = None;
         match end {
+            // Apart from an error, which is large: no part of one is looked at.
             State::Answered(answer) => Poll::Ready(Ok(answer)),
             State::Lost(error) => Poll::Ready(Err(error)),
             State::Open { .. } | State::Done => Poll::Ready(Err(AskCause::NoReply)),

@@ -131,6 +131,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     }
 
     /// Sends, if that is not done, and looks for the answer.
+    #[inline]
     fn poll_answer(
         &mut self,
         deadline: Instant,
@@ -155,6 +156,14 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
             Some(pending) => pending.poll(cx),
             None => Poll::Pending,
         }
+    }
+
+    /// Gives up all that it holds on the way: it has ended.
+    fn end(&mut self) {
+        self.pending = None;
+        let Ask { sending: Sending { to, line, .. }, limit, .. } = self;
+        to.leave::<M>(line);
+        limit.leave();
     }
 
     /// Ends the ask without an answer.
@@ -208,6 +217,12 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
         let turn = ready!(coop::poll_proceed(cx));
         let deadline = this.limit.start();
         let ended = match this.poll_answer(deadline, cx) {
+            // Apart from an error, which is large: no part of one is looked at.
+            Poll::Ready(Ok(answer)) => {
+                turn.made_progress();
+                this.end();
+                return Poll::Ready(Ok(answer));
+            }
             Poll::Ready(ended) => ended,
             Poll::Pending => {
                 let expired = ready!(this.limit.poll(this.sending.to.deadlines::<M>(), cx));
@@ -215,15 +230,7 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
             }
         };
         turn.made_progress();
-        this.pending = None;
-        this.sending.to.leave::<M>(&mut this.sending.line);
-        this.limit.leave(this.sending.to.deadlines::<M>());
+        this.end();
         Poll::Ready(ended.map_err(|cause| this.sending.ask_error(cause)))
-    }
-}
-
-impl<P: AskPort<M>, M: Message> Drop for Ask<'_, P, M> {
-    fn drop(&mut self) {
-        self.limit.leave(self.sending.to.deadlines::<M>());
     }
 }

@@ -177,11 +177,14 @@ impl<P> Destination<P> {
                 line.wait_for(to)?;
                 let waker = cx.waker().clone();
                 let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
-                let Poll::Ready(put) = actor.poll_put(message, Some(&mut ask), line, cx) else {
-                    line.wait_for_room(to)?;
-                    return Poll::Pending;
-                };
-                put?;
+                match actor.poll_put(message, Some(&mut ask), line, cx) {
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(cause)),
+                    Poll::Pending => {
+                        line.wait_for_room(to)?;
+                        return Poll::Pending;
+                    }
+                }
                 if let Some(ask) = ask.ask.take() {
                     line.set_wait(Awaits::Answer(ask));
                 }

@@ -226,6 +226,7 @@ impl Ends {
         self.orders() & (FINAL | PAUSE | KILL) != 0
     }
 
+    #[cold]
     pub(super) fn forced(&self) -> Option<Forced> {
         if !self.is_forced() {
             return None;

@@ -7,45 +7,46 @@
 //! - **LF-3 no overlap**: an incarnation begins when the state of the one before is dropped, and
 //!   its tasks and children have ended. Mailbox, hand, name and identity stay.
 
+mod guarded;
 mod rest;
 
 use std::any::Any;
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
-use pin_project_lite::pin_project;
 use tokio::task::{coop, yield_now};
 
 use super::cell::{ActorHand, Begun, Cell, Letter};
 use super::child::Plan;
-use super::ends::Forced;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, OnDuty, Turn, as_actor, note, on_duty, take_turn};
+use crate::busy::{Duty, InHand, OnDuty, note, on_duty};
 use crate::deadlines::{Alarm, Deadlines};
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::mailbox::{Batch, Hand};
 use crate::mutants::planted;
-use crate::remote::Inbox;
 use crate::resident::{Resident, Started};
+use guarded::Guarded;
 
-/// An actor and all that its task has of it. Made before the task, which may never run.
+/// An actor and all that its task has of it. Made before the task, which may never run. What each
+/// message needs lies together, and beside the future that handles it.
+#[repr(C)]
 pub(super) struct Life<A: Handlers> {
     actor: Option<A>,
-    cell: Arc<Cell<A>>,
-    cx: Context<A>,
-    hand: ActorHand<A>,
-    /// How it is restarted; `None` if it never is.
-    plan: Option<Box<Plan<A>>>,
+    how: Ending,
     /// Told of the start that is under way.
     started: Option<Started>,
+    /// How it is restarted; `None` if it never is.
+    plan: Option<Box<Plan<A>>>,
     /// It has started once.
     is_born: bool,
-    how: Ending,
+    cx: Context<A>,
+    hand: ActorHand<A>,
+    cell: Arc<Cell<A>>,
 }
 
 /// How an incarnation ended.
@@ -86,13 +87,7 @@ impl<A: Handlers> Life<A> {
                 self.how = Ending::Killed;
                 self.how = {
                     let cell = self.cell.clone();
-                    Guarded {
-                        cell,
-                        attended: false,
-                        is_waiting: false,
-                        inner: Some(self.incarnate()),
-                    }
-                    .await
+                    Guarded::new(cell, self.incarnate()).await
                 };
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
@@ -114,48 +109,51 @@ impl<A: Handlers> Life<A> {
     }
 
     /// Runs one incarnation. (Nothing but `self` lives over its awaits: it lies in each actor.)
-    async fn incarnate(&mut self) -> Result<(), BoxError> {
-        let start = const { &Duty::runs(A::NAME, "on_start") };
-        // The message that the last incarnation had in hand is not this one's.
-        self.cx.done();
-        if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
-            *actor = Some(plan.make());
+    #[expect(clippy::manual_async_fn, reason = "the arguments of an `async fn` are stored twice")]
+    fn incarnate(&mut self) -> impl Future<Output = Result<(), BoxError>> + Send {
+        async move {
+            let start = const { &Duty::runs(A::NAME, "on_start") };
+            // The message that the last incarnation had in hand is not this one's.
+            self.cx.done();
+            if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
+                *actor = Some(plan.make());
+            }
+            if let Some(actor) = &mut self.actor {
+                on_duty(start, InHand::default(), actor.on_start(&mut self.cx)).await?;
+            }
+            self.is_born = true;
+            if let Some(started) = self.started.take() {
+                // An error says that the spawner no longer waits.
+                drop(started.send(Ok(())));
+            }
+            loop {
+                let handling = {
+                    let Life { actor: Some(actor), cell, cx, hand, .. } = self else { break };
+                    let mut alarm = Alarm::new(cell.node().deadlines());
+                    let next = poll_fn(|task| poll_next(cell, actor, cx, hand, &mut alarm, task));
+                    match next.await {
+                        Some(begun) => handle(actor, cx, begun),
+                        None => break,
+                    }
+                };
+                // LF-1: the next message is taken when this one is done.
+                handling.await;
+            }
+            self.cx.done();
+            // EN-2: what was ordered while the last handler ran is seen now.
+            if self.cell.ends().is_forced() {
+                // `Guarded` sees it when this waits.
+                return pending().await;
+            }
+            if self.cx.has_more() {
+                Box::pin(self.cx.end_children()).await;
+            }
+            let stop = const { &Duty::runs(A::NAME, "on_stop") };
+            if let Some(actor) = &mut self.actor {
+                on_duty(stop, InHand::default(), actor.on_stop(&mut self.cx)).await;
+            }
+            Ok(())
         }
-        if let Some(actor) = &mut self.actor {
-            on_duty(start, InHand::default(), actor.on_start(&mut self.cx)).await?;
-        }
-        self.is_born = true;
-        if let Some(started) = self.started.take() {
-            // An error says that the spawner no longer waits.
-            drop(started.send(Ok(())));
-        }
-        loop {
-            let handling = {
-                let Life { actor: Some(actor), cell, cx, hand, .. } = self else { break };
-                let mut alarm = Alarm::new(cell.node().deadlines());
-                let next = poll_fn(|task| poll_next(cell, actor, cx, hand, &mut alarm, task));
-                match next.await {
-                    Some(begun) => handle(actor, cx, begun),
-                    None => break,
-                }
-            };
-            // LF-1: the next message is taken when this one is done.
-            handling.await;
-        }
-        self.cx.done();
-        // EN-2: what was ordered while the last handler ran is seen now.
-        if self.cell.ends().is_forced() {
-            // `Guarded` sees it when this waits.
-            return pending().await;
-        }
-        if self.cx.has_more() {
-            Box::pin(self.cx.end_children()).await;
-        }
-        let stop = const { &Duty::runs(A::NAME, "on_stop") };
-        if let Some(actor) = &mut self.actor {
-            on_duty(stop, InHand::default(), actor.on_stop(&mut self.cx)).await;
-        }
-        Ok(())
     }
 }
 
@@ -257,73 +255,6 @@ fn handle_letter<A: Handlers>(
     actor.receive_at_once(&mut letter.envelope, cx);
     drop(noted);
     letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand })
-}
-
-pin_project! {
-    /// An incarnation that ends when that is ordered, and whose panics are caught.
-    struct Guarded<A: Handlers, F> {
-        cell: Arc<Cell<A>>,
-        attended: bool,
-        is_waiting: bool,
-        #[pin]
-        inner: Option<F>,
-    }
-}
-
-impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A, F> {
-    type Output = Ending;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ending> {
-        let mut this = self.project();
-        if !*this.attended {
-            this.cell.mailbox().attend(cx.waker());
-            *this.attended = true;
-        }
-        let ends = this.cell.ends();
-        let cell = &*this.cell;
-        let (actor, runtime) = ((cell.token(), cell.id()), cell.node().runtime().id());
-        let polled = match this.inner.as_mut().as_pin_mut() {
-            Some(inner) if !ends.is_forced() => {
-                let poll = || as_actor(actor, runtime, || inner.poll(cx).map(Ending::of));
-                catch_unwind(AssertUnwindSafe(poll))
-            }
-            _ => Ok(Poll::Pending),
-        };
-        note_turn(cell, this.is_waiting);
-        // An actor that killed itself and ended in the same breath was killed.
-        let ending = match (ends.forced(), polled) {
-            (Some(Forced::Kill), _) => Ending::Killed,
-            (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
-            (None, Ok(Poll::Pending)) => return Poll::Pending,
-            (None, Ok(Poll::Ready(ending))) => ending,
-            (None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
-        };
-        // What a handler that did not end has is dropped here, where a panic of it is caught.
-        drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
-        Poll::Ready(ending)
-    }
-}
-
-/// Notes which handler or hook waits, for those who look: a number that the next one does not have.
-/// One that does not wait is not noted. `is_waiting` says what is noted already.
-#[inline]
-fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
-    match (take_turn(), *is_waiting) {
-        (Turn::Idle | Turn::Ended | Turn::Rests, false) | (Turn::Waits(_, false), true) => {}
-        (Turn::Idle | Turn::Ended | Turn::Rests, true) => {
-            *is_waiting = false;
-            if let Some(waits) = &mut *cell.waits().lock() {
-                waits.handler = None;
-            }
-        }
-        (Turn::Waits(duty, _), _) => {
-            *is_waiting = true;
-            let mut waits = cell.waits().lock();
-            let waits = waits.get_or_insert_default();
-            waits.handler = Some(duty);
-            waits.number = waits.number.wrapping_add(1);
-        }
-    }
 }
 
 impl Ending {

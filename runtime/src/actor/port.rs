@@ -186,6 +186,7 @@ impl Line {
     }
 
     /// Notes that the handler that asks `whom` waits for it, unless that is noted.
+    #[inline]
     pub(super) fn wait_for(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
         if running().is_none() || self.near.as_ref().is_some_and(|near| near.wait.is_some()) {
             return Ok(());
@@ -291,6 +292,7 @@ impl<R: Reply> Pending<R> {
         }
     }
 
+    #[inline]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),

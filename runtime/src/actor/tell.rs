@@ -121,15 +121,9 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
             ended = Poll::Ready(Err(TellError { message, cause: unsent(expired) }));
         }
         if ended.is_ready() {
-            limit.leave(deadlines);
+            limit.leave();
         }
         ended
-    }
-}
-
-impl<P: Port<M>, M: Message> Drop for TimedTell<'_, P, M> {
-    fn drop(&mut self) {
-        self.limit.leave(self.told.sending.to.deadlines::<M>());
     }
 }
 

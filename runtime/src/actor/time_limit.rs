@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::busy::running;
-use crate::deadlines::{Deadlines, Expired, Key};
+use crate::deadlines::{Deadlines, Expired, Place, leave};
 use crate::limits;
 
 /// How long the asks of a reference wait. Small, for it lies in each reference.
@@ -37,7 +37,7 @@ pub(super) struct TimeLimit {
     /// Set when it begins to count.
     deadline: Option<Instant>,
     /// Its place among the deadlines of its node, while it waits.
-    place: Option<Key>,
+    place: Option<Box<Place>>,
 }
 
 impl TimeLimit {
@@ -50,7 +50,9 @@ impl TimeLimit {
     /// Returns the limit of an ask that has none of its own: within a handler, no longer than the
     /// asker of the message in hand waits.
     pub(super) fn inherited(limit: Duration) -> Self {
-        TimeLimit { inherits: true, ..TimeLimit::new(limit) }
+        let mut inherited = TimeLimit::new(limit);
+        inherited.inherits = true;
+        inherited
     }
 
     /// Returns the same limit, which does not count yet.
@@ -87,11 +89,16 @@ impl TimeLimit {
     }
 
     /// Gives up its place among the deadlines.
-    pub(super) fn leave(&mut self, deadlines: Option<&Deadlines>) {
-        if let Some(place) = self.place.take()
-            && let Some(deadlines) = deadlines
-        {
-            deadlines.cancel(place);
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        if let Some(place) = self.place.take() {
+            leave(place);
         }
+    }
+}
+
+impl Drop for TimeLimit {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

@@ -24,9 +24,14 @@ impl Bell {
     }
 }
 
-fn poll(deadlines: &Deadlines, key: &mut Option<Key>, at: Instant, bell: &Arc<Bell>) -> bool {
+fn poll(
+    deadlines: &Deadlines,
+    place: &mut Option<Box<Place>>,
+    at: Instant,
+    bell: &Arc<Bell>,
+) -> bool {
     let waker = Waker::from(bell.clone());
-    deadlines.poll(key, at, &mut Context::from_waker(&waker)).is_pending()
+    deadlines.poll(place, at, &mut Context::from_waker(&waker)).is_pending()
 }
 
 fn is_empty(deadlines: &Deadlines) -> bool {
@@ -37,7 +42,7 @@ fn is_empty(deadlines: &Deadlines) -> bool {
 async fn expired(deadlines: &Deadlines, at: Instant) -> (Expired, Duration) {
     let (start, mut key) = (Instant::now(), None);
     let expired = poll_fn(|cx| deadlines.poll(&mut key, at, cx)).await;
-    assert_eq!(key, None);
+    assert!(key.is_none());
     (expired, start.elapsed())
 }
 
@@ -58,7 +63,7 @@ async fn each_deadline_expires_at_its_time_in_whatever_order_they_came() {
 async fn more_than_one_turn_of_the_lock_expires_at_once() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
-    let mut keys = [None; 2 * WOKEN_AT_ONCE + 1];
+    let mut keys = [const { None }; 2 * WOKEN_AT_ONCE + 1];
     assert!(keys.iter_mut().all(|key| poll(&deadlines, key, at, &bell)));
     assert_eq!(expired(&deadlines, at).await.1, SECOND);
     assert_eq!(bell.rings(), keys.len());
@@ -74,7 +79,7 @@ async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
     assert!(poll(&deadlines, &mut key, at, &first));
     assert!(poll(&deadlines, &mut other, at, &cancelled));
     assert!(poll(&deadlines, &mut key, at, &second));
-    deadlines.cancel(other.take().unwrap());
+    other.take().unwrap().cancel();
     assert_eq!(Arc::strong_count(&cancelled), 1, "its waker was dropped");
     assert_eq!(expired(&deadlines, at).await.1, SECOND);
     assert_eq!((first.rings(), second.rings(), cancelled.rings()), (0, 1, 0));
@@ -90,16 +95,46 @@ async fn a_place_is_found_before_and_after_it_was_put_in_order() {
     let (mut first, mut second, mut third) = (None, None, None);
     assert!(poll(&deadlines, &mut first, at, &kept));
     assert!(poll(&deadlines, &mut second, at, &kept));
-    deadlines.cancel(first.take().unwrap());
+    first.take().unwrap().cancel();
     assert!(poll(&deadlines, &mut third, at, &other), "in the place of the first");
     assert_eq!(deadlines.table.state.lock().late.len(), 2);
     assert_eq!(expired(&deadlines, at - AHEAD / 4).await.0, Expired::Deadline);
     assert_eq!(deadlines.table.state.lock().near.len(), 2);
     assert!(poll(&deadlines, &mut second, at, &renewed));
-    deadlines.cancel(third.take().unwrap());
+    third.take().unwrap().cancel();
     assert_eq!(expired(&deadlines, at).await.1, AHEAD / 4);
     assert_eq!((kept.rings(), renewed.rings(), other.rings()), (0, 1, 0));
     assert!(!poll(&deadlines, &mut second, at, &renewed) && is_empty(&deadlines));
+}
+
+/// A task that asks again and again has one place, and is never woken late for it; another task has
+/// its own.
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
+    let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
+    let (now, bells) = (Instant::now(), [(); 2].map(|()| Arc::<Bell>::default()));
+    let places = || deadlines.table.state.lock().late.len();
+    let mut place = None;
+    for seconds in 1..4 {
+        assert!(poll(&deadlines, &mut place, now + seconds * SECOND, &bells[0]));
+        assert_eq!(places(), 1);
+        leave(place.take().unwrap());
+    }
+    let mut early = None;
+    assert!(poll(&deadlines, &mut early, now + SECOND / 2 + AHEAD / 2, &bells[0]));
+    assert_eq!(places(), 2, "none that is left may be due after it is");
+    leave(early.take().unwrap());
+    assert!(poll(&deadlines, &mut place, now + 3 * SECOND, &bells[0]));
+    assert_eq!(places(), 2);
+    let mut other = None;
+    assert!(poll(&deadlines, &mut other, now + 3 * SECOND, &bells[1]));
+    assert_eq!(places(), 3);
+    tokio::time::sleep_until(now + 2 * SECOND).await;
+    assert_eq!((bells[0].rings(), bells[1].rings()), (2, 0), "it looks again");
+    assert!(poll(&deadlines, &mut place, now + 3 * SECOND, &bells[0]));
+    tokio::time::sleep_until(now + 4 * SECOND).await;
+    assert_eq!((bells[0].rings(), bells[1].rings()), (3, 1));
+    assert!(!poll(&deadlines, &mut place, now + 3 * SECOND, &bells[0]) && is_empty(&deadlines));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! An incarnation as its task polls it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::{Ending, message_of};
+use crate::actor::Handlers;
+use crate::actor::cell::Cell;
+use crate::actor::ends::Forced;
+use crate::busy::{Turn, as_actor, take_turn};
+use crate::error::BoxError;
+use crate::remote::Inbox;
+use crate::resident::Resident;
+
+pin_project! {
+    /// An incarnation that ends when that is ordered, and whose panics are caught.
+    pub(super) struct Guarded<A: Handlers, F> {
+        cell: Arc<Cell<A>>,
+        attended: bool,
+        is_waiting: bool,
+        #[pin]
+        inner: Option<F>,
+    }
+}
+
+impl<A: Handlers, F> Guarded<A, F> {
+    pub(super) fn new(cell: Arc<Cell<A>>, incarnation: F) -> Self {
+        Guarded { cell, attended: false, is_waiting: false, inner: Some(incarnation) }
+    }
+}
+
+impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A, F> {
+    type Output = Ending;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ending> {
+        let mut this = self.project();
+        if !*this.attended {
+            this.cell.mailbox().attend(cx.waker());
+            *this.attended = true;
+        }
+        let ends = this.cell.ends();
+        let cell = &*this.cell;
+        let (actor, runtime) = ((cell.token(), cell.id()), cell.node().runtime().id());
+        let polled = match this.inner.as_mut().as_pin_mut() {
+            Some(inner) if !ends.is_forced() => {
+                let poll = || as_actor(actor, runtime, || inner.poll(cx).map(Ending::of));
+                catch_unwind(AssertUnwindSafe(poll))
+            }
+            _ => Ok(Poll::Pending),
+        };
+        note_turn(cell, this.is_waiting);
+        // Mostly: then no part of an ending is looked at.
+        if let Ok(Poll::Pending) = &polled
+            && !ends.is_forced()
+        {
+            return Poll::Pending;
+        }
+        // An actor that killed itself and ended in the same breath was killed.
+        let ending = match (ends.forced(), polled) {
+            (Some(Forced::Kill), _) => Ending::Killed,
+            (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
+            (None, Ok(Poll::Pending)) => return Poll::Pending,
+            (None, Ok(Poll::Ready(ending))) => ending,
+            (None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
+        };
+        // What a handler that did not end has is dropped here, where a panic of it is caught.
+        drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
+        Poll::Ready(ending)
+    }
+}
+
+/// Notes which handler or hook waits, for those who look: a number that the next one does not have.
+/// One that does not wait is not noted. `is_waiting` says what is noted already.
+#[inline]
+fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
+    match (take_turn(), *is_waiting) {
+        (Turn::Idle | Turn::Ended | Turn::Rests, false) | (Turn::Waits(_, false), true) => {}
+        (Turn::Idle | Turn::Ended | Turn::Rests, true) => {
+            *is_waiting = false;
+            if let Some(waits) = &mut *cell.waits().lock() {
+                waits.handler = None;
+            }
+        }
+        (Turn::Waits(duty, _), _) => {
+            *is_waiting = true;
+            let mut waits = cell.waits().lock();
+            let waits = waits.get_or_insert_default();
+            waits.handler = Some(duty);
+            waits.number = waits.number.wrapping_add(1);
+        }
+    }
+}
