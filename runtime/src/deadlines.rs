@@ -127,10 +127,6 @@ impl<D: AsRef<Deadlines>> Alarm<D> {
         Alarm { deadlines, set: None }
     }
 
-    pub(crate) fn is_set(&self) -> bool {
-        self.set.is_some()
-    }
-
     /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
     /// more.
     pub(crate) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {

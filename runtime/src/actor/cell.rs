@@ -28,14 +28,14 @@ use crate::resident::{Halt, Link, Pause, Resident, Residents, Waits};
 use crate::schema::Kind;
 use crate::slot::{OpenAsk, number_of};
 
-/// An actor of this node, from outside its task. What each message needs lies together, and comes
+/// An actor of this node, from outside its task. Laid out by hand: what each message needs comes
 /// first.
 #[repr(C)]
 pub(crate) struct Cell<A: Handlers> {
-    mailbox: ActorMailbox<A>,
     ends: Ends,
     key: Key,
     node: Node,
+    mailbox: ActorMailbox<A>,
     waits: Mutex<Option<Box<Waits>>>,
     name: Option<Arc<str>>,
     /// There from the first look on: of most actors nobody asks for it.

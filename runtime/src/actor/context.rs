@@ -36,15 +36,16 @@ use task::{Aside, Held, More};
 ///
 /// A registration ends with the incarnation of the actor that registered it: when it is
 /// stopped, fails, or is restarted.
+#[repr(C)]
 pub struct Context<A: Handlers> {
     actor: ActorRef<A>,
+    /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
+    more: Option<Box<Mutex<dyn Held<A>>>>,
     /// The tell whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
     /// That message came from the mailbox.
     is_mail: bool,
-    /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
-    more: Mutex<Option<Box<dyn Held<A>>>>,
 }
 
 /// There is no room for another message that is put aside. It comes back.
@@ -76,7 +77,7 @@ impl<A: Handlers> Context<A> {
             in_hand: None,
             deadline: None,
             is_mail: false,
-            more: Mutex::new(None),
+            more: None,
         }
     }
 
@@ -373,22 +374,22 @@ impl<A: Handlers> Context<A> {
     }
 
     fn more(&mut self) -> &mut More<A> {
-        let held = self.more.get_mut().get_or_insert_with(|| {
-            Box::new(More {
+        let held = self.more.get_or_insert_with(|| {
+            Box::new(Mutex::new(More {
                 lane: None,
                 family: Family::default(),
                 stash: BTreeMap::new(),
                 unstashed: BTreeMap::new(),
                 asides: 0,
                 came_back: None,
-            })
+            }))
         });
-        held.more()
+        held.get_mut().more()
     }
 
     #[inline]
     fn held(&mut self) -> Option<&mut More<A>> {
-        self.more.get_mut().as_mut().map(|held| held.more())
+        self.more.as_mut().map(|held| held.get_mut().more())
     }
 
     fn lane(&mut self) -> &mut Lane<A> {

@@ -23,12 +23,13 @@ use super::cell::{ActorHand, Begun, Cell, Letter};
 use super::child::Plan;
 use super::{Context, Handlers};
 use crate::busy::{Duty, InHand, OnDuty, note, on_duty};
-use crate::deadlines::{Alarm, Deadlines};
+use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::mailbox::{Batch, Hand};
 use crate::mutants::planted;
+use crate::node::Node;
 use crate::resident::{Resident, Started};
 use guarded::Guarded;
 
@@ -128,13 +129,10 @@ impl<A: Handlers> Life<A> {
             }
             loop {
                 let handling = {
-                    let Life { actor: Some(actor), cell, cx, hand, .. } = self else { break };
-                    let mut alarm = Alarm::new(cell.node().deadlines());
-                    let next = poll_fn(|task| poll_next(cell, actor, cx, hand, &mut alarm, task));
-                    match next.await {
-                        Some(begun) => handle(actor, cx, begun),
-                        None => break,
-                    }
+                    let mut alarm = None;
+                    let begun = poll_fn(|task| self.poll_next(&mut alarm, task)).await;
+                    let (Some(begun), Some(actor)) = (begun, &mut self.actor) else { break };
+                    handle(actor, &mut self.cx, begun)
                 };
                 // LF-1: the next message is taken when this one is done.
                 handling.await;
@@ -155,6 +153,61 @@ impl<A: Handlers> Life<A> {
             Ok(())
         }
     }
+
+    /// Handles one message after the other (LF-1), up to one whose handler may wait: that has begun.
+    /// `None` when nothing comes any more.
+    fn poll_next(
+        &mut self,
+        alarm: &mut Option<Box<Alarm<Node>>>,
+        task: &mut TaskContext<'_>,
+    ) -> Poll<Option<Begun<A>>> {
+        let Life { actor: Some(actor), cell, cx, hand, .. } = self else {
+            return Poll::Ready(None);
+        };
+        // Lets other tasks run now and then, however much there is to do.
+        ready!(coop::poll_proceed(task)).made_progress();
+        for _ in 0..limits::TURN_MESSAGES_MAX {
+            cx.done();
+            // EN-2, MB-6.
+            if cell.mailbox().is_stopping() || cell.ends().is_halted() {
+                return Poll::Ready(None);
+            }
+            if let Some(begun) = cx.take_item(cell, hand, task) {
+                match handle_at_once(actor, cx, begun) {
+                    None => continue,
+                    waiting => return Poll::Ready(waiting),
+                }
+            }
+            if let Some(letter) = hand.begin_local() {
+                match handle_letter(cell, actor, cx, letter) {
+                    None => continue,
+                    waiting => return Poll::Ready(waiting),
+                }
+            }
+            let unopened = match hand.take_tell().or_else(|| hand.take_far(task)) {
+                Some(unopened) => unopened,
+                None => match cell.mailbox().poll_fill(hand, alarm, || cell.node().clone(), task) {
+                    Poll::Ready(Batch::Filled) => continue,
+                    Poll::Ready(Batch::End) => return Poll::Ready(None),
+                    // The mailbox had its turn, and nothing in it (RL-2).
+                    Poll::Pending if cx.rest_lane() => continue,
+                    Poll::Pending => {
+                        cx.wait(task);
+                        return Poll::Pending;
+                    }
+                },
+            };
+            // Also an ask that nobody waits for.
+            cx.rest_lane();
+            let Some(begun) = cell.open(unopened) else { continue };
+            cx.note_mail();
+            if let waiting @ Some(_) = handle_at_once(actor, cx, begun) {
+                return Poll::Ready(waiting);
+            }
+        }
+        // It goes on when they had their turn.
+        pin!(yield_now()).poll(task).map(|()| None)
+    }
 }
 
 /// Handles a message that was begun. No `async fn`: its arguments would be stored twice.
@@ -165,61 +218,6 @@ fn handle<'a, A: Handlers>(
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
     let Begun { label, envelope, in_hand } = begun;
     on_duty(&label.duty, in_hand, actor.receive(envelope, cx))
-}
-
-/// Handles one message after the other (LF-1), up to one whose handler may wait: that has begun.
-/// `None` when nothing comes any more.
-fn poll_next<A: Handlers>(
-    cell: &Cell<A>,
-    actor: &mut A,
-    cx: &mut Context<A>,
-    hand: &mut ActorHand<A>,
-    alarm: &mut Alarm<&Deadlines>,
-    task: &mut TaskContext<'_>,
-) -> Poll<Option<Begun<A>>> {
-    // Lets other tasks run now and then, however much there is to do.
-    ready!(coop::poll_proceed(task)).made_progress();
-    for _ in 0..limits::TURN_MESSAGES_MAX {
-        cx.done();
-        // EN-2, MB-6.
-        if cell.mailbox().is_stopping() || cell.ends().is_halted() {
-            return Poll::Ready(None);
-        }
-        if let Some(begun) = cx.take_item(cell, hand, task) {
-            match handle_at_once(actor, cx, begun) {
-                None => continue,
-                waiting => return Poll::Ready(waiting),
-            }
-        }
-        if let Some(letter) = hand.begin_local() {
-            match handle_letter(cell, actor, cx, letter) {
-                None => continue,
-                waiting => return Poll::Ready(waiting),
-            }
-        }
-        let unopened = match hand.take_tell().or_else(|| hand.take_far(task)) {
-            Some(unopened) => unopened,
-            None => match cell.mailbox().poll_fill(hand, alarm, task) {
-                Poll::Ready(Batch::Filled) => continue,
-                Poll::Ready(Batch::End) => return Poll::Ready(None),
-                // The mailbox had its turn, and nothing in it (RL-2).
-                Poll::Pending if cx.rest_lane() => continue,
-                Poll::Pending => {
-                    cx.wait(task);
-                    return Poll::Pending;
-                }
-            },
-        };
-        // Also an ask that nobody waits for.
-        cx.rest_lane();
-        let Some(begun) = cell.open(unopened) else { continue };
-        cx.note_mail();
-        if let waiting @ Some(_) = handle_at_once(actor, cx, begun) {
-            return Poll::Ready(waiting);
-        }
-    }
-    // It goes on when they had their turn.
-    pin!(yield_now()).poll(task).map(|()| None)
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.

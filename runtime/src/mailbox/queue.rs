@@ -11,12 +11,13 @@ use crate::limits;
 /// read once a batch and not once a message, and not at all for one that is taken at once: the oldest
 /// has waited at least since the mark. Several messages may be one item.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Queue<B> {
     items: B,
-    /// How many messages wait, in items or in the hand.
-    len: u32,
     /// Items that ever came.
     came: u64,
+    /// How many messages wait, in items or in the hand.
+    len: u32,
     mark: Option<Mark>,
 }
 

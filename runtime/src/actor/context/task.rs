@@ -85,7 +85,7 @@ impl<A: Handlers> Context<A> {
 
     /// Returns true if there is something to [`clear`](Self::clear).
     pub(in crate::actor) fn has_more(&mut self) -> bool {
-        self.more.get_mut().is_some()
+        self.more.is_some()
     }
 
     /// Takes what comes before the mailbox.
@@ -160,8 +160,8 @@ impl<A: Handlers> Context<A> {
 
     /// Ends all that is registered, and waits for nothing.
     pub(in crate::actor) fn abandon(&mut self) {
-        let Some(mut held) = self.more.get_mut().take() else { return };
-        let more = held.more();
+        let Some(mut held) = self.more.take() else { return };
+        let more = held.get_mut().more();
         more.family.abandon();
         more.unstashed.append(&mut more.stash);
         for Aside { item: (label, envelope), is_ask, .. } in

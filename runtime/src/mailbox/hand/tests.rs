@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::deadlines::{Alarm, Deadlines};
+use crate::deadlines::Deadlines;
 use crate::mailbox::tests::take;
 use crate::mailbox::{Batch, Intake, Mailbox};
 
@@ -344,7 +344,7 @@ fn what_is_held_back_comes_out_at_the_end() {
 async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() {
     let deadlines =
         Deadlines::start(&tokio::runtime::Handle::current(), crate::limits::ASK_TIMEOUT);
-    let mut alarm = Alarm::new(&deadlines);
+    let mut alarm = None;
     let mut scene = Scene::new();
     for (number, seconds) in [(1, 9), (2, 5)] {
         let link = (u64::from(number), scene.links[0].clone());
@@ -357,7 +357,8 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
     let mut released = Vec::new();
     while released.len() < 2 {
         let Scene { mailbox, hand, .. } = &mut scene;
-        assert_eq!(poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, cx)).await, Batch::Filled);
+        let filled = poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, || &deadlines, cx)).await;
+        assert_eq!(filled, Batch::Filled);
         let mut cx = Context::from_waker(Waker::noop());
         while let Some(Taken::Remote(message)) = take(hand, &mut cx) {
             released.push(message.number);
