@@ -310,6 +310,12 @@ impl Residents {
         self.registry.all()
     }
 
+    /// Returns the actors that `fits` finds, the oldest places first. It must not look for another
+    /// one.
+    pub(crate) fn select(&self, fits: impl Fn(&dyn Resident) -> bool) -> Vec<Arc<dyn Resident>> {
+        self.registry.select(fits)
+    }
+
     /// Returns the actor with this number: see [`Inbox::id`].
     pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn Resident>> {
         self.registry.at(Key::of(id))

@@ -22,6 +22,9 @@ pub(crate) trait Intake: Send + Sync {
     /// Returns true if the sender with this turn waits, and there is no room for it yet.
     fn lacks_room(&self, turn: u64) -> bool;
 
+    /// Returns true if senders wait for room.
+    fn is_waited_for(&self) -> bool;
+
     /// Takes reserved room back.
     fn give_back(&self);
 
@@ -105,6 +108,10 @@ impl<L: Send, R: Remote + Send> Intake for Mailbox<L, R> {
         let state = self.state.lock();
         let room = state.room(self.capacity);
         state.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.state.lock().senders() > 0
     }
 
     fn give_back(&self) {

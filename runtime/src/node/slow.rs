@@ -45,7 +45,12 @@ impl Slow {
         let before = std::mem::take(&mut self.seen);
         let mut told = 0;
         let holding = held(self.runtime);
-        for actor in residents.all() {
+        // One whose note is held is looked at below, without the lock of the table.
+        let waits = |actor: &dyn Resident| {
+            let waits = actor.waits().try_lock();
+            waits.is_none_or(|waits| waits.as_ref().is_some_and(|waits| waits.handler.is_some()))
+        };
+        for actor in residents.select(waits) {
             // One that waited once and holds a thread now is named for that.
             if holding.iter().any(|held| held.id == actor.id()) {
                 continue;

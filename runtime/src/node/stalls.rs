@@ -54,7 +54,7 @@ async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
 /// had waited when it was seen last.
 fn look(residents: &Residents, told: &mut BTreeMap<usize, (String, Duration)>) {
     let mut seen = BTreeMap::new();
-    for resident in residents.all() {
+    for resident in residents.select(|resident| resident.intake().is_waited_for()) {
         let Depth { local, senders, longest, .. } = resident.depth();
         let Some(waited) = longest.filter(|waited| *waited >= limits::STALL_REPORTED) else {
             continue;
