@@ -58,21 +58,23 @@ fn task_of(waker: &Waker) -> TaskId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
+type Left = Vec<Box<Place>>;
+
 thread_local! {
     /// Places that asks have left on this thread, for the next ones of the same tasks.
-    static LEFT: RefCell<Vec<Box<Place>>> = const { RefCell::new(Vec::new()) };
+    static LEFT: RefCell<Left> = const { RefCell::new(Vec::new()) };
 }
 
 /// Most places that a thread keeps.
 const LEFT_MAX: usize = 8;
 
-/// Gives up a place that was taken for an ask. The thread keeps the last ones that were left for the
-/// next asks of the same tasks: most tasks that ask do so again, and then neither the table nor the
-/// waker is touched.
+/// Gives up a place that was taken for an ask. The thread keeps the last ones that were left for
+/// the next asks of the same tasks: most tasks that ask do so again, and then neither the table nor
+/// the waker is touched.
 pub(crate) fn leave(place: Box<Place>) {
     let mut place = Some(place);
     // While the thread ends there is no next ask.
-    let keep = |left: &RefCell<Vec<_>>| {
+    let keep = |left: &RefCell<Left>| {
         let mut left = left.borrow_mut();
         let oldest = (left.len() >= LEFT_MAX).then(|| left.remove(0));
         left.extend(std::mem::replace(&mut place, oldest));
@@ -160,8 +162,8 @@ impl AsRef<Deadlines> for Deadlines {
 
 struct Table {
     state: Mutex<State>,
-    /// How often the timer has cleared places. Written under the lock, before a task is woken for its
-    /// own: a task that still finds the old number was not woken yet, and is polled again when it is.
+    /// How often the timer has cleared places. Written under the lock, before a task is woken for
+    /// its own: a task that still finds the old number is about to be woken, and looks again.
     cleared: AtomicU64,
     /// Notified when a deadline is earlier than what the timer sleeps for.
     earlier: Notify,
@@ -228,14 +230,14 @@ impl Deadlines {
     /// than `deadline`: when it is due before, the task looks again.
     #[inline]
     fn take_left(&self, deadline: Instant, task: TaskId) -> Option<Box<Place>> {
-        let fits = |place: &Box<Place>| {
+        let fits = |place: &Place| {
             place.is_held_by(task)
                 && place.key.deadline <= deadline
                 && Arc::ptr_eq(&place.table, &self.table)
         };
-        let take = |left: &RefCell<Vec<Box<Place>>>| {
+        let take = |left: &RefCell<Left>| {
             let mut left = left.borrow_mut();
-            let at = left.iter().rposition(fits)?;
+            let at = left.iter().rposition(|place| fits(place))?;
             Some(left.remove(at))
         };
         LEFT.try_with(take).ok()?

@@ -8,8 +8,8 @@ use std::time::Duration;
 pub const MAILBOX_CAPACITY: usize = 1024;
 /// Most messages an actor takes from each intake of its mailbox at once.
 pub const BATCH_MESSAGES_MAX: usize = 32;
-/// Most messages that an actor handles, one after the other, before other tasks have a turn. (As many
-/// as tokio's own channels give.)
+/// Most messages that an actor handles, one after the other, before other tasks have a turn: as
+/// many as tokio's own channels hand out.
 pub const TURN_MESSAGES_MAX: usize = 128;
 /// Most messages for which an actor that waits keeps memory, in each of two queues.
 pub const QUEUE_KEPT_MESSAGES: usize = 64;

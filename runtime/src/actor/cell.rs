@@ -229,8 +229,8 @@ impl<A: Handlers> Cell<A> {
 }
 
 impl<E> Letter<E> {
-    /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is its
-    /// asker's to know (DL-1).
+    /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is
+    /// its asker's to know (DL-1).
     fn told(&self) -> Option<&'static Label> {
         (self.ask.is_none() && self.envelope.is_some()).then_some(self.label)
     }

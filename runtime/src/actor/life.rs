@@ -154,8 +154,8 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Handles one message after the other (LF-1), up to one whose handler may wait: that has begun.
-    /// `None` when nothing comes any more.
+    /// Handles one message after the other (LF-1), up to one whose handler may wait: that has
+    /// begun. `None` when nothing comes any more.
     fn poll_next(
         &mut self,
         alarm: &mut Option<Box<Alarm<Node>>>,
@@ -293,20 +293,20 @@ impl<A: Handlers> Drop for Life<A> {
         drop_quietly(&mut self.actor);
         self.cx.abandon();
         let how = std::mem::replace(&mut self.how, Ending::Killed);
-        let exit = how.exit();
+        let (cell, exit) = (&self.cell, how.exit());
         match &exit {
             // How a tie ends says how another actor did.
             _ if self.cell.is_tie() => {}
             ActorExit::Panicked(reason) => {
                 let in_hand = self.cx.take_in_hand().map(|label| label.name());
-                tracing::error!(actor = %self.cell.address(), %reason, in_hand, "an actor panicked");
+                tracing::error!(actor = %cell.address(), %reason, in_hand, "an actor panicked");
             }
             ActorExit::Failed(reason) if self.is_born => {
-                tracing::error!(actor = %self.cell.address(), %reason, "an actor failed");
+                tracing::error!(actor = %cell.address(), %reason, "an actor failed");
             }
             _ => {}
         }
-        tracing::debug!(actor = %self.cell.address(), %exit, "an actor ended");
+        tracing::debug!(actor = %cell.address(), %exit, "an actor ended");
         self.cell.end(&mut self.hand, exit);
         if let Some(started) = self.started.take() {
             // An error says that the spawner no longer waits.

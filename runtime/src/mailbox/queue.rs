@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use crate::limits;
 
 /// Messages, first in first out, in a `B`. One of them is marked with a time, so that the clock is
-/// read once a batch and not once a message, and not at all for one that is taken at once: the oldest
-/// has waited at least since the mark. Several messages may be one item.
+/// read once a batch and not once a message, and not at all for one that is taken at once: the
+/// oldest has waited at least since the mark. Several messages may be one item.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Queue<B> {
