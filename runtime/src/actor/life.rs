@@ -206,7 +206,9 @@ impl<A: Handlers> Life<A> {
             }
         }
         // It goes on when they had their turn.
-        pin!(yield_now()).poll(task).map(|()| None)
+        match pin!(yield_now()).poll(task) {
+            Poll::Ready(()) | Poll::Pending => Poll::Pending,
+        }
     }
 }
 
