@@ -125,6 +125,21 @@ impl<T> Far<T> {
         self.came - self.items.len() as u64
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.items.capacity()
+    }
+
+    /// Notes that it is empty, and the hand too, and that their actor waits: what only a burst
+    /// needed is given back.
+    pub(super) fn rest(&mut self, hand: &mut VecDeque<T>) {
+        for empty in [&mut self.items, hand] {
+            if empty.capacity() > limits::QUEUE_KEPT_MESSAGES {
+                *empty = VecDeque::new();
+            }
+        }
+    }
+
     /// Puts items at the end, each of so many messages as `count` says.
     pub(super) fn extend(&mut self, items: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) {
         for item in items {

@@ -190,14 +190,24 @@ fn a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
         all.append(&mut reader.taken());
     }
-    let (local, remote): (Vec<u32>, Vec<u32>) = all.iter().partition(|message| **message < 10);
-    assert_eq!(local, [0, 1, 2]);
-    assert_eq!(remote, [10, 11, 12]);
-    assert_eq!(
-        all.last(),
-        Some(&2),
-        "the remote intake has its turn after a batch of two: {all:?}"
-    );
+    assert_eq!(all, [0, 1, 10, 11, 2, 12], "two of each in turn");
+}
+
+/// MB-4.
+#[test]
+fn what_only_a_burst_of_another_node_needed_is_given_back() {
+    let mailbox = Mailbox::<u32, u32>::new(4096);
+    let mut reader = Reader::new();
+    assert!(reader.poll(&mailbox).is_pending());
+    for message in 0..1000 {
+        assert!(mailbox.push_remote(&mut vec![message], |message| message).is_ok());
+    }
+    let capacity = || mailbox.state.lock().remote.as_ref().map(|remote| remote.capacity());
+    assert!(capacity() >= Some(1000));
+    while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
+        reader.taken();
+    }
+    assert!(capacity() <= Some(limits::QUEUE_KEPT_MESSAGES));
 }
 
 /// MB-6.
