@@ -58,11 +58,18 @@ fn task_of(waker: &Waker) -> TaskId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
-type Left = Vec<Box<Place>>;
+/// Places that asks have left on a thread, for the next ones of the same tasks. They are given up
+/// when the thread ends.
+struct Left(Vec<Box<Place>>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|place| place.cancel());
+    }
+}
 
 thread_local! {
-    /// Places that asks have left on this thread, for the next ones of the same tasks.
-    static LEFT: RefCell<Left> = const { RefCell::new(Vec::new()) };
+    static LEFT: RefCell<Left> = const { RefCell::new(Left(Vec::new())) };
 }
 
 /// Most places that a thread keeps.
@@ -75,7 +82,7 @@ pub(crate) fn leave(place: Box<Place>) {
     let mut place = Some(place);
     // While the thread ends there is no next ask.
     let keep = |left: &RefCell<Left>| {
-        let mut left = left.borrow_mut();
+        let left = &mut left.borrow_mut().0;
         let oldest = (left.len() >= LEFT_MAX).then(|| left.remove(0));
         left.extend(std::mem::replace(&mut place, oldest));
     };
@@ -236,7 +243,7 @@ impl Deadlines {
                 && Arc::ptr_eq(&place.table, &self.table)
         };
         let take = |left: &RefCell<Left>| {
-            let mut left = left.borrow_mut();
+            let left = &mut left.borrow_mut().0;
             let at = left.iter().rposition(|place| fits(place))?;
             Some(left.remove(at))
         };
@@ -370,6 +377,7 @@ impl Timer {
             match self.wake_due(&mut due) {
                 None => self.0.earlier.notified().await,
                 Some(next) => tokio::select! {
+                    biased;
                     () = sleep_until(next) => {}
                     () = self.0.earlier.notified() => {}
                 },

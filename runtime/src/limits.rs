@@ -10,7 +10,7 @@ pub const MAILBOX_CAPACITY: usize = 1024;
 pub const BATCH_MESSAGES_MAX: usize = 32;
 /// Most messages that an actor handles, one after the other, before other tasks have a turn: as
 /// many as tokio's own channels hand out.
-pub const TURN_MESSAGES_MAX: usize = 128;
+pub const TURN_MESSAGES_MAX: u16 = 128;
 /// Most messages for which an actor that waits keeps memory, in each of two queues.
 pub const QUEUE_KEPT_MESSAGES: usize = 64;
 /// How large the archive of a message may be for which room was reserved in a mailbox of another

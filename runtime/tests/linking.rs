@@ -54,6 +54,22 @@ async fn linked_actors_fail_with_each_other_whichever_of_them_made_the_link() {
     }
 }
 
+/// A reference by name unlinks what it linked.
+#[tokio::test]
+async fn a_link_by_name_is_undone_by_name() {
+    let node = node().await;
+    let [a, b, _] = three(&node).await;
+    let named = node.named::<Clerk>("b").unwrap();
+    within(&a, move |_, cx| {
+        cx.link(&named);
+        assert!(cx.unlink(&named) && !cx.unlink(&named));
+    })
+    .await;
+    b.fail().await.unwrap_err();
+    b.wait_stopped().await;
+    assert!(a.notes().await.is_ok());
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_that_is_stopped_or_unlinked_ends_no_other_and_one_that_has_ended_ends_who_links()

@@ -1,7 +1,7 @@
 //! What the log of a test says.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use parking_lot::Mutex;
 use tracing::subscriber::DefaultGuard;
@@ -24,9 +24,20 @@ impl io::Write for Log {
 impl Log {
     /// Listens on this thread until what it returns is dropped.
     pub fn listen(&self) -> DefaultGuard {
+        // A place in the source that another test comes to for the first time, just when this one
+        // begins to listen, may be switched off for all: whether anybody listens to it is decided
+        // before it is entered in the list that each new listener looks through. From the first
+        // call on somebody listens to all there is, and each call looks through the list again.
+        static EVERYTHING: Once = Once::new();
+        EVERYTHING.call_once(|| {
+            let subscriber = tracing_subscriber::fmt().with_writer(io::sink);
+            drop(tracing::subscriber::set_global_default(subscriber.finish()));
+        });
         let log = self.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || log.clone());
-        tracing::subscriber::set_default(subscriber.with_ansi(false).finish())
+        let listening = tracing::subscriber::set_default(subscriber.with_ansi(false).finish());
+        tracing::callsite::rebuild_interest_cache();
+        listening
     }
 
     /// Waits until a line has this text.

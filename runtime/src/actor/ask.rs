@@ -161,9 +161,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Gives up all that it holds on the way: it has ended.
     fn end(&mut self) {
         self.pending = None;
-        let Ask { sending: Sending { to, line, .. }, limit, .. } = self;
+        let (to, _, line) = self.sending.parts();
         to.leave::<M>(line);
-        limit.leave();
+        self.limit.leave();
     }
 
     /// Ends the ask without an answer.

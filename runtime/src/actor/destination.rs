@@ -321,13 +321,17 @@ impl<P: Find> Destination<P> {
 }
 
 impl Elsewhere {
-    #[cold]
+    #[inline]
     fn settled<P: Find>(&self) -> Option<Destination<P>> {
-        let Way::Named(node) = &self.way else { return None };
-        Some(match P::find(node, &self.address) {
+        if let Way::Named(node) = &self.way { Some(self.find(node)) } else { None }
+    }
+
+    #[cold]
+    fn find<P: Find>(&self, node: &Node) -> Destination<P> {
+        match P::find(node, &self.address) {
             Ok(actor) => Destination::Local(actor),
             Err(cause) => Destination::dead(self.address.clone(), cause),
-        })
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Life<A: Handlers> {
     plan: Option<Box<Plan<A>>>,
     /// It has started once.
     is_born: bool,
+    /// Messages that began since other tasks had a turn.
+    turn: u16,
     cx: Context<A>,
     hand: ActorHand<A>,
     cell: Arc<Cell<A>>,
@@ -75,6 +77,7 @@ impl<A: Handlers> Life<A> {
             plan,
             started: Some(started),
             is_born: false,
+            turn: 0,
             how: Ending::Killed,
         }
     }
@@ -161,12 +164,13 @@ impl<A: Handlers> Life<A> {
         alarm: &mut Option<Box<Alarm<Node>>>,
         task: &mut TaskContext<'_>,
     ) -> Poll<Option<Begun<A>>> {
-        let Life { actor: Some(actor), cell, cx, hand, .. } = self else {
+        let Life { actor: Some(actor), cell, cx, hand, turn, .. } = self else {
             return Poll::Ready(None);
         };
         // Lets other tasks run now and then, however much there is to do.
         ready!(coop::poll_proceed(task)).made_progress();
-        for _ in 0..limits::TURN_MESSAGES_MAX {
+        while *turn < limits::TURN_MESSAGES_MAX {
+            *turn += 1;
             cx.done();
             // EN-2, MB-6.
             if cell.mailbox().is_stopping() || cell.ends().is_halted() {
@@ -192,6 +196,7 @@ impl<A: Handlers> Life<A> {
                     // The mailbox had its turn, and nothing in it (RL-2).
                     Poll::Pending if cx.rest_lane() => continue,
                     Poll::Pending => {
+                        *turn = 0;
                         cx.wait(task);
                         return Poll::Pending;
                     }
@@ -206,6 +211,7 @@ impl<A: Handlers> Life<A> {
             }
         }
         // It goes on when they had their turn.
+        *turn = 0;
         match pin!(yield_now()).poll(task) {
             Poll::Ready(()) | Poll::Pending => Poll::Pending,
         }

@@ -47,7 +47,7 @@ impl<A: Handlers> Context<A> {
         let me: Arc<dyn Resident> = self.shared_cell();
         match actor.met().0 {
             Peer::Near(peer) if peer.token() == me.token() => {}
-            Peer::Near(peer) => link_near(&me, &peer),
+            Peer::Near(peer) => link_near(&me, &peer, actor.place()),
             Peer::Far(_) if self.cell().ends().is_linked(actor.place()) => {}
             Peer::Far(sender) => link_far(self.node(), &me, actor.place(), sender.clone()),
             Peer::Nobody => me.fail_linked(linked_to(actor.place(), &ActorExit::NoActor)),
@@ -70,19 +70,19 @@ impl<A: Handlers> Context<A> {
     }
 }
 
-/// Links two actors of one node.
-fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>) {
+/// Links two actors of one node, of which the first calls the other one `to`.
+fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>, to: &Address) {
     // In this order: what ends the peer from now on finds the link here (LI-1).
-    me.link(peer.token(), link_to(peer, me.token()));
-    if !peer.link(me.token(), link_to(me, peer.token())) {
+    me.link(peer.token(), link_to(peer, to, me.token()));
+    if !peer.link(me.token(), link_to(me, me.address(), peer.token())) {
         me.unlink(peer.token(), Some(linked_to(peer.address(), &ActorExit::NoActor)));
     }
 }
 
-/// Makes the link to an actor of this node, which knows the other end by `token`.
-fn link_to(actor: &Arc<dyn Resident>, token: usize) -> Link {
-    let to = actor.clone();
-    Link { to: actor.address().clone(), tell: Box::new(move |why| to.unlink(token, why)) }
+/// Makes the link to an actor of this node, called `to`, which knows the other end by `token`.
+fn link_to(actor: &Arc<dyn Resident>, to: &Address, token: usize) -> Link {
+    let actor = actor.clone();
+    Link { to: to.clone(), tell: Box::new(move |why| actor.unlink(token, why)) }
 }
 
 /// Links an actor to one of another node.

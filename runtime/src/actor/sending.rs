@@ -18,8 +18,7 @@ pub(super) struct Sending<'a, P: Port<M>, M: Message> {
 
 impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
-        let settled = to.settled().map(Box::new);
-        Sending { to, settled, message: Some(message), line: Line::default() }
+        Sending { to, settled: None, message: Some(message), line: Line::default() }
     }
 
     /// A send that waits for links as `remote` says.
@@ -36,13 +35,21 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
 
     /// A wait for room, without a message.
     pub(super) fn for_room(to: &'a Destination<P>) -> Self {
-        let settled = to.settled().map(Box::new);
-        Sending { to, settled, message: None, line: Line::default() }
+        Sending { to, settled: None, message: None, line: Line::default() }
     }
 
-    /// Returns where it goes, and what goes there.
+    /// Returns where it goes, and what goes there. A name is looked up the first time.
     #[inline]
     pub(super) fn parts(&mut self) -> (&Destination<P>, &mut Option<M>, &mut Line) {
+        if self.settled.is_none() {
+            self.settled = self.to.settled().map(Box::new);
+        }
+        self.settled_parts()
+    }
+
+    /// As [`parts`](Self::parts), of a send that may never have been polled.
+    #[inline]
+    fn settled_parts(&mut self) -> (&Destination<P>, &mut Option<M>, &mut Line) {
         (self.settled.as_deref().unwrap_or(self.to), &mut self.message, &mut self.line)
     }
 
@@ -55,7 +62,7 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
 
     /// Gives up its place in a line.
     pub(super) fn leave(&mut self) {
-        let (to, _, line) = self.parts();
+        let (to, _, line) = self.settled_parts();
         to.leave::<M>(line);
         *line = Line::default();
     }
@@ -79,7 +86,7 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
 
 impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {
     fn drop(&mut self) {
-        let (to, _, line) = self.parts();
+        let (to, _, line) = self.settled_parts();
         to.leave::<M>(line);
     }
 }

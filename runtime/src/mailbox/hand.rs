@@ -7,8 +7,6 @@ use std::collections::VecDeque;
 use std::iter::from_fn;
 use std::task::{Context, Poll};
 
-use crate::limits;
-
 use tokio::time::Instant;
 
 /// One or several messages of another node, as a mailbox sees them; at least one.
@@ -121,11 +119,11 @@ impl<L, R> Hand<L, R> {
         &mut self.local
     }
 
-    /// Begins a new batch, with so many messages of this node (MB-5).
-    pub(super) fn begin_turn(&mut self, local: u32) {
+    /// Begins a new batch, with `local` messages of this node and `most` of others (MB-5).
+    pub(super) fn begin_turn(&mut self, local: u32, most: u32) {
         self.turn = local;
         if let Some(far) = &mut self.far {
-            far.turn = limits::BATCH_MESSAGES_MAX;
+            far.turn = most as usize;
         }
     }
 }

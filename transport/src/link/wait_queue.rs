@@ -157,6 +157,12 @@ impl WaitQueue {
         want: Want,
         for_what: Option<WaitsFor>,
     ) -> usize {
+        // What a task sends after this does not pass it (WQ-4).
+        if let Line::Room(mailbox) = line
+            && let Some(burst) = self.burst(mailbox)
+        {
+            self.bursts.remove(burst);
+        }
         let key = self.stand_aside(waker, want);
         self.entries[key].wait = for_what.map(|for_what| (for_what, Instant::now()));
         self.append(key, line);
@@ -416,6 +422,21 @@ mod tests {
             at = (after != NONE).then_some(after);
         }
         all
+    }
+
+    /// WQ-4: what a task sends does not pass what it had to stand in line for.
+    #[tokio::test]
+    async fn who_stands_in_line_has_no_burst_any_more() {
+        let task = async {
+            let mut queue = WaitQueue::default();
+            queue.begin_burst(1);
+            join(&mut queue, Line::Room(2), 0);
+            join(&mut queue, Line::Opening(1), 0);
+            assert!(queue.burst(1).is_some(), "these are other lines");
+            join(&mut queue, Line::Room(1), 0);
+            assert!(queue.burst(1).is_none());
+        };
+        tokio::spawn(task).await.expect("it holds");
     }
 
     proptest! {

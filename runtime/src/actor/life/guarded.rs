@@ -67,6 +67,12 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
             (None, Ok(Poll::Ready(ending))) => ending,
             (None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
         };
+        // A handler that was ended waits no longer.
+        if std::mem::take(this.is_waiting)
+            && let Some(waits) = &mut *cell.waits().lock()
+        {
+            waits.handler = None;
+        }
         // What a handler that did not end has is dropped here, where a panic of it is caught.
         drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
         Poll::Ready(ending)
