@@ -36,7 +36,8 @@ async fn full(alpha: &Node, beta: &Node) -> (Held, [ActorRef<Stack>; 2], u64) {
     let by_name = alpha.named::<Stack>("beta/stuck").unwrap();
     assert_ne!(by_name, by_identity, "each leads there by itself");
     within(by_identity.tell(load(0, 10)).confirmed()).await.unwrap();
-    let mut number = 1;
+    within(by_name.tell(load(1, 10)).confirmed()).await.unwrap();
+    let mut number = 2;
     while by_name.try_tell(load(number, 10)).is_ok() {
         number += 1;
     }
