@@ -142,7 +142,7 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// What the thread did before it polled the task of an actor.
+/// The duty that the thread had before it polled the task of an actor.
 struct Restore {
     place: &'static Place,
     actor: (usize, u64),

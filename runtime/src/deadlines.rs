@@ -106,7 +106,7 @@ impl Place {
     }
 }
 
-/// What one waits for is ordered by its deadline, then by its arrival.
+/// A wait's place in the order: by its deadline, then by its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     deadline: Instant,

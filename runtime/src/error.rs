@@ -331,7 +331,7 @@ pub enum LookupError {
     /// There is none, it is of another type, or its node cannot be reached.
     #[error("{path}: {cause}")]
     NotFound {
-        /// What was looked up, with its node.
+        /// The path that was looked up, with its node.
         path: String,
         /// Why it was not found.
         #[source]

@@ -13,11 +13,11 @@ pub struct OpenRequest {
     pub target: Target,
     /// What kind of mailbox the sender expects, as a hash; 0 for any.
     pub kind: u128,
-    /// What people call it. Stays on this node: requests that differ in nothing else are equal.
+    /// Its names, for people. They stay on this node: requests that differ in nothing else are equal.
     pub called: Called,
 }
 
-/// What people call a mailbox of another node, as far as its sender knows.
+/// The names of a mailbox of another node, as far as its sender knows them.
 #[derive(Debug, Clone, Default)]
 pub struct Called {
     /// Its name there.

@@ -402,7 +402,7 @@ impl<A: Handlers> Inbox for Cell<A> {
             signals::STOP => self.halt(Halt::Stop),
             signals::KILL => self.halt(Halt::Kill),
             signals::DRAIN => self.halt(Halt::Drain),
-            // What a later version may send.
+            // A later version may send others.
             _ => {}
         }
     }

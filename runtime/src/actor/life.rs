@@ -87,7 +87,7 @@ impl<A: Handlers> Life<A> {
     pub(super) fn run(mut self) -> impl Future<Output = ()> + Send {
         async move {
             loop {
-                // What it is told should its task end with its runtime.
+                // The spawner is told this should the task end with its runtime.
                 self.how = Ending::Killed;
                 self.how = {
                     let cell = self.cell.clone();

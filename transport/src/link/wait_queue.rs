@@ -157,7 +157,7 @@ impl WaitQueue {
         want: Want,
         for_what: Option<WaitsFor>,
     ) -> usize {
-        // What a task sends after this does not pass it (WQ-4).
+        // The task's later messages do not pass this one (WQ-4).
         if let Line::Room(mailbox) = line
             && let Some(burst) = self.burst(mailbox)
         {

@@ -73,7 +73,7 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
         {
             waits.handler = None;
         }
-        // What a handler that did not end has is dropped here, where a panic of it is caught.
+        // A handler that did not end drops its state here, where a panic is caught.
         drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
         Poll::Ready(ending)
     }

@@ -16,7 +16,7 @@ use crate::exit::ActorExit;
 use crate::mutants::planted;
 use crate::resident::{Pause, Resident, Resting, Started};
 
-/// What comes after an incarnation.
+/// The outcome of an incarnation.
 enum Next {
     /// Nothing: that was its end.
     End,
@@ -62,7 +62,7 @@ impl<A: Handlers> Life<A> {
         if let Some(resumed) = pause.and_then(rest) {
             return Next::Join(resumed);
         }
-        // What was stopped or drained has stopped, whatever its last handler came to.
+        // A stopped or drained actor has stopped, whatever its last handler came to.
         let is_closing = self.cell.mailbox().is_closing() && !planted!(RevivedAfterStop);
         if is_to_rest && !is_closing && matches!(self.how, Ending::Stopped) {
             // It ended only to rest with others, which went on without it: they took it for killed.
@@ -102,7 +102,7 @@ impl<A: Handlers> Life<A> {
     /// Rests after an end of its own: as long as that takes, or until its parent has all of a group
     /// begin anew. Returns false when it never begins anew.
     async fn pauses(&mut self, delay: Duration, started: Option<Started>) -> bool {
-        // What it is told should its task end with its runtime.
+        // The spawner is told this should the task end with its runtime.
         self.how = Ending::Killed;
         let (resume, resumed) = oneshot::channel();
         let plan = self.plan.as_ref();

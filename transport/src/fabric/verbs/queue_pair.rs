@@ -90,7 +90,7 @@ impl QueuePair {
         let Some(qp) = NonNull::new(qp) else {
             return Err(refused("ibv_create_qp", &domain.device, entries as usize * 128));
         };
-        // What happened before is none of its concern, and nobody may have been there to read it.
+        // Older events do not concern it, and may not have been read by any owner.
         domain.device.spread_events();
         let end =
             domain.device.listeners.add(qp.as_ptr() as usize, completions.cq() as usize, port);
