@@ -13,7 +13,7 @@ pub struct OpenRequest {
     pub target: Target,
     /// What kind of mailbox the sender expects, as a hash; 0 for any.
     pub kind: u128,
-    /// Its names, for people. They stay on this node: requests that differ in nothing else are equal.
+    /// Its names, for people. They stay on this node, and are no part of equality.
     pub called: Called,
 }
 
