@@ -4,16 +4,15 @@
 //! An ask touches the table only when it has to wait, and leaves it when it ends. Most leave long
 //! before their deadline, so only what is due soon is kept in order: what is due later lies
 //! unordered, and is put in order when its time comes near. A task that asks again and again takes
-//! one place for many asks: see [`leave`]. A task on the
-//! node's runtime sleeps until the earliest deadline and wakes the asks that are due; so an ask may
-//! be polled anywhere, also outside tokio. When that task ends, with its runtime, every ask that
-//! waits is woken and told.
+//! one place for many asks: see [`leave`]. A task on the node's runtime sleeps until the earliest
+//! deadline and wakes the asks that are due; so an ask may be polled anywhere, also outside tokio.
+//! When that task ends, with its runtime, every ask that waits is woken and told.
 
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -60,7 +59,7 @@ fn task_of(waker: &Waker) -> TaskId {
 
 /// Places that asks have left on a thread, for the next ones of the same tasks. They are given up
 /// when the thread ends.
-struct Left(Vec<Box<Place>>);
+struct Left(VecDeque<Box<Place>>);
 
 impl Drop for Left {
     fn drop(&mut self) {
@@ -69,7 +68,7 @@ impl Drop for Left {
 }
 
 thread_local! {
-    static LEFT: RefCell<Left> = const { RefCell::new(Left(Vec::new())) };
+    static LEFT: RefCell<Left> = const { RefCell::new(Left(VecDeque::new())) };
 }
 
 /// Most places that a thread keeps.
@@ -83,7 +82,7 @@ pub(crate) fn leave(place: Box<Place>) {
     // While the thread ends there is no next ask.
     let keep = |left: &RefCell<Left>| {
         let left = &mut left.borrow_mut().0;
-        let oldest = (left.len() >= LEFT_MAX).then(|| left.remove(0));
+        let oldest = if left.len() >= LEFT_MAX { left.pop_front() } else { None };
         left.extend(std::mem::replace(&mut place, oldest));
     };
     LEFT.try_with(keep).ok();
@@ -245,7 +244,7 @@ impl Deadlines {
         let take = |left: &RefCell<Left>| {
             let left = &mut left.borrow_mut().0;
             let at = left.iter().rposition(|place| fits(place))?;
-            Some(left.remove(at))
+            left.remove(at)
         };
         LEFT.try_with(take).ok()?
     }
