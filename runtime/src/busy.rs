@@ -103,8 +103,9 @@ pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
 pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
     let place = PLACE.get().unwrap_or_else(take_place);
-    let outer = IN_HAND.take().map(|in_hand| place.outer(in_hand));
-    let _restore = Restore { place, actor: ACTOR.replace((token, id)), outer };
+    let is_within = IN_HAND.get().is_some();
+    let _outer = if is_within { Some(place.leave()) } else { None };
+    ACTOR.with(|cell| cell.set((token, id)));
     place.enter(runtime, token, id);
     poll()
 }
@@ -129,7 +130,7 @@ pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
     let rests = poll_fn(|cx| {
         let polled = future.as_mut().poll(cx);
         if polled.is_pending() {
-            TURN.set(Turn::Rests);
+            TURN.with(|cell| cell.set(Turn::Rests));
         }
         polled
     });
@@ -142,27 +143,27 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// The duty that the thread had before it polled the task of an actor.
-struct Restore {
+/// What is noted of a handler that runs a runtime of its own on its thread, and an actor on that.
+/// Dropped, it is noted again.
+struct Outer {
     place: &'static Place,
     actor: (usize, u64),
-    outer: Option<Outer>,
-}
-
-/// A handler that runs a runtime of its own on its thread, and an actor on that.
-struct Outer {
-    in_hand: InHand,
+    in_hand: Option<InHand>,
     runtime: Option<Id>,
     duty: Option<&'static Duty>,
     since: u64,
 }
 
-impl Drop for Restore {
+impl Drop for Outer {
     fn drop(&mut self) {
-        ACTOR.set(self.actor);
-        if let Some(outer) = self.outer.take() {
-            self.place.resume(outer, self.actor);
-        }
+        let (place, (token, id)) = (self.place, self.actor);
+        ACTOR.with(|cell| cell.set(self.actor));
+        place.runtime.store(self.runtime);
+        place.token.store(token, Ordering::Relaxed);
+        place.id.store(id, Ordering::Relaxed);
+        place.since.store(self.since, Ordering::Relaxed);
+        place.duty.store(self.duty);
+        IN_HAND.with(|cell| cell.set(self.in_hand));
     }
 }
 
@@ -172,7 +173,7 @@ impl Drop for Restore {
 pub(crate) fn note(duty: &'static Duty, in_hand: InHand) -> Noted {
     let place = PLACE.get().unwrap_or_else(take_place);
     place.begin(duty);
-    IN_HAND.set(Some(in_hand));
+    IN_HAND.with(|cell| cell.set(Some(in_hand)));
     Noted(place)
 }
 
@@ -186,10 +187,11 @@ impl<F: Future> Future for OnDuty<F> {
             let _noted = note(this.duty, *this.in_hand);
             this.future.poll(cx)
         };
-        TURN.set(match (&polled, TURN.get()) {
+        let turn = match (&polled, TURN.get()) {
             (Poll::Ready(_), _) | (Poll::Pending, Turn::Rests) => Turn::Ended,
             (Poll::Pending, _) => Turn::Waits(this.duty, is_next),
-        });
+        };
+        TURN.with(|cell| cell.set(turn));
         polled
     }
 }
@@ -200,7 +202,7 @@ pub(crate) struct Noted(&'static Place);
 impl Drop for Noted {
     #[inline]
     fn drop(&mut self) {
-        IN_HAND.set(None);
+        IN_HAND.with(|cell| cell.set(None));
         self.0.duty.store(None);
     }
 }
@@ -237,23 +239,17 @@ impl Place {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// Returns what is noted of a handler within which an actor is polled.
+    /// Takes back what is noted of a handler within which an actor is polled.
     #[cold]
-    fn outer(&self, in_hand: InHand) -> Outer {
-        let (runtime, duty) = (self.runtime.load(), self.duty.load());
-        Outer { in_hand, runtime, duty, since: self.since.load(Ordering::Relaxed) }
-    }
-
-    /// Notes again what such a handler does, of this actor.
-    #[cold]
-    fn resume(&self, outer: Outer, (token, id): (usize, u64)) {
-        let Outer { in_hand, runtime, duty, since } = outer;
-        self.runtime.store(runtime);
-        self.token.store(token, Ordering::Relaxed);
-        self.id.store(id, Ordering::Relaxed);
-        self.since.store(since, Ordering::Relaxed);
-        self.duty.store(duty);
-        IN_HAND.set(Some(in_hand));
+    fn leave(&'static self) -> Outer {
+        Outer {
+            place: self,
+            actor: ACTOR.get(),
+            in_hand: IN_HAND.take(),
+            runtime: self.runtime.load(),
+            duty: self.duty.load(),
+            since: self.since.load(Ordering::Relaxed),
+        }
     }
 
     #[inline]

@@ -20,12 +20,9 @@ use crate::error::{AskCause, NotBegun};
 
 /// An ask as its actor sees it before the handler.
 pub(crate) trait OpenAsk: Send + Sync {
-    /// Marks the ask as begun. Returns false when it must not be handled: its asker has given up,
-    /// or does so now, because the deadline has passed.
-    fn begin(&self) -> bool;
-
-    /// Returns when its asker gives up.
-    fn deadline(&self) -> Instant;
+    /// Marks the ask as begun, and returns when its asker gives up. `None` when it must not be
+    /// handled: its asker has given up, or does so now, because the deadline has passed.
+    fn begin(&self) -> Option<Instant>;
 
     /// Returns true if it is not answered, and its asker has not given up; beside it whether it was
     /// begun.
@@ -48,8 +45,8 @@ enum State<R> {
     Open { begun: bool, waker: Waker },
     /// The answer, not taken yet.
     Answered(R),
-    /// There will be none.
-    Lost(AskCause),
+    /// There will be none. Boxed: it is large, and most asks are answered.
+    Lost(Box<AskCause>),
     /// The asker has its answer, or has given up.
     Done,
 }
@@ -72,6 +69,13 @@ pub(crate) fn slot<R: Send + 'static>(
     (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
 }
 
+impl<R> State<R> {
+    #[cold]
+    fn lost(error: AskCause) -> Self {
+        State::Lost(Box::new(error))
+    }
+}
+
 impl<R> Slot<R> {
     /// Ends an open ask; a later end changes nothing. Returns what was given in vain.
     fn end(&self, end: State<R>) -> Option<State<R>> {
@@ -89,23 +93,18 @@ impl<R> Slot<R> {
 }
 
 impl<R: Send> OpenAsk for Slot<R> {
-    fn begin(&self) -> bool {
+    fn begin(&self) -> Option<Instant> {
         if self.deadline <= Instant::now() {
-            let late = State::Lost(AskCause::NotBegun(NotBegun::Timeout));
-            drop(self.end(late));
-            return false;
+            drop(self.end(State::lost(AskCause::NotBegun(NotBegun::Timeout))));
+            return None;
         }
         match &mut *self.state.lock() {
             State::Open { begun, .. } => {
                 *begun = true;
-                true
+                Some(self.deadline)
             }
-            State::Answered(_) | State::Lost(_) | State::Done => false,
+            State::Answered(_) | State::Lost(_) | State::Done => None,
         }
-    }
-
-    fn deadline(&self) -> Instant {
-        self.deadline
     }
 
     fn is_open(&self) -> (bool, bool) {
@@ -136,7 +135,7 @@ impl<R> Asker<R> {
         match end {
             // Apart from an error, which is large: no part of one is looked at.
             State::Answered(answer) => Poll::Ready(Ok(answer)),
-            State::Lost(error) => Poll::Ready(Err(error)),
+            State::Lost(error) => Poll::Ready(Err(*error)),
             State::Open { .. } | State::Done => Poll::Ready(Err(AskCause::NoReply)),
         }
     }
@@ -150,7 +149,7 @@ impl<R> Asker<R> {
             State::Open { begun: false, .. } => Err(AskCause::NotBegun(unbegun)),
             State::Open { begun: true, .. } | State::Done => Err(begun),
             State::Answered(answer) => Ok(answer),
-            State::Lost(error) => Err(error),
+            State::Lost(error) => Err(*error),
         }
     }
 }
@@ -186,6 +185,6 @@ impl<R> Drop for Answerer<R> {
         };
         let error = if begun { AskCause::NoReply } else { AskCause::NotBegun(NotBegun::Stopped) };
         // Only the actor's side begins, and it does so no more: `begun` stays as it is.
-        drop(slot.end(State::Lost(error)));
+        drop(slot.end(State::lost(error)));
     }
 }

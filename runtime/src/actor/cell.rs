@@ -127,13 +127,13 @@ impl<A: Handlers> Cell<A> {
     #[inline]
     pub(super) fn begin(&self, letter: &mut Letter<A::Envelope>) -> Option<InHand> {
         let Some(ask) = letter.ask.take() else { return Some(InHand::default()) };
-        if !ask.begin() {
+        let deadline @ Some(_) = ask.begin() else {
             // Not when the batch is: what it holds may be large.
             letter.envelope = None;
             self.skipped(letter.label);
             return None;
-        }
-        Some(InHand { deadline: Some(ask.deadline()), ask: number_of(&ask) })
+        };
+        Some(InHand { deadline, ask: number_of(&ask) })
     }
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to

@@ -44,7 +44,7 @@ fn rings(bell: &Bell) -> usize {
 #[test]
 fn an_answer_wakes_its_asker_once() {
     let Ends { mut asker, ask, answerer, bell } = ends();
-    assert!(ask.begin());
+    assert!(ask.begin().is_some());
     answerer.send(7);
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Ok(7))));
 }
@@ -64,7 +64,7 @@ fn the_waker_of_the_last_poll_is_woken() {
 fn an_ask_whose_asker_has_gone_never_begins() {
     let Ends { asker, ask, answerer, bell } = ends::<u8>();
     drop(asker);
-    assert!(!ask.begin());
+    assert!(ask.begin().is_none());
     drop((ask, answerer));
     assert_eq!((rings(&bell), Arc::strong_count(&bell)), (0, 1));
 }
@@ -74,13 +74,13 @@ fn an_ask_whose_asker_has_gone_never_begins() {
 fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
     let Ends { asker, ask, answerer: _unused, .. } = ends::<u8>();
     assert_eq!(asker.give_up(NotBegun::Timeout, AskCause::Timeout), Err(LATE));
-    assert!(!ask.begin());
+    assert!(ask.begin().is_none());
     let Ends { asker, ask, answerer, .. } = ends::<u8>();
-    assert!(ask.begin());
+    assert!(ask.begin().is_some());
     assert_eq!(asker.give_up(NotBegun::Timeout, AskCause::Timeout), Err(AskCause::Timeout));
     answerer.send(1);
     let Ends { asker, ask, answerer, .. } = ends::<u8>();
-    assert!(ask.begin());
+    assert!(ask.begin().is_some());
     answerer.send(2);
     let answer = asker.give_up(NotBegun::Timeout, AskCause::Timeout);
     assert_eq!(answer, Ok(2), "it came in time");
@@ -92,7 +92,7 @@ fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
     drop(answerer);
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(STOPPED))));
     let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
-    assert!(ask.begin());
+    assert!(ask.begin().is_some());
     drop(answerer);
     let lost = Poll::Ready(Err(AskCause::NoReply));
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, lost));
@@ -102,7 +102,7 @@ fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
 async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
     let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
     tokio::time::advance(SECOND).await;
-    assert!(!ask.begin());
+    assert!(ask.begin().is_none());
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(LATE))));
     drop(answerer);
     assert_eq!(rings(&bell), 1);
@@ -114,7 +114,7 @@ fn an_answer_is_dropped_without_the_lock() {
     struct Nosy(Option<Arc<dyn OpenAsk>>);
     impl Drop for Nosy {
         fn drop(&mut self) {
-            assert!(!self.0.take().unwrap().begin());
+            assert!(self.0.take().unwrap().begin().is_none());
         }
     }
     let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
@@ -131,7 +131,7 @@ fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
     for _ in 0..500 {
         let (asker, answerer, ask) = slot::<u8>(Instant::now() + SECOND, Waker::noop().clone());
         let actor = std::thread::spawn(move || {
-            let begun = ask.begin();
+            let begun = ask.begin().is_some();
             drop(answerer);
             begun
         });
