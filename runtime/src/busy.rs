@@ -5,6 +5,9 @@
 //!   that it has ended: a few plain stores for each message, without a lock, an allocation or a
 //!   look at a clock. Whoever reads the places from outside may find one a moment old.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
@@ -103,11 +106,23 @@ pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
 pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
     let place = PLACE.get().unwrap_or_else(take_place);
-    let is_within = IN_HAND.get().is_some();
-    let _outer = if is_within { Some(place.leave()) } else { None };
+    let is_within = ACTOR.get() != NO_ACTOR;
+    let _polled = Polled(if is_within { Some(place.leave()) } else { None });
     ACTOR.with(|cell| cell.set((token, id)));
     place.enter(runtime, token, id);
     poll()
+}
+
+/// The task of an actor is polled; within that of another one, if what is noted of that is here.
+struct Polled(Option<Outer>);
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        match self.0.take() {
+            None => ACTOR.with(|cell| cell.set(NO_ACTOR)),
+            Some(outer) => outer.resume(),
+        }
+    }
 }
 
 /// The outcome of the last poll of an actor's task.
@@ -143,8 +158,7 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// What is noted of a handler that runs a runtime of its own on its thread, and an actor on that.
-/// Dropped, it is noted again.
+/// What is noted of an actor that runs a runtime of its own on its thread, and an actor on that.
 struct Outer {
     place: &'static Place,
     actor: (usize, u64),
@@ -154,16 +168,18 @@ struct Outer {
     since: u64,
 }
 
-impl Drop for Outer {
-    fn drop(&mut self) {
+impl Outer {
+    /// Notes it again.
+    #[cold]
+    fn resume(self) {
         let (place, (token, id)) = (self.place, self.actor);
-        ACTOR.with(|cell| cell.set(self.actor));
+        ACTOR.set(self.actor);
         place.runtime.store(self.runtime);
         place.token.store(token, Ordering::Relaxed);
         place.id.store(id, Ordering::Relaxed);
         place.since.store(self.since, Ordering::Relaxed);
         place.duty.store(self.duty);
-        IN_HAND.with(|cell| cell.set(self.in_hand));
+        IN_HAND.set(self.in_hand);
     }
 }
 
@@ -239,7 +255,7 @@ impl Place {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// Takes back what is noted of a handler within which an actor is polled.
+    /// Takes back what is noted of an actor within which another one is polled.
     #[cold]
     fn leave(&'static self) -> Outer {
         Outer {
@@ -317,9 +333,12 @@ impl Drop for Owned {
     }
 }
 
+/// The token and the number of none.
+const NO_ACTOR: (usize, u64) = (0, 0);
+
 thread_local! {
     /// The actor whose task is polled: its token and its number.
-    static ACTOR: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+    static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
     /// The message that its handler or hook has in hand, while one runs.
     static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };
@@ -396,94 +415,5 @@ impl Watch {
             none if none.is_empty() => "none: it is no handler that blocks".into(),
             some => some.join(", "),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::{pending, ready};
-
-    use futures::FutureExt;
-    use tokio::runtime::Handle;
-
-    use super::*;
-
-    static DUTY: Duty = Duty::handles("Counter", "Add");
-
-    /// Polls `future` as a handler of an actor on this runtime.
-    async fn on<F: Future>(runtime: Id, future: F) -> F::Output {
-        let mut handler = std::pin::pin!(on_duty(&DUTY, InHand::default(), future));
-        std::future::poll_fn(|cx| as_actor((7, 7), runtime, || handler.as_mut().poll(cx))).await
-    }
-
-    fn texts(runtime: Id) -> Vec<String> {
-        duties(runtime).iter().map(|(_, duty)| duty.to_string()).collect()
-    }
-
-    /// BZ-1: while it is polled, and at no other time; on its own runtime.
-    #[tokio::test]
-    async fn what_a_thread_runs_is_named_while_it_runs() {
-        let here = Handle::current().id();
-        let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let other = elsewhere.handle().id();
-        let look = async || (texts(here), texts(other));
-        let named = on(here, look()).await;
-        assert_eq!(named, (vec!["Counter handles Add".to_owned()], Vec::new()));
-        assert_eq!(look().await, (Vec::new(), Vec::new()));
-        let mut waiting = Box::pin(on(here, pending::<()>()));
-        assert!((&mut waiting).now_or_never().is_none());
-        assert_eq!(look().await.0, Vec::<String>::new(), "a handler that waits blocks nobody");
-        let panicking = on(here, async { panic!("as it shall") });
-        let caught = std::panic::AssertUnwindSafe(panicking).catch_unwind().await;
-        assert!(caught.is_err() && look().await.0.is_empty());
-        on(other, ready(())).await;
-        drop(waiting);
-        elsewhere.shutdown_background();
-    }
-
-    /// A handler may run a runtime of its own on its thread, and actors on it.
-    #[tokio::test]
-    async fn what_a_thread_runs_is_named_again_when_what_it_ran_meanwhile_has_ended() {
-        static INNER: Duty = Duty::handles("Inner", "Add");
-        let here = Handle::current().id();
-        let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let other = elsewhere.handle().id();
-        on(here, async {
-            let inner = on_duty(&INNER, InHand::default(), async {
-                assert_eq!(texts(other), ["Inner handles Add"]);
-                assert_eq!(running().map(|running| running.token), Some(8));
-            });
-            as_actor((8, 8), other, || inner.now_or_never()).unwrap();
-            assert_eq!((texts(here), texts(other)), (vec!["Counter handles Add".into()], vec![]));
-            assert_eq!(
-                held(here).iter().map(|held| (held.token, held.id)).collect::<Vec<_>>(),
-                [(7, 7)]
-            );
-            assert_eq!(running().map(|running| running.token), Some(7));
-        })
-        .await;
-        assert_eq!(texts(here), Vec::<String>::new());
-        elsewhere.shutdown_background();
-    }
-
-    /// Said once, with what runs; and taken back once.
-    #[tokio::test]
-    async fn a_blockage_is_known_from_its_beginning_to_its_end() {
-        let watch = Watch::new("beta".into(), Handle::current().id());
-        let after = |late| {
-            watch.pulse(late);
-            *watch.blocked.lock()
-        };
-        let most = limits::BLOCKED_AFTER;
-        assert_eq!(after(Duration::ZERO), None);
-        assert_eq!(after(most - Duration::from_millis(1)), None);
-        assert_eq!(after(most), Some(most));
-        assert_eq!(after(2 * most), Some(2 * most));
-        assert_eq!(after(Duration::ZERO), None);
-        assert!(watch.handlers().starts_with("none"));
-        on(watch.runtime, async {
-            assert!(watch.handlers().starts_with("Counter handles Add for "));
-        })
-        .await;
     }
 }

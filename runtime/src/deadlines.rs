@@ -44,7 +44,7 @@ pub struct Deadlines {
 pub(crate) struct Place {
     table: Arc<Table>,
     key: Key,
-    /// Whose waker is there.
+    /// Whose waker is in the table.
     task: TaskId,
     /// It is in the table as long as the table's own number is this one.
     cleared: u64,
@@ -74,10 +74,17 @@ thread_local! {
 /// Most places that a thread keeps.
 const LEFT_MAX: usize = 8;
 
-/// Gives up a place that was taken for an ask. The thread keeps the last ones that were left for
-/// the next asks of the same tasks: most tasks that ask do so again, and then neither the table nor
-/// the waker is touched.
-pub(crate) fn leave(place: Box<Place>) {
+/// Longest time-out of an ask whose place a thread keeps: with it, it keeps the memory of a task
+/// that may have ended.
+const LEFT_FOR_MAX: Duration = Duration::from_secs(60);
+
+/// Gives up a place that was taken for an ask with this time-out. The thread keeps the last ones
+/// that were left for the next asks of the same tasks: most tasks that ask do so again, and then
+/// neither the table nor the waker is touched.
+pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
+    if time_out > LEFT_FOR_MAX {
+        return place.cancel();
+    }
     let mut place = Some(place);
     // While the thread ends there is no next ask.
     let keep = |left: &RefCell<Left>| {
@@ -262,17 +269,18 @@ impl Deadlines {
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
-        let (waker, task) = (cx.waker(), task_of(cx.waker()));
+        let waker = cx.waker().clone();
+        // Of the one that stays: one that was lent for this poll alone may be at the place of
+        // another task's the next time.
+        let task = task_of(&waker);
         let mut state = self.table.state.lock();
         if let Some(known) = place {
             if let Some(kept) = state.get_mut(&known.key) {
                 known.cleared = self.table.cleared.load(Ordering::Relaxed);
-                if known.task != task {
-                    known.task = task;
-                    let old = std::mem::replace(kept, waker.clone());
-                    drop(state);
-                    drop(old);
-                }
+                known.task = task;
+                let old = std::mem::replace(kept, waker);
+                drop(state);
+                drop(old);
                 return Poll::Pending;
             }
             // One that another ask had left may have been due too early for this one.
@@ -285,7 +293,7 @@ impl Deadlines {
         if state.ended {
             return Poll::Ready(Expired::RuntimeGone);
         }
-        let (key, is_earlier) = state.insert(deadline, waker.clone());
+        let (key, is_earlier) = state.insert(deadline, waker);
         let cleared = self.table.cleared.load(Ordering::Relaxed);
         drop(state);
         *place = Some(Box::new(Place { table: self.table.clone(), key, task, cleared }));

@@ -106,6 +106,13 @@ async fn a_stop_is_asked_for_without_waiting() {
     let far = alpha.actor::<Notebook>("beta/far").await.unwrap();
     far.request_stop().unwrap();
     assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    // A mailbox that is full is no reason to go on.
+    let held = held(&beta, 1).await;
+    let far = alpha.actor::<Notebook>("beta/held").await.unwrap();
+    while far.try_tell(Note { number: 1 }).is_ok() {}
+    far.request_stop().unwrap();
+    held.gate.add_permits(1);
+    assert_eq!(held.actor.wait_stopped().await, ActorExit::Stopped);
     end([alpha, beta]).await;
     assert!(far.request_stop().is_err());
 }

@@ -291,7 +291,16 @@ impl Parent {
     fn burst(&mut self) {
         panic!("burst")
     }
+
+    /// Answers another day.
+    #[handler]
+    fn put_aside(&mut self, msg: PutAside, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        cx.stash_ask(msg, reply).unwrap();
+    }
 }
+
+#[message]
+struct PutAside;
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
@@ -381,22 +390,31 @@ async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn who_asks_an_actor_that_failed_for_good_is_told_before_its_children_have_ended() {
-    let (node, diary) = (node().await, Diary::default());
-    let family = Parent { diary: diary.clone(), children: Vec::new() };
-    let parent = node.spawn("parent", family).await.unwrap();
-    let children = parent.children().await.unwrap();
-    for child in &children {
-        child.tell(Hang).await.unwrap();
+    let node = node().await;
+    let family = || Parent { diary: Diary::default(), children: Vec::new() };
+    let never = || Restart::on_failure().at_most(0, MINUTE);
+    for is_supervised in [false, true] {
+        let parent = if is_supervised {
+            node.supervise(Child::new(family).restart(never())).await.unwrap()
+        } else {
+            node.spawn("plain", family()).await.unwrap()
+        };
+        for child in parent.children().await.unwrap() {
+            child.tell(Hang).await.unwrap();
+        }
+        let start = tokio::time::Instant::now();
+        let mut aside = std::pin::pin!(parent.ask(PutAside));
+        assert!((&mut aside).now_or_never().is_none());
+        parent.tell(Burst).await.unwrap();
+        let (aside, waited) = tokio::join!(aside, parent.children());
+        assert_eq!(cause(aside), Err(AskCause::NoReply));
+        assert_eq!(cause(waited), Err(AskCause::NotBegun(NotBegun::Stopped)));
+        let later = parent.children().await;
+        assert_eq!(cause(later), Err(AskCause::NotSent(Cause::Stopped)));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(parent.wait_stopped().await.is_failure());
+        assert_eq!(start.elapsed(), Duration::from_secs(3), "the children had their time");
     }
-    let start = tokio::time::Instant::now();
-    parent.tell(Burst).await.unwrap();
-    let waited = parent.children().await;
-    assert_eq!(cause(waited), Err(AskCause::NotBegun(NotBegun::Stopped)));
-    let later = parent.children().await;
-    assert_eq!(cause(later), Err(AskCause::NotSent(Cause::Stopped)));
-    assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!(parent.wait_stopped().await, ActorExit::Panicked("burst".into()));
-    assert_eq!(start.elapsed(), Duration::from_secs(3), "the children had their time");
 }
 
 /// The youngest child hangs while its parent stops, and then the parent is killed.

@@ -206,18 +206,11 @@ impl Restarts {
 
     /// Returns what is to be done about an incarnation that ended so at `now`.
     pub(super) fn after(&mut self, exit: &ActorExit, now: Instant) -> Verdict {
-        let Restart { when, most, within, shortest, longest } = self.restart;
-        let ends = match when {
-            When::Never => true,
-            When::OnFailure => !exit.is_failure(),
-            When::Always => false,
-        };
-        if ends {
+        let Restart { most, within, shortest, longest, .. } = self.restart;
+        if self.ends_with(exit) {
             return Verdict::End;
         }
-        while self.times.front().is_some_and(|time| now.duration_since(*time) >= within) {
-            self.times.pop_front();
-        }
+        self.times.drain(..self.times.len() - self.recent(now));
         if self.times.len() >= most as usize {
             return Verdict::Exceeded(TooOften { restarts: most, within });
         }
@@ -227,6 +220,25 @@ impl Restarts {
         }
         let rest = if planted!(NoRest) { Duration::ZERO } else { doubled.min(longest) };
         Verdict::Restart(rest)
+    }
+
+    /// Returns true if [`after`](Self::after) would not restart it.
+    fn is_over(&self, exit: &ActorExit, now: Instant) -> bool {
+        self.ends_with(exit) || self.recent(now) >= self.restart.most as usize
+    }
+
+    fn ends_with(&self, exit: &ActorExit) -> bool {
+        match self.restart.when {
+            When::Never => true,
+            When::OnFailure => !exit.is_failure(),
+            When::Always => false,
+        }
+    }
+
+    /// Returns how many of the restarts count still: they are the last ones.
+    fn recent(&self, now: Instant) -> usize {
+        let within = self.restart.within;
+        self.times.iter().rev().take_while(|time| now.duration_since(**time) < within).count()
     }
 }
 
@@ -272,8 +284,14 @@ impl<A: Handlers> Plan<A> {
         self.restarts.restart.when == When::Always
     }
 
-    pub(super) fn after(&mut self, exit: &ActorExit) -> Verdict {
-        self.restarts.after(exit, Instant::now())
+    /// Decides what comes after an incarnation that ended so, at this time.
+    pub(super) fn after(&mut self, exit: &ActorExit, ended: Instant) -> Verdict {
+        self.restarts.after(exit, ended)
+    }
+
+    /// Returns true if nothing comes after an incarnation that ended so, at this time.
+    pub(super) fn is_over(&self, exit: &ActorExit, ended: Instant) -> bool {
+        self.restarts.is_over(exit, ended)
     }
 
     /// Has the parent fail.

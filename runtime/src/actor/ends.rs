@@ -242,6 +242,11 @@ impl Ends {
         Some(Forced::Fail(reason.unwrap_or_else(|| "no reason".into())))
     }
 
+    /// Returns true if it is to rest when this incarnation has ended.
+    pub(super) fn is_to_rest(&self) -> bool {
+        self.orders() & PAUSE != 0
+    }
+
     pub(super) fn take_pause(&self) -> Option<Pause> {
         let mut state = self.state.lock();
         self.take_back(PAUSE);

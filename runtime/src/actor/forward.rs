@@ -8,8 +8,9 @@ use crate::message::Message;
 
 impl<R: Reply> ReplyTo<R> {
     /// Has another actor answer, of this node or of another: it is asked `message`, and its answer
-    /// goes to the asker. It is asked for as long as the asker waits; without an answer the asker
-    /// gets [`NoReply`](crate::AskCause::NoReply), and the log says why.
+    /// goes to the asker. It is asked until the time-out of the asker's own ask, also when that is
+    /// dropped before; without an answer the asker gets [`NoReply`](crate::AskCause::NoReply), and
+    /// the log says why.
     ///
     /// The way leads through this node, and goes on when the actor that called this ends.
     pub fn forward<B, M: Message>(self, to: &ActorRef<B>, message: M)

@@ -98,14 +98,8 @@ impl<A: Handlers> Life<A> {
                     drop_quietly(&mut self.actor);
                 }
                 // Boxed: few actors have anything to clear, or begin anew.
-                if self.cx.has_more() {
-                    if self.cell.ends().is_final() || !self.is_born {
-                        // Nothing is begun any more: its askers do not wait for its children.
-                        self.cell.leave_unbegun(&mut self.hand);
-                    }
-                    Box::pin(self.cx.clear()).await;
-                }
-                if self.cell.ends().is_final() || !Box::pin(self.goes_on()).await {
+                let is_last = self.cell.ends().is_final() && !self.cx.has_more();
+                if is_last || !Box::pin(self.goes_on()).await {
                     return;
                 }
             }

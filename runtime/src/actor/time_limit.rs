@@ -92,7 +92,7 @@ impl TimeLimit {
     #[inline]
     pub(super) fn leave(&mut self) {
         if let Some(place) = self.place.take() {
-            leave(place);
+            leave(place, self.limit);
         }
     }
 }

@@ -118,12 +118,12 @@ async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
     for seconds in 1..4 {
         assert!(poll(&deadlines, &mut place, now + seconds * SECOND, &bells[0]));
         assert_eq!(places(), 1);
-        leave(place.take().unwrap());
+        leave(place.take().unwrap(), SECOND);
     }
     let mut early = None;
     assert!(poll(&deadlines, &mut early, now + SECOND / 2 + AHEAD / 2, &bells[0]));
     assert_eq!(places(), 2, "none that is left may be due after it is");
-    leave(early.take().unwrap());
+    leave(early.take().unwrap(), SECOND);
     assert!(poll(&deadlines, &mut place, now + 3 * SECOND, &bells[0]));
     assert_eq!(places(), 2);
     let mut other = None;
@@ -135,6 +135,18 @@ async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
     tokio::time::sleep_until(now + 4 * SECOND).await;
     assert_eq!((bells[0].rings(), bells[1].rings()), (3, 1));
     assert!(!poll(&deadlines, &mut place, now + 3 * SECOND, &bells[0]) && is_empty(&deadlines));
+}
+
+/// A place holds a waker, and that the memory of its task, which may have ended.
+#[tokio::test(start_paused = true)]
+async fn a_place_of_a_long_ask_is_not_kept() {
+    let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
+    for (time_out, is_kept) in [(LEFT_FOR_MAX, true), (LEFT_FOR_MAX + SECOND, false)] {
+        let (mut place, bell) = (None, Arc::<Bell>::default());
+        assert!(poll(&deadlines, &mut place, Instant::now() + time_out, &bell));
+        leave(place.take().unwrap(), time_out);
+        assert_eq!(Arc::strong_count(&bell) > 1, is_kept);
+    }
 }
 
 #[test]

@@ -290,7 +290,7 @@ impl RemoteSender {
         };
         // Nothing is archived that could not be sent.
         let request = &self.0.request;
-        self.0.hint.with(|hint| link.has_room((request, hint)))?;
+        self.0.hint.with(|hint| link.has_room((request, hint), kind))?;
         let attempt = with_scratch(|bytes| {
             archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
             let outgoing = Outgoing { message, kind, archive: bytes };

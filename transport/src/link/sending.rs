@@ -68,11 +68,12 @@ impl LinkHandle {
         attempt
     }
 
-    /// Looks whether a message could be committed now: saves the work of archiving one that could
-    /// not.
+    /// Looks whether a message of this kind could be committed now: saves the work of archiving one
+    /// that could not.
     pub(crate) fn has_room(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
+        kind: SendKind,
     ) -> Result<(), Unsent> {
         let mut state = self.state.lock();
         let result = match () {
@@ -81,6 +82,7 @@ impl LinkHandle {
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
                 Err(refused) => Err(Unsent::at_end(Some(refused), CloseReason::default())),
                 Ok(None) => Err(Unsent::Opening),
+                Ok(Some(_)) if kind.takes_no_room() => Ok(()),
                 Ok(Some(mailbox)) if state.waiting.is_waited(Line::Room(mailbox)) => {
                     Err(Unsent::Full)
                 }

@@ -405,7 +405,9 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
         assert!(Sender::new("one", 10).commits(&link));
     }
     let request = &sender.request;
-    assert_eq!(link.has_room((request, &mut Hint::default())), Err(Unsent::Full));
+    assert_eq!(link.has_room((request, &mut Hint::default()), SendKind::Tell), Err(Unsent::Full));
+    let stop = SendKind::UrgentSignal(0);
+    assert_eq!(link.has_room((request, &mut Hint::default()), stop), Ok(()), "it takes none");
     assert!(link.state.lock().send_queue.has_urgent(), "the peer is told");
 }
 
@@ -415,7 +417,7 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
 fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
     let link = opened(&[]);
     let sender = Sender::new("none", 0);
-    let tries = || link.has_room((&sender.request, &mut Hint::default()));
+    let tries = || link.has_room((&sender.request, &mut Hint::default()), SendKind::Tell);
     for _ in 0..2 {
         assert_eq!(tries(), Err(Unsent::Opening));
     }
@@ -440,7 +442,7 @@ fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
     let names: Vec<String> = (0..=limits::OPENS_MAX).map(|number| number.to_string()).collect();
     for name in &names {
         let mut sender = Sender::new(name, 0);
-        let tried = link.has_room((&sender.request, &mut Hint::default()));
+        let tried = link.has_room((&sender.request, &mut Hint::default()), SendKind::Tell);
         assert_eq!(tried, Err(Unsent::Opening));
         assert!(matches!(sender.poll(&link), Attempt::Wait));
         refuse(&link, OpenRefusal::NoSuchMailbox);
@@ -451,11 +453,12 @@ fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
     refuse(&link, OpenRefusal::NoSuchMailbox);
     let told = names.iter().filter(|name| {
         let request = Sender::new(name, 0).request;
-        link.has_room((&request, &mut Hint::default())) != Err(Unsent::Opening)
+        link.has_room((&request, &mut Hint::default()), SendKind::Tell) != Err(Unsent::Opening)
     });
     assert_eq!(told.count(), limits::OPENS_MAX);
     let request = &waits.request;
-    assert_eq!(link.has_room((request, &mut Hint::default())), Err(Unsent::Opening));
+    let tried = link.has_room((request, &mut Hint::default()), SendKind::Tell);
+    assert_eq!(tried, Err(Unsent::Opening));
 }
 
 /// LN-3.

@@ -160,18 +160,23 @@ impl<A: Handlers> Context<A> {
 
     /// Ends all that is registered, and waits for nothing.
     pub(in crate::actor) fn abandon(&mut self) {
+        self.bury_asides();
         let Some(mut held) = self.more.take() else { return };
-        let more = held.get_mut().more();
-        more.family.abandon();
+        held.get_mut().more().family.abandon();
+        drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
+    }
+
+    /// Drops what was put aside, which nobody handles any more: askers are told, and a tell is a
+    /// dead letter.
+    pub(in crate::actor) fn bury_asides(&mut self) {
+        let Some(more) = self.held() else { return };
         more.unstashed.append(&mut more.stash);
-        for Aside { item: (label, envelope), is_ask, .. } in
-            std::mem::take(&mut more.unstashed).into_values()
-        {
+        let asides = std::mem::take(&mut more.unstashed);
+        for Aside { item: (label, envelope), is_ask, .. } in asides.into_values() {
             if !is_ask {
                 self.cell().bury(label, DeadLetterCause::Stopped);
             }
             drop(catch_unwind(AssertUnwindSafe(|| drop(envelope))));
         }
-        drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
     }
 }

@@ -6,12 +6,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Ending, Life};
 use crate::actor::Handlers;
 use crate::actor::cell::Cell;
-use crate::actor::child::Verdict;
+use crate::actor::child::{Plan, Verdict};
 use crate::exit::ActorExit;
 use crate::mutants::planted;
 use crate::resident::{Pause, Resident, Resting, Started};
@@ -26,12 +26,29 @@ enum Next {
     Restart(Duration),
 }
 
+/// The end of an incarnation.
+struct Ended {
+    at: Instant,
+    /// Whether it had been stopped or drained, if its mailbox was emptied since for another reason.
+    was_closing: Option<bool>,
+}
+
 impl<A: Handlers> Life<A> {
-    /// Decides what comes after an incarnation of an actor that may be restarted, and waits until
-    /// it does. Returns false when that is the end.
+    /// Ends what the incarnation has registered, decides what comes after it, and waits until it
+    /// does. Returns false when that is the end.
     pub(super) async fn goes_on(&mut self) -> bool {
+        let mut ended = Ended { at: Instant::now(), was_closing: None };
+        if self.cx.has_more() {
+            if self.is_over(&ended) {
+                // Nothing is begun any more: its askers do not wait for its children.
+                ended.was_closing = Some(self.cell.mailbox().is_closing());
+                self.cx.bury_asides();
+                self.cell.leave_unbegun(&mut self.hand);
+            }
+            self.cx.clear().await;
+        }
         // A first start that fails is told to its spawner: there is no incarnation to restart.
-        if !self.is_born {
+        if self.cell.ends().is_final() || !self.is_born {
             return false;
         }
         if !planted!(SurvivingLink) {
@@ -39,7 +56,7 @@ impl<A: Handlers> Life<A> {
         }
         // Told when the parent knows what comes of it: dropped, it says the same.
         let started = self.started.take();
-        let next = self.next();
+        let next = self.next(&ended);
         self.note_restart(&next);
         let begins = match next {
             Next::End => return false,
@@ -55,15 +72,27 @@ impl<A: Handlers> Life<A> {
         begins
     }
 
+    /// Returns true if it is certain now that no other incarnation comes.
+    fn is_over(&self, ended: &Ended) -> bool {
+        let ends = self.cell.ends();
+        let exit = || {
+            let is_closing = self.cell.mailbox().is_closing();
+            if is_closing { ActorExit::Stopped } else { self.how.exit() }
+        };
+        let is_last = |plan: &Plan<A>| !ends.is_to_rest() && plan.is_over(&exit(), ended.at);
+        ends.is_final() || !self.is_born || self.plan.as_deref().is_none_or(is_last)
+    }
+
     /// Decides what comes after an incarnation, and has the parent know if it failed too often.
-    fn next(&mut self) -> Next {
+    fn next(&mut self, ended: &Ended) -> Next {
         let pause = self.cell.ends().rest();
         let is_to_rest = pause.is_some();
         if let Some(resumed) = pause.and_then(rest) {
             return Next::Join(resumed);
         }
         // A stopped or drained actor has stopped, whatever its last handler came to.
-        let is_closing = self.cell.mailbox().is_closing() && !planted!(RevivedAfterStop);
+        let is_closing = ended.was_closing.unwrap_or_else(|| self.cell.mailbox().is_closing())
+            && !planted!(RevivedAfterStop);
         if is_to_rest && !is_closing && matches!(self.how, Ending::Stopped) {
             // It ended only to rest with others, which went on without it: they took it for killed.
             self.how = Ending::Killed;
@@ -72,7 +101,7 @@ impl<A: Handlers> Life<A> {
         let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
         let is_revived = self.is_revived();
         let Some(plan) = self.plan.as_mut() else { return Next::End };
-        match plan.after(&judged) {
+        match plan.after(&judged, ended.at) {
             Verdict::Restart(delay) if self.cell.renew(is_revived) => Next::Restart(delay),
             Verdict::Restart(_) | Verdict::End => Next::End,
             Verdict::Exceeded(most) => {
