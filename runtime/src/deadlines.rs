@@ -9,10 +9,13 @@
 //! When that task ends, with its runtime, every ask that waits is woken and told.
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -41,8 +44,8 @@ pub struct Deadlines {
 
 /// The place of one waiting ask in the table. The ask gives it to [`leave`] when it ends before its
 /// deadline.
-pub(crate) struct Place {
-    table: Arc<Table>,
+pub(crate) struct Place<P: Primitives = Native> {
+    table: Arc<Table<P>>,
     key: Key,
     /// Whose waker is in the table.
     task: TaskId,
@@ -59,9 +62,40 @@ fn task_of(waker: &Waker) -> TaskId {
 
 /// Places that asks have left on a thread, for the next ones of the same tasks. They are given up
 /// when the thread ends.
-struct Left(VecDeque<Box<Place>>);
+struct Left<P: Primitives = Native>(VecDeque<Box<Place<P>>>);
 
-impl Drop for Left {
+impl<P: Primitives> Left<P> {
+    /// Keeps a place; returns the oldest one where there are too many.
+    fn keep(&mut self, place: Box<Place<P>>) -> Option<Box<Place<P>>> {
+        let oldest = if self.0.len() >= LEFT_MAX { self.0.pop_front() } else { None };
+        self.0.push_back(place);
+        oldest
+    }
+
+    /// Returns a place of this task in this table that is due no later than `deadline`: when it is
+    /// due before, the task looks again.
+    #[inline]
+    fn take(
+        &mut self,
+        table: &Arc<Table<P>>,
+        deadline: Instant,
+        task: TaskId,
+    ) -> Option<Box<Place<P>>> {
+        let fits = |place: &Place<P>| {
+            place.is_held_by(task)
+                && place.key.deadline <= deadline
+                && Arc::ptr_eq(&place.table, table)
+        };
+        if fits(self.0.back()?) {
+            // Mostly: the task that asked last asks again.
+            return self.0.pop_back();
+        }
+        let at = self.0.iter().rposition(|place| fits(place))?;
+        self.0.remove(at)
+    }
+}
+
+impl<P: Primitives> Drop for Left<P> {
     fn drop(&mut self) {
         self.0.drain(..).for_each(|place| place.cancel());
     }
@@ -88,11 +122,7 @@ pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
     let mut place = Some(place);
     // While the thread ends there is no next ask.
     let keep = |left: &RefCell<Left>| {
-        let left = &mut left.borrow_mut().0;
-        let oldest = if left.len() >= LEFT_MAX { left.pop_front() } else { None };
-        if let Some(place) = std::mem::replace(&mut place, oldest) {
-            left.push_back(place);
-        }
+        place = place.take().and_then(|place| left.borrow_mut().keep(place));
     };
     LEFT.try_with(keep).ok();
     if let Some(place) = place {
@@ -100,16 +130,16 @@ pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
     }
 }
 
-impl Place {
+impl<P: Primitives> Place<P> {
     /// Returns true if it is certain that it is still in the table, with the waker of this task.
     #[inline]
     fn is_held_by(&self, task: TaskId) -> bool {
-        self.task == task && self.cleared == self.table.cleared.load(Ordering::Acquire)
+        self.task == task && self.cleared == self.table.shared.cleared(Ordering::Acquire)
     }
 
     /// Gives it up.
     fn cancel(&self) {
-        let waker = self.table.state.lock().remove(&self.key);
+        let waker = self.table.shared.lock().remove(&self.key);
         drop(waker);
     }
 }
@@ -175,17 +205,52 @@ impl AsRef<Deadlines> for Deadlines {
     }
 }
 
-struct Table {
-    state: Mutex<State>,
-    /// How often the timer has cleared places. Written under the lock, before a task is woken for
-    /// its own: a task that still finds the old number is about to be woken, and looks again.
-    cleared: AtomicU64,
+struct Table<P: Primitives = Native> {
+    shared: P,
     /// Notified when a deadline is earlier than what the timer sleeps for.
     earlier: Notify,
 }
 
+/// What the tasks and the timer share of a table, by the primitives of the machine, or in a model
+/// by those of loom.
+pub(crate) trait Primitives: Send + Sync + 'static {
+    fn new(state: State) -> Self;
+    fn lock(&self) -> impl DerefMut<Target = State>;
+    /// Returns how often the timer has cleared places. Written under the lock, before a task is
+    /// woken for its own: a task that still finds the old number is about to be woken, and looks
+    /// again.
+    fn cleared(&self, order: Ordering) -> u64;
+    /// Counts that the timer has cleared places.
+    fn count_cleared(&self, order: Ordering);
+}
+
+/// The primitives of the machine.
+pub(crate) struct Native {
+    state: Mutex<State>,
+    cleared: AtomicU64,
+}
+
+impl Primitives for Native {
+    fn new(state: State) -> Self {
+        Native { state: Mutex::new(state), cleared: AtomicU64::new(0) }
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = State> {
+        self.state.lock()
+    }
+
+    #[inline]
+    fn cleared(&self, order: Ordering) -> u64 {
+        self.cleared.load(order)
+    }
+
+    fn count_cleared(&self, order: Ordering) {
+        self.cleared.fetch_add(1, order);
+    }
+}
+
 /// No waker is woken or dropped under the lock.
-struct State {
+pub(crate) struct State {
     /// All that are due before `ahead`, and maybe others, ordered by deadline and then by arrival.
     near: BTreeMap<Key, Waker>,
     /// Due at `ahead` or later, in no order.
@@ -202,11 +267,7 @@ impl Deadlines {
     /// Starts the timer on `runtime`; it ends when this is dropped. `ask_timeout` is how long an
     /// ask waits that does not say otherwise.
     pub(crate) fn start(runtime: &Handle, ask_timeout: Duration) -> Self {
-        let table = Arc::new(Table {
-            state: Mutex::new(State::new()),
-            cleared: AtomicU64::new(0),
-            earlier: Notify::new(),
-        });
+        let table = Table::new();
         // Made before its task: a runtime that is shutting down drops that unpolled.
         let timer = Timer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
@@ -231,41 +292,39 @@ impl Deadlines {
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
-        let task = task_of(cx.waker());
         if place.is_none() {
-            *place = self.take_left(deadline, task);
+            let task = task_of(cx.waker());
+            let take = |left: &RefCell<Left>| left.borrow_mut().take(&self.table, deadline, task);
+            *place = LEFT.try_with(take).ok().flatten();
         }
+        self.table.poll(place, deadline, cx)
+    }
+}
+
+impl<P: Primitives> Table<P> {
+    fn new() -> Arc<Self> {
+        Arc::new(Table { shared: P::new(State::new()), earlier: Notify::new() })
+    }
+
+    /// As [`Deadlines::poll`], without a look at the places that were left.
+    #[inline]
+    fn poll(
+        self: &Arc<Self>,
+        place: &mut Option<Box<Place<P>>>,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Expired> {
+        let task = task_of(cx.waker());
         if place.as_ref().is_some_and(|place| place.is_held_by(task)) {
             return Poll::Pending;
         }
-        self.poll_table(place, deadline, cx)
+        self.poll_locked(place, deadline, cx)
     }
 
-    /// Takes the place that another ask of this task has left on this thread, if it is due no later
-    /// than `deadline`: when it is due before, the task looks again.
-    #[inline]
-    fn take_left(&self, deadline: Instant, task: TaskId) -> Option<Box<Place>> {
-        let fits = |place: &Place| {
-            place.is_held_by(task)
-                && place.key.deadline <= deadline
-                && Arc::ptr_eq(&place.table, &self.table)
-        };
-        let take = |left: &RefCell<Left>| {
-            let left = &mut left.borrow_mut().0;
-            if fits(left.back()?) {
-                // Mostly: the task that asked last asks again.
-                return left.pop_back();
-            }
-            let at = left.iter().rposition(|place| fits(place))?;
-            left.remove(at)
-        };
-        LEFT.try_with(take).ok()?
-    }
-
-    /// As [`poll`](Self::poll), with a look at the table.
-    fn poll_table(
-        &self,
-        place: &mut Option<Box<Place>>,
+    /// As [`poll`](Self::poll), with a look under the lock.
+    fn poll_locked(
+        self: &Arc<Self>,
+        place: &mut Option<Box<Place<P>>>,
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
@@ -273,10 +332,10 @@ impl Deadlines {
         // Of the one that stays: one that was lent for this poll alone may be at the place of
         // another task's the next time.
         let task = task_of(&waker);
-        let mut state = self.table.state.lock();
+        let mut state = self.shared.lock();
         if let Some(known) = place {
             if let Some(kept) = state.get_mut(&known.key) {
-                known.cleared = self.table.cleared.load(Ordering::Relaxed);
+                known.cleared = self.shared.cleared(Ordering::Relaxed);
                 known.task = task;
                 let old = std::mem::replace(kept, waker);
                 drop(state);
@@ -294,11 +353,11 @@ impl Deadlines {
             return Poll::Ready(Expired::RuntimeGone);
         }
         let (key, is_earlier) = state.insert(deadline, waker);
-        let cleared = self.table.cleared.load(Ordering::Relaxed);
+        let cleared = self.shared.cleared(Ordering::Relaxed);
         drop(state);
-        *place = Some(Box::new(Place { table: self.table.clone(), key, task, cleared }));
+        *place = Some(Box::new(Place { table: self.clone(), key, task, cleared }));
         if is_earlier {
-            self.table.earlier.notify_one();
+            self.earlier.notify_one();
         }
         Poll::Pending
     }
@@ -381,9 +440,9 @@ impl State {
 }
 
 /// The task that wakes the asks that are due.
-struct Timer(Arc<Table>);
+struct Timer<P: Primitives = Native>(Arc<Table<P>>);
 
-impl Timer {
+impl<P: Primitives> Timer<P> {
     async fn run(&self) {
         let mut due = Vec::new();
         loop {
@@ -403,7 +462,7 @@ impl Timer {
     fn wake_due(&self, due: &mut Vec<Waker>) -> Option<Instant> {
         let now = Instant::now();
         loop {
-            let mut state = self.0.state.lock();
+            let mut state = self.0.shared.lock();
             state.look_ahead(now);
             while due.len() < WOKEN_AT_ONCE
                 && let Some(first) = state.near.first_entry()
@@ -414,18 +473,18 @@ impl Timer {
             if due.is_empty() {
                 return state.look;
             }
-            self.0.cleared.fetch_add(1, Ordering::Release);
+            self.0.shared.count_cleared(Ordering::Release);
             drop(state);
             due.drain(..).for_each(Waker::wake);
         }
     }
 }
 
-impl Drop for Timer {
+impl<P: Primitives> Drop for Timer<P> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.0.shared.lock();
         state.ended = true;
-        self.0.cleared.fetch_add(1, Ordering::Release);
+        self.0.shared.count_cleared(Ordering::Release);
         let (near, late) = (std::mem::take(&mut state.near), std::mem::take(&mut state.late));
         drop(state);
         near.into_values().for_each(Waker::wake);

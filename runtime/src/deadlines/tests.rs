@@ -35,7 +35,7 @@ fn poll(
 }
 
 fn is_empty(deadlines: &Deadlines) -> bool {
-    let state = deadlines.table.state.lock();
+    let state = deadlines.table.shared.lock();
     state.near.is_empty() && state.late.is_empty()
 }
 
@@ -97,9 +97,9 @@ async fn a_place_is_found_before_and_after_it_was_put_in_order() {
     assert!(poll(&deadlines, &mut second, at, &kept));
     first.take().unwrap().cancel();
     assert!(poll(&deadlines, &mut third, at, &other), "in the place of the first");
-    assert_eq!(deadlines.table.state.lock().late.len(), 2);
+    assert_eq!(deadlines.table.shared.lock().late.len(), 2);
     assert_eq!(expired(&deadlines, at - AHEAD / 4).await.0, Expired::Deadline);
-    assert_eq!(deadlines.table.state.lock().near.len(), 2);
+    assert_eq!(deadlines.table.shared.lock().near.len(), 2);
     assert!(poll(&deadlines, &mut second, at, &renewed));
     third.take().unwrap().cancel();
     assert_eq!(expired(&deadlines, at).await.1, AHEAD / 4);
@@ -113,7 +113,7 @@ async fn a_place_is_found_before_and_after_it_was_put_in_order() {
 async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let (now, bells) = (Instant::now(), [(); 2].map(|()| Arc::<Bell>::default()));
-    let places = || deadlines.table.state.lock().late.len();
+    let places = || deadlines.table.shared.lock().late.len();
     let mut place = None;
     for seconds in 1..4 {
         assert!(poll(&deadlines, &mut place, now + seconds * SECOND, &bells[0]));

@@ -1,0 +1,255 @@
+//! The places that asks leave, under loom: the orders in which a task that asks again and the timer
+//! that clears places can run, with the code of the table itself.
+
+use std::sync::atomic::AtomicU64 as PlainU64;
+use std::task::Wake;
+use std::time::Duration;
+
+use futures::FutureExt;
+use loom::model::Builder;
+use loom::sync::atomic::{AtomicBool, AtomicU64};
+use loom::thread::{self, JoinHandle};
+
+use super::*;
+
+/// How often a thread may be interrupted where it could go on, as in the model of what wakes a
+/// link's driver.
+const PREEMPTIONS: usize = 3;
+
+/// The primitives of loom.
+struct Loomed {
+    state: loom::sync::Mutex<State>,
+    cleared: AtomicU64,
+}
+
+impl Primitives for Loomed {
+    fn new(state: State) -> Self {
+        Loomed { state: loom::sync::Mutex::new(state), cleared: AtomicU64::new(0) }
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = State> {
+        self.state.lock().expect("no model panics under a lock and goes on")
+    }
+
+    fn cleared(&self, order: Ordering) -> u64 {
+        self.cleared.load(order)
+    }
+
+    fn count_cleared(&self, order: Ordering) {
+        self.cleared.fetch_add(1, order);
+    }
+}
+
+/// A planted bug: counts that places were cleared when the lock is taken the next time, which the
+/// timer does after it has woken their tasks.
+struct CountsLate {
+    loomed: Loomed,
+    uncounted: PlainU64,
+}
+
+impl Primitives for CountsLate {
+    fn new(state: State) -> Self {
+        CountsLate { loomed: Loomed::new(state), uncounted: PlainU64::new(0) }
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = State> {
+        let state = self.loomed.lock();
+        for _ in 0..self.uncounted.swap(0, Ordering::Relaxed) {
+            self.loomed.count_cleared(Ordering::Release);
+        }
+        state
+    }
+
+    fn cleared(&self, order: Ordering) -> u64 {
+        self.loomed.cleared(order)
+    }
+
+    fn count_cleared(&self, _: Ordering) {
+        self.uncounted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The waker of a task.
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // Loom may take a plain store for one that came before the last `swap`.
+        self.0.swap(true, Ordering::AcqRel);
+    }
+}
+
+fn bell() -> Arc<Bell> {
+    Arc::new(Bell(AtomicBool::new(false)))
+}
+
+/// A task that asks again and again, with the places left on its thread, and the timer.
+struct Asker<P: Primitives> {
+    table: Arc<Table<P>>,
+    bell: Arc<Bell>,
+    place: Option<Box<Place<P>>>,
+    left: Left<P>,
+    /// The timer, unless it has ended or runs.
+    timer: Option<Timer<P>>,
+    running: Option<JoinHandle<Option<Timer<P>>>>,
+}
+
+impl<P: Primitives> Asker<P> {
+    fn new() -> Self {
+        let (table, left) = (Table::new(), Left(VecDeque::new()));
+        let timer = Some(Timer(table.clone()));
+        Asker { table, bell: bell(), place: None, left, timer, running: None }
+    }
+
+    /// As [`Deadlines::poll`].
+    fn poll(&mut self, deadline: Instant) -> Poll<Expired> {
+        let waker = Waker::from(self.bell.clone());
+        if self.place.is_none() {
+            self.place = self.left.take(&self.table, deadline, task_of(&waker));
+        }
+        self.table.poll(&mut self.place, deadline, &mut Context::from_waker(&waker))
+    }
+
+    /// As [`leave`].
+    fn leave(&mut self) {
+        let place = self.place.take().expect("it waits");
+        assert!(self.left.keep(place).is_none());
+    }
+
+    /// Has the timer wake what is due, on a thread of its own; then it ends, if it is to.
+    fn run_timer(&mut self, ends: bool) {
+        let timer = self.timer.take().expect("it runs once");
+        self.running = Some(thread::spawn(move || {
+            timer.wake_due(&mut Vec::new());
+            (!ends).then_some(timer)
+        }));
+    }
+
+    /// Runs the task until `look` is ready. It looks again whenever it was woken.
+    fn run<T>(&mut self, mut look: impl FnMut(&mut Self) -> Poll<T>) -> T {
+        loop {
+            self.bell.0.swap(false, Ordering::AcqRel);
+            if let Poll::Ready(value) = look(self) {
+                return value;
+            }
+            while !self.bell.0.load(Ordering::Acquire) {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Lets the timer go on: it looks again when it was told of an earlier deadline.
+    fn sleep(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.timer = running.join().expect("it does not panic");
+            return;
+        }
+        let is_told = self.table.earlier.notified().now_or_never().is_some();
+        let timer = self.timer.as_ref().filter(|_| is_told);
+        timer.expect("a task sleeps, and nothing wakes it").wake_due(&mut Vec::new());
+    }
+}
+
+/// Returns a deadline that has passed when the timer looks, and one that has not.
+fn due_and_later() -> (Instant, Instant) {
+    let now = Instant::now();
+    (now, now + Duration::from_secs(3600))
+}
+
+/// The place of the first ask is due while a task asks again, for longer: it takes another one.
+fn asks_for_longer<P: Primitives>() {
+    let (due, later) = due_and_later();
+    let mut asker = Asker::<P>::new();
+    assert!(asker.poll(due).is_pending());
+    asker.run_timer(false);
+    asker.leave();
+    assert!(asker.poll(later).is_pending(), "one that has its answer at once");
+    asker.leave();
+    asker.run(|asker| {
+        assert!(asker.poll(later).is_pending());
+        let is_own = asker.place.as_ref().is_some_and(|own| own.key.deadline == later);
+        if is_own { Poll::Ready(()) } else { Poll::Pending }
+    });
+    asker.leave();
+}
+
+/// The place of the first ask is due while a task asks again, for as long: it hears of it.
+fn asks_for_as_long<P: Primitives>() {
+    let (due, _) = due_and_later();
+    let mut asker = Asker::<P>::new();
+    assert!(asker.poll(due).is_pending());
+    asker.run_timer(false);
+    asker.leave();
+    assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
+}
+
+/// A task asks again, for less time than its last ask: no place that is due later is taken.
+fn asks_for_less<P: Primitives>() {
+    let (due, later) = due_and_later();
+    let mut asker = Asker::<P>::new();
+    assert!(asker.poll(later).is_pending());
+    asker.run_timer(false);
+    asker.leave();
+    assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
+}
+
+/// The place of another task is due, and then the timer ends, while a task asks again.
+fn outlives_the_timer<P: Primitives>() {
+    let (due, later) = due_and_later();
+    let mut asker = Asker::<P>::new();
+    let (other, mut others) = (Waker::from(bell()), None);
+    let polled = asker.table.poll(&mut others, due, &mut Context::from_waker(&other));
+    assert!(polled.is_pending() && asker.poll(later).is_pending());
+    asker.run_timer(true);
+    asker.leave();
+    assert_eq!(asker.run(|asker| asker.poll(later)), Expired::RuntimeGone);
+}
+
+/// A place is due while the ask moves from one task to another.
+fn moves_to_another_task<P: Primitives>() {
+    let (due, _) = due_and_later();
+    let mut asker = Asker::<P>::new();
+    let other = Waker::from(bell());
+    let polled = asker.table.poll(&mut asker.place, due, &mut Context::from_waker(&other));
+    assert!(polled.is_pending());
+    asker.run_timer(false);
+    assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
+}
+
+/// Runs this in every order; returns how many there were.
+fn orders(run: fn()) -> u64 {
+    let orders = Arc::new(PlainU64::new(0));
+    let count = orders.clone();
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        run();
+    });
+    orders.load(Ordering::Relaxed)
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn model_of_places_that_are_left() {
+    let cases: [(&str, fn()); 5] = [
+        ("a task asks again, for longer", asks_for_longer::<Loomed>),
+        ("for as long", asks_for_as_long::<Loomed>),
+        ("for less", asks_for_less::<Loomed>),
+        ("the timer ends", outlives_the_timer::<Loomed>),
+        ("an ask moves to another task", moves_to_another_task::<Loomed>),
+    ];
+    for (case, run) in cases {
+        let orders = orders(run);
+        println!("places that are left: {case}: {orders} orders of events");
+        assert!(orders > 10, "{case}: {orders}");
+    }
+    println!("places that are left: no task sleeps on a place that was cleared");
+}
+
+/// The order matters: a number that is written after the wake-up is found.
+#[test]
+#[should_panic(expected = "nothing wakes it")]
+fn model_of_places_catches_a_number_that_is_late() {
+    orders(asks_for_longer::<CountsLate>);
+}
