@@ -149,6 +149,46 @@ async fn a_place_of_a_long_ask_is_not_kept() {
     }
 }
 
+/// Leaves a place when it is dropped.
+struct Leaves(RefCell<Option<Box<Place>>>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        leave(self.0.take().unwrap(), SECOND);
+    }
+}
+
+/// Those that were left before the thread's end, and one that is left when nothing is kept any
+/// more.
+#[test]
+fn places_that_a_thread_has_left_are_given_up_at_its_end() {
+    thread_local! {
+        static LATE: Leaves = const { Leaves(RefCell::new(None)) };
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let deadlines = Deadlines::start(runtime.handle(), crate::limits::ASK_TIMEOUT);
+    let places = || deadlines.table.shared.lock().late.len();
+    let at = Instant::now() + 60 * SECOND;
+    let bells: [_; 2 * LEFT_MAX] = std::array::from_fn(|_| Arc::<Bell>::default());
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let mut late = None;
+            assert!(poll(&deadlines, &mut late, at, &Arc::default()));
+            // Dropped after what is left, for it was there first.
+            LATE.with(|kept| *kept.0.borrow_mut() = late);
+            for bell in &bells {
+                let mut place = None;
+                assert!(poll(&deadlines, &mut place, at, bell));
+                leave(place.unwrap(), SECOND);
+            }
+            assert_eq!(places(), LEFT_MAX + 1, "a thread keeps so many");
+        });
+        thread.join().unwrap();
+    });
+    assert!(is_empty(&deadlines));
+    assert!(bells.iter().all(|bell| Arc::strong_count(bell) == 1 && bell.rings() == 0));
+}
+
 #[test]
 fn the_end_of_the_runtime_wakes_all_and_lets_none_wait_any_more() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
