@@ -2,8 +2,6 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -184,33 +182,6 @@ async fn a_send_that_failed_keeps_no_turn() {
     held.gate.add_permits(1);
     next.await.unwrap();
     assert_eq!(held.actor.notes().await, Ok(vec![1, 2]));
-}
-
-#[actor]
-struct Tally {
-    handled: Arc<AtomicU64>,
-}
-
-#[handlers]
-impl Tally {
-    #[handler]
-    fn count(&mut self) {
-        self.handled.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn an_actor_whose_handlers_never_wait_lets_others_run() {
-    let node = node().await;
-    let handled = Arc::new(AtomicU64::new(0));
-    let tally = node.spawn("tally", Tally { handled: handled.clone() }).await.unwrap();
-    for _ in 0..1000 {
-        tally.try_tell(Count).unwrap();
-    }
-    tokio::task::yield_now().await;
-    let so_far = handled.load(Ordering::Relaxed);
-    assert!((1..1000).contains(&so_far), "{so_far}");
 }
 
 // Promised in docs/SEMANTICS.md.

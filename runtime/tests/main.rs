@@ -29,6 +29,7 @@ mod snapshot;
 mod supervising;
 mod timers;
 mod trees;
+mod turns;
 mod ui;
 mod watching;
 

@@ -64,6 +64,12 @@ impl Sloth {
     }
 
     #[handler]
+    async fn kill_and_wait(&mut self, cx: &mut Context<Self>) {
+        cx.actor().clone().kill().await.unwrap();
+        std::future::pending().await
+    }
+
+    #[handler]
     fn block(&mut self, msg: Block) {
         msg.0.lock().recv().unwrap_err();
     }
@@ -157,6 +163,35 @@ async fn a_supervisor_whose_children_rest_is_not_in_the_log_as_slow() {
     assert_eq!(worker.work().timeout(HOUR).await, Ok(1));
     assert_eq!(log.count("an actor is restarted actor=alpha/a"), 1);
     assert_eq!(log.count("a handler waits for long"), 0);
+}
+
+/// A kill of an actor that is restarted, while its handler waits, and by the handler itself. What
+/// looks finds the same actor, which waits for messages.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_was_ended_while_it_waited_is_not_in_the_log_as_slow() {
+    let log = Log::default();
+    let _here = log.listen();
+    let node = node().await;
+    let make = || Sloth { gate: Some(gate()), begun: gate() };
+    let child = Child::new(make).named("a").restart(Restart::on_failure());
+    node.spawn("group", Supervisor::new(Strategy::OneForOne).child(child)).await.unwrap();
+    let a = node.actor::<Sloth>("a").await.unwrap();
+    for restarts in 1..=4 {
+        if restarts % 2 == 0 {
+            a.tell(KillAndWait).await.unwrap();
+        } else {
+            a.tell(Hold).await.unwrap();
+            tokio::time::sleep(SOON).await;
+            a.kill().await.unwrap();
+        }
+        tokio::time::sleep(MINUTE).await;
+        assert_eq!(log.count("an actor is restarted actor=alpha/a"), restarts);
+        assert_eq!(log.count("a handler waits for long"), 0);
+    }
+    a.tell(Hold).await.unwrap();
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(log.count("a handler waits for long"), 1, "one that was not ended");
 }
 
 /// A runtime of two threads, on which this log is written.
