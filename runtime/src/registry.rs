@@ -14,6 +14,9 @@ use parking_lot::RwLock;
 /// Most places that are looked at under one turn of the lock.
 const PLACES_AT_ONCE: usize = 256;
 
+/// The place that there is not.
+const NO_PLACE: u32 = u32::MAX;
+
 /// A place in the table, and which of its occupants is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
@@ -52,18 +55,23 @@ pub(crate) struct Registry<T: ?Sized> {
 
 struct Table<T: ?Sized> {
     places: Vec<Place<T>>,
-    free: Vec<u32>,
+    /// The place that became free last; [`NO_PLACE`] if all are taken.
+    free: u32,
     closed: bool,
 }
 
 struct Place<T: ?Sized> {
     generation: u32,
+    /// Of a free one: the place that became free before it. So an end allocates nothing: a list
+    /// that grows while a million actors end would lie above all the memory that they give back,
+    /// and keep the allocator from returning it.
+    next: u32,
     occupant: Option<Arc<T>>,
 }
 
 impl<T: ?Sized> Registry<T> {
     pub(crate) fn new() -> Self {
-        let table = Table { places: Vec::new(), free: Vec::new(), closed: false };
+        let table = Table { places: Vec::new(), free: NO_PLACE, closed: false };
         Registry { names: DashMap::new(), table: RwLock::new(table) }
     }
 
@@ -83,10 +91,7 @@ impl<T: ?Sized> Registry<T> {
         if table.closed {
             return Err(Refused::Closed);
         }
-        let index = table.free.pop().unwrap_or_else(|| {
-            table.places.push(Place { generation: 1, occupant: None });
-            (table.places.len() - 1) as u32
-        });
+        let index = table.take_free();
         let place = &mut table.places[index as usize];
         let key = Key { index, generation: place.generation };
         let made = make(key);
@@ -151,6 +156,17 @@ impl<T: ?Sized> Registry<T> {
 }
 
 impl<T: ?Sized> Table<T> {
+    /// Returns a place that is free, a new one if none is.
+    fn take_free(&mut self) -> u32 {
+        let index = self.free;
+        if let Some(place) = self.places.get(index as usize) {
+            self.free = place.next;
+            return index;
+        }
+        self.places.push(Place { generation: 1, next: NO_PLACE, occupant: None });
+        (self.places.len() - 1) as u32
+    }
+
     fn leave(&mut self, key: Key) -> Option<Arc<T>> {
         let place = self.places.get_mut(key.index as usize)?;
         if place.generation != key.generation {
@@ -160,7 +176,8 @@ impl<T: ?Sized> Table<T> {
         // A place whose generations are used up is not given again (RG-2).
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
-            self.free.push(key.index);
+            place.next = self.free;
+            self.free = key.index;
         }
         Some(left)
     }
@@ -206,6 +223,31 @@ mod tests {
         registry.close();
         assert_eq!(insert(&registry, "c"), Err(Refused::Closed));
         assert_eq!(registry.all().len(), 1);
+    }
+
+    #[test]
+    fn places_are_given_again_and_to_leave_one_allocates_nothing() {
+        let registry = Registry::<usize>::new();
+        let keys = |count: usize| {
+            let mut keys = Vec::new();
+            for number in 0..count {
+                let note = |key| {
+                    keys.push(key);
+                    Arc::new(number)
+                };
+                registry.insert(None, note, |made| made).unwrap();
+            }
+            keys
+        };
+        let first = keys(1000);
+        let leaving = allocation_counter::measure(|| {
+            first.iter().for_each(|key| drop(registry.remove(*key, None)));
+        });
+        assert_eq!(leaving.count_total, 0);
+        let mut again: Vec<u32> = keys(1001).iter().map(|key| key.index).collect();
+        again.sort_unstable();
+        assert_eq!(again, (0..=1000).collect::<Vec<u32>>());
+        assert!(registry.at(first[0]).is_none() && registry.all().len() == 1001);
     }
 
     #[test]
