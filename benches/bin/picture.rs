@@ -175,6 +175,7 @@ mod tests {
             machine: String::new(),
             seconds: 1.0,
             rounds: 5,
+            actors: 100_000,
             load: String::new(),
             figures: vec![FigureResults {
                 name: "ask_32".into(),

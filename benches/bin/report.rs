@@ -17,6 +17,9 @@ pub(crate) fn text(results: &Results) -> String {
     for figure in &results.figures {
         block(&mut text, figure);
     }
+    for (of, end) in [("idle", ""), ("supervised", ""), ("idle", "_1"), ("supervised", "_1")] {
+        crowd(&mut text, results, of, end);
+    }
     text.push_str("\nfigure NAME OURS FLOOR BEST_PEER RATIO_TO_FLOOR RATIO_TO_PEER\n");
     for figure in &results.figures {
         text += &line(figure);
@@ -97,6 +100,35 @@ fn block(text: &mut String, figure: &FigureResults) {
             (None, Some(missing)) => writeln!(text, "  {name:<12} {}", sentence(missing)),
             (None, None) => writeln!(text, "  {name:<12} no value"),
         };
+    }
+}
+
+/// Adds what a crowd of actors that wait takes of each contestant, all of them together: times are
+/// of the whole crowd.
+fn crowd(text: &mut String, results: &Results, of: &str, end: &str) {
+    let figure = |part: &str| {
+        let name = format!("{of}_{part}{end}");
+        results.figures.iter().find(|figure| figure.name == name)
+    };
+    let Some(memory) = figure("bytes") else { return };
+    let actors = results.actors;
+    let _ = writeln!(
+        text,
+        "\n{actors} {of} actors ({}): bytes of each, seconds to spawn all, seconds to end all, \
+         bytes kept of each",
+        memory.name
+    );
+    for entry in &memory.entries {
+        let name = &entry.contestant;
+        let median = |part: &str| {
+            let entries = &figure(part)?.entries;
+            let own = entries.iter().find(|entry| &entry.contestant == name)?;
+            own.spread().map(|spread| spread.median)
+        };
+        let seconds = |part: &str| median(part).map(|each| each * actors as f64 / 1e9);
+        let row = [median("bytes"), seconds("spawn"), seconds("end"), median("left")].map(known);
+        let [bytes, spawn, ends, left] = row;
+        let _ = writeln!(text, "  {name:<12} {bytes:>9} {spawn:>9} {ends:>9} {left:>9}");
     }
 }
 
@@ -188,7 +220,7 @@ mod tests {
         let floor = entry("tokio-tcp", Role::Floor, &[2_000_000.0]);
         let two = figure(vec![floor, entry("ringpost", Role::Ours, &[1_234.4])]);
         let one = FigureResults { name: "asks_16_1".into(), ..two.clone() };
-        let mut results = Results::begin(1.0, 5);
+        let mut results = Results::begin(1.0, 5, 1000);
         results.figures = vec![two, one];
         let text = readme(&results);
         let rows: Vec<&str> = text.lines().skip(2).collect();
@@ -196,6 +228,22 @@ mod tests {
         assert_eq!(rows, ["| what | Ringpost | floor | ratio |", "|---|---|---|---|", row]);
         results.figures[0].entries.push(entry("tarpc", Role::Peer, &[617.2]));
         assert!(readme(&results).ends_with(" | 0.00 | tarpc 617/s | 2.00 |\n"));
+    }
+
+    #[test]
+    fn a_crowd_has_a_row_for_each_contestant_with_times_of_all_actors() {
+        let mut results = Results::begin(1.0, 1, 2_000_000);
+        for (part, value) in [("bytes", 700.0), ("spawn", 500.0), ("end", 250.0), ("left", 1.5)] {
+            let name = format!("supervised_{part}_1");
+            let ours = entry("ringpost", Role::Ours, &[value]);
+            results.figures.push(FigureResults { name, ..figure(vec![ours]) });
+        }
+        let mut text = String::new();
+        crowd(&mut text, &results, "supervised", "");
+        assert_eq!(text, "");
+        crowd(&mut text, &results, "supervised", "_1");
+        let row = text.lines().last().unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(row, ["ringpost", "700", "1.00", "0.500", "1.50"]);
     }
 
     #[test]

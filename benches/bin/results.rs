@@ -21,6 +21,9 @@ pub(crate) struct Results {
     pub(crate) seconds: f64,
     /// Number of rounds that were wanted.
     pub(crate) rounds: usize,
+    /// Actors of the figures of actors that wait.
+    #[serde(default)]
+    pub(crate) actors: usize,
     /// The load before the run: processes that ran or wanted to, on average over a minute.
     pub(crate) load: String,
     /// The figures, in the order in which they were measured.
@@ -73,12 +76,13 @@ pub(crate) struct Spread {
 
 impl Results {
     /// Begins the results of a run on this machine.
-    pub(crate) fn begin(seconds: f64, rounds: usize) -> Self {
+    pub(crate) fn begin(seconds: f64, rounds: usize, actors: usize) -> Self {
         Results {
             commit: commit(),
             machine: machine(),
             seconds,
             rounds,
+            actors,
             load: read_line("/proc/loadavg").split(' ').next().unwrap_or_default().into(),
             figures: Vec::new(),
         }

@@ -31,7 +31,7 @@ type Outcome = Result<Vec<f64>, Missing>;
 
 /// Measures all rounds. Prints each value on standard error as it comes.
 pub(crate) fn run(plan: &Plan) -> Result<Results, Failure> {
-    let mut results = Results::begin(plan.seconds, plan.rounds);
+    let mut results = Results::begin(plan.seconds, plan.rounds, plan.actors);
     for round in 1..=plan.rounds {
         for measurement in &plan.selection.measurements {
             let measurement = &measurement.clone().with_actors(plan.actors);
