@@ -9,7 +9,7 @@ use ringpost::prelude::*;
 use crate::actors::node;
 use crate::log::Log;
 use crate::registered::{Clerk, within};
-use crate::supervising::{Diary, Explode, MINUTE, MS, Stumble, Work, Worker, quick};
+use crate::supervising::{Diary, Explode, Hang, MINUTE, MS, Stumble, Work, Worker, quick};
 
 async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
     let supervisor = ["a", "b", "c"].into_iter().fold(Supervisor::new(strategy), |all, name| {
@@ -57,6 +57,28 @@ async fn a_supervisor_restarts_the_failed_child_or_those_after_it_or_all() {
         let ends = ["c stopped", "c dropped", "b stopped", "b dropped", "a stopped", "a dropped"];
         assert_eq!(diary.take(), ends);
     }
+}
+
+/// Each has its whole time to stop, when the one after it has ended.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn children_of_a_supervisor_end_with_it_the_youngest_first() {
+    let (node, diary) = (node().await, Diary::default());
+    let supervisor =
+        ["a", "b", "c"].into_iter().fold(Supervisor::new(Strategy::OneForOne), |all, name| {
+            all.child(Worker::child(name, &diary).stop_within(1000 * MS))
+        });
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    for name in ["a", "c"] {
+        node.actor::<Worker>(name).await.unwrap().tell(Hang).await.unwrap();
+    }
+    tokio::task::yield_now().await;
+    diary.take();
+    let start = tokio::time::Instant::now();
+    supervisor.stop().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(diary.take(), ["c dropped", "b stopped", "b dropped", "a dropped"]);
+    assert_eq!(start.elapsed(), 2000 * MS);
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -229,9 +229,10 @@ impl<A: Handlers> Context<A> {
     /// Spawns a child: an actor that ends with this one, and that is restarted as it says. Returns
     /// when it has started. A child that fails too often has this actor fail with it.
     ///
-    /// When this actor ends, its children do before its [`on_stop`](super::Actor::on_stop), the
-    /// youngest first: each is stopped, and killed if it takes longer than
-    /// [`stop_within`](Child::stop_within).
+    /// When this actor ends, its children do before its [`on_stop`](super::Actor::on_stop), all at
+    /// once: each is stopped, and killed if it takes longer than
+    /// [`stop_within`](Child::stop_within). Where one needs another until its end, spawn a
+    /// [`Supervisor`](super::Supervisor), which ends its children in order.
     ///
     /// # Errors
     /// [`SpawnError`] when its name is taken or cannot be one, when it fails to start, or when the
@@ -243,7 +244,7 @@ impl<A: Handlers> Context<A> {
         let stop_within = child.stop_within;
         let parent = Parent::Actor(self.shared_cell());
         let (actor, starts) = self.node().begin_child(child, parent)?;
-        self.adopt(Member { actor: actor.clone(), stop_within });
+        self.more().family.add(Member { actor: actor.clone(), stop_within });
         starts.await.unwrap_or(Err(SpawnError::Killed))?;
         Ok(ActorRef::local(actor))
     }
@@ -262,14 +263,15 @@ impl<A: Handlers> Context<A> {
         actor: B,
     ) -> Result<ActorRef<B>, SpawnError> {
         let (actor, starts) = self.node().begin(options, actor, None)?;
-        self.adopt(Member { actor: actor.clone(), stop_within: limits::STOP_WITHIN });
+        let stop_within = limits::STOP_WITHIN;
+        self.more().family.add(Member { actor: actor.clone(), stop_within });
         starts.await.unwrap_or(Err(SpawnError::Killed))?;
         Ok(ActorRef::local(actor))
     }
 
-    /// Has a child end with this actor.
+    /// Has a child end with this actor, before those that were adopted earlier.
     pub(super) fn adopt(&mut self, child: Member) {
-        self.more().family.add(child);
+        self.more().family.add_in_order(child);
     }
 
     /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The

@@ -1,11 +1,13 @@
-//! The children of an actor: they end with it, the youngest first.
+//! The children of an actor: they end with it.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::time::timeout;
 
 use crate::limits;
@@ -16,6 +18,8 @@ use crate::resident::{Ended, Halt, Resident};
 #[derive(Default)]
 pub(super) struct Family {
     children: Vec<Member>,
+    /// They end one after the other, the youngest first: those of a supervisor.
+    is_ordered: bool,
     /// How many there may be before those that have ended are looked for.
     look_at: usize,
 }
@@ -35,22 +39,33 @@ impl Family {
         self.children.push(child);
     }
 
-    /// Ends all children, the youngest first, each when the one after it has ended; one that does
-    /// not stop in time is killed. When `parent` is killed, so are they. Of a node that shuts down
-    /// they are drained, and its deadline is theirs.
+    /// Adds a child that ends before those that were added earlier.
+    pub(super) fn add_in_order(&mut self, child: Member) {
+        self.is_ordered = true;
+        self.add(child);
+    }
+
+    /// Ends all children: at once, or each when the one after it has ended. One that does not stop
+    /// in time is killed. When `parent` is killed, so are they. Of a node that shuts down they are
+    /// drained, and its deadline is theirs.
     ///
     /// A child is of the family until it has ended, whatever becomes of this future.
     pub(super) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
+        if !self.is_ordered {
+            let leave = each(&self.children, |child| child.leave(is_shutdown));
+            if unless_killed(parent, leave).await.is_none() {
+                each(&self.children, Member::kill).await;
+            }
+            return self.children.clear();
+        }
         if planted!(OldestFirst) {
             self.children.reverse();
         }
-        while let Some(child) = self.children.last().cloned() {
-            if is_shutdown && !parent.is_killed() {
-                child.actor.retire(Halt::Drain);
-                child.ended(parent).await;
-            }
-            if !child.actor.has_ended() {
-                child.end(parent).await;
+        while let Some(child) = self.children.last() {
+            if !child.actor.has_ended()
+                && unless_killed(parent, child.leave(is_shutdown)).await.is_none()
+            {
+                child.kill().await;
             }
             self.children.pop();
         }
@@ -65,12 +80,23 @@ impl Family {
 }
 
 impl Member {
-    /// Stops the actor, or kills it if it does not stop in time or `parent` is killed.
-    pub(super) async fn end(&self, parent: &dyn Resident) {
-        self.actor.retire(Halt::Stop);
-        if timeout(self.stop_within, self.ended(parent)).await == Ok(true) {
+    /// Stops the actor, and kills it if it does not stop in time. While the node shuts down it
+    /// drains the actor, and the node kills it.
+    pub(super) async fn leave(&self, is_shutdown: bool) {
+        let ended = Ended::of(self.actor.clone());
+        if is_shutdown {
+            self.actor.retire(Halt::Drain);
+            ended.await;
             return;
         }
+        self.actor.retire(Halt::Stop);
+        if timeout(self.stop_within, ended).await.is_err() {
+            self.kill().await;
+        }
+    }
+
+    /// Kills the actor.
+    async fn kill(&self) {
         self.actor.retire(Halt::Kill);
         let ended = Ended::of(self.actor.clone());
         if timeout(limits::KILL_TIMEOUT, ended).await.is_err() {
@@ -78,16 +104,22 @@ impl Member {
             tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
         }
     }
+}
 
-    /// Waits until the actor has ended; false when `parent` is killed first.
-    async fn ended(&self, parent: &dyn Resident) -> bool {
-        let mut ended = Ended::of(self.actor.clone());
-        // An order to the parent wakes its task, which is the one that waits here.
-        let look = poll_fn(|cx| match Pin::new(&mut ended).poll(cx) {
-            Poll::Ready(_) => Poll::Ready(true),
-            Poll::Pending if parent.is_killed() => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        });
-        look.await
-    }
+/// Ends the children that have not ended, all at once.
+async fn each<'a, F: Future<Output = ()>>(children: &'a [Member], end: impl Fn(&'a Member) -> F) {
+    let living = children.iter().rev().filter(|child| !child.actor.has_ended());
+    let mut ends: FuturesUnordered<F> = living.map(end).collect();
+    while ends.next().await.is_some() {}
+}
+
+/// Waits for `future`, unless `parent` is killed first.
+async fn unless_killed<T>(parent: &dyn Resident, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    // An order to the parent wakes its task, which is the one that waits here.
+    let look = poll_fn(|cx| match parent.is_killed() {
+        true => Poll::Ready(None),
+        false => future.as_mut().poll(cx).map(Some),
+    });
+    look.await
 }

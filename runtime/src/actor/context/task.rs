@@ -134,7 +134,7 @@ impl<A: Handlers> Context<A> {
         look.await;
     }
 
-    /// Ends the children, the youngest first.
+    /// Ends the children.
     pub(in crate::actor) async fn end_children(&mut self) {
         let near = self.near().clone();
         let is_shutdown = self.node().residents().is_closed();
