@@ -159,6 +159,10 @@ pub(crate) trait Resident: Inbox {
     fn has_ended(&self) -> bool;
 
     /// Waits for its end, and says how it ended. Give the same `place` to each poll of the same
+    /// Tells other nodes, and what it is linked to, that it was killed, though it still runs: its
+    /// handler never waits, and its node does not wait for it.
+    fn leave_killed(&self);
+
     /// wait, and call [`leave_exit`](Self::leave_exit) with what is left in it.
     fn poll_exit(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit>;
 

@@ -326,6 +326,42 @@ fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     }
 }
 
+/// LI-1: so it is with one that a kill does not end, for those that watch it, too.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_actor_that_never_waits_was_killed_where_its_node_shuts_down() {
+    let (alpha, beta) = pair().await;
+    let here = alpha.spawn("here", Clerk::default()).await.unwrap();
+    let there = beta.spawn("there", Clerk::default()).await.unwrap();
+    let watcher = beta.spawn("watcher", Clerk::default()).await.unwrap();
+    let far = beta.actor::<Clerk>("alpha/here").await.unwrap();
+    link(&there, &far).await;
+    let watched = far.clone();
+    within(&watcher, move |_, cx| cx.watch(&watched)).await;
+    // The link is there before what is asked after it.
+    far.notes().await.unwrap();
+    let (began, begins) = tokio::sync::oneshot::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let block = move |_: &mut Clerk, _: &mut Context<Clerk>| {
+        began.send(()).unwrap();
+        released.recv().unwrap_err();
+    };
+    here.tell(Do(Box::new(block))).await.unwrap();
+    begins.await.unwrap();
+    let killed = alpha.shutdown(Duration::ZERO).await;
+    assert_eq!(killed, [here.address().clone()]);
+    let ended = timeout(Duration::from_secs(20), there.wait_stopped()).await;
+    assert_eq!(ended.unwrap(), failed("linked to alpha/here, which was killed"));
+    let mut downs = Vec::new();
+    while downs.is_empty() {
+        downs = watcher.downs().await.unwrap();
+    }
+    assert_eq!(downs[0].1, "it was killed");
+    drop(release);
+    assert_eq!(here.wait_stopped().await, ActorExit::Killed);
+    beta.shutdown(Duration::from_secs(5)).await;
+}
+
 /// Links to another clerk and has it fail, in one handler.
 #[actor]
 struct Reckless;

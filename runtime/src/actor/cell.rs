@@ -319,6 +319,11 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn leave_exit(&self, place: u64) {
+    fn leave_killed(&self) {
+        self.ends.close(&ActorExit::Killed);
+        self.end_links(&ActorExit::Killed);
+    }
+
         self.ends.leave(place);
     }
 

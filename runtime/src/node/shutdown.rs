@@ -44,6 +44,7 @@ impl Node {
         for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
             let actor = stuck.address();
             tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
+            stuck.leave_killed();
         }
         // Last: until now they tell other nodes how the actors ended that are linked to theirs.
         ties.iter().for_each(|tie| tie.retire(Halt::Drain));
