@@ -5,7 +5,8 @@ use std::task::Poll;
 
 use ringpost_transport::id::NodeName;
 
-use super::{ActorRef, Handlers, Recipient};
+use super::destination::View;
+use super::{ActorRef, Handlers, Recipient, SpawnOptions};
 use crate::address::{Address, check_name};
 use crate::error::{Cause, LookupError, SpawnError};
 use crate::limits;
@@ -148,21 +149,26 @@ impl Node {
         name: &str,
         make: impl FnOnce() -> A,
     ) -> Result<ActorRef<A>, SpawnError> {
-        let mut make = Some(make);
+        let address = Address::by_name(self.shared_name().clone(), check_name(name)?);
+        let named: ActorRef<A> = ActorRef::bind(self, address);
+        if let Some(found) = has_name(&named)? {
+            return Ok(found);
+        }
+        let actor = make();
         loop {
-            let address = Address::by_name(self.shared_name().clone(), check_name(name)?);
-            let named: ActorRef<A> = ActorRef::bind(self, address);
-            match (named.destination().pinned(Waiter::default()).await, make.take()) {
-                (Ok(found), _) => return Ok(ActorRef::new(found)),
-                (Err(Cause::NoSuchActor), Some(make)) => match self.spawn(name, make()).await {
-                    // Another caller was quicker, or had the name, which is free again.
-                    Err(SpawnError::NameTaken(_)) => {}
-                    spawned => return spawned,
-                },
-                (Err(cause @ Cause::WrongActorType { .. }), _) => {
-                    return Err(SpawnError::WrongType(not_found(named.address(), cause)));
+            match self.place(SpawnOptions::named(name), false) {
+                Ok(cell) => {
+                    let starts = self.run(cell.clone(), actor, None);
+                    starts.await.unwrap_or(Err(SpawnError::Killed))?;
+                    return Ok(ActorRef::local(cell));
                 }
-                (Err(_), _) => return Err(SpawnError::NameTaken(name.to_owned())),
+                // Another caller was quicker. If its actor is gone already, so is its claim.
+                Err(SpawnError::NameTaken(_)) => {
+                    if let Some(found) = has_name(&named)? {
+                        return Ok(found);
+                    }
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -173,6 +179,16 @@ impl Node {
         };
         NodeName::new(node)?;
         Ok(Address::by_name(node.into(), check_name(name)?))
+    }
+}
+
+/// Returns the actor of this node that has the name of a reference, if any has.
+fn has_name<A: Handlers>(named: &ActorRef<A>) -> Result<Option<ActorRef<A>>, SpawnError> {
+    let now = named.destination().now();
+    match now.view() {
+        View::Dead(Cause::NoSuchActor) => Ok(None),
+        View::Dead(cause) => Err(SpawnError::WrongType(not_found(named.address(), cause.clone()))),
+        View::Local(_) | View::Remote(..) => Ok(Some(ActorRef::new(now))),
     }
 }
 

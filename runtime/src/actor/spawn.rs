@@ -92,20 +92,39 @@ impl Node {
         actor: A,
         plan: Option<Box<Plan<A>>>,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
+        let cell = self.place(options, plan.is_some())?;
+        let starts = self.run(cell.clone(), actor, plan);
+        Ok((cell, starts))
+    }
+
+    /// Gives a place to an actor, which is to [run](Self::run) then.
+    pub(super) fn place<A: Handlers>(
+        &self,
+        options: SpawnOptions,
+        is_child: bool,
+    ) -> Result<Arc<Cell<A>>, SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
-        let is_child = plan.is_some();
         let cell = self.residents().insert(name.clone(), |key| {
             Arc::new(Cell::<A>::new(self.clone(), key, name, capacity, is_child))
         });
-        let cell = cell.map_err(|refused| match refused {
+        cell.map_err(|refused| match refused {
             Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
             Refused::Closed => SpawnError::Shutdown,
-        })?;
+        })
+    }
+
+    /// Has an actor run that has its place.
+    pub(super) fn run<A: Handlers>(
+        &self,
+        cell: Arc<Cell<A>>,
+        actor: A,
+        plan: Option<Box<Plan<A>>>,
+    ) -> Starts {
         let (started, starts) = oneshot::channel();
         // `Life` uses the sender, also where the task is dropped before it runs.
-        self.runtime().spawn(Life::new(cell.clone(), actor, plan, started).run());
-        Ok((cell, starts))
+        self.runtime().spawn(Life::new(cell, actor, plan, started).run());
+        starts
     }
 }
 
