@@ -74,6 +74,11 @@ pub(crate) struct InHand {
     pub(crate) ask: usize,
 }
 
+impl InHand {
+    /// What the first `on_start` of an actor has in hand: its spawner may wait for that.
+    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
+}
+
 /// Returns true if the caller is a handler or hook of the actor with this token.
 #[inline]
 pub(crate) fn is_running(token: usize) -> bool {

@@ -72,6 +72,10 @@ pub(crate) enum Awaits {
     RoomElsewhere(Address, &'static str),
     /// An answer of such an actor.
     AnswerElsewhere(Address, &'static str),
+    /// That the actor starts for the first time.
+    Start,
+    /// That the actor ends.
+    End,
 }
 
 /// One end of a link: what an actor has while it is linked to another one. The link is told once,
@@ -155,14 +159,18 @@ pub(crate) trait Resident: Inbox {
     /// Returns true if what it is now was killed.
     fn is_killed(&self) -> bool;
 
-    /// Returns true if it has ended.
-    fn has_ended(&self) -> bool;
-
-    /// Waits for its end, and says how it ended. Give the same `place` to each poll of the same
     /// Tells other nodes, and what it is linked to, that it was killed, though it still runs: its
     /// handler never waits, and its node does not wait for it.
     fn leave_killed(&self);
 
+    /// Returns true if it was stopped or drained, and ends when its handlers have: it was not
+    /// killed.
+    fn is_ending(&self) -> bool;
+
+    /// Returns true if it has ended.
+    fn has_ended(&self) -> bool;
+
+    /// Waits for its end, and says how it ended. Give the same `place` to each poll of the same
     /// wait, and call [`leave_exit`](Self::leave_exit) with what is left in it.
     fn poll_exit(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit>;
 
@@ -335,6 +343,8 @@ impl Residents {
                 Awaits::Nothing => None,
                 Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
                 Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
+                Awaits::Start => Some(format!("the start of {}", near()?)),
+                Awaits::End => Some(format!("the end of {}", near()?)),
                 Awaits::RoomElsewhere(address, kind) => {
                     Some(format!("room in the mailbox of {}", far(address, kind)))
                 }

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::error::{AskCause, NotBegun};
+use crate::error::{AskCause, Cause, NotBegun};
 
 /// An ask as its actor sees it before the handler.
 pub(crate) trait OpenAsk: Send + Sync {
@@ -27,6 +27,10 @@ pub(crate) trait OpenAsk: Send + Sync {
     /// Returns true if it is not answered, and its asker has not given up; beside it whether it was
     /// begun.
     fn is_open(&self) -> (bool, bool);
+
+    /// Ends it without an answer, if it is open: its actor would wait for its asker, too. One that
+    /// was not begun was not sent, for this cause, and never is begun.
+    fn refuse(&self, cause: Cause);
 }
 
 /// Returns a number that no other ask has while this one lives.
@@ -111,6 +115,17 @@ impl<R: Send> OpenAsk for Slot<R> {
         match &*self.state.lock() {
             State::Open { begun, .. } => (true, *begun),
             State::Answered(_) | State::Lost(_) | State::Done => (false, true),
+        }
+    }
+
+    fn refuse(&self, cause: Cause) {
+        let mut state = self.state.lock();
+        let State::Open { begun, .. } = *state else { return };
+        let lost = if begun { AskCause::NoReply } else { AskCause::NotSent(cause) };
+        let old = std::mem::replace(&mut *state, State::lost(lost));
+        drop(state);
+        if let State::Open { waker, .. } = old {
+            waker.wake();
         }
     }
 }

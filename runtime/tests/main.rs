@@ -31,6 +31,7 @@ mod timers;
 mod trees;
 mod turns;
 mod ui;
+mod waiting;
 mod watching;
 
 use ringpost::{AskCause, AskError};

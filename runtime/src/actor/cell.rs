@@ -107,6 +107,15 @@ impl<A: Handlers> Cell<A> {
         is_revived || !self.mailbox.is_stopping()
     }
 
+    /// Notes that no handler waits: one whose futures others have now has ended (WC-2).
+    pub(super) fn end_waits(&self) {
+        let ended = match &mut *self.waits.lock() {
+            Some(waits) if !waits.actors.is_empty() => std::mem::take(&mut waits.actors),
+            _ => return,
+        };
+        drop(ended);
+    }
+
     /// Ends the links of an incarnation that ended so.
     pub(super) fn end_links(&self, exit: &ActorExit) {
         self.ends.end_links(self, exit);
@@ -310,6 +319,15 @@ impl<A: Handlers> Resident for Cell<A> {
         self.ends.is_killed()
     }
 
+    fn leave_killed(&self) {
+        self.ends.close(&ActorExit::Killed);
+        self.end_links(&ActorExit::Killed);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.mailbox.is_closing() && !self.ends.is_forced()
+    }
+
     fn has_ended(&self) -> bool {
         self.ends.has_ended()
     }
@@ -319,11 +337,6 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn leave_exit(&self, place: u64) {
-    fn leave_killed(&self) {
-        self.ends.close(&ActorExit::Killed);
-        self.end_links(&ActorExit::Killed);
-    }
-
         self.ends.leave(place);
     }
 

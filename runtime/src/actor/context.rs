@@ -245,7 +245,7 @@ impl<A: Handlers> Context<A> {
         let parent = Parent::Actor(self.shared_cell());
         let (actor, starts) = self.node().begin_child(child, parent)?;
         self.more().family.add(Member { actor: actor.clone(), stop_within });
-        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        starts.await?;
         Ok(ActorRef::local(actor))
     }
 
@@ -265,7 +265,7 @@ impl<A: Handlers> Context<A> {
         let (actor, starts) = self.node().begin(options, actor, None)?;
         let stop_within = limits::STOP_WITHIN;
         self.more().family.add(Member { actor: actor.clone(), stop_within });
-        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        starts.await?;
         Ok(ActorRef::local(actor))
     }
 

@@ -117,8 +117,10 @@ impl<A: Handlers> Life<A> {
                 *actor = Some(plan.make());
             }
             if let Some(actor) = &mut self.actor {
-                on_duty(start, InHand::default(), actor.on_start(&mut self.cx)).await?;
+                let in_hand = if self.is_born { InHand::default() } else { InHand::FIRST_START };
+                on_duty(start, in_hand, actor.on_start(&mut self.cx)).await?;
             }
+            self.cell.end_waits();
             self.is_born = true;
             if let Some(started) = self.started.take() {
                 // An error says that the spawner no longer waits.
@@ -133,6 +135,7 @@ impl<A: Handlers> Life<A> {
                 };
                 // LF-1: the next message is taken when this one is done.
                 handling.await;
+                self.cell.end_waits();
             }
             self.cx.done();
             // EN-2: what was ordered while the last handler ran is seen now.

@@ -158,8 +158,7 @@ impl Node {
         loop {
             match self.place(SpawnOptions::named(name), false) {
                 Ok(cell) => {
-                    let starts = self.run(cell.clone(), actor, None);
-                    starts.await.unwrap_or(Err(SpawnError::Killed))?;
+                    self.run(cell.clone(), actor, None).await?;
                     return Ok(ActorRef::local(cell));
                 }
                 // Another caller was quicker. If its actor is gone already, so is its claim.

@@ -1,6 +1,8 @@
 //! Spawning actors.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
@@ -8,6 +10,7 @@ use super::cell::Cell;
 use super::child::{Child, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
+use super::wait::Wait;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
 use crate::error::SpawnError;
@@ -56,7 +59,7 @@ impl Node {
         actor: A,
     ) -> Result<ActorRef<A>, SpawnError> {
         let (started, starts) = self.begin(options, actor, None)?;
-        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        starts.await?;
         Ok(ActorRef::local(started))
     }
 
@@ -70,7 +73,7 @@ impl Node {
     /// As [`spawn`](Node::spawn).
     pub async fn supervise<A: Handlers>(&self, child: Child<A>) -> Result<ActorRef<A>, SpawnError> {
         let (cell, starts) = self.begin_child(child, Parent::Node)?;
-        starts.await.unwrap_or(Err(SpawnError::Killed))?;
+        starts.await?;
         Ok(ActorRef::local(cell))
     }
 
@@ -121,12 +124,27 @@ impl Node {
         actor: A,
         plan: Option<Box<Plan<A>>>,
     ) -> Starts {
-        let (started, starts) = oneshot::channel();
+        let (told, started) = oneshot::channel();
+        // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
+        let starts = Starts { started, _wait: Wait::for_start(&*cell) };
         // `Life` uses the sender, also where the task is dropped before it runs.
-        self.runtime().spawn(Life::new(cell, actor, plan, started).run());
+        self.runtime().spawn(Life::new(cell, actor, plan, told).run());
         starts
     }
 }
 
 /// Tells when an actor has started, or why it has not.
-pub(super) type Starts = oneshot::Receiver<Result<(), SpawnError>>;
+pub(super) struct Starts {
+    started: oneshot::Receiver<Result<(), SpawnError>>,
+    /// There while a handler waits.
+    _wait: Option<Wait>,
+}
+
+impl Future for Starts {
+    type Output = Result<(), SpawnError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let started = Pin::new(&mut self.started).poll(cx);
+        started.map(|told| told.unwrap_or(Err(SpawnError::Killed)))
+    }
+}

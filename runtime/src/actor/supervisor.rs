@@ -215,8 +215,8 @@ impl Actor for Supervisor {
             let (actor, starts) = child.begin(cx.node(), parent)?;
             let member = Member { actor, stop_within: child.stop_within() };
             cx.adopt(member.clone());
-            let started = starts.await.unwrap_or(Err(SpawnError::Killed));
             let address = member.actor.address();
+            let started = starts.await;
             started.map_err(|error| format!("its child {address} did not start: {error}"))?;
             self.running.push(member);
         }

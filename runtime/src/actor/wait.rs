@@ -4,14 +4,15 @@
 //! - **WC-1 seen by one**: an actor notes whom it waits for before it looks whether the circle is
 //!   closed. Of those that close one at the same moment, at least one sees it.
 //! - **WC-2 no false circle**: a note counts only while the wait goes on: the sender has no room
-//!   yet, or the ask is not begun, or is the one whose handler waits itself. (Of a handler that
-//!   waits for the first of several sends, each counts.)
+//!   yet, or the ask is not begun, or is the one whose handler waits itself; the actor has not
+//!   started, or ends when its handlers have. It is gone with its handler, also where another task
+//!   has the send then. (Of a handler that waits for the first of several sends, each counts.)
 
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
-use crate::busy::{Running, running};
+use crate::busy::{InHand, Running, running};
 use crate::error::Cause;
 use crate::limits;
 use crate::resident::{Awaits, Resident, Residents, WaitsFor};
@@ -37,8 +38,34 @@ impl Wait {
         let Some(wait) = Wait::note(waiter, whom.id(), what, in_hand) else { return Ok(None) };
         match wait.circle(whom, in_hand) {
             None => Ok(Some(wait)),
-            Some(circle) => Err(Cause::Cycle(circle.into())),
+            Some(Circle { text, .. }) => Err(Cause::Cycle(text.into())),
         }
+    }
+
+    /// Notes that the handler that spawned `whom` waits for its start. Called before that runs, so
+    /// this closes no circle. Returns `None` as [`begin`](Self::begin) does.
+    pub(super) fn for_start(whom: &dyn Resident) -> Option<Self> {
+        let (running, waiter) = waiter(whom.residents())?;
+        Wait::note(waiter, whom.id(), Awaits::Start, running.in_hand.ask)
+    }
+
+    /// Notes that the actor whose handler the caller is waits for the end of `whom`. Where that
+    /// closes a circle, the last one before that actor is told that there is no answer for it, if
+    /// it asked. Returns `None` as [`begin`](Self::begin) does.
+    pub(super) fn for_end(whom: &dyn Resident) -> Option<Self> {
+        let (running, waiter) = waiter(whom.residents())?;
+        let in_hand = running.in_hand.ask;
+        // WC-1: noted first.
+        let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
+        if whom.is_ending()
+            && let Some(Circle { text, ask }) = wait.circle(whom, in_hand)
+        {
+            tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
+            if let Some(ask) = ask {
+                ask.refuse(Cause::Cycle(text.into()));
+            }
+        }
+        Some(wait)
     }
 
     /// Notes that the actor whose handler the caller is waits for one of another node. Returns
@@ -76,8 +103,8 @@ impl Wait {
         drop(old);
     }
 
-    /// Returns the names of a closed circle. `in_hand` is the ask that the waiter handles.
-    fn circle(&self, whom: &dyn Resident, in_hand: usize) -> Option<String> {
+    /// Returns a closed circle. `in_hand` is the ask that the waiter handles.
+    fn circle(&self, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
         // Mostly it waits for none: then nothing is written down.
         let mut next: VecDeque<(usize, Step)> = steps(whom).map(|step| (0, step)).collect();
         if next.is_empty() {
@@ -100,7 +127,8 @@ impl Wait {
                     others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
                 }
                 let first = actor.shown();
-                return Some(format!("{first} waits for {others}{first}"));
+                let text = format!("{first} waits for {others}{first}");
+                return Some(Circle { text, ask: step.ask });
             }
             let is_new = reached.iter().all(|(_, id, _)| *id != step.whom);
             if is_new && reached.len() < limits::CIRCLE_MAX {
@@ -110,6 +138,14 @@ impl Wait {
         }
         None
     }
+}
+
+/// Actors that would wait for each other.
+struct Circle {
+    /// Their names.
+    text: String,
+    /// The ask of the last one, to the first.
+    ask: Option<Arc<dyn OpenAsk>>,
 }
 
 /// The number of no actor of this node.
@@ -126,21 +162,33 @@ fn waiter(residents: &Residents) -> Option<(Running, Arc<dyn Resident>)> {
 struct Step {
     whom: u64,
     ask: Option<Arc<dyn OpenAsk>>,
-    turn: Option<u64>,
+    lasts: Lasts,
+}
+
+/// How long a wait goes on.
+enum Lasts {
+    /// Until the handler is done with it, or the ask is.
+    Noted,
+    /// Until there is room with this turn.
+    Room(u64),
+    Start,
+    End,
 }
 
 /// Returns the waits of an actor for others of this node.
 fn steps(actor: &dyn Resident) -> impl Iterator<Item = Step> + use<> {
     let waits = actor.waits().lock();
     let step = |WaitsFor { whom, what, .. }: &WaitsFor| {
-        let (ask, turn) = match what {
-            Awaits::Nothing => (None, None),
-            Awaits::Room(turn) => (None, Some(*turn)),
-            Awaits::Answer(ask) => (Some(ask.clone()), None),
+        let (ask, lasts) = match what {
+            Awaits::Nothing => (None, Lasts::Noted),
+            Awaits::Room(turn) => (None, Lasts::Room(*turn)),
+            Awaits::Answer(ask) => (Some(ask.clone()), Lasts::Noted),
+            Awaits::Start => (None, Lasts::Start),
+            Awaits::End => (None, Lasts::End),
             // No circle over several nodes is found.
             Awaits::RoomElsewhere(..) | Awaits::AnswerElsewhere(..) => return None,
         };
-        Some(Step { whom: *whom, ask, turn })
+        Some(Step { whom: *whom, ask, lasts })
     };
     let steps: Vec<Step> = waits.iter().flat_map(|waits| &waits.actors).filter_map(step).collect();
     steps.into_iter()
@@ -156,13 +204,15 @@ fn actor_in_hand(actor: &dyn Resident) -> usize {
 impl Step {
     /// Returns true if the wait for `whom`, which handles the ask `in_hand`, goes on (WC-2).
     fn lasts(&self, whom: &dyn Resident, in_hand: usize) -> bool {
-        match (&self.ask, self.turn) {
+        match (&self.ask, &self.lasts) {
             (Some(ask), _) => match ask.is_open() {
                 (true, begun) => !begun || in_hand == number_of(ask),
                 (false, _) => false,
             },
-            (None, Some(turn)) => whom.intake().lacks_room(turn),
-            (None, None) => true,
+            (None, Lasts::Room(turn)) => whom.intake().lacks_room(*turn),
+            (None, Lasts::Start) => in_hand == InHand::FIRST_START.ask,
+            (None, Lasts::End) => whom.is_ending(),
+            (None, Lasts::Noted) => true,
         }
     }
 }

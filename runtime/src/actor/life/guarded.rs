@@ -73,6 +73,7 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
         {
             waits.handler = None;
         }
+        cell.end_waits();
         // A handler that did not end drops its state here, where a panic is caught.
         drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
         Poll::Ready(ending)

@@ -3,6 +3,7 @@
 use super::ActorRef;
 use crate::actor::Handlers;
 use crate::actor::destination::View;
+use crate::actor::wait::Wait;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::remote::{self, SendKind, Waiter, signals};
@@ -71,7 +72,10 @@ impl<A: Handlers> ActorRef<A> {
     /// Nothing is lost when the future is dropped.
     pub async fn wait_stopped(&self) -> ActorExit {
         match self.destination().now().view() {
-            View::Local(near) => Ended::of(near.shared()).await,
+            View::Local(near) => {
+                let _wait = Wait::for_end(near.cell());
+                Ended::of(near.shared()).await
+            }
             View::Remote(sender, _) => remote::closed(sender).await,
             View::Dead(_) => ActorExit::NoActor,
         }
