@@ -20,13 +20,16 @@ use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
+use crate::link_end::LinkEnd;
 use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
-use crate::resident::{Halt, Link, Pause, Resident, Residents, Waits};
+use crate::resident::{Halt, Resident};
+use crate::rest::Pause;
 use crate::schema::Kind;
 use crate::slot::{OpenAsk, number_of};
+use crate::waits::Waits;
 
 /// An actor of this node, from outside its task. Laid out by hand: what each message needs comes
 /// first.
@@ -296,7 +299,7 @@ impl<A: Handlers> Resident for Cell<A> {
         self.mailbox.wake();
     }
 
-    fn link(&self, with: usize, link: Link) -> bool {
+    fn link(&self, with: usize, link: LinkEnd) -> bool {
         self.ends.link(with, link)
     }
 
@@ -387,8 +390,8 @@ impl<A: Handlers> Resident for Cell<A> {
         self.node.deadlines()
     }
 
-    fn residents(&self) -> &Residents {
-        self.node.residents()
+    fn neighbour(&self, id: u64) -> Option<Arc<dyn Resident>> {
+        self.node.residents().by_id(id)
     }
 
     fn waits(&self) -> &Mutex<Option<Box<Waits>>> {

@@ -15,7 +15,8 @@ use crate::exit::ActorExit;
 use crate::limits;
 use crate::message;
 use crate::mutants::planted;
-use crate::resident::{Resident, Resting};
+use crate::resident::Resident;
+use crate::rest::Resting;
 
 /// An actor to be spawned under another one, with what makes it anew after it failed.
 ///

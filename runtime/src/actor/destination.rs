@@ -16,7 +16,7 @@ use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, RemoteSender, SendKind, Waiter};
-use crate::resident::Awaits;
+use crate::waits::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
 /// message that it takes.

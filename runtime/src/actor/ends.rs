@@ -15,8 +15,10 @@ use parking_lot::Mutex;
 use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
+use crate::link_end::{LinkEnd, linked_to};
 use crate::remote::{CloseNotice, reason_of};
-use crate::resident::{Link, Pause, Resident, linked_to};
+use crate::resident::Resident;
+use crate::rest::Pause;
 
 /// End now: drop the running handler.
 const KILL: u8 = 1;
@@ -52,7 +54,7 @@ struct Living {
     reason: Option<Arc<str>>,
     pause: Option<Pause>,
     /// By the token of what it is linked to.
-    links: BTreeMap<usize, Link>,
+    links: BTreeMap<usize, LinkEnd>,
     /// It does not fail with what it is linked to.
     traps: bool,
 }
@@ -131,7 +133,7 @@ impl Ends {
     }
 
     /// Gives this incarnation a link. Returns false when the actor has ended.
-    pub(super) fn link(&self, with: usize, link: Link) -> bool {
+    pub(super) fn link(&self, with: usize, link: LinkEnd) -> bool {
         let mut state = self.state.lock();
         let State::Living(living) = &mut *state else { return false };
         let old = living.get_or_insert_default().links.insert(with, link);
@@ -171,7 +173,7 @@ impl Ends {
     }
 
     /// Takes the links to an actor.
-    pub(super) fn take_links(&self, to: &Address) -> Vec<Link> {
+    pub(super) fn take_links(&self, to: &Address) -> Vec<LinkEnd> {
         match &mut *self.state.lock() {
             State::Living(Some(living)) => living
                 .links
@@ -367,7 +369,7 @@ impl Ends {
 }
 
 /// Tells the other ends of links that `me` has ended so.
-fn tell_links(links: BTreeMap<usize, Link>, me: &dyn Resident, exit: &ActorExit) {
+fn tell_links(links: BTreeMap<usize, LinkEnd>, me: &dyn Resident, exit: &ActorExit) {
     if links.is_empty() {
         return;
     }

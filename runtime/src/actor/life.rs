@@ -30,7 +30,8 @@ use crate::limits;
 use crate::mailbox::{Batch, Hand};
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::resident::{Resident, Started};
+use crate::resident::Resident;
+use crate::rest::Started;
 use guarded::Guarded;
 
 /// An actor and all that its task has of it. Made before the task, which may never run. What each

@@ -27,10 +27,11 @@ use crate::error::{AskCause, Cause};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::limits;
+use crate::link_end::{LinkEnd, linked_text, linked_to};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Awaited, Delivery, RemoteSender, Replier, ReplyLoss, Waiter, code, lost};
-use crate::resident::{Link, Resident, linked_text, linked_to};
+use crate::resident::Resident;
 use crate::{actor, handlers, message};
 
 impl<A: Handlers> Context<A> {
@@ -80,9 +81,9 @@ fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>, to: &Address) {
 }
 
 /// Makes the link to an actor of this node, called `to`, which knows the other end by `token`.
-fn link_to(actor: &Arc<dyn Resident>, to: &Address, token: usize) -> Link {
+fn link_to(actor: &Arc<dyn Resident>, to: &Address, token: usize) -> LinkEnd {
     let actor = actor.clone();
-    Link { to: to.clone(), tell: Box::new(move |why| actor.unlink(token, why)) }
+    LinkEnd { to: to.clone(), tell: Box::new(move |why| actor.unlink(token, why)) }
 }
 
 /// Links an actor to one of another node.
@@ -104,10 +105,10 @@ fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSen
 }
 
 /// Makes the link to an actor of another node, for which `tie` stands in.
-fn link_by(tie: &ActorRef<Tie>, to: Address) -> Link {
+fn link_by(tie: &ActorRef<Tie>, to: Address) -> LinkEnd {
     let tie = tie.clone();
     // An error says that the tie ends, with its node.
-    Link { to, tell: Box::new(move |why| drop(tie.try_tell(Untie(why)))) }
+    LinkEnd { to, tell: Box::new(move |why| drop(tie.try_tell(Untie(why)))) }
 }
 
 /// Stands in, on the node of `me`, for the actor `to` of another node. It lives as long as the
@@ -408,7 +409,7 @@ mod tests {
         let there = beta.spawn("there", Popular).await.unwrap();
         let View::Local(near) = there.destination().view() else { panic!("it is near") };
         for number in 2..limits::LINKS_MAX {
-            let link = Link { to: there.address().clone(), tell: Box::new(|_| {}) };
+            let link = LinkEnd { to: there.address().clone(), tell: Box::new(|_| {}) };
             assert!(near.cell().link(number, link));
         }
         let far = alpha.actor::<Popular>("beta/there").await.unwrap();

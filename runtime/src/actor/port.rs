@@ -17,9 +17,11 @@ use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
-use crate::resident::{Awaits, Resident, Residents};
+use crate::resident::Resident;
+use crate::residents::Residents;
 use crate::schema::Kind;
 use crate::slot::{Asker, OpenAsk, slot};
+use crate::waits::Awaits;
 
 /// A way into actors of this node that can be looked up.
 pub trait Find: Sized {

@@ -20,7 +20,8 @@ use crate::error::{BoxError, SpawnError};
 use crate::limits;
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::resident::{Resident, Resting, Started};
+use crate::resident::Resident;
+use crate::rest::{Resting, Started};
 use crate::{actor, handlers};
 
 /// Which children are restarted when one of them has failed.

@@ -15,8 +15,10 @@ use std::sync::Arc;
 use crate::busy::{InHand, Running, running};
 use crate::error::Cause;
 use crate::limits;
-use crate::resident::{Awaits, Resident, Residents, WaitsFor};
+use crate::resident::Resident;
+use crate::residents::Residents;
 use crate::slot::{OpenAsk, number_of};
+use crate::waits::{Awaits, WaitsFor};
 
 /// A wait of an actor of this node for another one. Owned by the send that waits; dropped, the wait
 /// is over.
@@ -32,7 +34,7 @@ impl Wait {
     /// # Errors
     /// [`Cause::Cycle`] when `whom` waits for that actor, by itself or through others.
     pub(super) fn begin(whom: &dyn Resident, what: Awaits) -> Result<Option<Self>, Cause> {
-        let Some((running, waiter)) = waiter(whom.residents()) else { return Ok(None) };
+        let Some((running, waiter)) = waiter(|id| whom.neighbour(id)) else { return Ok(None) };
         let in_hand = running.in_hand.ask;
         // WC-1: noted first.
         let Some(wait) = Wait::note(waiter, whom.id(), what, in_hand) else { return Ok(None) };
@@ -45,7 +47,7 @@ impl Wait {
     /// Notes that the handler that spawned `whom` waits for its start. Called before that runs, so
     /// this closes no circle. Returns `None` as [`begin`](Self::begin) does.
     pub(super) fn for_start(whom: &dyn Resident) -> Option<Self> {
-        let (running, waiter) = waiter(whom.residents())?;
+        let (running, waiter) = waiter(|id| whom.neighbour(id))?;
         Wait::note(waiter, whom.id(), Awaits::Start, running.in_hand.ask)
     }
 
@@ -53,7 +55,7 @@ impl Wait {
     /// closes a circle, the last one before that actor is told that there is no answer for it, if
     /// it asked. Returns `None` as [`begin`](Self::begin) does.
     pub(super) fn for_end(whom: &dyn Resident) -> Option<Self> {
-        let (running, waiter) = waiter(whom.residents())?;
+        let (running, waiter) = waiter(|id| whom.neighbour(id))?;
         let in_hand = running.in_hand.ask;
         // WC-1: noted first.
         let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
@@ -71,7 +73,7 @@ impl Wait {
     /// Notes that the actor whose handler the caller is waits for one of another node. Returns
     /// `None` as [`begin`](Self::begin) does.
     pub(super) fn elsewhere(residents: &Residents, what: Awaits) -> Option<Self> {
-        let (running, waiter) = waiter(residents)?;
+        let (running, waiter) = waiter(|id| residents.by_id(id))?;
         Wait::note(waiter, ELSEWHERE, what, running.in_hand.ask)
     }
 
@@ -113,7 +115,7 @@ impl Wait {
         // Actors that are waited for, each with the place of one that waits for it.
         let mut reached = vec![(whom.shown().to_string(), whom.id(), 0)];
         while let Some((from, step)) = next.pop_front() {
-            let Some(actor) = whom.residents().by_id(step.whom) else { continue };
+            let Some(actor) = whom.neighbour(step.whom) else { continue };
             let is_closed = step.whom == self.waiter.id();
             let handled = if is_closed { in_hand } else { actor_in_hand(&*actor) };
             if !step.lasts(&*actor, handled) {
@@ -152,9 +154,11 @@ struct Circle {
 const ELSEWHERE: u64 = 0;
 
 /// Returns the actor of this node whose handler the caller is.
-fn waiter(residents: &Residents) -> Option<(Running, Arc<dyn Resident>)> {
+fn waiter(
+    by_id: impl FnOnce(u64) -> Option<Arc<dyn Resident>>,
+) -> Option<(Running, Arc<dyn Resident>)> {
     let running = running()?;
-    let waiter = residents.by_id(running.id).filter(|waiter| waiter.token() == running.token)?;
+    let waiter = by_id(running.id).filter(|waiter| waiter.token() == running.token)?;
     Some((running, waiter))
 }
 

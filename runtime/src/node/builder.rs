@@ -14,7 +14,7 @@ use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
 use crate::limits;
 use crate::remote::{Config, Entropy, InvalidSecret, Network, Observers, Profile, Remote, Secret};
-use crate::resident::Residents;
+use crate::residents::Residents;
 
 /// A node that could not start.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use crate::busy::{Duty, held};
 use crate::limits;
-use crate::resident::{Resident, Residents};
+use crate::resident::Resident;
+use crate::residents::Residents;
 
 /// The handlers that the last look found. Owned by the task that looks.
 pub(super) struct Slow {

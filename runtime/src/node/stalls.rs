@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::limits;
 use crate::mailbox::Depth;
-use crate::resident::Residents;
+use crate::residents::Residents;
 
 use super::slow::Slow;
 

@@ -14,7 +14,8 @@ use crate::actor::cell::Cell;
 use crate::actor::child::{Plan, Verdict};
 use crate::exit::ActorExit;
 use crate::mutants::planted;
-use crate::resident::{Pause, Resident, Resting, Started};
+use crate::resident::Resident;
+use crate::rest::{Pause, Resting, Started};
 
 /// The outcome of an incarnation.
 enum Next {

@@ -1,0 +1,156 @@
+//! The actors of a node: the registry of those that live there, for lookups, links and the log.
+
+use std::sync::{Arc, OnceLock};
+
+use ringpost_transport::id::Incarnation;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::address::{Address, Identity, Shown};
+use crate::limits;
+use crate::registry::{Key, Refused, Registry};
+use crate::remote::{Directory, Inbox, OpenRefusal, Target};
+use crate::resident::Resident;
+use crate::waits::{Awaits, WaitsFor};
+
+/// The actors of this node, and which run of the node it is.
+pub(crate) struct Residents {
+    registry: Registry<dyn Resident>,
+    /// Set when the node has started; nobody lives here before.
+    incarnation: OnceLock<Incarnation>,
+    /// Notified when a name is given.
+    named: Notify,
+}
+
+impl Residents {
+    pub(crate) fn new() -> Self {
+        Residents { registry: Registry::new(), incarnation: OnceLock::new(), named: Notify::new() }
+    }
+
+    /// The node has started. Called once.
+    pub(crate) fn start(&self, incarnation: Incarnation) {
+        self.incarnation.get_or_init(|| incarnation);
+    }
+
+    /// Gives a place to the actor that `make` builds.
+    ///
+    /// # Errors
+    /// [`Refused`] when the name is taken or the node is shutting down.
+    pub(crate) fn insert<R: Resident>(
+        &self,
+        name: Option<Arc<str>>,
+        make: impl FnOnce(Key) -> Arc<R>,
+    ) -> Result<Arc<R>, Refused> {
+        let is_named = name.is_some();
+        let made = self.registry.insert(name, make, |made| made)?;
+        if is_named {
+            self.named.notify_waiters();
+        }
+        Ok(made)
+    }
+
+    /// Waits for the next name that is given. Make it before a look at what there is.
+    pub(crate) fn next_name(&self) -> Notified<'_> {
+        self.named.notified()
+    }
+
+    pub(crate) fn remove(&self, key: Key, name: Option<&str>) {
+        drop(self.registry.remove(key, name));
+    }
+
+    /// Returns the actor at an address of this node.
+    pub(crate) fn at(&self, address: &Address) -> Option<Arc<dyn Resident>> {
+        match (address.identity(), address.name()) {
+            (Some(identity), _) => self.exactly(identity),
+            (None, Some(name)) => self.registry.named(name),
+            (None, None) => None,
+        }
+    }
+
+    /// From now on no actor is added.
+    pub(crate) fn close(&self) {
+        self.registry.close();
+        // Names that are waited for are not given any more.
+        self.named.notify_waiters();
+    }
+
+    /// Returns true if no actor is added any more: the node is shutting down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.registry.is_closed()
+    }
+
+    /// Returns all actors, the oldest places first.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Resident>> {
+        self.registry.all()
+    }
+
+    /// Returns the actors that `fits` finds, the oldest places first. It must not look for another
+    /// one.
+    pub(crate) fn select(&self, fits: impl Fn(&dyn Resident) -> bool) -> Vec<Arc<dyn Resident>> {
+        self.registry.select(fits)
+    }
+
+    /// Returns the actor with this number: see [`Inbox::id`].
+    pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn Resident>> {
+        self.registry.at(Key::of(id))
+    }
+
+    /// Returns for what the handler of an actor waits, for people.
+    pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
+        let waits = actor.waits().lock();
+        let text = |WaitsFor { whom, what, .. }: &WaitsFor| {
+            let near = || Some(self.by_id(*whom)?.shown().to_string());
+            let far = |address, kind: &&'static str| Shown { address, kind };
+            match what {
+                Awaits::Nothing => None,
+                Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
+                Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
+                Awaits::Start => Some(format!("the start of {}", near()?)),
+                Awaits::End => Some(format!("the end of {}", near()?)),
+                Awaits::RoomElsewhere(address, kind) => {
+                    Some(format!("room in the mailbox of {}", far(address, kind)))
+                }
+                Awaits::AnswerElsewhere(address, kind) => {
+                    Some(format!("an answer of {}", far(address, kind)))
+                }
+            }
+        };
+        let mut texts: Vec<String> = waits.as_ref()?.actors.iter().filter_map(text).collect();
+        texts.dedup();
+        texts.truncate(limits::STALLS_REPORTED_MAX);
+        (!texts.is_empty()).then(|| texts.join(" and "))
+    }
+
+    /// Returns whose handlers wait for room in the mailbox of the actor with this number, for
+    /// people.
+    pub(crate) fn senders_to(&self, id: u64) -> Vec<String> {
+        let waits = |actor: &Arc<dyn Resident>| {
+            let waits = actor.waits().lock();
+            let mut notes = waits.iter().flat_map(|waits| &waits.actors);
+            notes.any(|note| note.whom == id && matches!(note.what, Awaits::Room(_)))
+        };
+        let all = self.all();
+        all.iter().filter(|actor| waits(actor)).map(|actor| actor.shown().to_string()).collect()
+    }
+
+    fn exactly(&self, identity: Identity) -> Option<Arc<dyn Resident>> {
+        let ours = self.incarnation.get() == Some(&identity.incarnation);
+        if ours { self.registry.at(identity.key) } else { None }
+    }
+}
+
+impl Directory for Residents {
+    fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal> {
+        let found = match *target {
+            Target::Name(ref name) => self.registry.named(name),
+            Target::Identity { incarnation, id } => {
+                self.exactly(Identity { incarnation, key: Key::of(id) })
+            }
+        };
+        let resident = found.ok_or(OpenRefusal::NoSuchMailbox)?;
+        if kind != 0 && kind != resident.kind().hash {
+            return Err(OpenRefusal::WrongKind { found: resident.kind().name.into() });
+        }
+        Ok(resident)
+    }
+}

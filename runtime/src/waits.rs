@@ -1,0 +1,52 @@
+//! For which actors a handler waits, as it notes that on its actor: under one lock, which is that
+//! actor's. Sends write it, and those that look for circles and for long waits read it.
+
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::busy::Duty;
+use crate::slot::OpenAsk;
+
+/// The handler or hook of an actor that waits, and for which actors. There from the first one on
+/// that did.
+#[derive(Default)]
+pub(crate) struct Waits {
+    pub(crate) handler: Option<&'static Duty>,
+    /// Which one it is: the next one has another number.
+    pub(crate) number: u32,
+    /// One for each send of the handler that waits: at most
+    /// [`WAITS_MAX`](crate::limits::WAITS_MAX).
+    pub(crate) actors: Vec<WaitsFor>,
+    /// The number of the last of these that was noted.
+    pub(crate) noted: u64,
+}
+
+/// An actor for which a handler waits.
+pub(crate) struct WaitsFor {
+    /// The number of the wait: no other wait of its handler has it.
+    pub(crate) number: u64,
+    /// The number of the actor; 0 of one of another node.
+    pub(crate) whom: u64,
+    pub(crate) what: Awaits,
+    /// The ask that the handler handles, by its number.
+    pub(crate) in_hand: usize,
+}
+
+/// What a handler waits for.
+pub(crate) enum Awaits {
+    /// It is about to send.
+    Nothing,
+    /// Room in the mailbox, with this turn.
+    Room(u64),
+    /// An answer.
+    Answer(Arc<dyn OpenAsk>),
+    /// Room in the mailbox of an actor of another node, or the way to it; with the name of the
+    /// actor's type, as far as it is known.
+    RoomElsewhere(Address, &'static str),
+    /// An answer of such an actor.
+    AnswerElsewhere(Address, &'static str),
+    /// That the actor starts for the first time.
+    Start,
+    /// That the actor ends.
+    End,
+}
