@@ -509,6 +509,7 @@ impl Bomb {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_panics_while_an_incarnation_ends_does_not_keep_it_from_beginning_anew() {
     let node = node().await;
