@@ -316,6 +316,10 @@ pub enum SpawnError {
     /// The node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,
+    /// The supervisor that was to start it did not answer
+    /// ([`start_child`](crate::ActorRef::start_child)).
+    #[error("no supervisor: {0}")]
+    NoSupervisor(#[source] AskError),
 }
 
 /// An actor was not found.

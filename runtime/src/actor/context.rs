@@ -274,6 +274,11 @@ impl<A: Handlers> Context<A> {
         self.more().family.add_in_order(child);
     }
 
+    /// Returns the child with this token, if it has not ended.
+    pub(super) fn child(&mut self, token: usize) -> Option<Member> {
+        self.held()?.family.find(token)
+    }
+
     /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The
     /// asker of an ask has what the handler returns; to have it wait, take a [`ReplyTo`] and call
     /// [`stash_ask`](Self::stash_ask).) What is still put aside when the actor ends is a dead

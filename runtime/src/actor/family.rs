@@ -45,6 +45,12 @@ impl Family {
         self.add(child);
     }
 
+    /// Returns the child with this token, if it has not ended.
+    pub(super) fn find(&self, token: usize) -> Option<Member> {
+        let is_it = |child: &&Member| child.actor.token() == token && !child.actor.has_ended();
+        self.children.iter().find(is_it).cloned()
+    }
+
     /// Ends all children: at once, or each when the one after it has ended. One that does not stop
     /// in time is killed. When `parent` is killed, so are they. Of a node that shuts down they are
     /// drained, and its deadline is theirs.

@@ -11,18 +11,22 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::cell::Cell;
 use super::child::{Child, Parent, Rested};
+use super::destination::View;
 use super::family::Member;
 use super::spawn::Starts;
-use super::{Actor, Context, Handler, Handlers};
+use super::wait::Wait;
+use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
+use crate::address::Address;
 use crate::busy::at_rest;
-use crate::error::{BoxError, SpawnError};
+use crate::error::{AskError, BoxError, SpawnError};
 use crate::limits;
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::resident::Resident;
+use crate::resident::{Halt, Resident};
 use crate::rest::{Resting, Started};
-use crate::{actor, handlers};
+use crate::{actor, handlers, message};
 
 /// Which children are restarted when one of them has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,21 +72,25 @@ pub enum Strategy {
 /// A child that has failed more often than its [`Restart`](super::Restart) allows has the
 /// supervisor fail: it stops its other children, and is restarted itself if it is somebody's child.
 /// A child that ended otherwise than by a failure, and is not restarted then, has ended for good.
+/// Others are added with [`start_child`](ActorRef::start_child) while it runs.
 #[derive(Clone)]
 pub struct Supervisor {
     strategy: Strategy,
     children: Vec<Arc<dyn Spec>>,
-    running: Vec<Member>,
     group: Group,
 }
 
 /// The children that are restarted together. No incarnation of a supervisor has those of another.
 #[derive(Default)]
 struct Group {
+    /// Those that were started and have not ended, by their number.
+    running: BTreeMap<usize, Member>,
+    /// How many were begun.
+    begun: usize,
     /// Those that rest and are to be started, by their number.
     resting: BTreeMap<usize, oneshot::Sender<Started>>,
-    /// Tells of each that failed and rests.
-    reports: Option<Reports>,
+    /// Where each that failed and rests says so, and who reads that.
+    reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
 }
 
 impl Clone for Group {
@@ -119,8 +127,7 @@ impl<A: Handlers> Spec for Child<A> {
 impl Supervisor {
     /// A supervisor without children.
     pub fn new(strategy: Strategy) -> Self {
-        let (children, running) = (Vec::new(), Vec::new());
-        Supervisor { strategy, children, running, group: Group::default() }
+        Supervisor { strategy, children: Vec::new(), group: Group::default() }
     }
 
     /// Adds a child, which is started after those that were added before.
@@ -129,9 +136,32 @@ impl Supervisor {
         self
     }
 
+    /// Starts a child, after those that were started before.
+    async fn start(
+        &mut self,
+        child: &dyn Spec,
+        cx: &mut Context<Self>,
+    ) -> Result<Arc<dyn Resident>, (Option<Address>, SpawnError)> {
+        let (number, me) = (self.group.begun, cx.shared_cell());
+        self.group.begun += 1;
+        let parent = match &self.group.reports {
+            None => Parent::Actor(me),
+            Some((reports, _)) => Parent::Group(me, reports.clone(), number),
+        };
+        let (actor, starts) = child.begin(cx.node(), parent).map_err(|error| (None, error))?;
+        let member = Member { actor: actor.clone(), stop_within: child.stop_within() };
+        cx.adopt(member.clone());
+        starts.await.map_err(|error| (Some(actor.address().clone()), error))?;
+        if self.group.reports.is_some() {
+            self.group.running.retain(|_, member| !member.actor.has_ended());
+            self.group.running.insert(number, member);
+        }
+        Ok(actor)
+    }
+
     /// Has a child rest, if it has not ended.
     async fn pause(&mut self, number: usize) {
-        let Some(Member { actor, stop_within }) = self.running.get(number) else { return };
+        let Some(Member { actor, stop_within }) = self.group.running.get(&number) else { return };
         let (pause, mut paused) = oneshot::channel();
         actor.pause(pause);
         let rests = match timeout(*stop_within, &mut paused).await {
@@ -166,9 +196,11 @@ impl Supervisor {
         }
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
-        let all = self.running.len();
+        let all = self.group.begun;
         let others = if planted!(RestBeforeOne) { 0..first.min(number) } else { first..all };
-        for other in others.rev() {
+        let others: Vec<usize> =
+            self.group.running.range(others).map(|(other, _)| *other).collect();
+        for other in others.into_iter().rev() {
             if !self.group.resting.contains_key(&other) {
                 self.pause(other).await;
             }
@@ -178,9 +210,8 @@ impl Supervisor {
 
     /// Waits for the next child that fails.
     async fn failure(&self) -> Rested {
-        let reports = self.group.reports.clone();
-        let next = poll_fn(|cx| match &reports {
-            Some(reports) => reports.lock().poll_recv(cx),
+        let next = poll_fn(|cx| match &self.group.reports {
+            Some((_, reported)) => reported.lock().poll_recv(cx),
             None => Poll::Pending,
         });
         match next.await {
@@ -206,32 +237,97 @@ impl Supervisor {
 #[diagnostic::do_not_recommend]
 impl Actor for Supervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        let (reports, reported) = mpsc::unbounded_channel();
-        let me: Arc<dyn Resident> = cx.shared_cell();
-        for (number, child) in self.children.iter().enumerate() {
-            let parent = match self.strategy {
-                Strategy::OneForOne => Parent::Actor(me.clone()),
-                _ => Parent::Group(me.clone(), reports.clone(), number),
-            };
-            let (actor, starts) = child.begin(cx.node(), parent)?;
-            let member = Member { actor, stop_within: child.stop_within() };
-            cx.adopt(member.clone());
-            let address = member.actor.address();
-            let started = starts.await;
-            started.map_err(|error| format!("its child {address} did not start: {error}"))?;
-            self.running.push(member);
-        }
         if self.strategy != Strategy::OneForOne {
+            let (reports, reported) = mpsc::unbounded_channel();
             let reported = Arc::new(Mutex::new(reported));
-            self.group.reports = Some(reported.clone());
+            self.group.reports = Some((reports, reported.clone()));
             cx.attach(stream::poll_fn(move |cx| reported.lock().poll_recv(cx)));
+        }
+        for child in self.children.clone() {
+            let started = self.start(&*child, cx).await;
+            started.map_err(|(address, error)| match address {
+                Some(child) => format!("its child {child} did not start: {error}").into(),
+                None => BoxError::from(error),
+            })?;
         }
         Ok(())
     }
 }
 
-#[handlers(Rested)]
+#[handlers(Rested, Start, End)]
 impl Supervisor {}
+
+/// Has a supervisor start another child.
+#[message(local)]
+struct Start(Arc<dyn Spec>);
+
+/// Has a supervisor end a child, which has this token.
+#[message(local)]
+struct End(usize);
+
+impl ActorRef<Supervisor> {
+    /// Starts another child of this supervisor, after those that it has; returns when it has
+    /// started. From then on it is a child like the others, until the supervisor itself is
+    /// restarted: that begins with the children that it was made with. One that does not start is
+    /// none, and the supervisor goes on.
+    ///
+    /// # Errors
+    /// [`SpawnError`] as of [`Context::spawn`]; [`NoSupervisor`](SpawnError::NoSupervisor) when the
+    /// supervisor has ended, or is one of another node.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the child may run all the same.
+    pub async fn start_child<A: Handlers>(
+        &self,
+        child: Child<A>,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        // The child says how long it takes.
+        let asked = self.ask(Start(Arc::new(child))).timeout(limits::ASK_TIMEOUT_MAX);
+        let Local(started) = asked.await.map_err(SpawnError::NoSupervisor)?;
+        let cell = started?.as_any().downcast::<Cell<A>>().map_err(|_| SpawnError::Killed)?;
+        Ok(ActorRef::local(cell))
+    }
+
+    /// Ends a child of this supervisor for good, whatever its [`Restart`](super::Restart) says:
+    /// stops it, and kills it if that takes too long. Returns when it has ended; false when it is
+    /// no child of this supervisor, or had ended. A child that asks for its own end gets
+    /// [`NoReply`](crate::AskCause::NoReply) at once, and ends after the message it is handling.
+    ///
+    /// # Errors
+    /// [`AskError`] when the supervisor has ended, or is one of another node.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the child may end all the same.
+    pub async fn end_child<A: Handlers>(&self, child: &ActorRef<A>) -> Result<bool, AskError> {
+        let now = child.destination().now();
+        let View::Local(near) = now.view() else { return Ok(false) };
+        self.ask(End(near.cell().token())).timeout(limits::ASK_TIMEOUT_MAX).await
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Start> for Supervisor {
+    type Reply = Local<Result<Arc<dyn Resident>, SpawnError>>;
+
+    async fn handle(&mut self, msg: Start, cx: &mut Context<Self>) -> Self::Reply {
+        let started = self.start(&*msg.0, cx).await;
+        Local(started.map_err(|(_, error)| error))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<End> for Supervisor {
+    type Reply = bool;
+
+    async fn handle(&mut self, msg: End, cx: &mut Context<Self>) -> bool {
+        let Some(child) = cx.child(msg.0) else { return false };
+        child.actor.retire(Halt::Stop);
+        // A child that waits for its own end is told.
+        let _wait = Wait::for_end(&*child.actor);
+        child.leave(false).await;
+        true
+    }
+}
 
 #[diagnostic::do_not_recommend]
 impl Handler<Rested> for Supervisor {
