@@ -96,6 +96,12 @@ pub(super) fn ask(deadline: Instant) -> SendKind {
     SendKind::Ask { deadline: Some(deadline.into_std()) }
 }
 
+/// Returns the kind of an ask as [`ask`] does, after which what the task sends to the same actor
+/// next is sent, whatever the two wait for.
+pub(super) fn leading_ask(deadline: Instant) -> SendKind {
+    SendKind::LeadingAsk { deadline: Some(deadline.into_std()) }
+}
+
 /// Sends if that needs no waiting. Empties `message` if and only if it was sent.
 pub(super) fn try_send<M: Message>(
     (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
@@ -112,8 +118,7 @@ pub(super) fn try_send<M: Message>(
 
 /// Refuses what has no archive: a message, or the answer to an ask.
 fn check_codec<M: Message>(accepted: &Accepted, kind: SendKind) -> Result<(), Cause> {
-    let is_local =
-        M::CODEC.is_none() || (matches!(kind, SendKind::Ask { .. }) && accepted.reply == 0);
+    let is_local = M::CODEC.is_none() || (kind.is_ask() && accepted.reply == 0);
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 

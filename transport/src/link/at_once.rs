@@ -63,7 +63,7 @@ pub(super) fn find(
         SendKind::Signal(signal) | SendKind::UrgentSignal(signal) => return Ok(signal),
         SendKind::LookUp => return Ok(0),
         SendKind::Tell | SendKind::ConfirmedTell => false,
-        SendKind::Ask { .. } => true,
+        SendKind::Ask { .. } | SendKind::LeadingAsk { .. } => true,
     };
     let (at, found) = match all.get(usize::from(hint)) {
         Some(found) if found.id == message.id => (hint, found),

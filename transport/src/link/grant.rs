@@ -158,6 +158,7 @@ impl State {
         let open = self.send_queue.is_open(mailbox);
         while open
             && granted < most
+            && !self.waiting.is_led(Line::Room(mailbox))
             && let Some(key) = self.waiting.first(Line::Room(mailbox))
         {
             let want = self.waiting.want(key);

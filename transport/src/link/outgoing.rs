@@ -47,6 +47,12 @@ pub enum SendKind {
         /// Time at which the asker gives up. The time that is left until then travels with the ask.
         deadline: Option<Instant>,
     },
+    /// As [`Ask`](SendKind::Ask); what is behind it in its line is committed after it, whichever
+    /// task runs first.
+    LeadingAsk {
+        /// As of [`Ask`](SendKind::Ask).
+        deadline: Option<Instant>,
+    },
     /// A signal, see [`Inbox::signal`](crate::Inbox::signal), after every message that was
     /// committed before it.
     Signal(u16),
@@ -57,6 +63,16 @@ pub enum SendKind {
 }
 
 impl SendKind {
+    /// Returns true if it is a message with an answer.
+    pub fn is_ask(self) -> bool {
+        matches!(self, SendKind::Ask { .. } | SendKind::LeadingAsk { .. })
+    }
+
+    /// Returns true if what is behind it in its line is committed after it.
+    pub(super) fn leads(self) -> bool {
+        matches!(self, SendKind::LeadingAsk { .. })
+    }
+
     /// Returns true if it waits for the mailbox to be open and for nothing more: it takes no room.
     pub(super) fn takes_no_room(self) -> bool {
         matches!(self, SendKind::UrgentSignal(_) | SendKind::LookUp)
@@ -69,7 +85,7 @@ impl SendKind {
     pub(super) fn committed(self) -> Option<Step> {
         match self {
             SendKind::Tell | SendKind::ConfirmedTell => Some(Step::TellCommitted),
-            SendKind::Ask { .. } => Some(Step::AskCommitted),
+            SendKind::Ask { .. } | SendKind::LeadingAsk { .. } => Some(Step::AskCommitted),
             SendKind::Signal(_) | SendKind::UrgentSignal(_) | SendKind::LookUp => None,
         }
     }

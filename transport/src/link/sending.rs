@@ -195,6 +195,9 @@ impl LinkHandle {
                     return Attempt::Wait;
                 };
                 debug_assert_eq!(want.bytes as usize, outgoing.archive.len(), "archived once");
+                if want.kind.leads() {
+                    state.send_queue.look_again(mailbox, !state.for_link.is_empty());
+                }
                 if want.kind.takes_no_room() {
                     let done = self.commit_at_opened(state, (request, mailbox), want.kind);
                     state.send_queue.settle(mailbox);
@@ -247,7 +250,7 @@ impl LinkHandle {
             deadline,
         };
         let (entry, awaited) = match kind {
-            SendKind::Ask { deadline } => {
+            SendKind::Ask { deadline } | SendKind::LeadingAsk { deadline } => {
                 let asker = self.replies.lock().insert(waker);
                 let Ok(correlation) = state.send_queue.asks.insert(asker) else {
                     state.send_queue.release(mailbox, archive.len() as u32);

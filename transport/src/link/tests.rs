@@ -1,5 +1,6 @@
 //! Senders of a link without a driver: who is granted room, and who is woken for it.
 
+mod leading;
 mod look_ups;
 
 use std::sync::Arc;

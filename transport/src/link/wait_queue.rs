@@ -12,6 +12,9 @@
 //!   sender was granted. So that there is some, room is granted in parts: a sixteenth of it, an
 //!   eighth of what is left when the driver runs again, and so on; at last all that is left. So a
 //!   task that is woken but does not run holds up no other. New room ends all bursts.
+//! - **WQ-5 leading**: while one that [leads](SendKind::leads) was granted room and has neither
+//!   committed nor left, the line for its mailbox counts as waited in, and nothing more is granted.
+//!   So what is behind it is committed after it, whichever task runs first.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -101,6 +104,8 @@ struct Ends {
     len: usize,
     /// The part of the room that is to be granted next, if it is not the first (WQ-4).
     part: u32,
+    /// One that leads was granted room and has not committed (WQ-5).
+    is_led: bool,
 }
 
 struct Entry {
@@ -138,6 +143,16 @@ pub(super) enum Standing {
         ordinal: u16,
     },
     Ended(Unsent),
+}
+
+impl Standing {
+    /// Returns the mailbox at which it was granted room.
+    fn granted_at(&self) -> Option<u32> {
+        match self {
+            Standing::Granted { mailbox, .. } => Some(*mailbox),
+            Standing::Waiting | Standing::Ended(_) => None,
+        }
+    }
 }
 
 /// A line in which senders wait.
@@ -216,15 +231,22 @@ impl WaitQueue {
             Line::Closing(key) => (&mut self.closings, key as usize),
         };
         if key >= lines.len() {
-            lines.resize(key + 1, Ends { first: NONE, last: NONE, len: 0, part: 0 });
+            let none = Ends { first: NONE, last: NONE, len: 0, part: 0, is_led: false };
+            lines.resize(key + 1, none);
         }
         &mut lines[key]
     }
 
-    /// Returns true if any sender waits in a line.
+    /// Returns true if any sender waits in a line, or leads it (WQ-5).
     #[inline]
     pub(super) fn is_waited(&self, line: Line) -> bool {
-        !self.entries.is_empty() && self.first(line).is_some()
+        !self.entries.is_empty() && (self.first(line).is_some() || self.is_led(line))
+    }
+
+    /// Returns true if nothing of a line is to be granted: one that leads has not committed (WQ-5).
+    pub(super) fn is_led(&self, line: Line) -> bool {
+        let Line::Room(mailbox) = line else { return false };
+        self.mailboxes.get(mailbox as usize).is_some_and(|ends| ends.is_led)
     }
 
     /// Returns the first entry of a line.
@@ -269,9 +291,13 @@ impl WaitQueue {
     pub(super) fn resolve(&mut self, key: usize, standing: Standing, now: Instant) {
         self.unlink(key);
         let entry = &mut self.entries[key];
+        let led = if entry.want.kind.leads() { standing.granted_at() } else { None };
         entry.standing = standing;
         self.woken.extend(entry.waker.take());
         self.waited.extend(entry.wait.take().map(|(for_what, since)| (for_what, now - since)));
+        if let Some(mailbox) = led {
+            self.ends(Line::Room(mailbox)).is_led = true;
+        }
     }
 
     /// Resolves every entry of a line alike.
@@ -294,6 +320,9 @@ impl WaitQueue {
         }
         self.unlink(key);
         let Entry { waker, want, standing, wait, .. } = self.entries.remove(key);
+        if let Some(mailbox) = standing.granted_at().filter(|_| want.kind.leads()) {
+            self.ends(Line::Room(mailbox)).is_led = false;
+        }
         self.retired.extend(waker);
         self.waited.extend(wait.map(|(for_what, since)| (for_what, since.elapsed())));
         Some((want, standing))
@@ -398,93 +427,4 @@ impl WaitQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn want(bytes: u32) -> Want {
-        let message = Accepted { id: 0, layout: 0, reply: 0 };
-        Want { message, ordinal: 0, kind: SendKind::Tell, bytes }
-    }
-
-    fn join(queue: &mut WaitQueue, line: Line, number: u32) -> usize {
-        queue.join(line, Waker::noop().clone(), want(number), Some(WaitsFor::Turn))
-    }
-
-    /// Returns the entries of a line, by the number they joined with.
-    fn numbers(queue: &mut WaitQueue, line: Line) -> Vec<u32> {
-        let mut at = queue.first(line);
-        let mut all = Vec::new();
-        while let Some(key) = at {
-            all.push(queue.want(key).bytes);
-            let after = queue.entries[key].after;
-            at = (after != NONE).then_some(after);
-        }
-        all
-    }
-
-    /// WQ-4: what a task sends does not pass what it had to stand in line for.
-    #[tokio::test]
-    async fn who_stands_in_line_has_no_burst_any_more() {
-        let task = async {
-            let mut queue = WaitQueue::default();
-            queue.begin_burst(1);
-            join(&mut queue, Line::Room(2), 0);
-            join(&mut queue, Line::Opening(1), 0);
-            assert!(queue.burst(1).is_some(), "these are other lines");
-            join(&mut queue, Line::Room(1), 0);
-            assert!(queue.burst(1).is_none());
-        };
-        tokio::spawn(task).await.expect("it holds");
-    }
-
-    proptest! {
-        /// WQ-1. The oracle is a vector for each line.
-        // Promised in docs/SEMANTICS.md.
-        #[test]
-        fn lines_are_first_in_first_out_whoever_leaves(
-            steps in proptest::collection::vec((0u8..5, 0u32..3, 0usize..8), 1..100),
-        ) {
-            let mut queue = WaitQueue::default();
-            let mut oracle: Vec<Vec<(u32, usize)>> = vec![Vec::new(); 3];
-            for (number, (what, line, at)) in (0..).zip(steps) {
-                let place = Line::Room(line);
-                let (own, line) = (line, line as usize);
-                match what {
-                    0 | 1 => {
-                        let key = join(&mut queue, place, number);
-                        oracle[line].push((number, key));
-                    }
-                    2 if at < oracle[line].len() => {
-                        let (number, key) = oracle[line].remove(at);
-                        let (want, standing) = queue.leave(key).unwrap();
-                        prop_assert_eq!((want.bytes, standing), (number, Standing::Waiting));
-                        prop_assert!(queue.leave(key).is_none());
-                    }
-                    3 if at < oracle[line].len() => {
-                        let entry = oracle[line].remove(at);
-                        let to = (own + 1) % 3;
-                        queue.move_to(entry.1, Line::Room(to));
-                        oracle[to as usize].push(entry);
-                    }
-                    4 if !oracle[line].is_empty() => {
-                        let (_, key) = oracle[line].remove(0);
-                        let granted = Standing::Granted { mailbox: own, ordinal: 7 };
-                        queue.resolve(key, granted.clone(), Instant::now());
-                        prop_assert_eq!(queue.take_wakers().0.len(), 1);
-                        prop_assert_eq!(queue.standing(key), granted);
-                        queue.leave(key);
-                    }
-                    _ => {}
-                }
-                for (line, own) in oracle.iter().enumerate() {
-                    let place = Line::Room(line as u32);
-                    let expected = own.iter().map(|(number, _)| *number).collect::<Vec<_>>();
-                    prop_assert_eq!(numbers(&mut queue, place), expected);
-                    prop_assert_eq!(queue.ends(place).len, own.len());
-                }
-            }
-        }
-    }
-}
+mod tests;
