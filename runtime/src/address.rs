@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringpost_transport::id::Incarnation;
+use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeName};
+use ringpost_transport::memory::{Inspect, Inspected};
 use rkyv::bytecheck::CheckBytes;
 use rkyv::munge::munge;
 use rkyv::rancor::{Fallible, Source};
 use rkyv::rend::{u32_le, u128_le};
 use rkyv::ser::Writer;
 use rkyv::string::{ArchivedString, StringResolver};
-use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
+use rkyv::{Archive, Deserialize, Portable, Serialize};
 
 use crate::limits;
 use crate::registry::Key;
@@ -119,26 +120,39 @@ impl fmt::Debug for Address {
 /// A text that cannot be an actor's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an actor's name: use 1 to {max} bytes without `/` and control characters, and \
+    "`{}` is not an actor's name: use 1 to {max} bytes without `/` and control characters, and \
     not `#` first",
+    .0.escape_debug(),
     max = limits::ACTOR_NAME_BYTES_MAX
 )]
 pub struct InvalidActorName(pub String);
 
 /// Checks an actor's name.
 pub(crate) fn check_name(name: &str) -> Result<Arc<str>, InvalidActorName> {
+    check(name)?;
+    Ok(name.into())
+}
+
+fn check(name: &str) -> Result<(), InvalidActorName> {
     let fits = (1..=limits::ACTOR_NAME_BYTES_MAX).contains(&name.len());
     if !fits || name.starts_with('#') || name.contains(|c: char| c == '/' || c.is_control()) {
         return Err(InvalidActorName(name.chars().take(80).collect()));
     }
-    Ok(name.into())
+    Ok(())
 }
 
-/// An [`Address`] in an archive. A generation of 0 says "by name", an empty name "none".
+/// An [`Address`] in an archive. Its names are such as actors and nodes have: bytes in which they
+/// are not are no archive of it, so no log and no table of this node has others.
+#[derive(Portable, CheckBytes)]
+#[bytecheck(crate = rkyv::bytecheck)]
+#[repr(transparent)]
+pub struct ArchivedAddress(Inspected<Place>);
+
+/// A generation of 0 says "by name", an empty name "none".
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
-pub struct ArchivedAddress {
+struct Place {
     incarnation: u128_le,
     node: ArchivedString,
     name: ArchivedString,
@@ -146,24 +160,51 @@ pub struct ArchivedAddress {
     generation: u32_le,
 }
 
+impl Place {
+    fn is_by_name(&self) -> bool {
+        self.generation == 0
+    }
+}
+
+impl Inspect for Place {
+    type Refusal = InvalidAddress;
+
+    fn inspect(&self) -> Result<(), InvalidAddress> {
+        NodeName::check(&self.node)?;
+        if !self.name.is_empty() || self.is_by_name() {
+            check(&self.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why an address that another node wrote is none.
+#[derive(Debug, thiserror::Error)]
+enum InvalidAddress {
+    #[error(transparent)]
+    Node(#[from] InvalidNodeName),
+    #[error(transparent)]
+    Actor(#[from] InvalidActorName),
+}
+
 impl ArchivedAddress {
     /// Returns the name of the actor's node.
     pub fn node(&self) -> &str {
-        &self.node
+        &self.0.0.node
     }
 
     /// Returns the actor's name; `None` when it has none.
     pub fn name(&self) -> Option<&str> {
-        Some(self.name.as_str()).filter(|name| !name.is_empty())
+        Some(self.0.0.name.as_str()).filter(|name| !name.is_empty())
     }
 
     pub(crate) fn to_address(&self) -> Address {
-        let generation = self.generation.to_native();
-        let identity = (generation != 0).then(|| Identity {
-            incarnation: Incarnation(self.incarnation.to_native()),
-            key: Key { index: self.index.to_native(), generation },
+        let place = &self.0.0;
+        let identity = (!place.is_by_name()).then(|| Identity {
+            incarnation: Incarnation(place.incarnation.to_native()),
+            key: Key { index: place.index.to_native(), generation: place.generation.to_native() },
         });
-        Address { node: self.node.as_str().into(), identity, name: self.name().map(Arc::from) }
+        Address { node: self.node().into(), identity, name: self.name().map(Arc::from) }
     }
 }
 
@@ -177,8 +218,9 @@ impl Archive for Address {
     type Archived = ArchivedAddress;
     type Resolver = AddressResolver;
 
-    fn resolve(&self, resolver: AddressResolver, out: Place<ArchivedAddress>) {
-        munge!(let ArchivedAddress { incarnation, node, name, index, generation } = out);
+    fn resolve(&self, resolver: AddressResolver, out: rkyv::Place<ArchivedAddress>) {
+        munge!(let ArchivedAddress(Inspected(place)) = out);
+        munge!(let Place { incarnation, node, name, index, generation } = place);
         ArchivedString::resolve_from_str(&self.node, resolver.node, node);
         let text = self.name.as_deref().unwrap_or_default();
         ArchivedString::resolve_from_str(text, resolver.name, name);
@@ -209,5 +251,50 @@ impl Schema for Address {
 impl<D: Fallible + ?Sized> Deserialize<Address, D> for ArchivedAddress {
     fn deserialize(&self, _: &mut D) -> Result<Address, D::Error> {
         Ok(self.to_address())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringpost_transport::memory::Payload;
+    use rkyv::util::AlignedVec;
+
+    use super::*;
+    use crate::archive;
+    use crate::node::Node;
+
+    /// Names that no actor and no node of this version has, as a peer may write them.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn an_address_with_names_that_are_none_is_no_archive() {
+        let node = Node::builder("alpha").start().await.expect("it has no network");
+        let read = |address: &Address| {
+            let mut bytes = AlignedVec::new();
+            archive::write(address, &mut bytes).expect("it is written");
+            archive::read::<Address>(Payload::owned(bytes), &node).map_err(|error| error.0)
+        };
+        let key = Key { index: 1, generation: 1 };
+        let identity = Identity { incarnation: Incarnation(7), key };
+        let long = "x".repeat(64 * 1024);
+        let nodes = ["beta", "", "line\nbreak", "a b", "\u{1b}[31m", "größe", &long];
+        let names = ["name", "größe", "line\nbreak", "a/b", "#1", "\u{1b}[31m", "\u{7f}", &long];
+        for (at, on) in nodes.iter().enumerate() {
+            for (which, name) in names.iter().enumerate() {
+                let name: Arc<str> = (*name).into();
+                for address in [
+                    Address::of((*on).into(), identity, Some(name.clone())),
+                    Address::by_name((*on).into(), name),
+                ] {
+                    let read = read(&address);
+                    assert_eq!(read.is_ok(), at == 0 && which < 2, "{on:.9}, {read:?}");
+                    let refused = read.err().unwrap_or_default();
+                    assert!(refused.len() < 1000 && !refused.contains('\u{1b}'), "{refused}");
+                }
+            }
+            let nameless = read(&Address::of((*on).into(), identity, None));
+            assert_eq!(nameless.is_ok(), at == 0, "{nameless:?}");
+        }
+        let nobody = read(&Address { node: "beta".into(), identity: None, name: None });
+        assert!(nobody.is_err(), "{nobody:?}");
     }
 }

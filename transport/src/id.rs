@@ -14,7 +14,8 @@ pub struct NodeName(Arc<str>);
 /// A text that cannot be a node's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a node name: use 1 to {max} ASCII letters, digits, `.`, `_` or `-`",
+    "`{}` is not a node name: use 1 to {max} ASCII letters, digits, `.`, `_` or `-`",
+    .0.escape_debug(),
     max = limits::NODE_NAME_BYTES_MAX
 )]
 pub struct InvalidNodeName(pub String);
@@ -25,12 +26,21 @@ impl NodeName {
     /// # Errors
     /// [`InvalidNodeName`] when the text is empty, too long or has another character in it.
     pub fn new(name: &str) -> Result<Self, InvalidNodeName> {
+        NodeName::check(name)?;
+        Ok(NodeName(name.into()))
+    }
+
+    /// Checks whether a text is a name.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn check(name: &str) -> Result<(), InvalidNodeName> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
         if name.is_empty() || name.len() > limits::NODE_NAME_BYTES_MAX || !name.bytes().all(allowed)
         {
             return Err(InvalidNodeName(name.chars().take(80).collect()));
         }
-        Ok(NodeName(name.into()))
+        Ok(())
     }
 
     /// Returns the name as text.

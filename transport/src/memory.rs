@@ -21,7 +21,7 @@ mod unarchiver;
 
 pub(crate) use budget::{Budget, BudgetShare};
 pub use buffer::Buffer;
-pub use checked::{Checked, InvalidArchive, Payload};
+pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload};
 pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};
 #[cfg(feature = "verbs")]

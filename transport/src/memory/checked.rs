@@ -8,8 +8,8 @@ use std::ops::{Deref, Range};
 
 use rkyv::Portable;
 use rkyv::api::high::HighValidator;
-use rkyv::bytecheck::CheckBytes;
-use rkyv::rancor::Error;
+use rkyv::bytecheck::{CheckBytes, Verify};
+use rkyv::rancor::{Error, Fallible, Source};
 use rkyv::validation::Validator;
 use rkyv::validation::archive::ArchiveValidator;
 use rkyv::validation::shared::SharedValidator;
@@ -123,6 +123,31 @@ impl<T: Portable> Deref for Checked<T> {
 impl<T: Portable + fmt::Debug> fmt::Debug for Checked<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+/// The part of an archive about which its own type has more to say than that it is one.
+pub trait Inspect {
+    /// Why it is not accepted.
+    type Refusal: std::error::Error + Send + Sync + 'static;
+
+    /// Looks at a part that is an archive of the type.
+    ///
+    /// # Errors
+    /// Why the bytes are not accepted.
+    fn inspect(&self) -> Result<(), Self::Refusal>;
+}
+
+/// A part of an archive that is [inspected](Inspect) whenever the archive is checked.
+#[derive(Portable, CheckBytes)]
+#[bytecheck(crate = rkyv::bytecheck, verify)]
+#[repr(transparent)]
+pub struct Inspected<T: Inspect>(pub T);
+
+// SAFETY: no unsafe code relies on what is found (ME-4): any `T` that was checked is a valid one.
+unsafe impl<T: Inspect, C: Fallible<Error: Source> + ?Sized> Verify<C> for Inspected<T> {
+    fn verify(&self, _: &mut C) -> Result<(), C::Error> {
+        self.0.inspect().map_err(C::Error::new)
     }
 }
 
