@@ -6,6 +6,7 @@ use ringpost::{Profile, StartError, Unasked};
 
 use crate::actors::{Held, Note, Notebook, Notes, held, node};
 use crate::asking::{Teller, Withdraw};
+use crate::remote::{end, pair};
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,6 +51,47 @@ async fn an_actor_is_found_by_its_name_and_type() {
     assert!(nobody.to_string().starts_with("alpha/nobody: there is no such actor"));
     let elsewhere = node.actor::<Teller>("beta/teller").await.unwrap_err();
     assert_eq!(elsewhere.cause(), Some(&Cause::NoNetwork));
+}
+
+/// Does jobs of one kind.
+#[actor]
+#[derive(Default)]
+struct Pool<T: Send + 'static, const N: usize> {
+    jobs: Vec<T>,
+}
+
+#[handlers]
+impl<T: Send + 'static, const N: usize> Pool<T, N> {
+    #[handler]
+    fn size(&self) -> usize {
+        N + self.jobs.len()
+    }
+}
+
+/// Looks for a pool of another type. Returns the names of the types in the error.
+async fn wrong<T: Send + 'static, const N: usize>(node: &Node) -> (String, String) {
+    let wrong = node.actor::<Pool<T, N>>("beta/pool").await.unwrap_err();
+    match wrong.cause() {
+        Some(Cause::WrongActorType { asked, found }) => ((*asked).to_owned(), found.to_string()),
+        cause => panic!("{cause:?}"),
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn the_arguments_of_a_generic_actor_are_part_of_its_type() {
+    let (alpha, beta) = pair().await;
+    beta.spawn("pool", Pool::<u8, 2>::default()).await.unwrap();
+    let pool = |arguments: &str| format!("runtime::names::Pool<{arguments}>");
+    for node in [&beta, &alpha] {
+        let found = node.actor::<Pool<u8, 2>>("beta/pool").await.unwrap();
+        assert_eq!(found.size().await, Ok(2));
+        assert_eq!(wrong::<u16, 2>(node).await, (pool("u16, 2"), pool("u8, 2")));
+        assert_eq!(wrong::<u8, 3>(node).await, (pool("u8, 3"), pool("u8, 2")));
+        let other = node.actor::<Notebook>("beta/pool").await.unwrap_err();
+        assert!(other.to_string().contains(&pool("u8, 2")), "{other}");
+    }
+    end([alpha, beta]).await;
 }
 
 #[tokio::test]

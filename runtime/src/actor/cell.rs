@@ -11,6 +11,7 @@ use ringpost_transport::limits::ACCEPTED_MAX;
 use super::Handlers;
 use super::arrival::{Arrival, Unopened, begin_ask};
 use super::ends::Ends;
+use super::kind_of;
 use super::route::Label;
 use super::tether::{TETHER, TIE};
 use crate::address::{Address, Identity};
@@ -259,7 +260,7 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn kind(&self) -> Kind {
-        const { Kind::of(A::NAME) }
+        kind_of::<A>()
     }
 
     fn is_tie(&self) -> bool {

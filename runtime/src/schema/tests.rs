@@ -1,6 +1,28 @@
 //! What changes a type's identity and layout, and what does not (SH-1, SH-2, SH-3).
 
 use super::*;
+
+#[test]
+fn arguments_are_those_at_the_end_of_a_path() {
+    for (path, found) in [
+        ("a::Plain", ""),
+        ("<a::B<u8> as a::C>::d::Plain", ""),
+        ("a::Pool<u8>", "<u8>"),
+        (
+            "<a::B<u8> as a::C>::d::Pool<b::C<u8>, fn(u8) -> b::D<u8>, 3>",
+            "<b::C<u8>, fn(u8) -> b::D<u8>, 3>",
+        ),
+        ("a::Pool<fn() -> u8>", "<fn() -> u8>"),
+        (">", ""),
+    ] {
+        assert_eq!(arguments(path), found, "{path}");
+    }
+    let plain = Kind::of("worker");
+    assert_eq!(plain.with_arguments_of("a::Worker"), plain);
+    let of = |path| plain.with_arguments_of(path).hash;
+    assert_eq!(of("a::Worker<u8>"), of("b::Worker<u8>"), "the name is that which it was given");
+    assert_ne!(of("a::Worker<u8>"), of("a::Worker<u16>"));
+}
 use crate::{Wire, message, rkyv};
 use std::collections::hash_map::RandomState;
 

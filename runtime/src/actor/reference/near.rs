@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use crate::actor::cell::{Cell, Letter};
 use crate::actor::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
 use crate::actor::route::{Label, accepted};
-use crate::actor::{Accepts, Handlers, ReplyTo};
+use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
 use crate::address::Address;
 use crate::busy::is_running;
 use crate::error::Cause;
@@ -79,14 +79,14 @@ fn letter<A: Accepts<M>, M: Message>(
 
 impl<A: Handlers> Find for Near<A> {
     fn kind() -> Kind {
-        const { Kind::of(A::NAME) }
+        kind_of::<A>()
     }
 
     fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
         let resident = node.residents().at(address).ok_or(Cause::NoSuchActor)?;
         let found = resident.kind().name;
         let cell = resident.as_any().downcast::<Cell<A>>();
-        let wrong = |_| Cause::WrongActorType { asked: A::NAME, found: found.into() };
+        let wrong = |_| Cause::WrongActorType { asked: kind_of::<A>().name, found: found.into() };
         cell.map(Near::new).map_err(wrong)
     }
 }
