@@ -104,6 +104,7 @@ const PRELUDE: &[&str] = &[
     "Some",
     "SpawnError",
     "SpawnOptions",
+    "Strategy",
     "String",
     "Supervisor",
     "Sync",

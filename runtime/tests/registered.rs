@@ -218,6 +218,32 @@ async fn a_timer_that_is_due_while_a_handler_runs_and_is_taken_back_tells_nothin
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
+async fn a_stream_that_is_detached_tells_nothing_more_and_is_dropped() {
+    let node = node().await;
+    let clerk = node.spawn("clerk", Clerk::default()).await.unwrap();
+    let (sent, mut received) = mpsc::unbounded_channel::<()>();
+    let attached = within(&clerk, move |_, cx| {
+        cx.attach(futures::stream::once(async { Tick { number: 2 } })).detach();
+        cx.attach(futures::stream::repeat_with(move || {
+            sent.send(()).unwrap();
+            Tick { number: 1 }
+        }))
+    })
+    .await;
+    assert_eq!(received.recv().await, Some(()));
+    let notes = within(&clerk, move |clerk, _| {
+        attached.detach();
+        clerk.notes.len()
+    })
+    .await;
+    // The stream has what would keep the channel open.
+    while received.recv().await.is_some() {}
+    let after = clerk.notes().await.unwrap();
+    assert_eq!(after, vec![1; notes]);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
 async fn what_is_registered_ends_with_the_incarnation() {
     let node = node().await;
     let clerk = node.supervise(Child::new(Clerk::default)).await.unwrap();

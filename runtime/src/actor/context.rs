@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use parking_lot::Mutex;
 use rkyv::Archived;
 use tokio::task::AbortHandle;
@@ -46,6 +46,19 @@ pub struct Context<A: Handlers> {
     deadline: Option<Instant>,
     /// That message came from the mailbox.
     is_mail: bool,
+}
+
+/// A stream that is [attached](Context::attach) to an actor. May be kept anywhere, also in the
+/// actor's state.
+#[derive(Debug, Clone)]
+pub struct Attached(stream::AbortHandle);
+
+impl Attached {
+    /// Detaches the stream: called in the actor's turn, no further item is handled. It is dropped
+    /// when the actor looks for what comes next.
+    pub fn detach(&self) {
+        self.0.abort();
+    }
 }
 
 /// There is no room for another message that is put aside. It comes back.
@@ -197,14 +210,17 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Has the actor told each item of a stream, in the actor's turn. The next item is taken when
-    /// the one before was handled: a stream that is faster than the actor waits.
-    pub fn attach<M: Message>(&mut self, stream: impl Stream<Item = M> + Send + 'static)
+    /// the one before was handled: a stream that is faster than the actor waits. The actor has the
+    /// stream until that ends, whether what this returns is kept or not.
+    pub fn attach<M: Message>(&mut self, stream: impl Stream<Item = M> + Send + 'static) -> Attached
     where
         A: Accepts<M>,
     {
         let node = self.node().clone();
         let items = stream.map(move |message| item::<A, M>(message, &node));
+        let (items, attached) = stream::abortable(items);
         self.lane().streams.push(items.boxed());
+        Attached(attached)
     }
 
     /// Watches another actor, of this node or of another: this one is told [`Down`] when it has
