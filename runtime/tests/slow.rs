@@ -4,7 +4,6 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::Strategy;
 use ringpost::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -41,6 +40,11 @@ struct Fill {
     to: ActorRef<Sloth>,
 }
 
+#[message]
+struct Reserve {
+    to: ActorRef<Sloth>,
+}
+
 #[handlers]
 impl Sloth {
     #[handler]
@@ -67,6 +71,13 @@ impl Sloth {
     async fn kill_and_wait(&mut self, cx: &mut Context<Self>) {
         cx.actor().clone().kill().await.unwrap();
         std::future::pending().await
+    }
+
+    #[handler]
+    async fn reserve_room(&mut self, msg: Reserve) {
+        while let Ok(permit) = msg.to.reserve().await {
+            permit.tell(Hold).unwrap();
+        }
     }
 
     #[handler]
@@ -126,6 +137,32 @@ async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {
     assert_eq!(log.count_all(&[line, "who=\"alpha/a, alpha/b\""]), 1);
     let room = "waits_for=\"room in the mailbox of alpha/full\"";
     assert_eq!(log.count_all(&["a handler waits for long", room]), 2);
+}
+
+/// One that reserves waits for room, too, near and far.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_handler_that_waits_to_reserve_room_is_in_the_log_with_the_mailbox() {
+    let log = Log::default();
+    let _here = log.listen();
+    let gates = (gate(), gate());
+    let (alpha, near) = listening("alpha", Vec::new(), gates.clone()).await;
+    let (beta, there) = listening("beta", alpha.addresses(), gates.clone()).await;
+    alpha.ready(1).await;
+    let far = alpha.actor::<Sloth>("beta/sloth").await.unwrap();
+    for (number, (to, name)) in [(near, "alpha/sloth"), (far, "beta/sloth")].iter().enumerate() {
+        to.tell(Hold).await.unwrap();
+        let sender = alpha.spawn(&format!("sender{number}"), sloth()).await.unwrap();
+        sender.tell(Reserve { to: to.clone() }).await.unwrap();
+        let line = format!("a handler waits for long actor=alpha/sender{number} handler=");
+        log.wait(&line).await;
+        let room = format!("waits_for=\"room in the mailbox of {name}\"");
+        assert_eq!(log.count_all(&[&line, &room]), 1);
+        sender.kill().await.unwrap();
+        to.kill().await.unwrap();
+    }
+    there.wait_stopped().await;
+    crate::remote::end([alpha, beta]).await;
 }
 
 /// An actor without a name is called by its type and number.

@@ -134,7 +134,7 @@ impl<P> Destination<P> {
     }
 
     /// Notes for what of another node the handler waits that sends.
-    fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
+    pub(super) fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
         let Destination::Elsewhere(to) = self else { return };
         let (Way::Remote(sender, node), true) = (&to.way, running().is_some()) else { return };
         let kind = sender.request().called.kind;

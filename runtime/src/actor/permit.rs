@@ -15,6 +15,7 @@ use crate::fate::Fate;
 use crate::mailbox::Room;
 use crate::message::Message;
 use crate::remote::{RemoteSender, Waiter};
+use crate::resident::Awaits;
 
 /// Room for one message in the mailbox of an actor, made by
 /// [`ActorRef::reserve`](super::ActorRef::reserve). It counts as a message that waits there;
@@ -111,8 +112,13 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
         }
         View::Remote(sender, _) => {
-            let to = (sender, const { &P::TOLD });
-            ready!(remote_send::poll_reserve::<M>(to, &mut line.remote, cx))?;
+            let told = (sender, const { &P::TOLD });
+            let Poll::Ready(reserved) = remote_send::poll_reserve::<M>(told, &mut line.remote, cx)
+            else {
+                to.note_wait(line, Awaits::RoomElsewhere);
+                return Poll::Pending;
+            };
+            reserved?;
             let room = std::mem::take(&mut line.remote);
             Poll::Ready(Ok(Reserved::Far(sender.clone(), room)))
         }
