@@ -6,9 +6,11 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::{ActorPermit, RecipientPermit};
 
 use crate::actors::{Note, Notebook, held, node};
 use crate::cause;
+use crate::remote::{end, pair};
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(Waker::noop()))
@@ -214,4 +216,31 @@ async fn room_that_is_reserved_is_kept_for_its_message_or_goes_to_the_next() {
     late.tell(Note { number: 4 }).unwrap();
     assert_eq!(letters.recv().await.unwrap().to, *held.actor.address());
     assert_eq!(held.actor.reserve::<Note>().await.map(|_| ()), Err(Cause::Stopped));
+}
+
+/// Has room in mailboxes before it has messages: the types of permits have names.
+struct Booked {
+    actor: ActorPermit<Notebook, Note>,
+    told: RecipientPermit<Note>,
+    asked: RecipientPermit<Note, ()>,
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_struct_may_have_a_permit_of_each_reference() {
+    let (alpha, beta) = pair().await;
+    let notebook = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let far = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+    for at in [&notebook, &far] {
+        let booked = Booked {
+            actor: at.reserve().await.unwrap(),
+            told: at.recipient().reserve().await.unwrap(),
+            asked: at.asker().reserve().await.unwrap(),
+        };
+        booked.actor.tell(Note { number: 1 }).unwrap();
+        booked.told.tell(Note { number: 2 }).unwrap();
+        booked.asked.tell(Note { number: 3 }).unwrap();
+    }
+    while notebook.notes().await.unwrap().len() != 6 {}
+    end([alpha, beta]).await;
 }

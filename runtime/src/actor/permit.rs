@@ -24,6 +24,9 @@ use crate::resident::Awaits;
 ///
 /// In a mailbox of another node the room is for a message whose archive has
 /// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES) at most, and it ends with the link.
+///
+/// Its type is called [`ActorPermit`](super::ActorPermit) or
+/// [`RecipientPermit`](super::RecipientPermit), by what made it.
 #[must_use = "room that is kept for nothing holds up others"]
 pub struct Permit<P: Port<M>, M: Message>(Reserved<P, M>);
 

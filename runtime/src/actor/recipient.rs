@@ -36,6 +36,9 @@ pub struct Recipient<M: Message, R = Unasked> {
     _message: PhantomData<fn(M) -> R>,
 }
 
+/// The [`Permit`] that a [`Recipient`] makes.
+pub type RecipientPermit<M, R = Unasked> = Permit<Row<M, R>, M>;
+
 /// The reply type of a [`Recipient`] that is only told.
 pub enum Unasked {}
 
@@ -84,7 +87,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     ///
     /// # Errors
     /// [`Cause`], why there is none.
-    pub async fn reserve(&self) -> Result<Permit<Row<M, R>, M>, Cause> {
+    pub async fn reserve(&self) -> Result<RecipientPermit<M, R>, Cause> {
         Permit::reserve(&self.to).await
     }
 

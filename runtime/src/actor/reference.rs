@@ -26,6 +26,9 @@ pub use archived::ArchivedActorRef;
 pub use near::Near;
 pub(super) use near::WeakNear;
 
+/// The [`Permit`] that an [`ActorRef<A>`](ActorRef) makes for an `M`.
+pub type ActorPermit<A, M> = Permit<Near<A>, M>;
+
 /// Leads to an actor, of this node or of another. Three words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
 /// field of a message. Dereferences to the actor's generated client:
@@ -92,7 +95,7 @@ impl<A: Handlers> ActorRef<A> {
     ///
     /// # Cancel safety
     /// Dropped before it is ready, its turn goes to the next.
-    pub async fn reserve<M: Message>(&self) -> Result<Permit<Near<A>, M>, Cause>
+    pub async fn reserve<M: Message>(&self) -> Result<ActorPermit<A, M>, Cause>
     where
         A: Accepts<M>,
     {
