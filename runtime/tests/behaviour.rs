@@ -45,6 +45,7 @@ macro_rules! for_each_case {
             ending: actors_of_another_node_are_stopped_drained_killed_and_waited_for;
             ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
+            layouts: references_with_names_that_are_none_are_no_archive;
             sending: a_confirmed_tell_waits_for_its_fate;
             sending: an_actor_of_another_node_is_told_and_asked_like_one_of_this;
             sending: an_answer_larger_than_the_asker_takes_is_an_error_that_says_so;

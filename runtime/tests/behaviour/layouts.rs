@@ -9,6 +9,7 @@ use crate::cause;
 /// Messages as another build might have them, under the names of this one's.
 mod other {
     use ringpost::prelude::*;
+    use ringpost::rkyv;
 
     pub type Letter = u32;
 
@@ -21,6 +22,25 @@ mod other {
     #[message(name = "count")]
     pub struct Count {
         pub letters: u32,
+    }
+
+    /// What the archive of a reference has in it.
+    #[derive(Debug, Clone, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+    #[rkyv(crate = rkyv)]
+    pub struct Reference {
+        pub incarnation: u128,
+        pub node: String,
+        pub name: String,
+        pub index: u32,
+        pub generation: u32,
+    }
+
+    pub type Friend = Reference;
+
+    #[message(name = "greet")]
+    pub struct Greet {
+        #[message(opaque)]
+        pub friend: Friend,
     }
 }
 
@@ -37,9 +57,17 @@ pub struct Count {
     pub letters: u64,
 }
 
+type Friend = ActorRef<Speller>;
+
+#[message(name = "greet")]
+pub struct Greet {
+    #[message(opaque)]
+    pub friend: Friend,
+}
+
 #[actor]
 #[derive(Default)]
-struct Speller {
+pub struct Speller {
     word: String,
 }
 
@@ -48,6 +76,11 @@ impl Speller {
     #[handler]
     fn spell(&mut self, msg: Spell) {
         self.word.push(msg.letter);
+    }
+
+    #[handler]
+    fn greet(&mut self, msg: View<Greet>) -> String {
+        msg.to_owned().friend.address().to_string()
     }
 
     #[handler]
@@ -76,5 +109,28 @@ pub async fn builds_that_disagree_on_one_message_agree_on_the_others(world: &Wor
     assert_eq!(letter.cause, DeadLetterCause::InvalidArchive);
     assert_eq!((&letter.to, letter.name), (there.address(), Some("spell")));
     assert_eq!(there.count(Count { letters: 1 }).await, Ok(true));
+    end([alpha, beta]).await;
+}
+
+/// A peer that knows the secret writes what it likes into its archives.
+// Promised in docs/SEMANTICS.md.
+pub async fn references_with_names_that_are_none_are_no_archive(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    beta.spawn("speller", Speller::default()).await.unwrap();
+    let mut letters = beta.dead_letters().subscribe();
+    let greets = alpha.recipient::<other::Greet, String>("beta/speller").await.unwrap();
+    let greet = |node: &str, name: &str| {
+        let (node, name) = (node.to_owned(), name.to_owned());
+        let friend = other::Reference { incarnation: 1, node, name, index: 1, generation: 1 };
+        other::Greet { friend }
+    };
+    assert_eq!(greets.ask(greet("alpha", "friend")).await, Ok("alpha/friend".into()));
+    let long = "x".repeat(64 * 1024);
+    for (node, name) in [("alpha", "a\nb"), ("alpha", &long), ("a\nb", "friend"), (&long, "")] {
+        let refused = greets.ask(greet(node, name)).await;
+        assert_eq!(cause(refused), Err(AskCause::NotBegun(NotBegun::InvalidArchive)));
+        greets.tell(greet(node, name)).await.unwrap();
+        assert_eq!(letters.recv().await.unwrap().cause, DeadLetterCause::InvalidArchive);
+    }
     end([alpha, beta]).await;
 }
