@@ -15,7 +15,7 @@ use crate::fate::Fate;
 use crate::mailbox::Room;
 use crate::message::Message;
 use crate::remote::{RemoteSender, Waiter};
-use crate::resident::Awaits;
+use crate::waits::Awaits;
 
 /// Room for one message in the mailbox of an actor, made by
 /// [`ActorRef::reserve`](super::ActorRef::reserve). It counts as a message that waits there;
