@@ -362,6 +362,9 @@ async fn a_child_that_cannot_be_started_is_none_of_its_supervisor() {
     });
     let error = supervisor.start_child(cannot).await.unwrap_err();
     assert_eq!(error.to_string(), "the actor could not start: no luck");
+    let panics = Child::new(|| -> Leaver { panic!("no recipe") });
+    let error = supervisor.start_child(panics).await.unwrap_err();
+    assert!(matches!(error, SpawnError::Panicked(reason) if &*reason == "no recipe"));
     let c = supervisor.start_child(Worker::child("c", &diary)).await.unwrap();
     diary.take();
     supervisor.kill().await.unwrap();
@@ -396,6 +399,108 @@ impl Leaver {
         let ended = msg.0.end_child(cx.actor()).await;
         ended.map_err(|error| error.cause.to_string())
     }
+
+    /// Asks for two ends at once.
+    #[handler]
+    async fn leave_both(&mut self, msg: LeaveBoth, cx: &mut Context<Self>) -> Vec<String> {
+        let (own, other) = tokio::join!(msg.0.end_child(cx.actor()), msg.0.end_child(&msg.1));
+        [own, other].map(|ended| ended.unwrap_err().cause.to_string()).into()
+    }
+}
+
+#[message(local)]
+struct LeaveBoth(ActorRef<Supervisor>, ActorRef<Leaver>);
+
+/// Has a child that takes a second to stop.
+struct Slow;
+
+#[actor]
+impl Actor for Slow {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        cx.spawn(Child::new(|| Lingering)).await?;
+        Ok(())
+    }
+}
+
+#[handlers]
+impl Slow {
+    #[handler]
+    fn fail(&mut self) {
+        panic!("slow")
+    }
+}
+
+struct Lingering;
+
+#[actor]
+impl Actor for Lingering {
+    async fn on_stop(&mut self, _cx: &mut Context<Self>) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[handlers]
+impl Lingering {}
+
+/// Never starts.
+struct Unready;
+
+#[actor]
+impl Actor for Unready {
+    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        std::future::pending().await
+    }
+}
+
+#[handlers]
+impl Unready {}
+
+async fn others_run() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// It still ends its own children when another one of its group fails.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_failed_too_often_does_not_rest_with_others() {
+    let node = node().await;
+    let supervisor = Supervisor::new(Strategy::OneForAll);
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let never = Restart::on_failure().at_most(0, Duration::from_secs(60));
+    let slow = supervisor.start_child(Child::new(|| Slow).restart(never)).await.unwrap();
+    let other = supervisor.start_child(Child::new(|| Slow).restart(quick())).await.unwrap();
+    slow.tell(Fail).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    other.tell(Fail).await.unwrap();
+    let text = slow.wait_stopped().await.to_string();
+    assert!(text.contains("restarted 0 times"), "{text}");
+    assert!(supervisor.wait_stopped().await.is_failure());
+}
+
+/// Also of those whose own handler waits for it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_is_stopped_while_a_child_starts_ends_its_children_in_order() {
+    let node = node().await;
+    let supervisor = Supervisor::new(Strategy::OneForOne);
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let leaver = supervisor.start_child(Child::new(|| Leaver)).await.unwrap();
+    let unready = Child::new(|| Unready).stop_within(Duration::from_secs(1));
+    let start = tokio::time::Instant::now();
+    let (starting, leave) = (supervisor.clone(), leaver.ask(Leave(supervisor.clone())).into_ask());
+    let starting = tokio::spawn(async move { starting.start_child(unready).await });
+    others_run().await;
+    let leave = tokio::spawn(leave);
+    others_run().await;
+    supervisor.stop().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "the time of the one that never starts");
+    assert!(matches!(starting.await.unwrap(), Err(SpawnError::Killed)));
+    let never = AskCause::NotBegun(NotBegun::Stopped).to_string();
+    assert_eq!(leave.await.unwrap(), Ok(Err(never)));
+    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -409,6 +514,13 @@ async fn a_child_that_asks_for_its_own_end_is_told_at_once_and_ends() {
     let start = tokio::time::Instant::now();
     let told = leaver.ask(Leave(supervisor.clone())).await;
     assert_eq!(told, Ok(Err(AskCause::NoReply.to_string())));
+    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
+    let [leaver, other] = [supervisor.start_child(Child::new(|| Leaver)).await.unwrap(), {
+        supervisor.start_child(Child::new(|| Leaver)).await.unwrap()
+    }];
+    let told = leaver.ask(LeaveBoth(supervisor.clone(), other)).await.unwrap();
+    assert_eq!(told[0], AskCause::NoReply.to_string());
+    assert!(told[1].contains("actors would wait for each other"), "{told:?}");
     assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
     assert_eq!(start.elapsed(), Duration::ZERO);
 }

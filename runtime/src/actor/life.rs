@@ -145,7 +145,7 @@ impl<A: Handlers> Life<A> {
                 return pending().await;
             }
             if self.cx.has_more() {
-                Box::pin(self.cx.end_children()).await;
+                Box::pin(self.end_children()).await;
             }
             let stop = const { &Duty::runs(A::NAME, "on_stop") };
             if let Some(actor) = &mut self.actor {

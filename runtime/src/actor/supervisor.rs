@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::cell::Cell;
 use super::child::{Child, Parent, Rested};
 use super::destination::View;
 use super::family::Member;
+use super::life::message_of;
 use super::spawn::Starts;
 use super::wait::Wait;
 use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
@@ -115,7 +117,10 @@ impl<A: Handlers> Spec for Child<A> {
         node: &Node,
         parent: Parent,
     ) -> Result<(Arc<dyn Resident>, Starts), SpawnError> {
-        let (cell, starts) = node.begin_child(self.clone(), parent)?;
+        // A recipe that panics is not the supervisor's failure.
+        let begin = || node.begin_child(self.clone(), parent);
+        let begun = catch_unwind(AssertUnwindSafe(begin));
+        let (cell, starts) = begun.map_err(|panic| SpawnError::Panicked(message_of(&*panic)))??;
         Ok((cell, starts))
     }
 
@@ -142,21 +147,37 @@ impl Supervisor {
         child: &dyn Spec,
         cx: &mut Context<Self>,
     ) -> Result<Arc<dyn Resident>, (Option<Address>, SpawnError)> {
+        let (number, member, starts) = self.begin(child, cx).map_err(|error| (None, error))?;
+        starts.await.map_err(|error| (Some(member.actor.address().clone()), error))?;
+        Ok(self.join(number, member))
+    }
+
+    /// Begins to start a child, and answers for it from now on.
+    fn begin(
+        &mut self,
+        child: &dyn Spec,
+        cx: &mut Context<Self>,
+    ) -> Result<(usize, Member, Starts), SpawnError> {
         let (number, me) = (self.group.begun, cx.shared_cell());
         self.group.begun += 1;
         let parent = match &self.group.reports {
             None => Parent::Actor(me),
             Some((reports, _)) => Parent::Group(me, reports.clone(), number),
         };
-        let (actor, starts) = child.begin(cx.node(), parent).map_err(|error| (None, error))?;
-        let member = Member { actor: actor.clone(), stop_within: child.stop_within() };
+        let (actor, starts) = child.begin(cx.node(), parent)?;
+        let member = Member { actor, stop_within: child.stop_within() };
         cx.adopt(member.clone());
-        starts.await.map_err(|error| (Some(actor.address().clone()), error))?;
+        Ok((number, member, starts))
+    }
+
+    /// Has a child that has started rest with others.
+    fn join(&mut self, number: usize, member: Member) -> Arc<dyn Resident> {
+        let actor = member.actor.clone();
         if self.group.reports.is_some() {
             self.group.running.retain(|_, member| !member.actor.has_ended());
             self.group.running.insert(number, member);
         }
-        Ok(actor)
+        actor
     }
 
     /// Has a child rest, if it has not ended.
@@ -289,8 +310,9 @@ impl ActorRef<Supervisor> {
     }
 
     /// Ends a child of this supervisor for good, whatever its [`Restart`](super::Restart) says:
-    /// stops it, and kills it if that takes too long. Returns when it has ended; false when it is
-    /// no child of this supervisor, or had ended. A child that asks for its own end gets
+    /// stops it, and kills it if that takes too long. Returns when it has ended, or was left behind
+    /// because its handler never waits; false when it is no child of this supervisor, or had ended.
+    /// A child that asks for its own end gets
     /// [`NoReply`](crate::AskCause::NoReply) at once, and ends after the message it is handling.
     ///
     /// # Errors
@@ -310,8 +332,17 @@ impl Handler<Start> for Supervisor {
     type Reply = Local<Result<Arc<dyn Resident>, SpawnError>>;
 
     async fn handle(&mut self, msg: Start, cx: &mut Context<Self>) -> Self::Reply {
-        let started = self.start(&*msg.0, cx).await;
-        Local(started.map_err(|(_, error)| error))
+        let (number, member, starts) = match self.begin(&*msg.0, cx) {
+            Ok(begun) => begun,
+            Err(error) => return Local(Err(error)),
+        };
+        // A supervisor that is to end does not wait for what may never start: it ends that, too.
+        let started = tokio::select! {
+            biased;
+            () = cx.is_to_end() => Err(SpawnError::Killed),
+            started = starts => started,
+        };
+        Local(started.map(|()| self.join(number, member)))
     }
 }
 

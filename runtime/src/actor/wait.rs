@@ -59,13 +59,13 @@ impl Wait {
         let in_hand = running.in_hand.ask;
         // WC-1: noted first.
         let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
-        if whom.is_ending()
+        // One that waits for several asks closes a circle by each; what was refused closes none.
+        while whom.is_ending()
             && let Some(Circle { text, ask }) = wait.circle(whom, in_hand)
         {
             tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
-            if let Some(ask) = ask {
-                ask.refuse(Cause::Cycle(text.into()));
-            }
+            let Some(ask) = ask else { break };
+            ask.refuse(Cause::Cycle(text.into()));
         }
         Some(wait)
     }

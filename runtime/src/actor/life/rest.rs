@@ -40,12 +40,7 @@ impl<A: Handlers> Life<A> {
     pub(super) async fn goes_on(&mut self) -> bool {
         let mut ended = Ended { at: Instant::now(), was_closing: None };
         if self.cx.has_more() {
-            if self.is_over(&ended) {
-                // Nothing is begun any more: its askers do not wait for its children.
-                ended.was_closing = Some(self.cell.mailbox().is_closing());
-                self.cx.bury_asides();
-                self.cell.leave_unbegun(&mut self.hand);
-            }
+            self.leave_if_over(&mut ended);
             self.cx.clear().await;
         }
         // A first start that fails is told to its spawner: there is no incarnation to restart.
@@ -73,6 +68,22 @@ impl<A: Handlers> Life<A> {
         begins
     }
 
+    /// Ends the children of an incarnation that ends in order.
+    pub(super) async fn end_children(&mut self) {
+        self.leave_if_over(&mut Ended { at: Instant::now(), was_closing: None });
+        self.cx.end_children().await;
+    }
+
+    /// Drops what was not begun if nothing is begun any more: its askers do not wait for the
+    /// children, which may be among them.
+    fn leave_if_over(&mut self, ended: &mut Ended) {
+        if self.is_over(ended) {
+            ended.was_closing = Some(self.cell.mailbox().is_closing());
+            self.cx.bury_asides();
+            self.cell.leave_unbegun(&mut self.hand);
+        }
+    }
+
     /// Returns true if it is certain now that no other incarnation comes.
     fn is_over(&self, ended: &Ended) -> bool {
         let ends = self.cell.ends();
@@ -86,7 +97,8 @@ impl<A: Handlers> Life<A> {
 
     /// Decides what comes after an incarnation, and has the parent know if it failed too often.
     fn next(&mut self, ended: &Ended) -> Next {
-        let pause = self.cell.ends().rest();
+        // One that was over when it ended does not rest with others.
+        let pause = self.cell.ends().rest().filter(|_| ended.was_closing.is_none());
         let is_to_rest = pause.is_some();
         if let Some(resumed) = pause.and_then(rest) {
             return Next::Join(resumed);
