@@ -10,12 +10,12 @@ use rkyv::util::AlignedVec;
 
 use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
-use crate::id::{Incarnation, NodeName};
+use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
 use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
-use crate::open_request::{Accepted, OpenRequest, Target};
+use crate::open_request::{Accepted, OpenRequest};
 
 use super::waiter::{Place, Waiter};
 
@@ -285,7 +285,7 @@ impl RemoteSender {
     ) -> Result<Awaited, Unsent> {
         let link = self.0.peer.link();
         let Some(link) = link.as_ref().filter(|link| !link.has_ended()) else {
-            let down = self.0.peer.want_link(self.run());
+            let down = self.0.peer.want_link();
             return Err(down.map_or(Unsent::LinkDown, Unsent::NodeDown));
         };
         // Nothing is archived that could not be sent.
@@ -418,14 +418,6 @@ impl RemoteSender {
         }
     }
 
-    /// Returns the run of its node that it leads to, if not to any.
-    fn run(&self) -> Option<Incarnation> {
-        match self.0.request.target {
-            Target::Identity { incarnation, .. } => Some(incarnation),
-            Target::Name(_) => None,
-        }
-    }
-
     /// Takes out the link the sender stands in line at, and its place, or returns the current link;
     /// waits for one.
     fn poll_link(
@@ -442,8 +434,7 @@ impl RemoteSender {
             // The lines of a link were emptied when it ended.
             Place::InLine(..) | Place::Nowhere => {}
         }
-        let needs = (waiter.is_patient(), self.run());
-        let polled = self.0.peer.poll_link(&mut ticket, needs, cx);
+        let polled = self.0.peer.poll_link(&mut ticket, waiter.is_patient(), cx);
         if let Some(ticket) = ticket {
             waiter.state().place = Place::AtPeer(self.0.peer.clone(), ticket);
         }

@@ -54,7 +54,6 @@ impl ConnectionGuard {
         let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
         if let Some(earlier) = earlier {
             // Senders wait for the link of the new run, which has its whole time to come up.
-            state.note_over(earlier.incarnation);
             state.presence = Presence::Unknown;
             state.reach.wanted = state.reach.wanted.map(|_| Instant::now());
             if !planted!(StaleRun) {

@@ -4,8 +4,7 @@
 //!   was heard of it for `down_after` since its last sign of life on a link; one that was not
 //!   linked, when it was dialled for `down_after`. Then all senders that wait for a link fail, and
 //!   from then on, until there is one, all at once; each has the node dialled for another
-//!   `down_after`. Only patient senders wait on; and one that needs another run of it than those
-//!   that are over, which is waited for once as one that was not linked.
+//!   `down_after`. Only patient senders wait on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -68,12 +68,12 @@ impl Peer {
     }
 
     /// Waits for a link, having one made when there is none; fails when the node is down (MS-4),
-    /// unless the caller is `patient` or needs another `run` of it than those that are over.
-    /// `ticket` is its place among those that wait; give the same one to each poll.
+    /// unless the caller is `patient`. `ticket` is its place among those that wait; give the same
+    /// one to each poll.
     pub(crate) fn poll_link(
         &self,
         ticket: &mut Option<u64>,
-        (patient, run): (bool, Option<Incarnation>),
+        patient: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Arc<LinkHandle>, NodeDown>> {
         let waker = cx.waker().clone();
@@ -86,7 +86,6 @@ impl Peer {
             (Err(NodeDown::shutdown()), None)
         } else {
             let now = Instant::now();
-            state.hear_of(run);
             let start = state.want(now);
             let Some(down) = state.down(now).filter(|_| !patient) else {
                 let old = state.waiters.wait(ticket, waker, patient);
@@ -111,15 +110,14 @@ impl Peer {
     }
 
     /// Has a link made when there is none, without waiting. Returns why and since when the node is
-    /// down, if it is, and the caller needs no other `run` of it.
-    pub(crate) fn want_link(&self, run: Option<Incarnation>) -> Option<NodeDown> {
+    /// down, if it is.
+    pub(crate) fn want_link(&self) -> Option<NodeDown> {
         let (start, down) = {
             let mut state = self.state.lock();
             if state.connection.link().is_some() || self.events.is_closing() {
                 return None;
             }
             let now = Instant::now();
-            state.hear_of(run);
             (state.want(now), state.down(now))
         };
         self.reach(start);

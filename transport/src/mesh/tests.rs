@@ -109,7 +109,7 @@ impl Node {
     async fn link(&self, name: &str) -> Result<Arc<LinkHandle>, NodeDown> {
         let peer = self.mesh.peer(&NodeName::new(name).unwrap());
         let mut ticket = None;
-        poll_fn(|cx| peer.poll_link(&mut ticket, (false, None), cx)).await
+        poll_fn(|cx| peer.poll_link(&mut ticket, false, cx)).await
     }
 
     /// As [`link`](Self::link), also while the node is down.
@@ -117,16 +117,7 @@ impl Node {
     async fn patient_link(&self, name: &str) -> Result<Arc<LinkHandle>, NodeDown> {
         let peer = self.mesh.peer(&NodeName::new(name).unwrap());
         let mut ticket = None;
-        poll_fn(|cx| peer.poll_link(&mut ticket, (true, None), cx)).await
-    }
-
-    /// As [`link`](Self::link), for a reference to this run of the node.
-    #[cfg(feature = "sim")]
-    async fn link_to(&self, run: &NodeId) -> Result<Arc<LinkHandle>, NodeDown> {
-        let peer = self.mesh.peer(&run.name);
-        let mut ticket = None;
-        let needs = (false, Some(run.incarnation));
-        poll_fn(|cx| peer.poll_link(&mut ticket, needs, cx)).await
+        poll_fn(|cx| peer.poll_link(&mut ticket, true, cx)).await
     }
 
     async fn shutdown(&self) {

@@ -1,6 +1,5 @@
 //! The state of a peer: its connection, what is known of the node, and the search for it.
 
-use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::cause::{LinkCause, NodeDown, NodeDownCause};
 use crate::host::PeerEvent;
-use crate::id::{Incarnation, NodeId};
+use crate::id::NodeId;
 use crate::link::LinkStats;
 use crate::mesh::connection_state::ConnectionState;
 use crate::mesh::waiters::Waiters;
@@ -19,8 +18,6 @@ use super::Peer;
 pub(in crate::mesh) struct State {
     pub(in crate::mesh) connection: ConnectionState,
     pub(in crate::mesh) presence: Presence,
-    /// The last runs of it that are over, or that senders waited for in vain.
-    over: VecDeque<Incarnation>,
     /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
     /// use to those that wait.
     pub(in crate::mesh) heard: Option<Instant>,
@@ -32,14 +29,9 @@ pub(in crate::mesh) struct State {
     pub(super) complaint: Option<String>,
 }
 
-/// Runs of a peer that are remembered as over. A sender that knows more of them, by references that
-/// it kept, waits again for one that was forgotten.
-const RUNS_MAX: usize = 16;
-
 /// The state of the node itself, as far as it is known.
 pub(in crate::mesh) enum Presence {
-    /// Nothing: it was never linked, or another run of it that has no link yet has answered, or is
-    /// known to a sender.
+    /// Nothing: it was never linked, or another run of it has answered that has no link yet.
     Unknown,
     /// This run was linked and is not reported down.
     Up(NodeId),
@@ -83,7 +75,6 @@ impl State {
         State {
             connection: ConnectionState::None,
             presence: Presence::Unknown,
-            over: VecDeque::new(),
             heard: None,
             carried: None,
             waiters: Waiters::default(),
@@ -99,35 +90,9 @@ impl State {
         Some(NodeDown { cause: cause.clone(), down_ms })
     }
 
-    /// Records that a sender knows `run`, by a mailbox of it. While another run is down, that one
-    /// may be alive: it is waited for as a node that was not linked yet is, once.
-    pub(super) fn hear_of(&mut self, run: Option<Incarnation>) {
-        if let (Some(run), Presence::Down(..)) = (run, &self.presence)
-            && !self.over.contains(&run)
-        {
-            self.note_over(run);
-            self.presence = Presence::Unknown;
-            self.reach.wanted = None;
-        }
-    }
-
-    /// Records that a run is over, or is not waited for again.
-    pub(in crate::mesh) fn note_over(&mut self, run: Incarnation) {
-        if self.over.contains(&run) {
-            return;
-        }
-        if self.over.len() == RUNS_MAX {
-            self.over.pop_front();
-        }
-        self.over.push_back(run);
-    }
-
     /// Records that it is down. Returns the wakers of those whose wait for a link failed, to be
     /// woken without a lock held.
     fn go_down(&mut self, cause: NodeDownCause, now: Instant) -> Vec<Waker> {
-        if let Some(run) = self.presence.up().map(|node| node.incarnation) {
-            self.note_over(run);
-        }
         self.presence = Presence::Down(now, cause.clone());
         self.waiters.fail(&NodeDown { cause, down_ms: 0 })
     }

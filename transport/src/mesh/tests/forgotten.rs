@@ -18,7 +18,7 @@ async fn names_that_nobody_uses_are_forgotten_and_no_others() {
     alpha.mesh.ready(1).await;
     let held = alpha.mesh.peer(&name(0));
     let wanted = alpha.mesh.peer(&name(1));
-    wanted.want_link(None);
+    wanted.want_link();
     drop(wanted);
     let known = || alpha.mesh.table.each(|_| Some(())).len();
     for number in 2..3 * PEERS_KNOWN_MAX {

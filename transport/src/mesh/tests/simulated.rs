@@ -7,7 +7,6 @@ use super::*;
 use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
 use crate::fabric::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig};
-use crate::id::Incarnation;
 use crate::limits;
 use crate::memory::{Region, Slot};
 
@@ -199,7 +198,7 @@ fn who_sends_to_a_node_that_is_down_fails_at_once_until_it_is_linked_again() {
             assert_eq!(down, NodeDown { down_ms: 60_000, ..waited.clone() });
         }
         let peer = alpha.mesh.peer(&NodeName::new("beta").unwrap());
-        assert_eq!(peer.want_link(None).unwrap().down_ms, 60_000);
+        assert_eq!(peer.want_link().unwrap().down_ms, 60_000);
         assert_eq!(world.now(), began);
         // It is dialled for what was sent, though nothing waits, and then sends go there.
         let mut again = sim_config(&world, "again", &[]);
@@ -216,52 +215,6 @@ fn who_sends_to_a_node_that_is_down_fails_at_once_until_it_is_linked_again() {
         assert_eq!(alpha.link("beta").await.unwrap_err().down_ms, 0);
         let waited = Duration::from_nanos(world.now() - began);
         assert!((2000..3500).contains(&waited.as_millis()), "{waited:?}");
-    });
-}
-
-/// MS-4
-// Promised in docs/SEMANTICS.md.
-#[test]
-fn who_knows_a_later_run_of_a_node_that_is_down_waits_for_it_once() {
-    sim::run(6, |world| async move {
-        let alpha = node(&world, "alpha", &[]).await;
-        let beta = node(&world, "beta", &["alpha"]).await;
-        alpha.mesh.ready(1).await;
-        beta.mesh.ready(1).await;
-        world.kill_node("beta");
-        world.sleep(Duration::from_millis(10)).await;
-        alpha.link("beta").await.unwrap_err();
-        let first = beta.mesh.id();
-        let began = world.now();
-        alpha.link_to(first).await.unwrap_err();
-        assert_eq!(world.now(), began, "it is over");
-        // A run that nobody finds is waited for, but only once.
-        let nowhere = NodeId { name: first.name.clone(), incarnation: Incarnation(1) };
-        alpha.link_to(&nowhere).await.unwrap_err();
-        let waited = Duration::from_nanos(world.now() - began);
-        assert!((3000..3500).contains(&waited.as_millis()), "{waited:?}");
-        let began = world.now();
-        for run in [first, &nowhere] {
-            assert!(alpha.link_to(run).await.is_err() && alpha.link("beta").await.is_err());
-        }
-        assert_eq!(world.now(), began);
-        // This one is there.
-        let mut again = sim_config(&world, "again", &[]);
-        again.name = first.name.clone();
-        alpha.mesh.peer(&first.name).learn(vec!["again:7700".into()]);
-        let again = Node::start(again).await.unwrap();
-        let link = alpha.link_to(again.mesh.id()).await;
-        assert!(link.is_ok(), "{:?}", link.err());
-        world.kill_node("again");
-        world.sleep(Duration::from_millis(10)).await;
-        alpha.link("beta").await.unwrap_err();
-        let began = world.now();
-        for run in [first, &nowhere, again.mesh.id()] {
-            alpha.link_to(run).await.unwrap_err();
-        }
-        assert_eq!(world.now(), began);
-        let downs = alpha.watcher.texts().into_iter().filter(|text| text.contains(" down: "));
-        assert_eq!(downs.count(), 2, "what was never linked is not reported");
     });
 }
 
@@ -475,20 +428,20 @@ fn a_link_is_given_to_all_who_wait_and_a_place_can_be_given_up() {
         let alpha = node(&world, "alpha", &[]).await;
         let beta = NodeName::new("beta").unwrap();
         let peer = alpha.mesh.peer(&beta);
-        peer.want_link(None);
+        peer.want_link();
         assert!(peer.link().is_none());
         let (mut left, mut kept) = (None, None);
         let waker = futures::task::noop_waker();
         let mut cx = std::task::Context::from_waker(&waker);
-        assert!(peer.poll_link(&mut left, (false, None), &mut cx).is_pending());
-        assert!(peer.poll_link(&mut kept, (false, None), &mut cx).is_pending());
+        assert!(peer.poll_link(&mut left, false, &mut cx).is_pending());
+        assert!(peer.poll_link(&mut kept, false, &mut cx).is_pending());
         assert_ne!(left, kept);
         peer.forget(left.unwrap());
         let waits = [alpha.link("beta"), alpha.link("beta"), alpha.link("beta")];
         let waits = futures::future::join_all(waits);
         let (links, _beta) = tokio::join!(waits, node(&world, "beta", &["alpha"]));
         assert!(links.iter().all(Result::is_ok));
-        assert!(peer.poll_link(&mut kept, (false, None), &mut cx).is_ready());
+        assert!(peer.poll_link(&mut kept, false, &mut cx).is_ready());
         assert_eq!(kept, None);
         assert_eq!(peer.name(), &beta);
     });
