@@ -75,7 +75,7 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    /// What the first `on_start` of an actor has in hand: its spawner may wait for that.
+    /// The first `on_start` of an actor: its spawner may wait for that.
     pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// What is noted of an actor that runs a runtime of its own on its thread, and an actor on that.
+/// The notes of an actor that runs a runtime of its own on its thread, and an actor on that.
 struct Outer {
     place: &'static Place,
     actor: (usize, u64),

@@ -211,8 +211,8 @@ struct Table<P: Primitives = Native> {
     earlier: Notify,
 }
 
-/// What the tasks and the timer share of a table, by the primitives of the machine, or in a model
-/// by those of loom.
+/// The part of a table that the tasks and the timer share, by the primitives of the machine, or in
+/// a model by those of loom.
 pub(crate) trait Primitives: Send + Sync + 'static {
     fn new(state: State) -> Self;
     fn lock(&self) -> impl DerefMut<Target = State>;

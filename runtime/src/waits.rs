@@ -32,7 +32,7 @@ pub(crate) struct WaitsFor {
     pub(crate) in_hand: usize,
 }
 
-/// What a handler waits for.
+/// A wait of a handler, by its kind.
 pub(crate) enum Awaits {
     /// It is about to send.
     Nothing,

@@ -1,4 +1,4 @@
-//! What a thread notes of the actors that it runs.
+//! The notes of a thread about the actors that it runs.
 
 use std::future::{pending, ready};
 

@@ -24,7 +24,7 @@ mod other {
         pub letters: u32,
     }
 
-    /// What the archive of a reference has in it.
+    /// The parts of a reference's archive.
     #[derive(Debug, Clone, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
     #[rkyv(crate = rkyv)]
     pub struct Reference {

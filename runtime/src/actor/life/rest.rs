@@ -30,7 +30,8 @@ enum Next {
 /// The end of an incarnation.
 struct Ended {
     at: Instant,
-    /// Whether it had been stopped or drained, if its mailbox was emptied since for another reason.
+    /// True if it had been stopped or drained; there if its mailbox was emptied since for another
+    /// reason.
     was_closing: Option<bool>,
 }
 
