@@ -50,21 +50,39 @@ pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
 pub const WAYS_MAX: usize = 4;
 /// How long the peer's part of a step may take: it may have begun later, and takes as long itself.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
-/// How long a dial may take to connect, the look-up of the name included.
+/// How long a dial may take to connect.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the look-up of a name may take, so that what took so long has a name.
 pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Addresses of one name that are tried in one dial.
-pub const DIAL_ADDRESSES_MAX: usize = 8;
-/// How long an address of a name may be silent before the next one is tried beside it (the pause
-/// that RFC 8305 recommends).
+/// Look-ups of names that a process runs at once: each blocks a thread.
+pub const RESOLVE_THREADS_MAX: usize = 8;
+/// Addresses of one name that are tried in one round of dials.
+pub const DIAL_ADDRESSES_MAX: usize = 16;
+/// How long an address may be silent before the next one is tried beside it (the pause that RFC
+/// 8305 recommends).
 pub const DIAL_STAGGER: Duration = Duration::from_millis(250);
 /// Pause after a failed accept: the process may be out of file descriptors.
 pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// First pause between two dials; doubles up to [`REDIAL_BACKOFF_MAX`], jittered by a quarter.
+/// Longest first pause between two rounds of dials; doubles up to [`REDIAL_BACKOFF_MAX`]. Each
+/// pause is drawn evenly from nothing to its longest.
 pub const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(10);
-/// Longest pause between two dials.
-pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// Longest pause between two rounds of dials.
+pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Longest pause while a sender waits for the link, and of seeds while the node has no link at all.
+pub const WANTED_BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// How long a link has to live for the pauses to begin anew.
+pub const LINK_SETTLED: Duration = Duration::from_secs(10);
+/// How long a node that was linked and is silent is dialled without being wanted: longer than most
+/// partitions last.
+pub const RELINK_FOR: Duration = Duration::from_secs(60 * 60);
+/// Nodes that are so dialled at the same time.
+pub const RELINKS_MAX: usize = 256;
+/// How often a seed is looked at that has nothing to do.
+pub const SEED_LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the name of a seed is looked up all of whose addresses are linked.
+pub const SEED_LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
+/// Addresses of one node that are known, besides the seeds where it was met.
+pub const ADDRESSES_KNOWN_MAX: usize = 16;
 /// Heartbeats on the bootstrap connection, each way.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Silent heartbeat intervals after which a link is given up.

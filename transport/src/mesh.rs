@@ -1,14 +1,15 @@
 //! The mesh: which nodes are connected, and how their links come about and end.
 //!
-//! In the order a link comes about: [`accept`], [`dial`] and [`seed`] make connections
-//! ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a link, carried
-//! by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in
-//! its [`Peer`], and all peers are in the [`table`]; their events go through the [`event_queue`].
-//! The invariants `MS-1` to `MS-13` stand at the modules that keep them:
+//! In the order a link comes about: [`accept`] and [`dial`], which reaches for peers and
+//! [`seed`]s, make connections ([`connection`]) on which two nodes prove themselves; [`join`] makes
+//! one of them a link, carried by the fabric that is their [`choice`]; [`session`] keeps it. All
+//! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their events go
+//! through the [`event_queue`].
+//! The invariants `MS-1` to `MS-15` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
-//! - MS-4 down: [`dial`]
+//! - MS-4 down, MS-14 healed, MS-15 asked for: [`dial`]
 //! - MS-5 one owner: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
@@ -20,6 +21,7 @@
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
 mod accept;
+mod addresses;
 mod backoff;
 mod choice;
 mod connection;
@@ -31,6 +33,7 @@ mod join;
 mod liveness;
 mod meter;
 mod peer;
+mod race;
 mod refusals;
 mod resync;
 mod seed;
@@ -90,13 +93,13 @@ impl Mesh {
             }
         };
         let (table, wants) = start::table(&config, addresses, host, tasks);
-        table.tasks.spawn(liveness::watch(table.clone()));
-        table.tasks.spawn(dial::serve_wants(table.clone(), wants));
+        table.spawn_vital("liveness", liveness::watch(table.clone()));
+        table.spawn_vital("wants", dial::serve_wants(table.clone(), wants));
         if let Some(listener) = listener {
-            table.tasks.spawn(accept::accept(table.clone(), listener));
+            table.spawn_vital("listener", accept::accept(table.clone(), listener));
         }
         for seed in config.seeds {
-            table.tasks.spawn(seed::keep(table.clone(), seed));
+            table.spawn_vital("seed", dial::keep(table.clone(), seed));
         }
         Ok(Arc::new(Mesh { table }))
     }

@@ -1,5 +1,6 @@
 //! Where nodes meet: a listener and byte streams. TCP here; the simulated fabric brings its own.
 
+mod lookup;
 mod preface;
 mod tcp;
 #[cfg(test)]
@@ -34,30 +35,21 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
         limits::HEARTBEAT_INTERVAL
     }
 
-    /// Connects to `address`.
+    /// Returns a look-up of where `address` leads now, best first: `None` for one that is no name,
+    /// and leads nowhere but there.
+    ///
+    /// # Errors
+    /// Of the look-up: the name has no address, or none was found in time.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the look-up up.
+    fn resolve(&self, address: &str) -> Option<BoxFuture<'static, io::Result<Vec<String>>>>;
+
+    /// Connects to `address`, which is no name.
     ///
     /// # Cancel safety
     /// Dropping the future gives the connection up.
     fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
-
-    /// Connects to `address` as [`dial`](Self::dial) does, if it is an address of this machine or a
-    /// name of one. On a simulated network all are.
-    ///
-    /// # Errors
-    /// With [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable), no error of the system's, and
-    /// nothing sent, where it leads elsewhere.
-    ///
-    /// # Cancel safety
-    /// As of [`dial`](Self::dial).
-    fn dial_loopback(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
-}
-
-/// Returns true for the error by which [`Wire::dial_loopback`] says that an address is elsewhere.
-/// The system has one of the same kind: it has no address or port left to dial from.
-pub(crate) fn leads_elsewhere(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrNotAvailable
-        && error.raw_os_error().is_none()
-        && error.get_ref().is_none()
 }
 
 /// An open port.

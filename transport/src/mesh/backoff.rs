@@ -1,27 +1,63 @@
-//! Pauses between attempts: doubling, bounded, jittered by a quarter.
+//! Pauses between rounds of dials: doubling, bounded, with full jitter.
+//!
+//! - **BO-1 no storm**: the n-th pause in a row is drawn evenly from nothing to
+//!   `REDIAL_BACKOFF_MIN * 2^n`, at most `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential
+//!   Backoff And Jitter", AWS Architecture Blog, 2015), so that nodes that lost the same peer do
+//!   not come back at once. Only a link that lived for `LINK_SETTLED` begins anew: what fails right
+//!   after it was linked is linked ever more rarely.
 
 use std::time::Duration;
 
 use crate::entropy::Entropy;
 use crate::limits;
 
-/// The pauses of one series of attempts.
+/// The pauses of one series of rounds.
+#[derive(Debug, Default)]
 pub(super) struct Backoff {
-    entropy: Entropy,
-    next: Duration,
+    pauses: u32,
 }
 
 impl Backoff {
-    pub(super) fn new(entropy: &Entropy) -> Self {
-        Backoff { entropy: entropy.clone(), next: limits::REDIAL_BACKOFF_MIN }
+    /// Returns true if there was no pause yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.pauses == 0
     }
 
-    /// Returns the next pause.
-    pub(super) fn pause(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = (pause * 2).min(limits::REDIAL_BACKOFF_MAX);
-        let quarter = pause.as_micros() as u64 / 4;
-        pause - Duration::from_micros(quarter)
-            + Duration::from_micros(self.entropy.below(2 * quarter + 1))
+    /// Returns the next pause, at most `WANTED_BACKOFF_MAX` if the link is `wanted` now.
+    pub(super) fn pause(&mut self, entropy: &Entropy, wanted: bool) -> Duration {
+        let most = if wanted { limits::WANTED_BACKOFF_MAX } else { limits::REDIAL_BACKOFF_MAX };
+        let window = limits::REDIAL_BACKOFF_MIN.saturating_mul(1 << self.pauses.min(16));
+        self.pauses = self.pauses.saturating_add(1);
+        let window = window.min(most);
+        Duration::from_micros(entropy.below(window.as_micros() as u64 + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BO-1: the bounds and the mean are those of an even draw.
+    #[test]
+    fn pauses_double_to_their_bound_with_full_jitter() {
+        let entropy = Entropy::seeded(1);
+        let millis = |pauses, wanted| -> Vec<u128> {
+            (0..2_000).map(|_| Backoff { pauses }.pause(&entropy, wanted).as_millis()).collect()
+        };
+        for (pauses, window) in
+            [(0, 10), (1, 20), (5, 320), (11, 20_480), (12, 30_000), (40, 30_000)]
+        {
+            let drawn = millis(pauses, false);
+            let mean = drawn.iter().sum::<u128>() / drawn.len() as u128;
+            assert!(drawn.iter().all(|millis| *millis <= window), "{pauses}");
+            assert!(drawn.iter().any(|millis| *millis * 10 >= window * 9), "{pauses}");
+            assert!(drawn.iter().any(|millis| *millis * 10 <= window), "{pauses}");
+            assert!((window * 4..=window * 6).contains(&(mean * 10)), "{pauses}: {mean}");
+        }
+        assert!(millis(20, true).iter().all(|millis| *millis <= 2_000));
+        let mut backoff = Backoff::default();
+        assert!(backoff.is_new());
+        backoff.pause(&entropy, false);
+        assert!(!backoff.is_new());
     }
 }

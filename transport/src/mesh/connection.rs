@@ -12,7 +12,7 @@ use crate::fabric::Side;
 use crate::id::NodeId;
 use crate::limits;
 use crate::steps::step;
-use crate::wire::{Stream, leads_elsewhere};
+use crate::wire::Stream;
 
 use super::choice::Met;
 use super::join::join;
@@ -50,8 +50,8 @@ impl DialFailure {
     }
 }
 
-/// Dials `address` in a task of its own, which then carries the link. The outcome tells when it
-/// stands.
+/// Dials `address`, which is no name, in a task of its own, which then carries the link. The
+/// outcome tells when it stands. Dropping the receiver gives up a dial that has not met a node.
 pub(super) fn dial(table: &Arc<Table>, address: String) -> oneshot::Receiver<Outcome> {
     let (report, outcome) = oneshot::channel();
     let shared = table.clone();
@@ -59,10 +59,11 @@ pub(super) fn dial(table: &Arc<Table>, address: String) -> oneshot::Receiver<Out
     outcome
 }
 
-async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outcome>) {
+async fn carry(table: Arc<Table>, address: String, mut report: oneshot::Sender<Outcome>) {
     let met = tokio::select! {
         biased;
         () = table.events.closing() => Err(DialFailure::Closing),
+        () = report.closed() => return,
         met = reach(&table, address) => met,
     };
     let (node, session) = match met {
@@ -85,17 +86,14 @@ async fn carry(table: Arc<Table>, address: String, report: oneshot::Sender<Outco
 }
 
 async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
-    let wire = &table.network.wire;
-    let dial = if table.secret { wire.dial(address) } else { wire.dial_loopback(address) };
-    let stream = match timeout(limits::DIAL_TIMEOUT, dial).await {
-        Err(_) => return Err(DialFailure::NoAnswer),
-        Ok(Err(error)) if !table.secret && leads_elsewhere(&error) => {
-            return Err(DialFailure::NotLoopback);
-        }
-        Ok(dialled) => dialled.map_err(DialFailure::Unreachable)?,
-    };
+    if !table.secret && !is_loopback(&address) {
+        return Err(DialFailure::NotLoopback);
+    }
+    let dial = table.network.wire.dial(address);
+    let dialled = timeout(limits::DIAL_TIMEOUT, dial).await.map_err(|_| DialFailure::NoAnswer)?;
+    let stream = dialled.map_err(DialFailure::Unreachable)?;
     step!(Dialled);
-    // A name may lead elsewhere the next time: the data connection goes where this one went.
+    // The data connection goes where this one went.
     let address = stream.peer_address();
     let handshake = Handshake::dial(&table.identity);
     let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;

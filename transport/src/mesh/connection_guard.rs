@@ -48,9 +48,7 @@ impl ConnectionGuard {
         let (sender, commands) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
         state.connection = ConnectionState::Joining(Owner { incarnation, commands: sender });
-        if !hello.addresses.is_empty() {
-            state.reach.addresses = hello.addresses.clone();
-        }
+        state.reach.addresses.say(&hello.addresses);
         let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
         if let Some(earlier) = earlier {
             // Senders wait for the link of the new run, which has its whole time to come up.
@@ -104,9 +102,10 @@ impl ConnectionGuard {
             }
             self.peer.link.store(Some(link.clone()));
             state.connection = ConnectionState::Linked(owner.clone(), link);
-            state.heard = Some(Instant::now());
+            let now = Instant::now();
+            (state.heard, state.linked) = (Some(now), Some(now));
             state.presence = Presence::Up(self.node.clone());
-            state.reach.wanted = None;
+            (state.reach.wanted, state.reach.relink) = (None, None);
             self.peer.events.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
             state.waiters.take()
         };
@@ -131,7 +130,8 @@ impl ConnectionGuard {
                 (1, state.ended(&self.node, cause, &self.peer))
             } else {
                 state.connection = ConnectionState::None;
-                (0, (false, Vec::new()))
+                // Another one may be there before the task looks that reaches for it (MS-4).
+                (0, (false, state.expire(&self.peer, Instant::now())))
             }
         };
         self.peer.events.tell();

@@ -1,22 +1,29 @@
-//! Reaching for peers that are wanted or were lost.
+//! Reaching for peers: those that are wanted or were lost, and those that are at seeds.
 //!
 //! - **MS-4 down**: a node that was linked is down, and reported so, when it left, or when nothing
 //!   was heard of it for `down_after` since its last sign of life on a link; one that was not
-//!   linked, when it was dialled for `down_after`. Then all senders that wait for a link fail, and
-//!   from then on, until there is one, all at once; each has the node dialled for another
-//!   `down_after`. Only patient senders wait on.
+//!   linked, when it was dialled for `down_after`. A connection that is being made into a link is
+//!   waited for. Then all senders that wait for a link fail, and from then on, until there is one,
+//!   all at once; each has the node dialled for another `down_after`. Only patient senders wait on.
+//! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
+//!   sender wants it or not, so that a network that is whole again has its links again. At most
+//!   `RELINKS_MAX` are so dialled at once.
+//! - **MS-15 asked for**: after each round of dials that failed, all linked peers are asked where
+//!   the node is; what they answer is tried at once, and never asked for more than once a round. An
+//!   answer that was not asked for on that connection counts for nothing.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::id::NodeName;
 
-use super::backoff::Backoff;
-use super::connection::{self, Outcome};
+use super::connection::Outcome;
 use super::peer::{Peer, Plan};
+use super::race::{Address, Race, Step};
+use super::seed::Seed;
 use super::table::Table;
 
 /// Starts a task for each peer that is to be reached.
@@ -28,112 +35,191 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
             name = wants.recv() => name,
         };
         let Some(name) = name else { return };
-        let dialler = Dialler::new(table.clone(), table.peer(&name));
-        table.tasks.spawn(dialler.run());
+        let want = Want::Peer(table.peer(&name));
+        let dialler = Dialler::new(table.clone(), want);
+        table.spawn_vital("dialler", dialler.run());
     }
 }
 
-/// The task that reaches for one peer until there is a link, or no sender wants one and the node is
-/// not missed.
+/// Keeps the nodes that are at `seed`, whichever they are, linked until this node closes.
+pub(super) async fn keep(table: Arc<Table>, seed: String) {
+    let want = Want::Seed(Seed::new(table.clone(), seed));
+    Dialler::new(table, want).run().await;
+}
+
+/// What a dialler reaches for.
+enum Want {
+    /// A node, until there is a link, or no sender wants one and the node is not missed.
+    Peer(Arc<Peer>),
+    /// The nodes at an address of the user's, for as long as this node lives.
+    Seed(Seed),
+}
+
+/// The task that reaches for one want: in rounds, with pauses between them.
 struct Dialler {
     table: Arc<Table>,
-    peer: Arc<Peer>,
-    backoff: Backoff,
-    /// Addresses of this round that were not tried yet.
-    round: VecDeque<String>,
-    /// The address that is being tried.
-    attempt: Option<(String, oneshot::Receiver<Outcome>)>,
-    /// Time at which the next one is to be tried.
+    want: Want,
+    race: Race,
+    /// This round is beside the others: it tries what was learned since the last one.
+    extra: bool,
+    /// What this round met, by address.
+    failures: BTreeMap<String, String>,
+    /// Time at which the next round begins.
     next: Instant,
-    /// True if an address was known at the last look.
-    known: bool,
 }
 
 impl Dialler {
-    fn new(table: Arc<Table>, peer: Arc<Peer>) -> Self {
-        let mut backoff = Backoff::new(&table.identity.entropy);
+    fn new(table: Arc<Table>, want: Want) -> Self {
         let mut next = Instant::now();
-        if peer.is_missed() {
-            // Both sides redial: let them not do it at the same moment.
-            next += backoff.pause();
+        if let Want::Peer(peer) = &want
+            && !peer.is_new()
+        {
+            next += peer.pause(&table.identity.entropy, table.is_alone());
         }
-        Dialler { table, peer, backoff, round: VecDeque::new(), attempt: None, next, known: false }
+        let race = Race::new(table.clone());
+        Dialler { table, want, race, extra: false, failures: BTreeMap::new(), next }
     }
 
     async fn run(mut self) {
         loop {
-            let until = match self.peer.plan(Instant::now()) {
+            let now = Instant::now();
+            let until = match self.plan(now) {
                 Plan::Stop => return,
                 Plan::Wait(until) => until,
-                Plan::Dial(addresses, until) => {
-                    self.dial(addresses);
-                    // While an attempt runs, its outcome decides what is next.
-                    let next = self.attempt.is_none().then_some(self.next);
+                Plan::Dial { targets, news, until } => {
+                    if self.race.is_over() && (news || now >= self.next) {
+                        self.begin(targets, now < self.next);
+                    }
+                    // While a round runs, its outcome decides what is next.
+                    let next = self.race.is_over().then_some(self.next);
                     [until, next].into_iter().flatten().min()
                 }
             };
-            let table = self.table.clone();
-            let peer = self.peer.clone();
+            let (table, want) = (self.table.clone(), &self.want);
             tokio::select! {
                 biased;
                 // The plan is to stop then.
                 () = table.events.closing() => {}
-                outcome = outcome(&mut self.attempt) => self.handle_outcome(outcome),
-                () = peer.changed() => {}
-                () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
+                step = self.race.step() => self.handle_step(step),
+                () = want.changed() => {}
+                () = sleep_until(until.unwrap_or(now)), if until.is_some() => {}
             }
         }
     }
 
-    /// Tries the next address, when it is time to.
-    fn dial(&mut self, addresses: Vec<String>) {
-        let now = Instant::now();
-        let learned = !self.known && !addresses.is_empty();
-        self.known = !addresses.is_empty();
-        if self.attempt.is_some() || (now < self.next && !learned) {
+    fn plan(&mut self, now: Instant) -> Plan {
+        if self.table.events.is_closing() && matches!(self.want, Want::Seed(_)) {
+            return Plan::Stop;
+        }
+        match &mut self.want {
+            Want::Peer(peer) => peer.plan(now, self.race.is_over()),
+            Want::Seed(seed) => seed.plan(now),
+        }
+    }
+
+    fn begin(&mut self, targets: Vec<String>, extra: bool) {
+        self.extra = extra;
+        self.race.begin(targets);
+        self.end_round();
+    }
+
+    fn handle_step(&mut self, step: Step) {
+        match step {
+            Step::Found(name, found) => {
+                if let Err(error) = &found {
+                    self.note(name.clone(), error.to_string());
+                }
+                let addresses = match &mut self.want {
+                    Want::Peer(_) => found.unwrap_or_default(),
+                    Want::Seed(seed) => seed.found(found.ok()),
+                };
+                self.race.add(&name, addresses);
+            }
+            Step::Over(address, Some(outcome)) => self.handle_outcome(&address, outcome),
+            Step::Over(_, None) => {}
+        }
+        self.end_round();
+    }
+
+    fn handle_outcome(&mut self, address: &Address, outcome: Outcome) {
+        let failure = match &mut self.want {
+            Want::Peer(peer) => met(peer, address, outcome),
+            Want::Seed(seed) => seed.met(&address.address, outcome),
+        };
+        if let Some(failure) = failure {
+            self.note(address.address.clone(), failure);
+        }
+    }
+
+    fn note(&mut self, address: String, failure: String) {
+        self.failures.insert(address, failure);
+        if let Want::Peer(peer) = &self.want {
+            peer.note(self.failures.values().cloned().collect::<Vec<_>>().join("; "));
+        }
+    }
+
+    /// Draws the conclusions of a round, if it is over.
+    fn end_round(&mut self) {
+        if !self.race.is_over() {
             return;
         }
-        if self.round.is_empty() {
-            self.round = addresses.into();
-        }
-        match self.round.pop_front() {
-            Some(address) => {
-                let outcome = connection::dial(&self.table, address.clone());
-                self.attempt = Some((address, outcome));
+        let failures = std::mem::take(&mut self.failures);
+        let now = Instant::now();
+        match &mut self.want {
+            Want::Peer(peer) => {
+                if failures.is_empty() && !self.extra {
+                    peer.note(self.table.why_unknown());
+                }
+                peer.log_failures();
+                if !self.extra {
+                    self.table.ask_for(peer.name());
+                    self.next =
+                        now + peer.pause(&self.table.identity.entropy, self.table.is_alone());
+                }
             }
-            None => {
-                self.peer.note(self.table.why_unknown());
-                self.table.ask_for(self.peer.name());
-                self.next = now + self.backoff.pause();
-            }
-        }
-    }
-
-    fn handle_outcome(&mut self, outcome: Option<Outcome>) {
-        let Some((address, _)) = self.attempt.take() else { return };
-        if self.round.is_empty() {
-            self.next = Instant::now() + self.backoff.pause();
-        }
-        let Some(Outcome { node, result }) = outcome else { return };
-        match (node, result) {
-            (Some(node), _) if node.name != *self.peer.name() => {
-                self.peer.note(format!("at {address} there is another node, `{}`", node.name));
-            }
-            // There is about to be a link.
-            (_, Err(failure)) if failure.is_dial_race() => {}
-            (Some(_), Err(failure)) if !failure.is_goodbye() => {
-                self.peer.note_answer(format!("{address}: {failure}"));
-            }
-            (_, Err(failure)) => self.peer.note(format!("{address}: {failure}")),
-            (_, Ok(())) => {}
+            Want::Seed(seed) => self.next = now + seed.end_round(&failures),
         }
     }
 }
 
-/// Returns the outcome of the attempt that runs; never ready when none does.
-async fn outcome(attempt: &mut Option<(String, oneshot::Receiver<Outcome>)>) -> Option<Outcome> {
-    match attempt {
-        Some((_, outcome)) => outcome.await.ok(),
-        None => std::future::pending().await,
+impl Want {
+    /// Waits until something changed that a plan depends on.
+    async fn changed(&self) {
+        match self {
+            Want::Peer(peer) => peer.changed().await,
+            Want::Seed(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Records what a dial of `peer` met. Returns why there is no link.
+fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
+    let Address { target, address } = at;
+    match (outcome.node, outcome.result) {
+        (Some(node), _) if node.name != *peer.name() => {
+            // A name may lead to several nodes, of which this one is another.
+            peer.not_reached_at(target, target == address);
+            Some(format!("at {address} there is another node, `{}`", node.name))
+        }
+        (Some(_), Ok(())) => {
+            peer.reached_at(target);
+            None
+        }
+        (Some(_), Err(failure)) => {
+            peer.reached_at(target);
+            // Of a dial race there is about to be a link.
+            let failed = !failure.is_dial_race();
+            if failed && !failure.is_goodbye() {
+                peer.has_answered();
+            }
+            failed.then(|| format!("{address}: {failure}"))
+        }
+        (None, result) => {
+            peer.not_reached_at(target, false);
+            result
+                .err()
+                .filter(|failure| !failure.is_dial_race())
+                .map(|f| format!("{address}: {f}"))
+        }
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
+use crate::limits;
 use crate::unresolved::Settled;
 
 use super::meter;
@@ -22,6 +23,8 @@ pub(super) struct EventQueue {
     closing: Arc<Closing>,
     wants: mpsc::UnboundedSender<NodeName>,
     down_after: Duration,
+    /// How many more lost nodes may be dialled without being wanted (MS-14).
+    relinks: Arc<Semaphore>,
 }
 
 /// The flag that the node is closing, and those that wait for it. (A watch channel would wake its
@@ -60,6 +63,7 @@ impl EventQueue {
             closing: Arc::default(),
             wants,
             down_after,
+            relinks: Arc::new(Semaphore::new(limits::RELINKS_MAX)),
         };
         (Arc::new(events), wanted)
     }
@@ -72,6 +76,11 @@ impl EventQueue {
     /// Returns the silence after which a node is down.
     pub(super) fn down_after(&self) -> Duration {
         self.down_after
+    }
+
+    /// Returns the right to have a lost node dialled without being wanted, if there is one left.
+    pub(super) fn relink(&self) -> Option<OwnedSemaphorePermit> {
+        self.relinks.clone().try_acquire_owned().ok()
     }
 
     /// Queues an event. To be called under the lock of the peer it is about, so that its events

@@ -48,7 +48,9 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
         Err(failure) => {
             // The node that dialled notes it with the address.
             if met.side == Side::Acceptor && !failure.is_dial_race() {
-                table.peer(&met.hello.node.name).note_answer(failure.to_string());
+                let peer = table.peer(&met.hello.node.name);
+                peer.note_answer(failure.to_string());
+                peer.log_failures();
             }
             if let Some(rejection) = failure.answer() {
                 met.channel.close(&Message::Reject(rejection));

@@ -4,6 +4,7 @@ mod state;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::bootstrap::{ADDRESSES_MAX, Message};
 use crate::cause::{NodeDown, NodeDownCause};
+use crate::entropy::Entropy;
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
@@ -177,14 +179,10 @@ impl Peer {
     }
 
     /// Records where it can be dialled, as another node says.
-    pub(super) fn learn(&self, addresses: Vec<String>) {
+    pub(super) fn learn(&self, addresses: &[String]) {
         {
-            let known = &mut self.state.lock().reach.addresses;
-            for address in addresses {
-                if known.len() < ADDRESSES_MAX && !known.contains(&address) {
-                    known.push(address);
-                }
-            }
+            let reach = &mut self.state.lock().reach;
+            reach.news |= reach.addresses.tell(addresses);
         }
         self.changed.notify_one();
     }
@@ -241,30 +239,66 @@ impl Peer {
         self.state.lock().heard = Some(Instant::now());
     }
 
-    /// Records what the last attempt to reach it met, and logs it when it is news.
-    pub(super) fn note(&self, last: String) {
-        let new = last != self.state.lock().reach.last;
-        if new {
-            tracing::info!(peer = %self.name, last, "not reached");
-            self.state.lock().note(last);
-        }
+    /// Records that it was reached by this name or address (AB-1).
+    pub(super) fn reached_at(&self, target: &str) {
+        self.state.lock().reach.addresses.good(target);
     }
 
-    /// Records as [`note`](Self::note) does that it answered, and that there is no link all the
-    /// same.
-    pub(super) fn note_answer(&self, last: String) {
+    /// Records that it was not reached by this name or address; `stale` if another node is there.
+    pub(super) fn not_reached_at(&self, target: &str, stale: bool) {
+        let addresses = &mut self.state.lock().reach.addresses;
+        if stale { addresses.forget(target) } else { addresses.failed(target) }
+    }
+
+    /// Records that it answered: if it left, it is there again, and that is no longer the cause.
+    pub(super) fn has_answered(&self) {
         self.state.lock().note_answer(Instant::now());
-        self.note(last);
+    }
+
+    /// Records what the last attempts to reach it met.
+    pub(super) fn note(&self, last: String) {
+        self.state.lock().note(last);
+    }
+
+    /// Records that it answered, and that there is no link all the same.
+    pub(super) fn note_answer(&self, last: String) {
+        let mut state = self.state.lock();
+        state.note_answer(Instant::now());
+        state.note(last);
+    }
+
+    /// Logs what the last attempts to reach it met, if that is news.
+    pub(super) fn log_failures(&self) {
+        let last = {
+            let reach = &mut self.state.lock().reach;
+            if reach.last == reach.logged {
+                return;
+            }
+            reach.logged.clone_from(&reach.last);
+            reach.last.clone()
+        };
+        tracing::info!(peer = %self.name, last, "not reached");
+    }
+
+    /// Returns the pause before the next round of dials: a short one while a sender waits, or while
+    /// this node is `alone`, without any link.
+    pub(super) fn pause(&self, entropy: &Entropy, alone: bool) -> Duration {
+        let mut state = self.state.lock();
+        let wanted = alone || state.waiters.count() > 0;
+        state.reach.backoff.pause(entropy, wanted)
+    }
+
+    /// Returns true if it is to be dialled without a pause: it is met for the first time. After a
+    /// link was lost both sides dial, and should not do it at the same moment; and one that did not
+    /// live long is not made again at once.
+    pub(super) fn is_new(&self) -> bool {
+        let state = self.state.lock();
+        state.presence.up().is_none() && state.reach.backoff.is_new()
     }
 
     /// Waits until something changed that a plan depends on.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
-    }
-
-    /// Returns true if it was linked and is only missed now.
-    pub(super) fn is_missed(&self) -> bool {
-        self.state.lock().presence.up().is_some()
     }
 
     /// Returns true if nothing is known of it that could be missed, nothing is done to reach it,
@@ -276,17 +310,20 @@ impl Peer {
         unknown && !reached_for && self.unresolved.nothing_waits()
     }
 
-    /// Returns what to do to reach it now. Reports it down when it is time to (MS-4).
-    pub(super) fn plan(&self, now: Instant) -> Plan {
+    /// Returns what to do to reach it now; a round can begin only when the last one `is_over`.
+    /// Reports it down when it is time to (MS-4).
+    pub(super) fn plan(&self, now: Instant, is_over: bool) -> Plan {
         let (plan, wakers) = {
             let mut state = self.state.lock();
             let wakers = state.expire(self, now);
             let until = state.deadline(self.events.down_after());
             let plan = match &state.connection {
                 ConnectionState::None if state.is_wanted() && !self.events.is_closing() => {
-                    Plan::Dial(state.reach.targets(), until)
+                    let news = is_over && std::mem::take(&mut state.reach.news);
+                    Plan::Dial { targets: state.reach.targets(), news, until }
                 }
-                ConnectionState::Joining(_) if !self.events.is_closing() => Plan::Wait(until),
+                // It tells when it is over (MS-4).
+                ConnectionState::Joining(_) if !self.events.is_closing() => Plan::Wait(None),
                 _ => {
                     state.reach.running = false;
                     Plan::Stop

@@ -1,104 +1,180 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
-//! - **MS-12 seeds are kept**: a seed is dialled, with backoff, until some node proves itself
-//!   there, and again whenever that run of it has no link: by the task that reaches for the node,
-//!   or, when there is none, by the seed's own. So a node that left, that started again elsewhere,
-//!   or that had to wait for its name is found again, whether or not another node knows of it. Only
-//!   a seed that leads to this node itself is not dialled again.
+//! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
+//!   some node proves itself there, and again whenever that run of it has no link: by the task that
+//!   reaches for the node, or, when there is none, by the seed's own. A name is looked up again in
+//!   each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node that left, that
+//!   started again elsewhere, or that had to wait for its name is found again, whether or not
+//!   another node knows of it. An address that is this node's own is passed over; a seed that is no
+//!   name and leads to this node is not dialled again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::Instant;
 
 use crate::bootstrap::Failure;
-use crate::id::{Incarnation, NodeId};
+use crate::id::Incarnation;
 use crate::limits;
 
 use super::backoff::Backoff;
-use super::connection::{self, DialFailure, Outcome};
-use super::peer::Peer;
+use super::connection::{DialFailure, Outcome};
+use super::peer::{Peer, Plan};
 use super::table::Table;
 
-/// Keeps the node that is at `address`, whichever it is, linked until this node closes.
-pub(super) async fn keep(table: Arc<Table>, address: String) {
-    let backoff = Backoff::new(&table.identity.entropy);
-    Seed { table, address, backoff, met: None }.run().await;
-}
-
-struct Seed {
+/// A seed. Owned by its [`Dialler`](super::dial).
+pub(super) struct Seed {
     table: Arc<Table>,
     address: String,
+    /// Where it leads, and what was met there last.
+    places: BTreeMap<String, Place>,
+    /// Time of the last look-up, of a name.
+    looked_up: Option<Instant>,
+    is_name: bool,
     backoff: Backoff,
-    /// The node that proved itself there last.
-    met: Option<(Arc<Peer>, Incarnation)>,
+    /// Time since when all its nodes are linked.
+    well: Option<Instant>,
+}
+
+/// What was met at an address.
+enum Place {
+    /// No node yet.
+    Unmet,
+    /// This node itself.
+    Own,
+    /// This run of a node.
+    Met(Arc<Peer>, Incarnation),
 }
 
 impl Seed {
-    async fn run(mut self) {
-        loop {
-            let pause = if self.is_missing() {
-                if !self.dial().await {
-                    return;
-                }
-                self.backoff.pause()
-            } else {
-                limits::REDIAL_BACKOFF_MAX
-            };
-            tokio::select! {
-                biased;
-                () = self.table.events.closing() => return,
-                () = sleep(pause) => {}
+    pub(super) fn new(table: Arc<Table>, address: String) -> Self {
+        let is_name = table.network.wire.resolve(&address).is_some();
+        let places =
+            if is_name { BTreeMap::new() } else { [(address.clone(), Place::Unmet)].into() };
+        let (looked_up, well) = (None, None);
+        Seed { table, address, places, looked_up, is_name, backoff: Backoff::default(), well }
+    }
+
+    /// Returns what to do now.
+    pub(super) fn plan(&mut self, now: Instant) -> Plan {
+        if !self.is_name && self.places.values().any(|place| matches!(place, Place::Own)) {
+            return Plan::Stop;
+        }
+        if self.places.is_empty() || !self.places.values().all(Place::is_well) {
+            self.well = None;
+        } else if *self.well.get_or_insert(now) + limits::LINK_SETTLED <= now {
+            self.backoff = Backoff::default();
+        }
+        let lookup_due = |at: Instant| now >= at + limits::SEED_LOOKUP_INTERVAL;
+        if self.is_missing() || self.looked_up.is_some_and(lookup_due) {
+            return Plan::Dial { targets: vec![self.address.clone()], news: false, until: None };
+        }
+        Plan::Wait(Some(now + limits::SEED_LOOK_INTERVAL))
+    }
+
+    fn is_missing(&self) -> bool {
+        self.places.is_empty() || self.places.values().any(Place::is_missing)
+    }
+
+    /// Records where it leads now; `None` when that was not found out. Returns what is to be
+    /// dialled.
+    pub(super) fn found(&mut self, found: Option<Vec<String>>) -> Vec<String> {
+        self.looked_up = Some(Instant::now());
+        if let Some(found) = found {
+            let gone = self.places.extract_if(.., |address, _| !found.contains(address));
+            for (address, place) in gone {
+                place.leave(&address);
+            }
+            for address in found {
+                self.places.entry(address).or_insert(Place::Unmet);
             }
         }
+        let missing = self.places.iter().filter(|(_, place)| place.is_missing());
+        missing.map(|(address, _)| address.clone()).collect()
     }
 
-    /// Returns true if it is to be dialled now.
-    fn is_missing(&mut self) -> bool {
-        let Some((peer, run)) = &self.met else { return true };
-        if peer.linked().is_some_and(|(node, _)| node.incarnation == *run) {
-            self.backoff = Backoff::new(&self.table.identity.entropy);
-            self.table.unmet.lock().remove(&self.address);
-        }
-        peer.is_missing(*run)
-    }
-
-    /// Tries it once. Returns false when it need not be tried again.
-    async fn dial(&mut self) -> bool {
-        let outcome = tokio::select! {
-            biased;
-            () = self.table.events.closing() => return false,
-            outcome = connection::dial(&self.table, self.address.clone()) => outcome,
+    /// Records what a dial met. Returns why no node proved itself.
+    pub(super) fn met(&mut self, address: &str, outcome: Outcome) -> Option<String> {
+        let place = self.places.get_mut(address)?;
+        let Some(node) = outcome.node else {
+            let failure = outcome.result.err()?;
+            if let DialFailure::Failed(Failure::SelfConnection) = failure {
+                *place = Place::Own;
+                if self.is_name {
+                    tracing::debug!(seed = self.address, address, "an address of this node");
+                } else {
+                    tracing::info!(address, "a seed is this node itself: it is not dialled again");
+                }
+                return None;
+            }
+            return Some(failure.to_string());
         };
-        let Ok(Outcome { node, result }) = outcome else { return false };
-        match (node, result) {
-            (Some(node), result) => self.meet(node, result),
-            (None, Err(DialFailure::Failed(Failure::SelfConnection))) => return false,
-            (None, Err(failure)) => {
-                let address = &self.address;
-                if self.table.note_unmet(address, &failure.to_string()) {
-                    tracing::info!(address, %failure, "a seed is not reached");
-                }
-            }
-            (None, Ok(())) => {}
+        let peer = self.table.peer(&node.name);
+        let earlier = std::mem::replace(place, Place::Met(peer.clone(), node.incarnation));
+        if let Place::Met(earlier, _) = &earlier
+            && !Arc::ptr_eq(earlier, &peer)
+        {
+            earlier.left_seed(address);
         }
-        true
-    }
-
-    fn meet(&mut self, node: NodeId, result: Result<(), DialFailure>) {
-        let NodeId { name, incarnation } = node;
-        self.table.unmet.lock().remove(&self.address);
-        if let Some((earlier, _)) = self.met.take().filter(|(peer, _)| *peer.name() != name) {
-            earlier.left_seed(&self.address);
-        }
-        let peer = self.table.peer(&name);
-        peer.met_at_seed(&self.address);
-        match result.err().filter(|failure| !failure.is_dial_race()) {
-            Some(failure) if failure.is_goodbye() => {
-                peer.note(format!("{}: {failure}", self.address));
-            }
-            Some(failure) => peer.note_answer(format!("{}: {failure}", self.address)),
+        peer.met_at_seed(address);
+        match outcome.result.err().filter(|failure| !failure.is_dial_race()) {
+            Some(failure) if failure.is_goodbye() => peer.note(format!("{address}: {failure}")),
+            Some(failure) => peer.note_answer(format!("{address}: {failure}")),
             None => {}
         }
-        self.met = Some((peer, incarnation));
+        peer.log_failures();
+        None
+    }
+
+    /// Draws the conclusions of a round. Returns the pause before the next one.
+    pub(super) fn end_round(&mut self, failures: &BTreeMap<String, String>) -> Duration {
+        let address = &self.address;
+        let met = self.places.values().any(|place| matches!(place, Place::Met(..)));
+        if failures.is_empty() || met {
+            self.table.unmet.lock().remove(address);
+        } else {
+            let each = failures.iter().map(|(at, failure)| match at == address {
+                true => failure.clone(),
+                false => format!("{at}: {failure}"),
+            });
+            let failure = each.collect::<Vec<_>>().join("; ");
+            if self.table.note_unmet(address, &failure) {
+                tracing::info!(address, failure, "a seed is not reached");
+            }
+        }
+        if !self.is_missing() {
+            return Duration::ZERO;
+        }
+        self.backoff.pause(&self.table.identity.entropy, self.table.is_alone())
+    }
+}
+
+impl Place {
+    /// Returns true if it has to be dialled now.
+    fn is_missing(&self) -> bool {
+        match self {
+            Place::Unmet => true,
+            Place::Own => false,
+            Place::Met(peer, run) => peer.is_missing(*run),
+        }
+    }
+
+    /// Returns true if there is nothing to be wished for.
+    fn is_well(&self) -> bool {
+        match self {
+            Place::Unmet => false,
+            Place::Own => true,
+            Place::Met(peer, run) => {
+                peer.linked().is_some_and(|(node, _)| node.incarnation == *run)
+            }
+        }
+    }
+
+    /// Ends its part: the seed does not lead there any more.
+    fn leave(self, address: &str) {
+        if let Place::Met(peer, _) = self {
+            peer.left_seed(address);
+        }
     }
 }

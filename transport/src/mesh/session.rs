@@ -3,6 +3,7 @@
 //! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
 //!   driver says so, and for no other reason: what this task finds out it tells the driver.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::bootstrap::{Beat, Channel, Failure, Message};
 use crate::cause::{LinkCause, Violation};
+use crate::id::NodeName;
 use crate::limits;
 use crate::steps::step;
 
@@ -35,6 +37,8 @@ pub(super) struct Session {
     liveness: LinkLiveness,
     /// Time between two heartbeats.
     interval: Duration,
+    /// Nodes that it was asked about, and did not answer yet (MS-15).
+    asked: BTreeSet<NodeName>,
     /// Tasks that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
@@ -63,6 +67,7 @@ impl Session {
             heard,
             liveness,
             interval,
+            asked: BTreeSet::new(),
             probes,
             over: None,
         }
@@ -108,7 +113,12 @@ impl Session {
                 self.probes.push(answer);
                 self.channel.send(&Message::Heartbeat(Beat::Question)).await
             }
-            Command::Send(message) if self.over.is_none() => self.channel.send(&message).await,
+            Command::Send(message) if self.over.is_none() => {
+                if let Message::WhoIs(name) = &message {
+                    self.asked.insert(name.clone());
+                }
+                self.channel.send(&message).await
+            }
             // A link is there already, or it is ending: there is nothing to be done.
             Command::Probe(_) | Command::Send(_) | Command::Abandon => Ok(()),
         }
@@ -137,7 +147,9 @@ impl Session {
                 self.channel.send(&Message::Known { name, addresses }).await
             }
             Message::Known { name, addresses } => {
-                self.table.learn(&name, addresses);
+                if self.asked.remove(&name) {
+                    self.table.learn(&name, &addresses);
+                }
                 Ok(())
             }
             Message::Bye { left } => {

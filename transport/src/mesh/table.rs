@@ -7,8 +7,10 @@
 //!   there are an eighth more, so that a message full of names costs a few looks for each.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 
 use crate::bootstrap::{Identity, Message};
@@ -151,11 +153,34 @@ impl Table {
 
     /// Records where `name` can be dialled, as a peer says. Used only for peers that this node
     /// remembers.
-    pub(super) fn learn(&self, name: &NodeName, addresses: Vec<String>) {
+    pub(super) fn learn(&self, name: &NodeName, addresses: &[String]) {
         let peer = self.peers.lock().get(name);
         if let Some(peer) = peer.filter(|_| !addresses.is_empty()) {
             peer.learn(addresses);
         }
+    }
+
+    /// Returns true if this node has no link at all.
+    pub(super) fn is_alone(&self) -> bool {
+        *self.events.linked().borrow() == 0
+    }
+
+    /// Starts a task without which the node is of no use: when it panics, the node closes.
+    pub(super) fn spawn_vital(
+        self: &Arc<Self>,
+        what: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let table = self.clone();
+        self.tasks.spawn(async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                tracing::error!(
+                    task = what,
+                    "a task of the node panicked, and the node closes: please report it"
+                );
+                table.abort(&LinkCause::Shutdown);
+            }
+        });
     }
 
     /// Records what a dial of a seed met at which no node has proved itself yet. Returns true if it

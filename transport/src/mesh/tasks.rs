@@ -59,7 +59,12 @@ impl Tasks {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut running = self.running.lock();
         if let Some(running) = &mut *running {
-            while running.try_join_next().is_some() {}
+            while let Some(ended) = running.try_join_next() {
+                // What it owned was dropped: its connection, and the link on it, have ended.
+                if ended.is_err_and(|error| error.is_panic()) {
+                    tracing::error!("a task of a connection panicked: please report it");
+                }
+            }
             running.spawn_on(task, &self.own);
         }
     }

@@ -2,6 +2,8 @@
 //! in `simulated`.
 
 #[cfg(feature = "sim")]
+mod dialling;
+#[cfg(feature = "sim")]
 mod fates;
 mod forgotten;
 mod hostile;

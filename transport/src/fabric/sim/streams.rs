@@ -19,6 +19,8 @@ pub(super) struct Streams {
     /// Dials so far, from one node to another.
     dialled: BTreeMap<(NodeId, NodeId), u64>,
     made: u64,
+    /// Addresses that are names, and where they lead.
+    names: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,17 @@ impl Streams {
     fn id(&mut self) -> u64 {
         self.made += 1;
         self.made
+    }
+
+    /// Makes `name` an address that leads to these.
+    pub(super) fn set_name(&mut self, name: &str, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|&address| address.to_owned()).collect();
+        self.names.insert(name.to_owned(), addresses);
+    }
+
+    /// Returns where an address leads that is a name.
+    pub(super) fn resolve(&self, address: &str) -> Option<Vec<String>> {
+        self.names.get(address).cloned()
     }
 
     /// Opens a port.

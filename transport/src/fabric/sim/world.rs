@@ -102,6 +102,15 @@ impl World {
         self.0.with(|state| state.physics.rules.clear());
     }
 
+    /// Makes `name` an address, `host:port`, that leads to these from now on, as a name in DNS
+    /// does.
+    pub fn set_name(&self, name: &str, addresses: &[&str]) {
+        self.0.with(|state| {
+            state.physics.log(format_args!("{name} leads to {addresses:?}"));
+            state.streams.set_name(name, addresses);
+        });
+    }
+
     /// Ends a node's life: its queue pairs, streams and ports are gone, at once for itself; its
     /// peers' streams end or are reset, and their queue pairs find out when they send. What still
     /// runs of it can listen, dial and open no more.

@@ -3,12 +3,16 @@
 use std::task::Waker;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::cause::{LinkCause, NodeDown, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::NodeId;
+use crate::limits;
 use crate::link::LinkStats;
+use crate::mesh::addresses::Addresses;
+use crate::mesh::backoff::Backoff;
 use crate::mesh::connection_state::ConnectionState;
 use crate::mesh::waiters::Waiters;
 
@@ -21,6 +25,8 @@ pub(in crate::mesh) struct State {
     /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
     /// use to those that wait.
     pub(in crate::mesh) heard: Option<Instant>,
+    /// Time since when its link stands.
+    pub(in crate::mesh) linked: Option<Instant>,
     /// Counts of what links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
     pub(in crate::mesh) waiters: Waiters,
@@ -48,9 +54,17 @@ pub(in crate::mesh) struct Reach {
     /// A task reaches for it.
     pub(super) running: bool,
     /// Addresses at which it can be dialled.
-    pub(in crate::mesh) addresses: Vec<String>,
-    /// The outcome of the last attempt, in words.
+    pub(in crate::mesh) addresses: Addresses,
+    /// One of them was learned since the last round.
+    pub(super) news: bool,
+    /// The pauses between rounds.
+    pub(super) backoff: Backoff,
+    /// It was linked, is silent, and is dialled until then (MS-14).
+    pub(in crate::mesh) relink: Option<(Instant, OwnedSemaphorePermit)>,
+    /// The outcome of the last attempts, in words.
     pub(super) last: String,
+    /// What the log was told of it last.
+    pub(super) logged: String,
 }
 
 /// The next step of the task that reaches for a peer.
@@ -59,8 +73,9 @@ pub(in crate::mesh) enum Plan {
     Stop,
     /// Wait: another connection is being made into a link.
     Wait(Option<Instant>),
-    /// Try these addresses.
-    Dial(Vec<String>, Option<Instant>),
+    /// Try these names and addresses, when it is time for the next round, or at once if some are
+    /// `news`; look again at the time `until`.
+    Dial { targets: Vec<String>, news: bool, until: Option<Instant> },
 }
 
 impl State {
@@ -69,13 +84,18 @@ impl State {
             wanted: None,
             seeds: Vec::new(),
             running: false,
-            addresses: Vec::new(),
+            addresses: Addresses::default(),
+            news: false,
+            backoff: Backoff::default(),
+            relink: None,
             last: "not dialled yet".into(),
+            logged: String::new(),
         };
         State {
             connection: ConnectionState::None,
             presence: Presence::Unknown,
             heard: None,
+            linked: None,
             carried: None,
             waiters: Waiters::default(),
             reach,
@@ -133,22 +153,28 @@ impl State {
 
     /// Returns when it is down, or not dialled any more, unless there is a link before.
     pub(super) fn deadline(&self, down_after: Duration) -> Option<Instant> {
-        self.silent_since().map(|since| since + down_after)
+        let relink = self.reach.relink.as_ref().map(|(until, _)| *until);
+        let silent = self.silent_since().map(|since| since + down_after);
+        [silent, relink].into_iter().flatten().min()
     }
 
     /// Returns true if a link to it is wanted, or missed.
     pub(super) fn is_wanted(&self) -> bool {
-        let Reach { wanted, .. } = self.reach;
-        wanted.is_some() || self.waiters.count() > 0 || matches!(self.presence, Presence::Up(_))
+        let Reach { wanted, relink, .. } = &self.reach;
+        wanted.is_some()
+            || relink.is_some()
+            || self.waiters.count() > 0
+            || matches!(self.presence, Presence::Up(_))
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
     /// wakers of those whose wait failed.
-    pub(super) fn expire(&mut self, of: &Peer, now: Instant) -> Vec<Waker> {
+    pub(in crate::mesh) fn expire(&mut self, of: &Peer, now: Instant) -> Vec<Waker> {
         let down_after = of.events.down_after();
-        if matches!(self.connection, ConnectionState::Linked(..)) {
+        if !matches!(self.connection, ConnectionState::None) {
             return Vec::new();
         }
+        self.reach.relink.take_if(|(until, _)| now >= *until);
         let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
             return Vec::new();
         };
@@ -157,7 +183,11 @@ impl State {
         let cause = NodeDownCause::Silent { silent_ms, last: self.reach.last.clone() };
         match &self.presence {
             Presence::Down(..) => return Vec::new(),
-            Presence::Up(node) => of.report_down(node.clone(), cause.clone()),
+            Presence::Up(node) => {
+                of.report_down(node.clone(), cause.clone());
+                let relink = of.events.relink().map(|permit| (now + limits::RELINK_FOR, permit));
+                self.reach.relink = relink;
+            }
             Presence::Unknown => {}
         }
         self.go_down(cause, now)
@@ -176,6 +206,10 @@ impl State {
         {
             self.carried = Some(total(self.carried, link.stats()));
             of.link.store(None);
+        }
+        let lived = self.linked.take().map(|since| since.elapsed());
+        if lived.is_some_and(|lived| lived >= limits::LINK_SETTLED) {
+            self.reach.backoff = Backoff::default();
         }
         of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
         if of.events.is_closing() {
@@ -205,10 +239,12 @@ impl Presence {
 }
 
 impl Reach {
-    /// Returns where to dial it: what it says itself comes first.
+    /// Returns where to dial it (AB-1), the seeds where it was met last.
     pub(super) fn targets(&self) -> Vec<String> {
-        let mut targets = self.addresses.clone();
-        targets.extend(self.seeds.iter().filter(|seed| !self.addresses.contains(seed)).cloned());
+        let mut targets: Vec<String> = self.addresses.list().cloned().collect();
+        let more = self.seeds.iter().filter(|seed| !targets.contains(seed));
+        let more: Vec<String> = more.cloned().collect();
+        targets.extend(more);
         targets
     }
 

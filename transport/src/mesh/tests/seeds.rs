@@ -128,17 +128,17 @@ fn seeds_make_no_storm() {
         let alpha = seeded(&world, "alpha", &["here", "there", "nowhere", "alpha"]).await;
         alpha.mesh.ready(1).await;
         // The pauses have grown to their longest by then.
-        tokio::time::sleep(Duration::from_secs(20)).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
         let places = ["here", "there", "nowhere", "alpha"];
         let before = places.map(|place| dials(&world, place));
-        tokio::time::sleep(Duration::from_secs(200)).await;
+        tokio::time::sleep(Duration::from_secs(1_200)).await;
         let mut more = places.map(|place| dials(&world, place));
         (0..4).for_each(|at| more[at] -= before[at]);
         more[..2].sort();
         let [linked, taken, nobody, itself] = more;
         assert_eq!((linked, itself), (0, 0), "{more:?}");
-        // Two seconds, a quarter less at times, and the attempt.
-        assert!((60..=135).contains(&taken) && (60..=135).contains(&nobody), "{more:?}");
+        // Fifteen seconds on average.
+        assert!((40..=160).contains(&taken) && (40..=160).contains(&nobody), "{more:?}");
         assert_eq!(alpha.watcher.texts(), ["beta up over sim"]);
     });
 }

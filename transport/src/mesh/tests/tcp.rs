@@ -55,6 +55,25 @@ async fn what_cannot_work_is_refused_by_name() {
     assert_eq!(error, "the profile cannot work: ring_slots is 7, but must be 8 to 4096");
 }
 
+/// The oracle is the error: a host that is not there would answer with another one, or not.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn only_addresses_of_this_machine_are_dialled_where_no_other_is_meant() {
+    let keyless = |name| Config { secret: None, ..config(name, Network::tcp(), &[]) };
+    let alpha = Node::start(keyless("alpha")).await.unwrap();
+    let elsewhere = ["192.0.2.1:7", "[2001:db8::1]:7", "[::ffff:192.0.2.1]:7"].map(String::from);
+    alpha.mesh.peer(&NodeName::new("beta").unwrap()).learn(&elsewhere);
+    let error = alpha.link("beta").await.unwrap_err().to_string();
+    let why = "without a secret only loopback addresses are dialled";
+    assert_eq!(error.matches(why).count(), elsewhere.len(), "{error}");
+    let beta = Node::start(keyless("beta")).await.unwrap();
+    let port = beta.address().rsplit_once(':').unwrap().1.to_owned();
+    let gamma = Config { seeds: vec![format!("localhost:{port}")], ..keyless("gamma") };
+    let gamma = Node::start(gamma).await.unwrap();
+    gamma.mesh.ready(1).await;
+    assert_eq!(gamma.linked(), ["beta"]);
+}
+
 /// What was asked keeps the link that it came by, for as long as it is not answered.
 #[tokio::test]
 async fn a_link_that_ended_keeps_no_slots_whoever_keeps_it() {

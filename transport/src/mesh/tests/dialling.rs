@@ -1,0 +1,263 @@
+//! Names with several addresses, nodes that move, addresses that are dead, partitions that heal and
+//! links that fail at once, over the simulator: WR-1, MS-12, MS-14, MS-15, BO-1.
+
+use super::simulated::sim_config;
+use super::*;
+use crate::cause::LinkCause;
+use crate::fabric::sim::{self, On, Rule, Verdict, World};
+use crate::limits;
+
+/// Returns a node at a place that is not its name, with these seeds.
+async fn at(world: &World, place: &str, name: &str, seeds: &[&str]) -> Node {
+    let mut config = sim_config(world, place, seeds);
+    config.name = NodeName::new(name).unwrap();
+    Node::start(config).await.unwrap()
+}
+
+async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
+    at(world, name, name, seeds).await
+}
+
+/// Waits until `node` is linked to exactly these runs; returns how long that took.
+async fn links_to(world: &World, node: &Node, others: &[&Node]) -> Duration {
+    let began = world.now();
+    let mut expected: Vec<NodeId> = others.iter().map(|other| other.mesh.id().clone()).collect();
+    expected.sort_by(|one, other| one.name.cmp(&other.name));
+    while node.mesh.linked() != expected {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(
+            world.now() - began < 600 * 1_000_000_000,
+            "{:?} of {expected:?}",
+            node.mesh.linked()
+        );
+    }
+    Duration::from_nanos(world.now() - began)
+}
+
+/// Lets dials of addresses at which no node listens be silent, as hosts that are switched off.
+fn silence_dead_addresses(world: &World, from: &str) {
+    world.add_rule(Rule::new(Verdict::Drop).on(On::Dials).from(from).to(from));
+}
+
+/// A name that leads to all nodes, each node itself first, as of a service of which each node is
+/// started with the same configuration.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn nodes_behind_one_name_link_also_when_they_start_again_elsewhere() {
+    for (seed, left) in (0..10).flat_map(|seed| [(seed, true), (seed, false)]) {
+        sim::run(seed, |world| async move {
+            let mut places = ["a0", "b0", "c0"].map(String::from);
+            let name_them = |world: &World, places: &[String; 3]| {
+                let listed: Vec<String> =
+                    places.iter().map(|place| format!("{place}:7700")).collect();
+                let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
+                world.set_name("cluster:7700", &listed);
+            };
+            name_them(&world, &places);
+            let mut nodes = Vec::new();
+            for (place, name) in places.iter().zip(["a", "b", "c"]) {
+                nodes.push(at(&world, place, name, &["cluster"]).await);
+            }
+            for round in 0..3 {
+                for at in 0..3 {
+                    let others: Vec<&Node> =
+                        (0..3).filter(|&other| other != at).map(|o| &nodes[o]).collect();
+                    links_to(&world, &nodes[at], &others).await;
+                }
+                let (place, name) =
+                    (format!("{}{}", ["a", "b", "c"][round], 1), ["a", "b", "c"][round]);
+                if left {
+                    nodes[round].shutdown().await;
+                } else {
+                    world.kill_node(&places[round]);
+                    nodes[round].mesh.abort(LinkCause::Shutdown);
+                }
+                places[round] = place.clone();
+                name_them(&world, &places);
+                nodes[round] = at(&world, &place, name, &["cluster"]).await;
+            }
+            for at in 0..3 {
+                let others: Vec<&Node> =
+                    (0..3).filter(|&other| other != at).map(|o| &nodes[o]).collect();
+                links_to(&world, &nodes[at], &others).await;
+            }
+        });
+    }
+}
+
+/// A name of which this node is one address, and that leads to others later.
+#[test]
+fn a_name_that_leads_only_here_is_looked_up_again() {
+    sim::run(1, |world| async move {
+        world.set_name("cluster:7700", &["alpha:7700"]);
+        let alpha = node(&world, "alpha", &["cluster"]).await;
+        let beta = node(&world, "beta", &[]).await;
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(alpha.linked().is_empty());
+        world.set_name("cluster:7700", &["alpha:7700", "beta:7700"]);
+        let took = links_to(&world, &alpha, &[&beta]).await;
+        assert!(took <= limits::SEED_LOOKUP_INTERVAL + limits::SEED_LOOK_INTERVAL, "{took:?}");
+    });
+}
+
+/// The old address is silent, or another node is there: neither hides what a peer knows.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_node_that_moved_is_reached_where_a_peer_knows_it_to_be() {
+    for (seed, taken) in (0..10).flat_map(|seed| [(seed, true), (seed, false)]) {
+        sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let gamma = node(&world, "gamma", &["alpha"]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            alpha.mesh.ready(2).await;
+            beta.mesh.ready(1).await;
+            world.kill_node("beta");
+            beta.mesh.abort(LinkCause::Shutdown);
+            silence_dead_addresses(&world, "alpha");
+            let _other = match taken {
+                true => Some(at(&world, "beta", "delta", &[]).await),
+                false => None,
+            };
+            // It dials gamma only, and alpha knows its old address only.
+            let moved = at(&world, "elsewhere", "beta", &["gamma"]).await;
+            gamma.mesh.ready(2).await;
+            let began = world.now();
+            let link = tokio::time::timeout(Duration::from_secs(20), alpha.patient_link("beta"));
+            link.await.expect("the moved node is reached").unwrap();
+            let took = Duration::from_nanos(world.now() - began);
+            assert!(took < Duration::from_secs(6), "{took:?}");
+            assert!(alpha.mesh.linked().contains(moved.mesh.id()));
+        });
+    }
+}
+
+/// Addresses that answer nothing take a quarter of a second each, not three seconds.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn dead_addresses_do_not_hide_a_live_one() {
+    for seed in 0..10 {
+        sim::run(seed, |world| async move {
+            let gamma = node(&world, "gamma", &[]).await;
+            let mut beta = sim_config(&world, "beta", &["gamma"]);
+            beta.advertise = ["dead:1", "dead:2", "dead:3", "beta:7700"].map(String::from).into();
+            let _beta = Node::start(beta).await.unwrap();
+            let alpha = node(&world, "alpha", &["gamma"]).await;
+            alpha.mesh.ready(1).await;
+            gamma.mesh.ready(2).await;
+            silence_dead_addresses(&world, "alpha");
+            let began = world.now();
+            alpha.link("beta").await.unwrap();
+            let took = Duration::from_nanos(world.now() - began);
+            assert!(took < Duration::from_millis(1_000), "{took:?}");
+            // The next time where it was reached is dialled first.
+            world.sever_streams("alpha", "beta");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let began = world.now();
+            alpha.link("beta").await.unwrap();
+            let took = Duration::from_nanos(world.now() - began);
+            assert!(took < Duration::from_millis(200), "{took:?}");
+        });
+    }
+}
+
+/// MS-14: no seed, no traffic.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_partition_that_heals_has_its_links_again_without_traffic() {
+    for seed in 0..10 {
+        sim::run(seed, |world| async move {
+            let gamma = node(&world, "gamma", &[]).await;
+            let alpha = node(&world, "alpha", &["gamma"]).await;
+            let beta = node(&world, "beta", &["gamma"]).await;
+            gamma.mesh.ready(2).await;
+            alpha.link("beta").await.unwrap();
+            beta.mesh.ready(2).await;
+            world.partition("alpha", "beta");
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            assert_eq!((alpha.linked().len(), beta.linked().len()), (1, 1));
+            world.mend("alpha", "beta");
+            let took = links_to(&world, &alpha, &[&beta, &gamma]).await;
+            let bound = limits::REDIAL_BACKOFF_MAX + limits::DIAL_TIMEOUT + Duration::from_secs(4);
+            assert!(took <= bound, "{took:?}");
+        });
+    }
+}
+
+/// MS-14: a node that left, and one that stays away, are not dialled for ever.
+#[test]
+fn what_is_gone_is_not_dialled_for_ever() {
+    for left in [true, false] {
+        sim::run_for(1, limits::RELINK_FOR * 4, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            let gamma = node(&world, "gamma", &["alpha"]).await;
+            alpha.mesh.ready(2).await;
+            beta.mesh.ready(1).await;
+            if left {
+                beta.shutdown().await;
+            } else {
+                world.kill_node("beta");
+                beta.mesh.abort(LinkCause::Shutdown);
+            }
+            let dials = |world: &World| world.log_text().matches(" of beta:7700 by alpha").count();
+            tokio::time::sleep(limits::RELINK_FOR / 2).await;
+            let midway = dials(&world);
+            // A pause is fifteen seconds on average.
+            assert!(if left { midway == 0 } else { (60..=300).contains(&midway) }, "{midway}");
+            tokio::time::sleep(limits::RELINK_FOR).await;
+            let end = dials(&world);
+            assert!(end >= midway && end <= 2 * midway + 60, "{midway}, {end}");
+            tokio::time::sleep(limits::RELINK_FOR).await;
+            assert_eq!(dials(&world), end);
+            links_to(&world, &alpha, &[&gamma]).await;
+        });
+    }
+}
+
+/// BO-1: what fails right after it was linked is linked ever more rarely, and again at once after
+/// a link that lived.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn links_that_fail_at_once_make_no_storm() {
+    for seed in 0..10 {
+        sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &["beta"]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            let ups = |node: &Node| {
+                node.watcher.texts().iter().filter(|text| text.contains(" up over ")).count()
+            };
+            // Both ends lose each link within 5 ms.
+            let fails = async {
+                loop {
+                    if !alpha.linked().is_empty() {
+                        world.sever_streams("alpha", "beta");
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let _ = tokio::time::timeout(Duration::from_secs(20), fails).await;
+            let storm = ups(&alpha);
+            assert!((5..=60).contains(&storm), "{storm} links in 20 s");
+            links_to(&world, &alpha, &[&beta]).await;
+            tokio::time::sleep(limits::LINK_SETTLED * 2).await;
+            world.sever_streams("alpha", "beta");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert!(!alpha.linked().is_empty(), "a link that lived is made again at once");
+        });
+    }
+}
+
+/// A task without which the node is of no use does not end in silence.
+#[test]
+fn a_panic_of_the_mesh_closes_the_node() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &["beta"]).await;
+        let beta = node(&world, "beta", &[]).await;
+        alpha.mesh.ready(1).await;
+        alpha.mesh.table.spawn_vital("test", async { panic!("planted") });
+        alpha.watcher.until(&["beta up over sim", "beta lost: this node is shutting down"]).await;
+        assert_eq!(alpha.link("beta").await.unwrap_err(), NodeDown::shutdown());
+        let expected = ["alpha up over sim", "alpha lost: the connection to the peer was closed"];
+        beta.watcher.until(&expected).await;
+    });
+}

@@ -1,0 +1,149 @@
+//! Look-ups of names, by the system's resolver. Used by [`TcpWire`](super::TcpWire).
+//!
+//! - **WR-2 no pile of threads**: the system's resolver blocks a thread for as long as it likes. A
+//!   name has one look-up at a time, which all that want it share, and at most
+//!   `RESOLVE_THREADS_MAX` run at once in a process; a dial that is given up leaves its look-up to
+//!   the next one.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::LazyLock;
+use std::thread;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::limits;
+
+/// Returns where `address`, `name:port`, leads now: at most `DIAL_ADDRESSES_MAX`, in the order that
+/// the system prefers.
+///
+/// # Errors
+/// The system's, with the name; [`TimedOut`](io::ErrorKind::TimedOut) after `RESOLVE_TIMEOUT`;
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) while too many look-ups run (WR-2).
+///
+/// # Cancel safety
+/// Dropping the future leaves the look-up to whoever asks next.
+pub(super) async fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
+    look_up_by(&LOOKUPS, address, |address| Ok(address.to_socket_addrs()?.collect())).await
+}
+
+/// What a look-up found, or why it found nothing.
+type Found = Result<Vec<SocketAddr>, (io::ErrorKind, String)>;
+type Running = Shared<BoxFuture<'static, Found>>;
+
+/// The look-ups that run, by address.
+#[derive(Default)]
+struct Lookups(Mutex<BTreeMap<String, Running>>);
+
+static LOOKUPS: LazyLock<Lookups> = LazyLock::new(Lookups::default);
+
+async fn look_up_by(
+    lookups: &'static Lookups,
+    address: &str,
+    resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
+) -> io::Result<Vec<SocketAddr>> {
+    let name = address.rsplit_once(':').map_or(address, |(name, _)| name);
+    let failed = |kind, why: String| io::Error::new(kind, format!("the name `{name}` {why}"));
+    let running = lookups
+        .join(address, resolve)
+        .map_err(|error| failed(error.kind(), format!("is not looked up: {error}")))?;
+    let found = timeout(limits::RESOLVE_TIMEOUT, running).await.map_err(|_| {
+        let why = format!("was not resolved within {:?}", limits::RESOLVE_TIMEOUT);
+        failed(io::ErrorKind::TimedOut, why)
+    })?;
+    let mut found =
+        found.map_err(|(kind, why)| failed(kind, format!("does not resolve: {why}")))?;
+    if found.is_empty() {
+        return Err(failed(io::ErrorKind::NotFound, "has no address".into()));
+    }
+    found.truncate(limits::DIAL_ADDRESSES_MAX);
+    Ok(found)
+}
+
+impl Lookups {
+    /// Returns the look-up of `address`, started if none runs.
+    fn join(
+        &'static self,
+        address: &str,
+        resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
+    ) -> io::Result<Running> {
+        let mut running = self.0.lock();
+        if let Some(running) = running.get(address) {
+            return Ok(running.clone());
+        }
+        if running.len() >= limits::RESOLVE_THREADS_MAX {
+            let why = format!("{} look-ups run already", running.len());
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
+        }
+        let (report, found) = oneshot::channel();
+        let of = address.to_owned();
+        thread::Builder::new().name("ringpost-lookup".into()).spawn(move || {
+            let found = resolve(&of).map_err(|error| (error.kind(), error.to_string()));
+            // Forgotten before it is told: the next one to ask sees what is true then.
+            self.0.lock().remove(&of);
+            let _ = report.send(found);
+        })?;
+        let gone = || Err((io::ErrorKind::Other, "the look-up failed".to_owned()));
+        let found = found.map(move |found| found.unwrap_or_else(|_| gone())).boxed().shared();
+        running.insert(address.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Condvar, Mutex as Blocking};
+
+    use super::*;
+
+    static ASKED: Blocking<usize> = Blocking::new(0);
+    static GATE: (Blocking<bool>, Condvar) = (Blocking::new(false), Condvar::new());
+
+    /// Answers when the gate is open.
+    fn slow(_: &str) -> io::Result<Vec<SocketAddr>> {
+        *ASKED.lock().unwrap() += 1;
+        let shut = GATE.0.lock().unwrap();
+        drop(GATE.1.wait_while(shut, |open| !*open).unwrap());
+        Ok(vec!["127.0.0.1:7".parse().unwrap()])
+    }
+
+    /// WR-2: dials that are given up leave one thread for each name, and a bounded number of them.
+    #[tokio::test(start_paused = true)]
+    async fn slow_look_ups_pile_up_no_threads() {
+        static SLOW: LazyLock<Lookups> = LazyLock::new(Lookups::default);
+        for _ in 0..100 {
+            let error = look_up_by(&SLOW, "one:7", slow).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(error.to_string(), "the name `one` was not resolved within 2s");
+        }
+        for other in 1..limits::RESOLVE_THREADS_MAX {
+            let error = look_up_by(&SLOW, &format!("{other}:7"), slow).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        }
+        let error = look_up_by(&SLOW, "last:7", slow).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        let shared = tokio::spawn(look_up_by(&SLOW, "one:7", slow));
+        tokio::task::yield_now().await;
+        *GATE.0.lock().unwrap() = true;
+        GATE.1.notify_all();
+        // The clock of this test runs ahead of threads: the outcome may be late for it.
+        let _ = shared.await.unwrap();
+        assert!(*ASKED.lock().unwrap() <= limits::RESOLVE_THREADS_MAX);
+        while !SLOW.0.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn names_are_looked_up() {
+        let found = look_up("localhost:7").await.unwrap();
+        assert!(!found.is_empty() && found.iter().all(|a| a.ip().is_loopback() && a.port() == 7));
+        let error = look_up("no-such-node.invalid:7").await.unwrap_err().to_string();
+        assert!(error.starts_with("the name `no-such-node.invalid` "), "{error}");
+    }
+}
