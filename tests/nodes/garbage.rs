@@ -58,7 +58,7 @@ async fn throw(address: &str, number: usize) {
     let mut rng = fastrand::Rng::with_seed(number as u64);
     let mut bytes = vec![0; rng.usize(0..2000)];
     rng.fill(&mut bytes);
-    let honest = b"RINGPOST\x01\x01\0\0\x02\x02";
+    let honest = b"RINGPOST\x01\x01\0\0\x03\x03";
     if number.is_multiple_of(3) && bytes.len() > honest.len() {
         bytes[..honest.len()].copy_from_slice(honest);
     }

@@ -16,6 +16,9 @@
 //! - **BS-5 one look**: an acceptor with several secrets tries each on the dialler's first message,
 //!   its own first. Nothing on the wire says which one it was meant for, and when none fits the
 //!   refusal is the same as with one. A try costs some hashes, and no agreement on a key.
+//! - **BS-6 fresh**: an acceptor sends 16 random bytes with its opening. They are in Noise's
+//!   prologue, and the dialler's first message names them: a message that was recorded on another
+//!   connection is refused before anything is computed for it.
 
 mod channel;
 mod codec;

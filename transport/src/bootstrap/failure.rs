@@ -17,13 +17,19 @@ pub(crate) enum Failure {
     #[error("refused by the peer: {0}")]
     RejectedByPeer(Rejection),
     /// There is no version that both speak.
-    #[error("this node speaks protocol versions {ours}, the other {theirs}")]
+    #[error(
+        "this node speaks protocol version {ours}, the other {theirs}: run the same release of \
+         Ringpost on both"
+    )]
     VersionMismatch {
         /// This node's range.
         ours: Versions,
         /// The peer's.
         theirs: Versions,
     },
+    /// The dialler's first message was made for another connection.
+    #[error("its first message was made for another connection: it was recorded and sent again")]
+    Stale,
     /// The peer is this very node.
     #[error("it is this node itself")]
     SelfConnection,
@@ -49,6 +55,8 @@ impl Failure {
         match self {
             Failure::Rejected(rejection) => Some(*rejection),
             Failure::Malformed(_) => Some(Rejection::Garbage),
+            // A stranger learns no more than that it is one.
+            Failure::Stale => Some(Rejection::WrongSecret),
             // The peer knows: it said so, or it can tell from what both sides sent, or is gone.
             Failure::RejectedByPeer(_)
             | Failure::VersionMismatch { .. }
@@ -63,6 +71,7 @@ impl Failure {
         match self {
             Failure::Rejected(why) | Failure::RejectedByPeer(why) => why.label(),
             Failure::VersionMismatch { .. } => "version",
+            Failure::Stale => "stale",
             Failure::SelfConnection => "self",
             Failure::Malformed(_) => "garbage",
             Failure::Closed => "closed",

@@ -28,7 +28,11 @@ pub fn handshakes(input: &[u8]) {
     let (ours, theirs) = (identity("alpha", 1), identity("beta", 2));
     let mut side = if how & 1 == 0 { Handshake::accept(&ours) } else { Handshake::dial(&ours) };
     if how & 2 != 0 {
-        let opening = Handshake::dial(&theirs).poll_output().expect("who dials speaks first");
+        let mut opening = Handshake::dial(&theirs).poll_output().expect("who dials speaks first");
+        if how & 1 != 0 {
+            // An acceptor's fresh bytes.
+            opening.extend([9; 16]);
+        }
         side.handle_bytes(&opening).expect("both speak the same version");
     }
     let step = usize::from(step).max(1);

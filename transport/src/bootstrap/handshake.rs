@@ -56,7 +56,7 @@ enum State {
     /// Waiting for the peer's preface.
     Preface,
     /// The acceptor, with the prologue: waiting for the dialler's message of the Noise handshake.
-    Asked(Vec<u8>),
+    Asked(Prologue),
     /// The dialler: waiting for the acceptor's message.
     Asking(Box<HandshakeState>),
     /// Waiting for the peer's HELLO, which proves it.
@@ -68,6 +68,12 @@ enum State {
 }
 
 const OPENING_BYTES: usize = PREFACE_BYTES + VERSIONS_BYTES;
+/// Random bytes that follow an acceptor's opening. They are in the prologue, and the dialler sends
+/// them back before its message of the Noise handshake (BS-6).
+const FRESH_BYTES: usize = 16;
+
+/// The dialler's opening, the acceptor's, and the acceptor's fresh bytes.
+type Prologue = [u8; 2 * OPENING_BYTES + FRESH_BYTES];
 
 impl<'a> Handshake<'a> {
     /// The side that dialled.
@@ -165,13 +171,8 @@ impl<'a> Handshake<'a> {
     }
 
     fn advance(&mut self) -> Result<(), Failure> {
-        if matches!(self.state, State::Preface) {
-            let Some((theirs, _)) = self.incoming.split_first_chunk::<OPENING_BYTES>() else {
-                return Ok(());
-            };
-            let theirs = *theirs;
-            self.incoming.drain(..OPENING_BYTES);
-            self.handle_opening(&theirs)?;
+        if matches!(self.state, State::Preface) && !self.take_opening()? {
+            return Ok(());
         }
         while matches!(self.state, State::Asked(_) | State::Asking(_) | State::Hello(_)) {
             let Some((kind, body)) = take_record(&mut self.incoming)? else { return Ok(()) };
@@ -187,39 +188,46 @@ impl<'a> Handshake<'a> {
         Ok(())
     }
 
-    /// Both openings are in the prologue (BS-4).
-    fn handle_opening(&mut self, theirs: &[u8; OPENING_BYTES]) -> Result<(), Failure> {
-        step!(OpeningReceived);
-        let (preface, versions) = theirs.split_first_chunk().expect("it is longer");
-        if Preface::decode(preface).map_err(Malformed::Preface)? != Preface::Bootstrap {
-            return Err(Malformed::NotBootstrap.into());
-        }
+    /// Judges the peer's opening and answers it. Returns false while a part of it is missing.
+    fn take_opening(&mut self) -> Result<bool, Failure> {
+        let Some((&theirs, after)) = self.incoming.split_first_chunk::<OPENING_BYTES>() else {
+            return Ok(false);
+        };
         let Identity { versions: ours, key, entropy, .. } = self.identity;
         let mine = opening(*ours);
-        let theirs_range = Versions::decode([versions[0], versions[1]])?;
-        if !self.dialler {
-            self.outgoing.extend(mine);
+        let range = range_of(&theirs)?;
+        let fresh = if self.dialler {
+            after.first_chunk().copied()
+        } else {
+            let fresh = entropy.u128().to_le_bytes();
+            self.outgoing.extend([&mine[..], &fresh].concat());
+            Some(fresh)
+        };
+        // An acceptor of another version need not send any fresh bytes.
+        if !ours.meet(range) {
+            return Err(Failure::VersionMismatch { ours: *ours, theirs: range });
         }
-        if !ours.meet(theirs_range) {
-            return Err(Failure::VersionMismatch { ours: *ours, theirs: theirs_range });
-        }
+        let Some(fresh) = fresh else { return Ok(false) };
+        step!(OpeningReceived);
+        self.incoming.drain(..OPENING_BYTES + if self.dialler { FRESH_BYTES } else { 0 });
         self.state = if self.dialler {
-            let mut noise = noise::initiator(key, &[mine, *theirs].concat(), entropy);
-            self.write_handshake(&mut noise)?;
+            let mut noise = noise::initiator(key, &prologue(&mine, &theirs, &fresh), entropy);
+            self.write_handshake(&fresh, &mut noise)?;
             State::Asking(Box::new(noise))
         } else {
-            State::Asked([*theirs, mine].concat())
+            State::Asked(prologue(&theirs, &mine, &fresh))
         };
-        Ok(())
+        Ok(true)
     }
 
     fn handle_handshake(&mut self, body: &[u8]) -> Result<(), Failure> {
         step!(NoiseReceived);
         let noise = match &mut self.state {
             State::Asked(prologue) => {
-                let (mut noise, own) = answering(self.identity, prologue, body)?;
+                let message = after_fresh(prologue, body)?;
+                let (mut noise, own) = answering(self.identity, prologue, message)?;
                 self.other_secret = !own;
-                self.write_handshake(&mut noise)?;
+                self.write_handshake(&[], &mut noise)?;
                 noise
             }
             State::Asking(noise) => {
@@ -238,11 +246,17 @@ impl<'a> Handshake<'a> {
         Ok(())
     }
 
-    fn write_handshake(&mut self, noise: &mut HandshakeState) -> Result<(), Malformed> {
+    /// Queues the next message of the Noise handshake, behind `fresh` bytes.
+    fn write_handshake(
+        &mut self,
+        fresh: &[u8],
+        noise: &mut HandshakeState,
+    ) -> Result<(), Malformed> {
         let mut message = [0; HANDSHAKE_MESSAGE_BYTES + TAG_BYTES];
         let length =
             noise.write_message(&[], &mut message).map_err(|_| Malformed::HandshakeMessage)?;
-        self.outgoing.extend(record(Kind::Handshake, &message[..length]));
+        let body = [fresh, &message[..length]].concat();
+        self.outgoing.extend(record(Kind::Handshake, &body));
         Ok(())
     }
 
@@ -305,6 +319,37 @@ fn read_handshake(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Fail
         Err(snow::Error::Decrypt) => Err(Failure::Rejected(Rejection::WrongSecret)),
         Err(_) => Err(Malformed::HandshakeMessage.into()),
     }
+}
+
+/// Returns the message of the Noise handshake that follows the acceptor's own fresh bytes (BS-6).
+fn after_fresh<'a>(prologue: &Prologue, body: &'a [u8]) -> Result<&'a [u8], Failure> {
+    if body.len() != FRESH_BYTES + HANDSHAKE_MESSAGE_BYTES {
+        return Err(Malformed::HandshakeMessage.into());
+    }
+    let (fresh, message) = body.split_at(FRESH_BYTES);
+    if prologue.ends_with(fresh) { Ok(message) } else { Err(Failure::Stale) }
+}
+
+/// Returns the versions that the sender of an opening speaks.
+fn range_of(opening: &[u8; OPENING_BYTES]) -> Result<Versions, Malformed> {
+    let (preface, versions) = opening.split_first_chunk().expect("it is longer");
+    if Preface::decode(preface).map_err(Malformed::Preface)? != Preface::Bootstrap {
+        return Err(Malformed::NotBootstrap);
+    }
+    Versions::decode([versions[0], versions[1]])
+}
+
+/// Returns all that both sides sent in plain (BS-4, BS-6).
+fn prologue(
+    dialler: &[u8; OPENING_BYTES],
+    acceptor: &[u8; OPENING_BYTES],
+    fresh: &[u8; FRESH_BYTES],
+) -> Prologue {
+    let mut out = [0; _];
+    out[..OPENING_BYTES].copy_from_slice(dialler);
+    out[OPENING_BYTES..2 * OPENING_BYTES].copy_from_slice(acceptor);
+    out[2 * OPENING_BYTES..].copy_from_slice(fresh);
+    out
 }
 
 /// Returns what each side sends first.

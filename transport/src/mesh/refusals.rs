@@ -36,7 +36,9 @@ impl RefusalLog {
     pub(super) fn report(&self, from: &str, failure: &Failure) {
         meter::count_refusal(failure.label());
         let warned = match failure {
-            Failure::Rejected(_) | Failure::VersionMismatch { .. } if !failure.is_dial_race() => {
+            Failure::Rejected(_) | Failure::VersionMismatch { .. } | Failure::Stale
+                if !failure.is_dial_race() =>
+            {
                 self.admit(failure.label(), Instant::now())
             }
             _ => None,

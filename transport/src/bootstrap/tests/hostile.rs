@@ -123,6 +123,8 @@ fn one_byte_at_a_time_is_as_good_as_all_at_once() {
     assert_eq!(acceptor.poll_established().unwrap().1.node, alpha.node);
 }
 
+/// BS-6: what was recorded buys no agreement on a key, and is told apart from a wrong secret on
+/// this side alone.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_replayed_dialler_proves_nothing() {
@@ -130,12 +132,25 @@ fn a_replayed_dialler_proves_nothing() {
     let said = transcript(&alpha, &beta);
     // The same node, later: its random numbers are others.
     let later = Identity { entropy: Entropy::seeded(77), ..beta };
-    let mut acceptor = Handshake::accept(&later);
-    acceptor.handle_bytes(&said[0]).unwrap();
-    acceptor.handle_bytes(&said[1]).unwrap();
-    let failure = acceptor.handle_bytes(&said[2]).unwrap_err();
-    assert!(matches!(failure, Failure::Malformed(Malformed::Seal)), "{failure}");
-    assert!(acceptor.poll_established().is_none());
+    let refused_with = |rename: bool| {
+        let mut acceptor = Handshake::accept(&later);
+        acceptor.handle_bytes(&said[0]).unwrap();
+        let opening = acceptor.poll_output().unwrap();
+        let mut replayed = said[1].clone();
+        if rename {
+            replayed[4..20].copy_from_slice(&opening[14..]);
+        }
+        let failure = acceptor.handle_bytes(&replayed).unwrap_err();
+        assert!(acceptor.poll_established().is_none());
+        (failure, acceptor.poll_output().unwrap())
+    };
+    let (failure, stale) = refused_with(false);
+    assert!(matches!(failure, Failure::Stale), "{failure}");
+    // Whoever names the fresh bytes of this connection is a stranger as any other.
+    let (failure, renamed) = refused_with(true);
+    assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
+    let refusal = record(Kind::Rejection, &[Rejection::WrongSecret.code()]);
+    assert_eq!([stale, renamed], [refusal.clone(), refusal]);
 }
 
 #[test]
@@ -143,9 +158,11 @@ fn a_reflected_dialler_does_not_talk_to_itself() {
     let alpha = identity("alpha", 1);
     let mut dialler = Handshake::dial(&alpha);
     let opening = dialler.poll_output().unwrap();
-    dialler.handle_bytes(&opening).unwrap();
+    dialler.handle_bytes(&[&opening[..], &[5; 16]].concat()).unwrap();
     let message = dialler.poll_output().unwrap();
-    let failure = dialler.handle_bytes(&message).unwrap_err();
+    let fresh_and_noise = &message[4..];
+    let failure = dialler.handle_bytes(&record(Kind::Handshake, &fresh_and_noise[16..]));
+    let failure = failure.unwrap_err();
     assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
 }
 

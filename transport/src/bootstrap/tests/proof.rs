@@ -95,7 +95,7 @@ fn every_secret_is_tried_and_none_is_told_apart() {
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn versions_without_overlap_are_named_on_both_sides() {
-    let newer = Versions { min: 3, max: 4 };
+    let newer = Versions { min: VERSIONS.max + 1, max: VERSIONS.max + 2 };
     let other = Identity { versions: newer, ..identity("beta", 2) };
     for (dialler, acceptor) in [(&identity("alpha", 1), &other), (&other, &identity("alpha", 1))] {
         let ended = failures(dialler, acceptor);
@@ -105,6 +105,8 @@ fn versions_without_overlap_are_named_on_both_sides() {
         ] {
             let Failure::VersionMismatch { ours, theirs } = failure else { panic!("{failure}") };
             assert_eq!((ours, theirs), (mine, peers));
+            let text = failure.to_string();
+            assert!(text.contains("run the same release"), "{text}");
         }
     }
 }

@@ -74,7 +74,7 @@ async fn a_silent_or_unwanted_connection_is_told_why() {
             meet(Box::new(server), Handshake::accept(&alpha), &[], deadline, wayward).await
         };
         let reading = async {
-            let mut opening = [0; 14];
+            let mut opening = [0; 30];
             client.read_exact(&mut opening).await.unwrap();
             if give_way {
                 drop(way);
