@@ -27,7 +27,7 @@ pub const OFFER_BYTES_MAX: usize = 256;
 pub const SECRETS_ACCEPTED_MAX: usize = 4;
 /// Plain bytes read from a connection before its peer proved that it knows the secret.
 pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
-/// Connections that are still proving themselves; the oldest gives way to a newcomer.
+/// Connections that are still proving themselves; of more the source with the most gives one up.
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
 /// How often strangers that were refused for one cause are in the log as a warning.
 pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);

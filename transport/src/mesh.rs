@@ -38,6 +38,7 @@ mod refusals;
 mod resync;
 mod seed;
 mod session;
+mod source;
 mod stalls;
 mod start;
 mod table;

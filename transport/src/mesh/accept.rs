@@ -1,9 +1,11 @@
 //! The listener: accepts connections; bad input closes only the connection it came on.
 //!
 //! - **MS-6 bounded**: at most `UNPROVEN_CONNECTIONS_MAX` connections are between their first byte
-//!   and their proof (or token); the oldest gives way. Each has `HANDSHAKE_TIMEOUT`.
+//!   and their proof (or token). Of more, the source with the most of them gives up its oldest, so
+//!   that a host that opens thousands closes its own. Each has `HANDSHAKE_TIMEOUT`.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -11,12 +13,14 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::bootstrap::{Failure, Rejection};
 use crate::limits;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
 use super::connection;
 use super::refusals::RefusalLog;
+use super::source::Source;
 use super::table::Table;
 
 /// Accepts until the node closes.
@@ -31,12 +35,13 @@ pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
         };
         match accepted {
             Ok(stream) => {
-                let (place, give_way) = unproven.clone().admit();
+                let source = Source::of(&stream.peer_address());
+                let (place, give_way) = unproven.clone().admit(source);
                 let refusals = refusals.clone();
                 table.tasks.spawn(serve(table.clone(), stream, place, give_way, refusals));
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                refusals.report_accept(&error);
                 sleep(limits::ACCEPT_BACKOFF).await;
             }
         }
@@ -57,13 +62,14 @@ async fn serve(
         biased;
         () = table.events.closing() => return,
         // The sender is dropped to say it.
-        _ = &mut give_way => return,
-        first = timeout_at(deadline, first_bytes(&mut stream)) => first,
+        _ = &mut give_way => Err(Failure::Rejected(Rejection::Busy)),
+        first = timeout_at(deadline, first_bytes(&mut stream)) => {
+            first.unwrap_or(Err(Failure::Rejected(Rejection::TooSlow)))
+        }
     };
     let first = match first {
-        Ok(Ok(first)) => first,
-        Ok(Err(error)) => return tracing::debug!(from, %error, "a connection that said nothing"),
-        Err(_) => return tracing::debug!(from, "a connection that was too slow"),
+        Ok(first) => first,
+        Err(failure) => return refusals.report(&from, &failure),
     };
     let give_way = async {
         let _ = give_way.await;
@@ -71,9 +77,9 @@ async fn serve(
     match first {
         First::Data(token) => {
             step!(TokenReceived);
-            match stream.into_tcp() {
-                Some(stream) => table.network.doors.admit(token, stream),
-                None => tracing::debug!(from, "a data connection where there are none"),
+            let doors = &table.network.doors;
+            if !stream.into_tcp().is_some_and(|stream| doors.admit(token, stream)) {
+                refusals.report_token(&from);
             }
         }
         First::Other(bytes) => {
@@ -94,11 +100,15 @@ enum First {
     Other([u8; PREFACE_BYTES]),
 }
 
-async fn first_bytes(stream: &mut Box<dyn Stream>) -> std::io::Result<First> {
+async fn first_bytes(stream: &mut Box<dyn Stream>) -> Result<First, Failure> {
+    let closed_or = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Failure::Closed,
+        _ => Failure::Io(error),
+    };
     let mut preface = [0; PREFACE_BYTES];
-    stream.read_exact(&mut preface).await?;
+    stream.read_exact(&mut preface).await.map_err(closed_or)?;
     if Preface::decode(&preface) == Ok(Preface::Data) {
-        return Ok(First::Data(stream.read_u128_le().await?));
+        return Ok(First::Data(stream.read_u128_le().await.map_err(closed_or)?));
     }
     Ok(First::Other(preface))
 }
@@ -110,8 +120,13 @@ struct Unproven(Mutex<Pending>);
 #[derive(Default)]
 struct Pending {
     next: u64,
-    /// Dropping one tells its connection to give way.
-    connections: BTreeMap<u64, oneshot::Sender<()>>,
+    connections: BTreeMap<u64, Waiting>,
+}
+
+struct Waiting {
+    source: Source,
+    /// Dropping it tells the connection to give way.
+    _stay: oneshot::Sender<()>,
 }
 
 /// A place among them, given up by dropping it.
@@ -121,17 +136,33 @@ struct Place {
 }
 
 impl Unproven {
-    fn admit(self: Arc<Self>) -> (Place, oneshot::Receiver<()>) {
+    fn admit(self: Arc<Self>, source: Source) -> (Place, oneshot::Receiver<()>) {
         let (stay, give_way) = oneshot::channel();
-        let oldest = {
+        let (number, evicted) = {
             let mut pending = self.0.lock();
             pending.next += 1;
             let number = pending.next;
-            pending.connections.insert(number, stay);
+            pending.connections.insert(number, Waiting { source, _stay: stay });
             let full = pending.connections.len() > limits::UNPROVEN_CONNECTIONS_MAX;
-            (number, if full { pending.connections.pop_first() } else { None })
+            (number, if full { pending.evict() } else { None })
         };
-        (Place { unproven: self, number: oldest.0 }, give_way)
+        drop(evicted);
+        (Place { unproven: self, number }, give_way)
+    }
+}
+
+impl Pending {
+    /// Removes the oldest connection of the source that has the most; of several such sources the
+    /// oldest of all.
+    fn evict(&mut self) -> Option<Waiting> {
+        let mut counts: BTreeMap<&Source, usize> = BTreeMap::new();
+        for waiting in self.connections.values() {
+            *counts.entry(&waiting.source).or_default() += 1;
+        }
+        let most = counts.values().max()?;
+        let mut by_age = self.connections.iter();
+        let number = *by_age.find(|(_, waiting)| counts[&waiting.source] == *most)?.0;
+        self.connections.remove(&number)
     }
 }
 
@@ -139,5 +170,45 @@ impl Drop for Place {
     fn drop(&mut self) {
         let stay = self.unproven.0.lock().connections.remove(&self.number);
         drop(stay);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+
+    /// MS-6
+    #[test]
+    fn the_source_with_the_most_connections_gives_up_its_oldest() {
+        let unproven = Arc::new(Unproven::default());
+        let admit = |host: usize| {
+            let (place, gone) = unproven.clone().admit(Source::of(&format!("192.0.2.{host}:1")));
+            (host, place, gone)
+        };
+        let half = limits::UNPROVEN_CONNECTIONS_MAX / 2;
+        // The oldest is its host's only one; two hosts have several, one host the most.
+        let hosts = std::iter::once(1).chain([2; 2]).chain(std::iter::repeat_n(3, half));
+        let mut open: Vec<_> = hosts.map(admit).collect();
+        while open.len() <= limits::UNPROVEN_CONNECTIONS_MAX {
+            open.push(admit(100 + open.len()));
+        }
+        let mut gone = || {
+            let at =
+                open.iter_mut().position(|(.., gone)| gone.try_recv() != Err(TryRecvError::Empty));
+            at.map(|at| (open.remove(at).0, at))
+        };
+        assert_eq!(gone(), Some((3, 3)), "the oldest of the host that has the most");
+        assert_eq!(gone(), None);
+        drop(open);
+        assert!(unproven.0.lock().connections.is_empty());
+
+        let mut single: Vec<_> = (1..=limits::UNPROVEN_CONNECTIONS_MAX + 1).map(admit).collect();
+        let oldest = single[0].2.try_recv();
+        assert_eq!(oldest, Err(TryRecvError::Closed), "of many hosts the oldest of all");
+        assert!(
+            single[1..].iter_mut().all(|(.., gone)| gone.try_recv() == Err(TryRecvError::Empty))
+        );
     }
 }

@@ -11,6 +11,7 @@
 //! stopped the drivers of honest links, which run on the same threads.
 
 use std::collections::BTreeMap;
+use std::{fmt, io};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -34,18 +35,38 @@ struct Told {
 impl RefusalLog {
     /// Counts and logs a connection from this address that came to nothing.
     pub(super) fn report(&self, from: &str, failure: &Failure) {
-        meter::count_refusal(failure.label());
-        let warned = match failure {
-            Failure::Rejected(_) | Failure::VersionMismatch { .. } | Failure::Stale
-                if !failure.is_dial_race() =>
-            {
-                self.admit(failure.label(), Instant::now())
-            }
-            _ => None,
+        let warns = match failure {
+            Failure::Rejected(_)
+            | Failure::VersionMismatch { .. }
+            | Failure::Stale
+            | Failure::Malformed(_) => !failure.is_dial_race(),
+            // An honest node, or a probe that looks whether the port is open.
+            Failure::RejectedByPeer(_)
+            | Failure::SelfConnection
+            | Failure::Closed
+            | Failure::Io(_) => false,
         };
+        self.count(from, failure.label(), failure, warns);
+    }
+
+    /// Counts and logs a data connection from this address whose token no queue pair waits for.
+    pub(super) fn report_token(&self, from: &str) {
+        self.count(from, "token", &"no queue pair waits for this data connection", true);
+    }
+
+    /// Logs that the system gives no connection, which it may go on to do.
+    pub(super) fn report_accept(&self, error: &io::Error) {
+        if let Some(suppressed) = self.admit("accept", Instant::now()) {
+            tracing::warn!(%error, suppressed, "connections could not be accepted");
+        }
+    }
+
+    fn count(&self, from: &str, cause: &'static str, failure: &dyn fmt::Display, warns: bool) {
+        meter::count_refusal(cause);
+        let warned = if warns { self.admit(cause, Instant::now()) } else { None };
         match warned {
             Some(suppressed) => {
-                tracing::warn!(from, %failure, suppressed, "a node was refused");
+                tracing::warn!(from, %failure, suppressed, "a connection was refused");
             }
             None => tracing::debug!(from, %failure, "a connection ended"),
         }

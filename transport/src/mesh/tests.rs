@@ -14,6 +14,8 @@ mod seeds;
 mod simulated;
 #[cfg(feature = "sim")]
 mod stalls;
+#[cfg(feature = "sim")]
+mod strangers;
 mod tcp;
 #[cfg(feature = "sim")]
 mod warnings;

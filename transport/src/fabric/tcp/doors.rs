@@ -15,15 +15,13 @@ pub struct Doors(Arc<Mutex<BTreeMap<u128, oneshot::Sender<std::net::TcpStream>>>
 
 impl Doors {
     /// Hands an accepted data connection to the queue pair that offered `token`; drops the
-    /// connection when there is none. It leaves the runtime that accepted it: the queue pair's
-    /// owner may run on another.
-    pub(crate) fn admit(&self, token: u128, stream: TcpStream) {
+    /// connection and returns false when there is none. It leaves the runtime that accepted it: the
+    /// queue pair's owner may run on another.
+    pub(crate) fn admit(&self, token: u128, stream: TcpStream) -> bool {
         let waiting = self.0.lock().remove(&token);
         // A queue pair that is dropped in this moment drops the connection, too.
         let claimed = waiting.zip(stream.into_std().ok()).map(|(door, stream)| door.send(stream));
-        if !matches!(claimed, Some(Ok(()))) {
-            tracing::debug!("dropped a data connection that no queue pair waits for");
-        }
+        matches!(claimed, Some(Ok(())))
     }
 
     /// Returns a door that opens once, for `token`.

@@ -1,7 +1,7 @@
 //! Over loopback TCP: the listener, start-up, and whole links.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
 use crate::bootstrap::{Failure, Handshake, Identity, Rejection, VERSIONS, meet};
@@ -266,6 +266,34 @@ async fn of_too_many_silent_connections_the_oldest_gives_way() {
     assert!(began.elapsed() < limits::HANDSHAKE_TIMEOUT);
     let beta = node("beta", &[alpha.address()]).await;
     beta.mesh.ready(1).await;
+}
+
+/// MS-6: a host that opens connections without end closes its own, and not the only one of another
+/// host; also those that are for data and never say a token.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_host_that_opens_many_connections_gives_up_its_own() {
+    for says in [Vec::new(), Preface::Data.encode().to_vec()] {
+        let alpha = node("alpha", &[]).await;
+        let honest = TcpSocket::new_v4().unwrap();
+        honest.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let honest = honest.connect(alpha.address().parse().unwrap()).await.unwrap();
+        let mut flood = Vec::new();
+        for _ in 0..2 * limits::UNPROVEN_CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(alpha.address()).await.unwrap();
+            stream.write_all(&says).await.unwrap();
+            flood.push(stream);
+        }
+        // One place is the honest host's, and the last connection has taken the place of this one.
+        let last_out = limits::UNPROVEN_CONNECTIONS_MAX;
+        assert_eq!(flood[last_out].read(&mut [0]).await.unwrap_or(0), 0);
+        let beta = identity("beta", &Secret::new(&[3; 32]).unwrap());
+        let deadline = tokio::time::Instant::now() + limits::HANDSHAKE_TIMEOUT;
+        let handshake = Handshake::dial(&beta);
+        let met = meet(Box::new(honest), handshake, &[], deadline, std::future::pending()).await;
+        assert_eq!(met.map_err(|failure| failure.to_string()).unwrap().1.node, *alpha.mesh.id());
+        alpha.shutdown().await;
+    }
 }
 
 // Promised in docs/SEMANTICS.md.

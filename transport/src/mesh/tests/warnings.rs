@@ -109,7 +109,7 @@ fn thousands_of_strangers_are_one_line_of_the_log_and_one_more_after_a_while() {
             }
             let told = warnings.take();
             assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told[0].contains("a node was refused"), "{told:?}");
+            assert!(told[0].contains("a connection was refused"), "{told:?}");
             tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
             knock().await;
             let told = warnings.take();
