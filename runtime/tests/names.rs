@@ -111,7 +111,7 @@ async fn texts_that_are_no_names_are_errors() {
     let error = Node::builder("a").listen("127.0.0.1:0").secret("short").start().await.unwrap_err();
     assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
     // Settings are checked where nothing uses them, too.
-    let error = Node::builder("a").secret("short").start().await.unwrap_err();
+    let error = Node::builder("a").also_accept("short").start().await.unwrap_err();
     assert!(matches!(error, StartError::InvalidSecret(_)), "{error}");
     let profile = Profile { ring_slots: 7, ..Profile::default() };
     let error = Node::builder("a").profile(profile).start().await.unwrap_err();

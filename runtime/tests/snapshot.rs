@@ -189,7 +189,9 @@ async fn refusing() {
     let snapshotter = recorder.snapshotter();
     recorder.install().unwrap();
     let alpha = listening("alpha", &[]).await;
-    let builder = Node::builder("beta").listen("127.0.0.1:0").secret([7; 32]);
+    let builder = Node::builder("beta")
+        .listen("127.0.0.1:0")
+        .secret("a secret of the tests, of 43 characters and more");
     let beta = builder.seeds(alpha.addresses()).start().await.unwrap();
     let nobody = Node::builder("gamma").seeds(["127.0.0.1:1"]).start().await.unwrap();
     let mut wanted = vec![

@@ -14,7 +14,7 @@ use crate::process::{PATIENCE, Process, linked, within};
 const VERSION_NINE: &[u8; 14] = b"RINGPOST\x01\x01\0\0\x09\x09";
 
 /// A node that cannot link with what is at `seeds`.
-async fn stranger(name: &str, seeds: &[&str], secret: Option<[u8; 32]>) -> Node {
+async fn stranger(name: &str, seeds: &[&str], secret: Option<&str>) -> Node {
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
     let mut builder =
         Node::builder(name).listen("127.0.0.1:0").seeds(seeds.to_vec()).profile(profile);
@@ -44,7 +44,12 @@ async fn lives_on(process: Process, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_secret_is_named_on_both_sides() {
     let mut beta = Process::start("beta", &[]).await;
-    let alpha = stranger("alpha", &[&beta.address], Some([7; 32])).await;
+    let alpha = stranger(
+        "alpha",
+        &[&beta.address],
+        Some("another secret of the tests, as long as the first"),
+    )
+    .await;
     let cause = "the cluster secrets differ, or only one side has one: give all nodes the same; to \
                  change it, have all nodes accept the new one first";
     beta.warned(&format!("refused: {cause}")).await;

@@ -73,3 +73,6 @@ pub use plan::Plan;
 pub use reached::Reached;
 pub use scenario::{Outcome, run};
 pub use storm::storm;
+
+/// What all nodes know.
+const SECRET: &[u8] = b"a secret of the tests, of 43 characters and more";

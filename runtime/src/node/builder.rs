@@ -1,6 +1,5 @@
 //! What a node is started with.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ pub enum StartError {
     /// The text cannot be a node's name.
     #[error(transparent)]
     InvalidName(#[from] InvalidNodeName),
-    /// The secret is too short.
+    /// A secret is too easy to guess.
     #[error(transparent)]
     InvalidSecret(#[from] InvalidSecret),
     /// The network could not be started.
@@ -39,26 +38,14 @@ pub struct NodeBuilder {
     listen: Option<String>,
     advertise: Vec<String>,
     seeds: Vec<String>,
-    secrets: Secrets,
+    secret: Option<Result<Secret, InvalidSecret>>,
+    also_accept: Vec<Result<Secret, InvalidSecret>>,
     profile: Profile,
     mailbox_capacity: usize,
     ask_timeout: Duration,
     reported_after: Duration,
     network: Option<Network>,
     entropy: Entropy,
-}
-
-/// What a node knows and others may know, as it was given.
-#[derive(Default)]
-struct Secrets {
-    own: Option<Vec<u8>>,
-    accepted: Vec<Vec<u8>>,
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets(..)")
-    }
 }
 
 impl NodeBuilder {
@@ -68,7 +55,8 @@ impl NodeBuilder {
             listen: None,
             advertise: Vec::new(),
             seeds: Vec::new(),
-            secrets: Secrets::default(),
+            secret: None,
+            also_accept: Vec::new(),
             profile: Profile::default(),
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
@@ -103,15 +91,17 @@ impl NodeBuilder {
         self
     }
 
-    /// What all nodes of the cluster know: at least 32 random bytes. The node dials with it, and
-    /// links to nodes that dial with it.
+    /// What all nodes of the cluster know: 32 random bytes, as bytes or as text of at least 64 hex
+    /// digits or 43 other characters; `openssl rand -hex 32` prints one. The node dials with it,
+    /// and links to nodes that dial with it. All bytes count, a line break at the end of a file,
+    /// too.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
-        self.secrets.own = Some(secret.as_ref().to_vec());
+        self.secret = Some(Secret::new(secret.as_ref()));
         self
     }
 
-    /// A further secret, at least 32 random bytes, that other nodes may dial this one with; may be
-    /// called up to 4 times, beside [`secret`](NodeBuilder::secret).
+    /// A further secret that other nodes may dial this one with; may be called up to 4 times,
+    /// beside [`secret`](NodeBuilder::secret).
     ///
     /// So the secret of a cluster is changed without an interruption, in three rounds; in each,
     /// restart the nodes one after the other, and begin the next when all have done this one:
@@ -123,7 +113,7 @@ impl NodeBuilder {
     /// A secret matters where two nodes meet. A link that stands is not asked for it again: it
     /// lasts until it is lost or one of its nodes is restarted.
     pub fn also_accept(mut self, secret: impl AsRef<[u8]>) -> Self {
-        self.secrets.accepted.push(secret.as_ref().to_vec());
+        self.also_accept.push(Secret::new(secret.as_ref()));
         self
     }
 
@@ -223,8 +213,6 @@ impl NodeBuilder {
     }
 
     fn config(self, name: NodeName) -> Result<Config, StartError> {
-        let Secrets { own, accepted } = self.secrets;
-        let accepted = accepted.iter().map(|secret| Secret::new(secret));
         // A node that reaches no other opens no device.
         let is_networked = self.listen.is_some() || !self.seeds.is_empty();
         let network = if is_networked { Network::best } else { Network::tcp };
@@ -233,8 +221,8 @@ impl NodeBuilder {
             listen: self.listen,
             advertise: self.advertise,
             seeds: self.seeds,
-            secret: own.as_deref().map(Secret::new).transpose()?,
-            also_accept: accepted.collect::<Result<_, _>>()?,
+            secret: self.secret.transpose()?,
+            also_accept: self.also_accept.into_iter().collect::<Result<_, _>>()?,
             profile: self.profile,
             entropy: self.entropy,
             network: self.network.unwrap_or_else(network),

@@ -10,6 +10,7 @@ use crate::remote::PATIENCE;
 
 /// How often something is looked at that nothing tells of.
 const LOOK: Duration = Duration::from_millis(1);
+const SECRET: &str = "a secret of the tests, of 43 characters and more";
 
 /// Makes nodes that reach each other over one fabric.
 pub enum World {
@@ -38,7 +39,7 @@ impl World {
             World::Sim(world) => {
                 let (wire, fabric) = world.network(name);
                 let network = Network { wire, fabrics: vec![fabric], doors: Default::default() };
-                let builder = builder.listen(format!("{name}:7700")).secret([7; 32]);
+                let builder = builder.listen(format!("{name}:7700")).secret(SECRET);
                 builder.network(network).entropy(world.entropy())
             }
             World::Tcp => builder.listen("127.0.0.1:0").network(Network::tcp()),

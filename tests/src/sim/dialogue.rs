@@ -122,7 +122,7 @@ async fn start(room: &Room, at: usize, profile: Profile, rng: &mut Rng) -> Node 
     let node = Node::builder(NAMES[at])
         .listen(format!("{}:7700", NAMES[at]))
         .seeds([format!("{}:7700", NAMES[1 - at])])
-        .secret([7; 32])
+        .secret(super::SECRET)
         .profile(profile)
         .entropy(room.world.entropy())
         .network(Network { wire, fabrics: vec![fabric], doors: Default::default() })

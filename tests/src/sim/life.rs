@@ -134,7 +134,7 @@ async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint 
         listen: Some(format!("{name}:7700")),
         advertise: Vec::new(),
         seeds,
-        secret: Some(Secret::new(&[7; 32]).expect("long enough")),
+        secret: Some(Secret::new(super::SECRET).expect("long enough")),
         also_accept: Vec::new(),
         profile: plan.profiles[me].clone(),
         entropy: world.entropy(),

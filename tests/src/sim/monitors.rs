@@ -113,7 +113,7 @@ impl Scene {
         let node = Node::builder(NAMES[at])
             .listen(format!("{}:7700", NAMES[at]))
             .seeds(others.map(|name| format!("{name}:7700")))
-            .secret([7; 32])
+            .secret(super::SECRET)
             .profile(Profile { down_after: DOWN_AFTER, ..Profile::default() })
             .entropy(self.world.entropy())
             .network(Network { wire, fabrics: vec![fabric], doors: Default::default() })

@@ -46,7 +46,7 @@ impl Node {
             listen: Some(format!("{place}:7700")),
             advertise: Vec::new(),
             seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
-            secret: Some(Secret::new(&[7; 32]).expect("long enough")),
+            secret: Some(Secret::new(super::SECRET).expect("long enough")),
             also_accept: Vec::new(),
             profile,
             entropy: world.entropy(),

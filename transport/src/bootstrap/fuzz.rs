@@ -16,7 +16,7 @@ fn identity(name: &str, seed: u64) -> Identity {
         fabrics: vec!["tcp".into()],
         versions: VERSIONS,
         key: Secret::key(None),
-        accepts: vec![[7; 32]],
+        accepts: vec![Secret::key(Some(&Secret::numbered(7)))],
         entropy: Entropy::seeded(seed),
     }
 }

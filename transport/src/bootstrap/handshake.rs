@@ -18,6 +18,7 @@ use super::message::{Hello, Message};
 use super::noise::{self, HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
 use super::record::{Kind, record, take_record};
 use super::rejection::Rejection;
+use super::secret::Key;
 use super::session::Session;
 use super::version::{VERSIONS_BYTES, Versions};
 
@@ -33,9 +34,9 @@ pub(crate) struct Identity {
     /// What it speaks.
     pub(crate) versions: Versions,
     /// What it proves to know.
-    pub(crate) key: [u8; 32],
+    pub(crate) key: Key,
     /// What those that dial it may prove to know instead, at most `SECRETS_ACCEPTED_MAX`.
-    pub(crate) accepts: Vec<[u8; 32]>,
+    pub(crate) accepts: Vec<Key>,
     /// Where its ephemeral keys come from.
     pub(crate) entropy: Entropy,
 }
@@ -211,7 +212,8 @@ impl<'a> Handshake<'a> {
         step!(OpeningReceived);
         self.incoming.drain(..OPENING_BYTES + if self.dialler { FRESH_BYTES } else { 0 });
         self.state = if self.dialler {
-            let mut noise = noise::initiator(key, &prologue(&mine, &theirs, &fresh), entropy);
+            let mut noise =
+                noise::initiator(key.bytes(), &prologue(&mine, &theirs, &fresh), entropy);
             self.write_handshake(&fresh, &mut noise)?;
             State::Asking(Box::new(noise))
         } else {
@@ -300,7 +302,7 @@ fn answering(
     let Identity { key, accepts, entropy, .. } = identity;
     let mut outcome = Err(Failure::Rejected(Rejection::WrongSecret));
     for (tried, key) in std::iter::once(key).chain(accepts).enumerate() {
-        let mut noise = noise::responder(key, prologue, entropy);
+        let mut noise = noise::responder(key.bytes(), prologue, entropy);
         outcome = read_handshake(&mut noise, message).map(|()| (noise, tried == 0));
         if !matches!(outcome, Err(Failure::Rejected(Rejection::WrongSecret))) {
             break;

@@ -1,5 +1,7 @@
 //! What two proven nodes say to each other, and its bytes.
 
+use std::fmt;
+
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::proto::error::Refusal;
@@ -73,7 +75,7 @@ pub(crate) struct Hello {
 }
 
 /// A fabric's offer, with numbers within the limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct OfferMade {
     /// The fabric.
     pub(crate) fabric: String,
@@ -87,6 +89,13 @@ pub(crate) struct OfferMade {
     pub(crate) link_window_bytes: u32,
     /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes.
     pub(crate) queue_pair: Vec<u8>,
+}
+
+impl fmt::Debug for OfferMade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The fabric's own part is secret: the token of a data connection.
+        f.debug_struct("OfferMade").field("fabric", &self.fabric).finish_non_exhaustive()
+    }
 }
 
 /// A part of what a node consumed of the last link to the receiver.

@@ -24,7 +24,7 @@ fn identity(name: &str, seed: u64) -> Identity {
         addresses: vec![format!("127.0.0.1:{}", 7700 + seed)],
         fabrics: vec!["verbs".into(), "tcp".into()],
         versions: VERSIONS,
-        key: Secret::key(Some(&Secret::new(&[7; 32]).unwrap())),
+        key: Secret::key(Some(&Secret::numbered(7))),
         accepts: Vec::new(),
         entropy: Entropy::seeded(seed),
     }

@@ -25,8 +25,9 @@ use crate::proto::link::{LinkProtocol, Sizes};
 use crate::proto::send_queue::SendQueue;
 use crate::proto::window::WindowSize;
 
-/// The offer of one side of a link to the other, before they connect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The offer of one side of a link to the other, before they connect. Without `Debug`: the fabric's
+/// part is secret.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
     /// Receive slots posted.
     pub(crate) ring_slots: u32,

@@ -136,7 +136,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         listen: Some("127.0.0.1:0".into()),
         advertise: Vec::new(),
         seeds: seeds.to_vec(),
-        secret: Some(Secret::new(&[3; 32]).unwrap()),
+        secret: Some(Secret::numbered(3)),
         also_accept: Vec::new(),
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },
         entropy: Entropy::os(),

@@ -46,7 +46,7 @@ async fn what_cannot_work_is_refused_by_name() {
         let error = refused(|c| c.seeds = vec![unclear.into()]).await;
         assert!(error.contains("is not of the form host:port or [IPv6]:port"), "{error}");
     }
-    let accepts = |count: usize| vec![Secret::new(&[4; 32]).unwrap(); count];
+    let accepts = |count: usize| vec![Secret::numbered(4); count];
     let error = refused(|c| c.also_accept = accepts(limits::SECRETS_ACCEPTED_MAX + 1)).await;
     assert_eq!(error, "5 secrets are accepted besides the node's own, but at most 4 can be");
     let error = refused(|c| (c.also_accept, c.secret) = (accepts(1), None)).await;
@@ -167,7 +167,7 @@ async fn a_namesake_is_refused_and_the_link_stands() {
         let real = node(first, &[alpha.address()]).await;
         real.mesh.ready(1).await;
         let link = alpha.link(first).await.unwrap();
-        let namesake = identity(second, &Secret::new(&[3; 32]).unwrap());
+        let namesake = identity(second, &Secret::numbered(3));
         let (mut channel, hello) = dial(&alpha, &namesake).await.unwrap();
         assert_eq!(hello.node, *alpha.mesh.id());
         if second < "alpha" {
@@ -231,7 +231,7 @@ async fn dial(
 #[tokio::test]
 async fn strangers_end_only_their_own_connection() {
     let alpha = node("alpha", &[]).await;
-    let stranger = identity("beta", &Secret::new(&[4; 32]).unwrap());
+    let stranger = identity("beta", &Secret::numbered(4));
     let failure = dial(&alpha, &stranger).await.err().expect("the secret is wrong");
     assert!(matches!(failure, Failure::RejectedByPeer(Rejection::WrongSecret)), "{failure}");
     for round in 0..300u32 {
@@ -287,7 +287,7 @@ async fn a_host_that_opens_many_connections_gives_up_its_own() {
         // One place is the honest host's, and the last connection has taken the place of this one.
         let last_out = limits::UNPROVEN_CONNECTIONS_MAX;
         assert_eq!(flood[last_out].read(&mut [0]).await.unwrap_or(0), 0);
-        let beta = identity("beta", &Secret::new(&[3; 32]).unwrap());
+        let beta = identity("beta", &Secret::numbered(3));
         let deadline = tokio::time::Instant::now() + limits::HANDSHAKE_TIMEOUT;
         let handshake = Handshake::dial(&beta);
         let met = meet(Box::new(honest), handshake, &[], deadline, std::future::pending()).await;

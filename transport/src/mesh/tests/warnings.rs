@@ -102,7 +102,7 @@ fn thousands_of_strangers_are_one_line_of_the_log_and_one_more_after_a_while() {
         async move {
             let _alpha = Node::start(sim_config(&world, "alpha", &[])).await.unwrap();
             let mut stranger = identity("stranger");
-            stranger.key = Secret::key(Some(&Secret::new(&[4; 32]).unwrap()));
+            stranger.key = Secret::key(Some(&Secret::numbered(4)));
             let knock = || knock(&world, &stranger);
             for _ in 0..STRANGERS {
                 knock().await;

@@ -34,7 +34,7 @@ pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
         addresses: Vec::new(),
         fabrics: vec!["tcp".into()],
         versions: VERSIONS,
-        key: Secret::key(Some(&Secret::new(&[3; 32]).unwrap())),
+        key: Secret::key(Some(&Secret::numbered(3))),
         accepts: Vec::new(),
         entropy: Entropy::os(),
     }
