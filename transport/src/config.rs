@@ -9,6 +9,7 @@ use crate::fabric::tcp::{Doors, TcpFabric};
 #[cfg(feature = "verbs")]
 use crate::fabric::verbs::{VerbsConfig, VerbsFabric};
 use crate::id::NodeName;
+use crate::ip_network::IpNetwork;
 use crate::profile::Profile;
 use crate::wire::{TcpWire, Wire};
 
@@ -27,6 +28,9 @@ pub struct Config {
     pub secret: Option<Secret>,
     /// Secrets that others may dial it with besides: at most `SECRETS_ACCEPTED_MAX`.
     pub also_accept: Vec<Secret>,
+    /// Addresses that it does not dial because a peer names them, beside those at which no node can
+    /// be.
+    pub refused_addresses: Vec<IpNetwork>,
     /// Sizes and windows.
     pub profile: Profile,
     /// Where its random numbers come from.

@@ -17,6 +17,7 @@ use crate::open_request::OpenRequest;
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Network};
 pub use crate::confirm::Confirmation;
+pub use crate::ip_network::{InvalidNetwork, IpNetwork};
 pub use crate::link::{
     Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss,
     RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,

@@ -14,8 +14,8 @@
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
-//! - `config` and `profile`: what a node is started with; [`open_request`] and [`cause`]: plain
-//!   values.
+//! - `config`, `ip_network` and `profile`: what a node is started with; [`open_request`] and
+//!   [`cause`]: plain values.
 //! - [`limits`], [`id`], [`entropy`], `sync`; for the tests only: `mutants`, planted bugs, `steps`,
 //!   at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
 //!   any bytes.
@@ -36,6 +36,7 @@ pub mod fabric;
 pub mod fuzz;
 pub mod host;
 pub mod id;
+mod ip_network;
 pub mod limits;
 mod link;
 pub mod memory;

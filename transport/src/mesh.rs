@@ -5,7 +5,7 @@
 //! one of them a link, carried by the fabric that is their [`choice`]; [`session`] keeps it. All
 //! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their events go
 //! through the [`event_queue`].
-//! The invariants `MS-1` to `MS-15` stand at the modules that keep them:
+//! The invariants `MS-1` to `MS-16` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -17,10 +17,12 @@
 //! - MS-11 stalled is not silent: [`liveness`]
 //! - MS-12 seeds are kept: [`seed`]
 //! - MS-13 a stranger cannot fill the log: [`refusals`]
+//! - MS-16 no errands: [`address_policy`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
 mod accept;
+mod address_policy;
 mod addresses;
 mod backoff;
 mod choice;

@@ -12,7 +12,9 @@ use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
 use crate::limits;
-use crate::remote::{Config, Entropy, InvalidSecret, Network, Observers, Profile, Remote, Secret};
+use crate::remote::{
+    Config, Entropy, InvalidSecret, IpNetwork, Network, Observers, Profile, Remote, Secret,
+};
 use crate::residents::Residents;
 
 /// A node that could not start.
@@ -40,6 +42,7 @@ pub struct NodeBuilder {
     seeds: Vec<String>,
     secret: Option<Result<Secret, InvalidSecret>>,
     also_accept: Vec<Result<Secret, InvalidSecret>>,
+    refused_addresses: Vec<IpNetwork>,
     profile: Profile,
     mailbox_capacity: usize,
     ask_timeout: Duration,
@@ -57,6 +60,7 @@ impl NodeBuilder {
             seeds: Vec::new(),
             secret: None,
             also_accept: Vec::new(),
+            refused_addresses: Vec::new(),
             profile: Profile::default(),
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
@@ -114,6 +118,15 @@ impl NodeBuilder {
     /// lasts until it is lost or one of its nodes is restarted.
     pub fn also_accept(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.also_accept.push(Secret::new(secret.as_ref()));
+        self
+    }
+
+    /// Ranges of addresses, as `"10.0.0.0/8".parse()` gives them, that this node does not dial
+    /// because another node says that a node is there. Never dialled so are those at which no node
+    /// can be, and those on loopback or on a link that a node from farther off names. Seeds are
+    /// dialled wherever they are.
+    pub fn refuse_addresses(mut self, networks: impl IntoIterator<Item = IpNetwork>) -> Self {
+        self.refused_addresses.extend(networks);
         self
     }
 
@@ -222,6 +235,7 @@ impl NodeBuilder {
             advertise: self.advertise,
             seeds: self.seeds,
             secret: self.secret.transpose()?,
+            refused_addresses: self.refused_addresses,
             also_accept: self.also_accept.into_iter().collect::<Result<_, _>>()?,
             profile: self.profile,
             entropy: self.entropy,

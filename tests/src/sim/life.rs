@@ -136,6 +136,7 @@ async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint 
         seeds,
         secret: Some(Secret::new(super::SECRET).expect("long enough")),
         also_accept: Vec::new(),
+        refused_addresses: Vec::new(),
         profile: plan.profiles[me].clone(),
         entropy: world.entropy(),
         network,

@@ -48,6 +48,7 @@ impl Node {
             seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
             secret: Some(Secret::new(super::SECRET).expect("long enough")),
             also_accept: Vec::new(),
+            refused_addresses: Vec::new(),
             profile,
             entropy: world.entropy(),
             network: Network { wire, fabrics: vec![fabric], doors: Default::default() },

@@ -92,6 +92,11 @@ async fn shake(
 }
 
 impl Channel {
+    /// Returns where the other end is.
+    pub(crate) fn peer_address(&self) -> String {
+        self.stream.peer_address()
+    }
+
     /// Returns the next message. A rejection is an error, whenever it comes.
     ///
     /// # Errors

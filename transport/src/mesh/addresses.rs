@@ -15,6 +15,8 @@ pub(in crate::mesh) struct Addresses(Vec<Known>);
 #[derive(Debug)]
 struct Known {
     address: String,
+    /// Where the node is that told it: what a name may lead to depends on it (MS-16).
+    teller: String,
     /// It failed since it was told, or since it was of use.
     failed: bool,
 }
@@ -26,14 +28,14 @@ impl Addresses {
     }
 
     /// Records what the node itself says: these and no others. Returns true if one of them is news.
-    pub(super) fn say(&mut self, addresses: &[String]) -> bool {
+    pub(in crate::mesh) fn say(&mut self, addresses: &[String], teller: &str) -> bool {
         if addresses.is_empty() {
             return false;
         }
         let news = addresses.iter().any(|address| self.at(address).is_none());
         let first = self.0.first().filter(|known| !known.failed && !news);
         let first = first.map(|known| known.address.clone());
-        self.0 = addresses.iter().map(|address| Known::new(address)).collect();
+        self.0 = addresses.iter().map(|address| Known::new(address, teller)).collect();
         if let Some(first) = first {
             self.good(&first);
         }
@@ -41,7 +43,7 @@ impl Addresses {
     }
 
     /// Records what another node says, besides what is known. Returns true if one of them is news.
-    pub(super) fn tell(&mut self, addresses: &[String]) -> bool {
+    pub(super) fn tell(&mut self, addresses: &[String], teller: &str) -> bool {
         let mut news = false;
         let first = usize::from(self.0.first().is_some_and(|known| !known.failed));
         for address in addresses.iter().rev() {
@@ -49,7 +51,7 @@ impl Addresses {
                 // Told again: the node may have come back there.
                 Some(at) => self.0[at].failed = false,
                 None => {
-                    self.0.insert(first.min(self.0.len()), Known::new(address));
+                    self.0.insert(first.min(self.0.len()), Known::new(address, teller));
                     news = true;
                 }
             }
@@ -80,14 +82,19 @@ impl Addresses {
         self.0.retain(|known| known.address != address);
     }
 
+    /// Returns where the node is that told this one.
+    pub(super) fn teller(&self, address: &str) -> Option<String> {
+        self.at(address).map(|at| self.0[at].teller.clone())
+    }
+
     fn at(&self, address: &str) -> Option<usize> {
         self.0.iter().position(|known| known.address == address)
     }
 }
 
 impl Known {
-    fn new(address: &str) -> Self {
-        Known { address: address.into(), failed: false }
+    fn new(address: &str, teller: &str) -> Self {
+        Known { address: address.into(), teller: teller.into(), failed: false }
     }
 }
 
@@ -107,23 +114,26 @@ mod tests {
     #[test]
     fn the_last_good_is_first_then_the_newest_and_failures_last() {
         let mut known = Addresses::default();
-        assert!(known.say(&strings(&["a", "b"])));
-        assert!(!known.say(&strings(&["a", "b"])));
+        assert!(known.say(&strings(&["a", "b"]), ""));
+        assert!(!known.say(&strings(&["a", "b"]), ""));
         known.good("b");
         assert_eq!(list(&known), ["b", "a"]);
-        assert!(!known.say(&strings(&["a", "b"])), "it says the same: the good one stays first");
+        assert!(
+            !known.say(&strings(&["a", "b"]), ""),
+            "it says the same: the good one stays first"
+        );
         assert_eq!(list(&known), ["b", "a"]);
-        assert!(known.tell(&strings(&["c", "d"])));
+        assert!(known.tell(&strings(&["c", "d"]), ""));
         assert_eq!(list(&known), ["b", "c", "d", "a"]);
         known.failed("b");
         known.failed("c");
         assert_eq!(list(&known), ["d", "a", "b", "c"]);
-        assert!(!known.tell(&strings(&["b"])), "nothing new");
+        assert!(!known.tell(&strings(&["b"]), ""), "nothing new");
         assert_eq!(list(&known), ["d", "a", "b", "c"]);
         known.forget("d");
-        assert!(known.say(&strings(&["e"])), "the node moved");
+        assert!(known.say(&strings(&["e"]), ""), "the node moved");
         assert_eq!(list(&known), ["e"]);
-        assert!(!known.say(&[]), "a node that only dials");
+        assert!(!known.say(&[], ""), "a node that only dials");
         assert_eq!(list(&known), ["e"]);
     }
 
@@ -131,10 +141,10 @@ mod tests {
     #[test]
     fn addresses_are_bounded_and_those_that_fail_go_first() {
         let mut known = Addresses::default();
-        known.say(&strings(&["good"]));
+        known.say(&strings(&["good"]), "");
         for number in 0..100 {
             let address = format!("{number}");
-            assert!(known.tell(std::slice::from_ref(&address)));
+            assert!(known.tell(std::slice::from_ref(&address), ""));
             assert_eq!(list(&known)[..2], ["good", &address]);
             assert!(list(&known).len() <= limits::ADDRESSES_KNOWN_MAX);
             if number % 2 == 0 {

@@ -35,9 +35,10 @@ pub(super) enum Unavailable {
 }
 
 impl ConnectionGuard {
-    /// Takes the right for a connection of `peer` on which `hello` was said. When an earlier run of
+    /// Takes the right for a connection of `peer` on which `hello` was said
+    /// from the address `from`. When an earlier run of
     /// the node was linked, it is reported down now.
-    pub(super) fn new(peer: &Arc<Peer>, hello: &Hello) -> Result<Self, Unavailable> {
+    pub(super) fn new(peer: &Arc<Peer>, hello: &Hello, from: &str) -> Result<Self, Unavailable> {
         let mut state = peer.state.lock();
         if peer.events.is_closing() {
             return Err(Unavailable::Closing);
@@ -48,7 +49,7 @@ impl ConnectionGuard {
         let (sender, commands) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
         state.connection = ConnectionState::Joining(Owner { incarnation, commands: sender });
-        state.reach.addresses.say(&hello.addresses);
+        state.reach.addresses.say(&hello.addresses, from);
         let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
         if let Some(earlier) = earlier {
             // Senders wait for the link of the new run, which has its whole time to come up.

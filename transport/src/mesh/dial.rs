@@ -130,7 +130,13 @@ impl Dialler {
                     self.note(name.clone(), error.to_string());
                 }
                 let addresses = match &mut self.want {
-                    Want::Peer(_) => found.unwrap_or_default(),
+                    Want::Peer(peer) => {
+                        let found = found.unwrap_or_default();
+                        match peer.teller(&name) {
+                            Some(teller) => self.table.dialled(found, peer.name(), &teller),
+                            None => found,
+                        }
+                    }
                     Want::Seed(seed) => seed.found(found.ok()),
                 };
                 self.race.add(&name, addresses);

@@ -9,6 +9,7 @@
 //! - **MS-7 report first**: after COMMIT each side says what it consumed of the last link (PA-2),
 //!   and offers nothing before it has heard the other's: an OFFER says that it was heard.
 
+use std::mem;
 use std::sync::Arc;
 
 use tokio::time::timeout;
@@ -64,6 +65,8 @@ async fn commit_and_choose(
     table: &Arc<Table>,
     met: &mut Met,
 ) -> Result<(ConnectionGuard, Carrier), Failure> {
+    let Hello { node, addresses, .. } = &mut met.hello;
+    *addresses = table.dialled(mem::take(addresses), &node.name, &met.channel.peer_address());
     let decides = table.identity.node.name < met.hello.node.name;
     let peer = table.peer(&met.hello.node.name);
     let mut epoch = (table.identity.entropy.u128() as u64).max(1);
@@ -73,7 +76,7 @@ async fn commit_and_choose(
             other => return Err(Failure::unexpected(&other)),
         }
     }
-    let mut guard = seat(&peer, &met.hello, decides).await?;
+    let mut guard = seat(&peer, &met.hello, &met.channel.peer_address(), decides).await?;
     if decides {
         met.channel.send(&Message::Commit { epoch }).await?;
     }
@@ -96,9 +99,14 @@ async fn soon(channel: &mut Channel) -> Result<Message, Failure> {
 }
 
 /// Takes the guard of the peer, from an older connection if that does not live (MS-2).
-async fn seat(peer: &Arc<Peer>, hello: &Hello, decides: bool) -> Result<ConnectionGuard, Failure> {
+async fn seat(
+    peer: &Arc<Peer>,
+    hello: &Hello,
+    from: &str,
+    decides: bool,
+) -> Result<ConnectionGuard, Failure> {
     loop {
-        let connection = match ConnectionGuard::new(peer, hello) {
+        let connection = match ConnectionGuard::new(peer, hello, from) {
             Ok(guard) => return Ok(guard),
             Err(Unavailable::Closing) => return Err(Failure::Rejected(Rejection::ShuttingDown)),
             Err(Unavailable::Taken(connection)) => connection,

@@ -178,11 +178,11 @@ impl Peer {
         addresses
     }
 
-    /// Records where it can be dialled, as another node says.
-    pub(super) fn learn(&self, addresses: &[String]) {
+    /// Records where it can be dialled, as another node at `teller` says.
+    pub(super) fn learn(&self, addresses: &[String], teller: &str) {
         {
             let reach = &mut self.state.lock().reach;
-            reach.news |= reach.addresses.tell(addresses);
+            reach.news |= reach.addresses.tell(addresses, teller);
         }
         self.changed.notify_one();
     }
@@ -237,6 +237,11 @@ impl Peer {
     /// Records that it gave a sign of life on its link.
     pub(super) fn heard(&self) {
         self.state.lock().heard = Some(Instant::now());
+    }
+
+    /// Returns where the node is that told this name of it; `None` for one of the user's.
+    pub(super) fn teller(&self, target: &str) -> Option<String> {
+        self.state.lock().reach.addresses.teller(target)
     }
 
     /// Records that it was reached by this name or address (AB-1).

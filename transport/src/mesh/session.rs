@@ -148,7 +148,9 @@ impl Session {
             }
             Message::Known { name, addresses } => {
                 if self.asked.remove(&name) {
-                    self.table.learn(&name, &addresses);
+                    let (peer, from) = (self.guard.peer().name(), self.channel.peer_address());
+                    let addresses = self.table.dialled(addresses, peer, &from);
+                    self.table.learn(&name, &addresses, &from);
                 }
                 Ok(())
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::bootstrap::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Identity, Secret, VERSIONS};
+use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, VERSIONS};
 use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -15,6 +15,7 @@ use crate::memory::Budget;
 use crate::profile::InvalidProfile;
 use crate::wire::Listener;
 
+use super::address_policy::{AddressPolicy, is_host_and_port};
 use super::connection::is_loopback;
 use super::event_queue::EventQueue;
 use super::table::Table;
@@ -150,6 +151,7 @@ pub(super) fn table(
         profile: config.profile.clone(),
         network: config.network.clone(),
         secret: config.secret.is_some(),
+        address_policy: AddressPolicy::new(&config.refused_addresses),
         events,
         budget: Arc::new(Budget::new(config.profile.ring_growth_bytes_max)),
         tasks,
@@ -158,15 +160,4 @@ pub(super) fn table(
         refusals: Default::default(),
     };
     (Arc::new(table), wants)
-}
-
-fn is_host_and_port(address: &str, port_needed: bool) -> bool {
-    let Some((host, port)) = address.rsplit_once(':') else { return false };
-    // Without brackets it is not known which colon is the last of the address.
-    if host.contains([':', '[', ']']) && address.parse::<SocketAddr>().is_err() {
-        return false;
-    }
-    let port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
-    let printable = !address.chars().any(|c| c.is_control() || c.is_whitespace());
-    port && printable && !host.is_empty() && address.len() <= ADDRESS_BYTES_MAX
 }

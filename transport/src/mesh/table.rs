@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::bootstrap::{Identity, Message};
 use crate::cause::LinkCause;
@@ -21,6 +22,7 @@ use crate::limits;
 use crate::memory::Budget;
 use crate::profile::Profile;
 
+use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
 use super::peer::Peer;
 use super::refusals::RefusalLog;
@@ -33,6 +35,7 @@ pub(super) struct Table {
     pub(super) network: Network,
     /// True if there is a secret. Without one only loopback is dialled.
     pub(super) secret: bool,
+    pub(super) address_policy: AddressPolicy,
     pub(super) events: Arc<EventQueue>,
     /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
@@ -151,12 +154,12 @@ impl Table {
         peer.map(|peer| peer.addresses()).unwrap_or_default()
     }
 
-    /// Records where `name` can be dialled, as a peer says. Used only for peers that this node
+    /// Records where `name` can be dialled, as a peer at `teller` says. Used only for peers that this node
     /// remembers.
-    pub(super) fn learn(&self, name: &NodeName, addresses: &[String]) {
+    pub(super) fn learn(&self, name: &NodeName, addresses: &[String], teller: &str) {
         let peer = self.peers.lock().get(name);
         if let Some(peer) = peer.filter(|_| !addresses.is_empty()) {
-            peer.learn(addresses);
+            peer.learn(addresses, teller);
         }
     }
 
@@ -181,6 +184,27 @@ impl Table {
                 table.abort(&LinkCause::Shutdown);
             }
         });
+    }
+
+    /// Returns those of `addresses` that this node dials (MS-16). `peer` names them, on a
+    /// connection from `from`.
+    pub(super) fn dialled(
+        &self,
+        mut addresses: Vec<String>,
+        peer: &NodeName,
+        from: &str,
+    ) -> Vec<String> {
+        addresses.retain(|address| match self.address_policy.check(address, from) {
+            Ok(()) => true,
+            Err(why) => {
+                if let Some(suppressed) = self.refusals.admit("address", Instant::now()) {
+                    let what = "an address that a peer names is not dialled";
+                    tracing::warn!(%peer, from, address, %why, suppressed, "{what}");
+                }
+                false
+            }
+        });
+        addresses
     }
 
     /// Records what a dial of a seed met at which no node has proved itself yet. Returns true if it

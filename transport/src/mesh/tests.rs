@@ -138,6 +138,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         seeds: seeds.to_vec(),
         secret: Some(Secret::numbered(3)),
         also_accept: Vec::new(),
+        refused_addresses: Vec::new(),
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },
         entropy: Entropy::os(),
         network,

@@ -203,7 +203,7 @@ fn who_sends_to_a_node_that_is_down_fails_at_once_until_it_is_linked_again() {
         // It is dialled for what was sent, though nothing waits, and then sends go there.
         let mut again = sim_config(&world, "again", &[]);
         again.name = NodeName::new("beta").unwrap();
-        peer.learn(&["again:7700".into()]);
+        peer.learn(&["again:7700".into()], "test");
         let again = Node::start(again).await.unwrap();
         alpha.mesh.ready(1).await;
         alpha.link("beta").await.unwrap();
@@ -241,7 +241,7 @@ fn who_asks_to_waits_for_a_node_that_is_down() {
             let mut again = sim_config(&world, "beta", &[]);
             again.listen = Some("beta:7701".into());
             let again = Node::start(again).await.unwrap();
-            alpha.mesh.peer(&NodeName::new("beta").unwrap()).learn(&["beta:7701".into()]);
+            alpha.mesh.peer(&NodeName::new("beta").unwrap()).learn(&["beta:7701".into()], "test");
             again
         });
         assert!(links.iter().all(Result::is_ok));

@@ -62,7 +62,7 @@ async fn only_addresses_of_this_machine_are_dialled_where_no_other_is_meant() {
     let keyless = |name| Config { secret: None, ..config(name, Network::tcp(), &[]) };
     let alpha = Node::start(keyless("alpha")).await.unwrap();
     let elsewhere = ["192.0.2.1:7", "[2001:db8::1]:7", "[::ffff:192.0.2.1]:7"].map(String::from);
-    alpha.mesh.peer(&NodeName::new("beta").unwrap()).learn(&elsewhere);
+    alpha.mesh.peer(&NodeName::new("beta").unwrap()).learn(&elsewhere, "192.0.2.1:7");
     let error = alpha.link("beta").await.unwrap_err().to_string();
     let why = "without a secret only loopback addresses are dialled";
     assert_eq!(error.matches(why).count(), elsewhere.len(), "{error}");

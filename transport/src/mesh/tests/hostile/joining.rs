@@ -8,6 +8,7 @@ use super::peer::{FRAME_MAX, Proven, confirm, frame_of, framed, head, identity, 
 use super::peer::{offer, ready_to_go, silence};
 use crate::bootstrap::{Failure, Message, OfferMade, Rejection, Resync};
 use crate::cause::Refusal;
+use crate::id::NodeName;
 use crate::limits;
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::fate::Refused;
@@ -143,6 +144,34 @@ async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
     assert_eq!(rejection, Rejection::NoCommonFabric);
     assert!(passed.unwrap().contains("a dialler offers nothing"));
     scene.lives_on().await;
+    scene.end().await;
+}
+
+/// MS-16: neither its own addresses nor those that it gives as another node's.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_peer_has_no_address_dialled_at_which_no_node_can_be() {
+    let mut scene = Scene::new().await;
+    let lies = ["0.0.0.0:7", "[::]:7", "224.0.0.1:7", "255.255.255.255:7", "127.0.0.1:0", "x"];
+    let with = |honest: &str| lies.into_iter().chain([honest]).map(String::from).collect();
+    let known = |name: &str| scene.victim.peer(&NodeName::new(name).unwrap()).addresses();
+    let mut wicked = identity("wicked");
+    wicked.addresses = with("127.0.0.1:7");
+    let proven = Proven::committed(&scene.address(), &wicked).await;
+    assert_eq!(known("wicked"), ["127.0.0.1:7"]);
+    let mut wicked = proven.link(&silence()).await;
+    let name = NodeName::new("x").unwrap();
+    scene.victim.peer(&name).want_link();
+    while wicked.channel.recv().await.unwrap() != Message::WhoIs(name.clone()) {}
+    let addresses = with("127.0.0.1:8");
+    wicked.channel.send(&Message::Known { name, addresses }).await.unwrap();
+    while known("x").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(known("x"), ["127.0.0.1:8"]);
+    scene.lives_on().await;
+    drop(wicked);
+    scene.event().await;
     scene.end().await;
 }
 
