@@ -106,26 +106,49 @@ pub enum Cause {
     /// As many asks of that node are pending as a link keeps.
     #[error("too many asks of the actor's node are pending: wait for some answers first")]
     TooManyAsks,
-    /// This node or the actor's is shutting down.
-    #[error("this node or the actor's is shutting down: nothing more is sent between them")]
+    /// The actor's node is shutting down: it has said so, or takes leave. Another run of it may
+    /// take the message.
+    #[error(
+        "the actor's node is shutting down: try again by the actor's name when the node is back, \
+        or elsewhere"
+    )]
     Leaving,
+    /// This node is shutting down, or its runtime is gone: nothing more is sent from it.
+    #[error("this node is shutting down: nothing more is sent from it")]
+    Shutdown,
 }
 
 impl Cause {
-    /// Returns true if the same message may be accepted later by the same actor. Nothing was sent,
-    /// so that trying again never sends it twice. False for what another run of the actor's node,
-    /// or another actor of the same name, might accept: `NoSuchActor`, as a node says of an actor
-    /// that it has not spawned yet, `Stopped` and `Leaving`.
+    /// Returns true if the message may be accepted later: by the same actor, by another one that
+    /// has its name then, or by the next run of its node. The message was certainly not handled, so
+    /// that trying again never has it handled twice. A reference that is bound to one actor stays
+    /// with it: after `Stopped`, `NoSuchActor` and `Leaving` try again by the name, or look it up
+    /// anew.
+    ///
+    /// False for what this program cannot get past by trying again, although nothing was sent then
+    /// either.
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Cause::MailboxFull
-                | Cause::NodeUnreachable(_)
-                | Cause::LinkDown
-                | Cause::Opening
-                | Cause::Timeout
-                | Cause::TooManyAsks
-        )
+            | Cause::Stopped
+            | Cause::NoSuchActor
+            | Cause::NodeUnreachable(_)
+            | Cause::Opening
+            | Cause::LinkDown
+            | Cause::Timeout
+            | Cause::TooManyAsks
+            | Cause::Leaving => true,
+            Cause::WrongActorType { .. }
+            | Cause::NoNetwork
+            | Cause::SchemaMismatch
+            | Cause::NotAccepted
+            | Cause::TooLarge { .. }
+            | Cause::LocalOnly
+            | Cause::Archive(_)
+            | Cause::SelfAsk
+            | Cause::Cycle(_)
+            | Cause::Shutdown => false,
+        }
     }
 }
 
@@ -142,6 +165,11 @@ pub struct TellError<M> {
 }
 
 impl<M> TellError<M> {
+    /// Returns true if sending the message again can help, as [`Cause::is_retryable`] says.
+    pub fn is_retryable(&self) -> bool {
+        self.cause.is_retryable()
+    }
+
     /// Drops the message.
     pub fn without_message(self) -> TellError<()> {
         self.map(drop)
@@ -260,11 +288,18 @@ pub enum AskCause {
 impl AskCause {
     /// Returns true if asking again can help and can never have the message handled twice. After
     /// [`NotBegun::Stopped`] that is asking by the name, or after a new look at it.
+    ///
+    /// False where the message was handled or may have been: only the program knows whether it may
+    /// be handled again then.
     pub fn is_retryable(&self) -> bool {
         match self {
             AskCause::NotSent(cause) => cause.is_retryable(),
-            AskCause::NotBegun(why) => *why != NotBegun::InvalidArchive,
-            _ => false,
+            AskCause::NotBegun(why) => why.is_retryable(),
+            AskCause::Timeout
+            | AskCause::NoReply
+            | AskCause::LinkDown(_)
+            | AskCause::ReplyTooLarge
+            | AskCause::InvalidReply => false,
         }
     }
 }
@@ -289,6 +324,16 @@ pub enum NotBegun {
     /// The bytes that arrived at the actor's node are not an archive of the message.
     #[error("the actor's node found the message's archive invalid: build both nodes alike")]
     InvalidArchive,
+}
+
+impl NotBegun {
+    /// Returns true if asking again can help, as [`AskCause::is_retryable`] says.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            NotBegun::Stopped | NotBegun::Timeout => true,
+            NotBegun::InvalidArchive => false,
+        }
+    }
 }
 
 /// An actor was not spawned.
@@ -344,6 +389,11 @@ pub enum LookupError {
 }
 
 impl LookupError {
+    /// Returns true if looking again can help: the node may be back, or the actor spawned, later.
+    pub fn is_retryable(&self) -> bool {
+        self.cause().is_some_and(Cause::is_retryable)
+    }
+
     /// Why the actor was not found; `None` when the path itself is wrong.
     pub fn cause(&self) -> Option<&Cause> {
         match self {
@@ -352,3 +402,6 @@ impl LookupError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,17 @@ pub enum Fate {
     Unknown,
 }
 
+impl Fate {
+    /// Returns true if the message was certainly not handled, so that telling it again, by the
+    /// actor's name, never has it handled twice.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Fate::NotSent | Fate::Refused => true,
+            Fate::Delivered | Fate::Unknown => false,
+        }
+    }
+}
+
 impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -286,7 +286,7 @@ enum Unmade {
 impl Unmade {
     fn of(error: AskCause) -> Self {
         match error {
-            AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving) => {
+            AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving | Cause::Shutdown) => {
                 Unmade::Ended(ActorExit::NodeDown)
             }
             AskCause::NotSent(

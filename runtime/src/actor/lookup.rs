@@ -94,7 +94,7 @@ impl Node {
             named.as_mut().enable();
             let mut waiter = Waiter::default();
             waiter.wait_for_link();
-            let leaving = || not_found(&address, Cause::Leaving);
+            let leaving = || not_found(&address, Cause::Shutdown);
             let found = self.unless_leaving(self.find(path, waiter)).await;
             let cause = match found.ok_or_else(leaving)? {
                 Err(LookupError::NotFound {

@@ -337,6 +337,6 @@ pub(super) const UNSENT: &str = "a message that was not sent is still there";
 pub(super) fn unsent(expired: Expired) -> Cause {
     match expired {
         Expired::Deadline => Cause::Timeout,
-        Expired::RuntimeGone => Cause::Leaving,
+        Expired::RuntimeGone => Cause::Shutdown,
     }
 }

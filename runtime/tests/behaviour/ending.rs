@@ -98,8 +98,8 @@ pub async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach(worl
     assert_eq!(alpha.dead_letters().count(DeadLetterCause::Unknown), 0);
     alpha.shutdown(PATIENCE).await;
     let refused = notebook.tell(Note { number: 2 }).await.unwrap_err();
-    assert_eq!(refused.cause, Cause::Leaving);
-    assert!(!refused.cause.is_retryable());
+    assert_eq!(refused.cause, Cause::Shutdown);
+    assert!(!refused.is_retryable());
 }
 
 /// Ends what it is given, again and again.

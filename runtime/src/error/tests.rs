@@ -1,0 +1,66 @@
+//! The table of all causes: after which of them a program may try again.
+
+use ringpost_transport::cause::{LinkCause, NodeDown, NodeDownCause};
+
+use super::*;
+use crate::fate::Fate;
+
+/// Each cause of a message that was not sent, and whether trying again can help. Complete: the
+/// match of [`Cause::is_retryable`] has no arm for others.
+fn unsent() -> Vec<(Cause, bool)> {
+    let down = |cause| Cause::NodeUnreachable(NodeDown { cause, down_ms: 0 });
+    vec![
+        (Cause::MailboxFull, true),
+        (Cause::Stopped, true),
+        (Cause::NoSuchActor, true),
+        (down(NodeDownCause::Left), true),
+        (down(NodeDownCause::Restarted), true),
+        (down(NodeDownCause::Silent { silent_ms: 1, last: String::new() }), true),
+        (Cause::Opening, true),
+        (Cause::LinkDown, true),
+        (Cause::Timeout, true),
+        (Cause::TooManyAsks, true),
+        (Cause::Leaving, true),
+        (Cause::WrongActorType { asked: "a", found: "b".into() }, false),
+        (Cause::NoNetwork, false),
+        (Cause::SchemaMismatch, false),
+        (Cause::NotAccepted, false),
+        (Cause::TooLarge { bytes: 2, limit: 1 }, false),
+        (Cause::LocalOnly, false),
+        (Cause::Archive(String::new()), false),
+        (Cause::SelfAsk, false),
+        (Cause::Cycle("a, b".into()), false),
+        (Cause::Shutdown, false),
+    ]
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn what_was_certainly_not_handled_may_be_tried_again_where_that_can_help() {
+    for (cause, expected) in unsent() {
+        assert_eq!(cause.is_retryable(), expected, "{cause:?}");
+        let told = TellError { message: (), cause: cause.clone() };
+        assert_eq!(told.is_retryable(), expected, "{told:?}");
+        let found = LookupError::NotFound { path: "a/b".into(), cause: cause.clone() };
+        assert_eq!(found.is_retryable(), expected, "{found:?}");
+        let unsent = AskCause::NotSent(cause);
+        assert_eq!(unsent.is_retryable(), expected, "{unsent:?}");
+    }
+    assert!(!LookupError::InvalidName(crate::address::check_name("").unwrap_err()).is_retryable());
+    for (cause, expected) in [
+        (AskCause::NotBegun(NotBegun::Stopped), true),
+        (AskCause::NotBegun(NotBegun::Timeout), true),
+        (AskCause::NotBegun(NotBegun::InvalidArchive), false),
+        (AskCause::Timeout, false),
+        (AskCause::NoReply, false),
+        (AskCause::LinkDown(LinkCause::Closed), false),
+        (AskCause::ReplyTooLarge, false),
+        (AskCause::InvalidReply, false),
+    ] {
+        assert_eq!(cause.is_retryable(), expected, "{cause:?}");
+        let address = Address::by_name("a".into(), "b".into());
+        assert_eq!(AskError::new(cause, address, "Note").is_retryable(), expected);
+    }
+    let fates = [Fate::Delivered, Fate::NotSent, Fate::Refused, Fate::Unknown];
+    assert_eq!(fates.map(Fate::is_retryable), [false, true, true, false]);
+}
