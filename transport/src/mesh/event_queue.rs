@@ -1,6 +1,7 @@
 //! The events of a node's peers, and what else all its peers share.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,8 @@ impl EventQueue {
         }
     }
 
-    /// Tells the layer above what is queued: one task at a time, in order, without any lock.
+    /// Tells the layer above what is queued: one task at a time, in order, without any lock. A
+    /// panic of it, of a subscriber or of a recorder ends neither this nor the calling task.
     pub(super) fn tell(&self) {
         let mut queue = self.queue.lock();
         if queue.telling {
@@ -114,13 +116,13 @@ impl EventQueue {
     fn tell_one(&self, event: Event) {
         match event {
             Event::Peer(event) => {
-                tracing::info!(?event, "peer");
-                meter::count(&event);
-                self.host.event(event);
+                harmless(|| tracing::info!(?event, "peer"));
+                harmless(|| meter::count(&event));
+                harmless(|| self.host.event(event));
             }
             Event::Settled(peer, settled) => {
                 for (tell, fate) in settled {
-                    settle(&*self.host, &peer, tell, fate);
+                    harmless(|| settle(&*self.host, &peer, tell, fate));
                 }
             }
         }
@@ -159,5 +161,57 @@ impl EventQueue {
                 told.await;
             }
         }
+    }
+}
+
+/// Runs code that is not this crate's: what panics there has been reported by the panic hook, and
+/// the events behind this one are told all the same.
+fn harmless(run: impl FnOnce()) {
+    drop(catch_unwind(AssertUnwindSafe(run)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::OpenRefusal;
+    use crate::host::{Inbox, Lost, NodeDownCause};
+    use crate::id::{Incarnation, NodeId};
+    use crate::open_request::OpenRequest;
+
+    /// Panics at each event, after it has noted it.
+    #[derive(Default)]
+    struct Fragile(Mutex<Vec<PeerEvent>>);
+
+    impl Host for Fragile {
+        fn open(&self, _: &NodeId, _: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
+            Err(OpenRefusal::NoSuchMailbox)
+        }
+
+        fn lost(&self, _: Lost) {}
+
+        fn event(&self, event: PeerEvent) {
+            self.0.lock().push(event);
+            panic!("a subscriber that fails");
+        }
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    #[test]
+    fn a_subscriber_that_panics_is_told_of_all_that_follows() {
+        let host = Arc::new(Fragile::default());
+        let (events, _) = EventQueue::new(host.clone(), Duration::from_secs(8));
+        let down = |number| PeerEvent::NodeDown {
+            peer: NodeId {
+                name: NodeName::new("peer").expect("a name"),
+                incarnation: Incarnation(number),
+            },
+            cause: NodeDownCause::Left,
+        };
+        events.push(down(1));
+        events.push(down(2));
+        events.tell();
+        events.push(down(3));
+        events.tell();
+        assert_eq!(*host.0.lock(), [down(1), down(2), down(3)]);
     }
 }
