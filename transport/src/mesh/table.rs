@@ -154,8 +154,8 @@ impl Table {
         peer.map(|peer| peer.addresses()).unwrap_or_default()
     }
 
-    /// Records where `name` can be dialled, as a peer at `teller` says. Used only for peers that this node
-    /// remembers.
+    /// Records where `name` can be dialled, as a peer at `teller` says. Used only for peers that
+    /// this node remembers.
     pub(super) fn learn(&self, name: &NodeName, addresses: &[String], teller: &str) {
         let peer = self.peers.lock().get(name);
         if let Some(peer) = peer.filter(|_| !addresses.is_empty()) {
