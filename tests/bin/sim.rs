@@ -1,40 +1,45 @@
 //! Runs scenarios on the simulated fabric: `sim`, `sim --seeds 0..1000`, `sim --storms --seed 7`,
-//! `sim --dialogues`, `sim --monitors`, `sim --mutants`.
+//! `sim --clusters`, `sim --dialogues`, `sim --monitors`, `sim --mutants`.
 
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use ringpost_tests::sim::{Plan, Scenario, dialogue, isolation, monitors, run, run_all, storm};
+use ringpost_tests::sim::{
+    Plan, Scenario, cluster, dialogue, isolation, monitors, run, run_all, storm,
+};
 
 const HELP: &str = "\
 Scenarios on the simulated fabric.
 
-usage: sim [--storms | --dialogues | --monitors] [--seeds A..B | --seed S]
+usage: sim [--storms | --clusters | --dialogues | --monitors] [--seeds A..B | --seed S]
        sim --isolation
-       sim --mutants
+       sim --mutants [NAME...]
 
-Without any option: 10,000 random scenarios, 1,000 dial storms, 1,000 dialogues, 1,000 worlds
-of monitors, and the isolation of mailboxes.
+Without any option: 10,000 random scenarios, 1,000 dial storms, 1,000 clusters, 1,000 dialogues,
+1,000 worlds of monitors, and the isolation of mailboxes.
 
   --seeds A..B   random scenarios: the seeds from A to B, B excluded
   --seed S       one seed: print its plan, its event log and its nodes' logs
   --storms       dial storms in place of random scenarios
+  --clusters     nodes that find each other and move, in place of random scenarios
   --dialogues    asks between actors, many given up, in place of random scenarios
   --monitors     actors that watch each other, in place of random scenarios
   --isolation    a hundred live mailboxes beside a stuck one
-  --mutants      switch on each planted bug in turn; each must be caught
+  --mutants      switch on each planted bug in turn, or those of these names; each must be caught
                  (needs a build with the feature `mutants`)
 
 exit status: 0 all well, 1 a seed failed or a bug was not caught, 2 usage";
 
 const RANDOM: (&str, Scenario) = ("scenarios", run);
 const STORMS: (&str, Scenario) = ("storms", storm);
+const CLUSTERS: (&str, Scenario) = ("clusters", cluster);
 const DIALOGUES: (&str, Scenario) = ("dialogues", dialogue);
 const MONITORS: (&str, Scenario) = ("monitors", monitors);
 
 const RANDOM_SEEDS: Range<u64> = 0..10_000;
 const STORM_SEEDS: Range<u64> = 0..1_000;
+const CLUSTER_SEEDS: Range<u64> = 0..1_000;
 const DIALOGUE_SEEDS: Range<u64> = 0..1_000;
 const MONITOR_SEEDS: Range<u64> = 0..1_000;
 const ISOLATION_SEEDS: Range<u64> = 0..20;
@@ -47,25 +52,28 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (kind, rest) = match words.split_first() {
         Some((&"--storms", rest)) => (STORMS, rest),
+        Some((&"--clusters", rest)) => (CLUSTERS, rest),
         Some((&"--dialogues", rest)) => (DIALOGUES, rest),
         Some((&"--monitors", rest)) => (MONITORS, rest),
         _ => (RANDOM, &words[..]),
     };
     let well = match rest {
         [] if kind == STORMS => run_seeds(STORMS, STORM_SEEDS),
+        [] if kind == CLUSTERS => run_seeds(CLUSTERS, CLUSTER_SEEDS),
         [] if kind == DIALOGUES => run_seeds(DIALOGUES, DIALOGUE_SEEDS),
         [] if kind == MONITORS => run_seeds(MONITORS, MONITOR_SEEDS),
         [] => {
             let random = run_seeds(RANDOM, RANDOM_SEEDS);
             let storms = run_seeds(STORMS, STORM_SEEDS);
+            let clusters = run_seeds(CLUSTERS, CLUSTER_SEEDS);
             let dialogues = run_seeds(DIALOGUES, DIALOGUE_SEEDS);
             let monitors = run_seeds(MONITORS, MONITOR_SEEDS);
-            run_isolation() && monitors && dialogues && storms && random
+            run_isolation() && monitors && dialogues && clusters && storms && random
         }
         ["--seed", seed] if let Ok(seed) = seed.parse() => run_one(kind, seed),
         ["--seeds", seeds] if let Some(seeds) = range(seeds) => run_seeds(kind, seeds),
         ["--isolation"] if kind == RANDOM => run_isolation(),
-        ["--mutants"] if kind == RANDOM => return mutants(),
+        ["--mutants", names @ ..] if kind == RANDOM => return mutants(names),
         ["--help" | "-h"] => {
             println!("{HELP}");
             true
@@ -136,13 +144,13 @@ fn run_one((kind, scenario): (&str, Scenario), seed: u64) -> bool {
 }
 
 #[cfg(not(feature = "mutants"))]
-fn mutants() -> ExitCode {
+fn mutants(_: &[&str]) -> ExitCode {
     eprintln!("this build has no planted bugs: use `tests/run sim --mutants`");
     ExitCode::from(2)
 }
 
 #[cfg(feature = "mutants")]
-fn mutants() -> ExitCode {
+fn mutants(names: &[&str]) -> ExitCode {
     use ringpost_tests::planted::SHOWN_BY_NODES;
     use ringpost_tests::sim::first_failure;
     use ringpost_transport::mutants::{ALL, Mutant, plant};
@@ -150,16 +158,18 @@ fn mutants() -> ExitCode {
     // What the bugs make panic is expected, and told in one line.
     std::panic::set_hook(Box::new(|_| {}));
     // Seeds tried for each planted bug before it counts as not caught.
-    let rounds: [(&str, Scenario, Range<u64>); 5] = [
+    let rounds: [(&str, Scenario, Range<u64>); 6] = [
         (RANDOM.0, RANDOM.1, 0..1_000),
         (STORMS.0, STORMS.1, 0..100),
+        (CLUSTERS.0, CLUSTERS.1, 0..200),
         (DIALOGUES.0, DIALOGUES.1, 0..100),
         (MONITORS.0, MONITORS.1, 0..100),
         ("isolation", |_| isolation(ISOLATION_SEEDS), 0..1),
     ];
     let elsewhere =
         |bug: &Mutant| SHOWN_BY_NODES.into_iter().any(|(name, _)| name == format!("{bug:?}"));
-    let (others, here): (Vec<_>, Vec<_>) = ALL.into_iter().partition(elsewhere);
+    let is_meant = |bug: &Mutant| names.is_empty() || names.contains(&&*format!("{bug:?}"));
+    let (others, here): (Vec<_>, Vec<_>) = ALL.into_iter().filter(is_meant).partition(elsewhere);
     let mut caught = 0;
     for bug in here.iter().copied() {
         plant(Some(bug));

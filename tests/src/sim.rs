@@ -41,6 +41,14 @@
 //! - **ST-3 the named error**: who has a link is heard on it; who has none because its name is
 //!   taken is told so.
 //!
+//! Clusters (`cluster.rs`) are about nodes that find each other by a name or by asking:
+//!
+//! - **CL-1 whole**: once nothing is amiss, all links stand within a bound that no sender has to
+//!   want: those of seeds, and those of nodes that were linked and lost.
+//! - **CL-2 wanted**: so does each link that a sender wants; the first time at the first try.
+//! - **CL-3 no storm**: two nodes whose links fail at once make ever fewer.
+//! - **CL-4 healthy**: no node is reported down that lives and was not cut off.
+//!
 //! And `isolation.rs` is about windows:
 //!
 //! - **ST-4 isolation**: a mailbox that nobody takes from costs the others at most a tenth of their
@@ -48,6 +56,7 @@
 
 mod asks;
 mod campaign;
+mod cluster;
 mod dialogue;
 mod diary;
 mod faults;
@@ -66,6 +75,7 @@ mod storm;
 mod traffic;
 
 pub use campaign::{Scenario, Sum, attempt, first_failure, run_all};
+pub use cluster::cluster;
 pub use dialogue::dialogue;
 pub use isolation::{isolation, throughput_beside_a_stuck_mailbox};
 pub use monitors::monitors;

@@ -117,13 +117,23 @@ mod switch {
         /// A side whose last message left the queue unwritten believes that it waits for credits:
         /// no commit wakes its driver.
         StaleStall,
+        /// A name that leads to this node, too, is not dialled again.
+        OwnNameEnds,
+        /// Peers are asked where a node is only where no address of it is known.
+        NeverAsks,
+        /// An address is dialled when the one before has failed, however long that takes.
+        InTurn,
+        /// A link that fails at once is made again at once.
+        Unsettled,
+        /// A node that is down is not dialled until a sender wants it.
+        Forsaken,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 41] = [
+    pub const ALL: [Mutant; 46] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -165,6 +175,11 @@ mod switch {
         Mutant::LateReport,
         Mutant::LostPart,
         Mutant::StaleStall,
+        Mutant::OwnNameEnds,
+        Mutant::NeverAsks,
+        Mutant::InTurn,
+        Mutant::Unsettled,
+        Mutant::Forsaken,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

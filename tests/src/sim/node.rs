@@ -39,12 +39,23 @@ impl Node {
         seeds: impl IntoIterator<Item = &str>,
         profile: Profile,
     ) -> Self {
+        Node::advertising(world, (name, place), seeds, profile, Vec::new()).await
+    }
+
+    /// Starts it as [`start`](Self::start) does; it tells its peers these addresses.
+    pub(super) async fn advertising(
+        world: &World,
+        (name, place): (&str, &str),
+        seeds: impl IntoIterator<Item = &str>,
+        profile: Profile,
+        advertise: Vec<String>,
+    ) -> Self {
         let (wire, fabric) = world.network(place);
         let host = Arc::new(Witness::default());
         let config = Config {
             name: NodeName::new(name).expect("a good name"),
             listen: Some(format!("{place}:7700")),
-            advertise: Vec::new(),
+            advertise,
             seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
             secret: Some(Secret::new(super::SECRET).expect("long enough")),
             also_accept: Vec::new(),
@@ -105,11 +116,20 @@ pub(super) struct Seen {
     pub(super) ups: u64,
     pub(super) replaced: u64,
     pub(super) restarted: u64,
+    /// Links to each peer so far.
+    ups_of: BTreeMap<String, u64>,
+    /// Runs of nodes that were reported down.
+    pub(super) downs: Vec<NodeId>,
     /// Orders of events that cannot be.
     pub(super) faults: Vec<String>,
 }
 
 impl Witness {
+    /// Returns how many links there were to a peer.
+    pub(super) fn ups_of(&self, name: &str) -> u64 {
+        self.seen.lock().ups_of.get(name).copied().unwrap_or_default()
+    }
+
     /// Takes what was seen.
     pub(super) fn seen(&self) -> Seen {
         std::mem::take(&mut self.seen.lock())
@@ -123,6 +143,7 @@ impl Seen {
             PeerEvent::LinkUp { peer, .. } => {
                 self.ups += 1;
                 let name = peer.name.to_string();
+                *self.ups_of.entry(name.clone()).or_default() += 1;
                 if self.linked.insert(name.clone(), peer.clone()).is_some() {
                     self.faults.push(format!("ST-1: {name} is linked twice"));
                 }
@@ -139,6 +160,7 @@ impl Seen {
             }
             PeerEvent::NodeDown { peer, cause } => {
                 self.restarted += u64::from(cause == NodeDownCause::Restarted);
+                self.downs.push(peer.clone());
                 let alive = self.alive.remove(peer.name.as_str());
                 if alive != Some(peer.clone()) || self.linked.contains_key(peer.name.as_str()) {
                     self.faults.push(format!("ST-1: {peer:?} is down and was not missed"));

@@ -3,24 +3,35 @@
 //! - **BO-1 no storm**: the n-th pause in a row is drawn evenly from nothing to
 //!   `REDIAL_BACKOFF_MIN * 2^n`, at most `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential
 //!   Backoff And Jitter", AWS Architecture Blog, 2015), so that nodes that lost the same peer do
-//!   not come back at once. Only a link that lived for `LINK_SETTLED` begins anew: what fails right
-//!   after it was linked is linked ever more rarely.
+//!   not come back at once. A link that did not live for `LINK_SETTLED` counts as a pause: what
+//!   fails right after it was linked is linked ever more rarely.
 
 use std::time::Duration;
 
 use crate::entropy::Entropy;
 use crate::limits;
+use crate::mutants::planted;
 
 /// The pauses of one series of rounds.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     pauses: u32,
+    /// Links in a row that did not live long.
+    brief_links: u32,
 }
 
 impl Backoff {
     /// Returns true if there was no pause yet.
     pub(super) fn is_new(&self) -> bool {
         self.pauses == 0
+    }
+
+    /// Records that a link ended which lived so long.
+    pub(super) fn link_ended(&mut self, lived: Duration) {
+        let brief = lived < limits::LINK_SETTLED && !planted!(Unsettled);
+        self.brief_links = if brief { self.brief_links.saturating_add(1) } else { 0 };
+        // Dials that failed before the link count no more: it showed that the node is there.
+        self.pauses = self.brief_links;
     }
 
     /// Returns the next pause, at most `WANTED_BACKOFF_MAX` if the link is `wanted` now.
@@ -42,7 +53,9 @@ mod tests {
     fn pauses_double_to_their_bound_with_full_jitter() {
         let entropy = Entropy::seeded(1);
         let millis = |pauses, wanted| -> Vec<u128> {
-            (0..2_000).map(|_| Backoff { pauses }.pause(&entropy, wanted).as_millis()).collect()
+            (0..2_000)
+                .map(|_| Backoff { pauses, brief_links: 0 }.pause(&entropy, wanted).as_millis())
+                .collect()
         };
         for (pauses, window) in
             [(0, 10), (1, 20), (5, 320), (11, 20_480), (12, 30_000), (40, 30_000)]

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::id::NodeName;
+use crate::mutants::planted;
 
 use super::connection::Outcome;
 use super::peer::{Peer, Plan};
@@ -178,7 +179,9 @@ impl Dialler {
                 }
                 peer.log_failures();
                 if !self.extra {
-                    self.table.ask_for(peer.name());
+                    if failures.is_empty() || !planted!(NeverAsks) {
+                        self.table.ask_for(peer.name());
+                    }
                     self.next =
                         now + peer.pause(&self.table.identity.entropy, self.table.is_alone());
                 }

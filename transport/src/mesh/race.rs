@@ -15,6 +15,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
+use crate::mutants::planted;
 
 use super::connection::{self, Outcome};
 use super::table::Table;
@@ -90,7 +91,7 @@ impl Race {
     /// Nothing is lost when the future is dropped.
     pub(super) async fn step(&mut self) -> Step {
         loop {
-            if self.attempts == 0 || Instant::now() >= self.next {
+            if self.attempts == 0 || (Instant::now() >= self.next && !planted!(InTurn)) {
                 self.start();
             }
             tokio::select! {
@@ -102,7 +103,7 @@ impl Race {
                     }
                     return step;
                 }
-                () = sleep_until(self.next), if !self.waiting.is_empty() => {}
+                () = sleep_until(self.next), if !self.waiting.is_empty() && !planted!(InTurn) => {}
                 else => std::future::pending().await,
             }
         }

@@ -111,6 +111,12 @@ impl World {
         });
     }
 
+    /// From now on dials of addresses at which no node listens are not answered, as those of hosts
+    /// that are switched off; before, they are refused.
+    pub fn silence_dead_addresses(&self) {
+        self.0.with(|state| state.streams.silent = true);
+    }
+
     /// Ends a node's life: its queue pairs, streams and ports are gone, at once for itself; its
     /// peers' streams end or are reset, and their queue pairs find out when they send. What still
     /// runs of it can listen, dial and open no more.

@@ -15,6 +15,7 @@ use crate::mesh::addresses::Addresses;
 use crate::mesh::backoff::Backoff;
 use crate::mesh::connection_state::ConnectionState;
 use crate::mesh::waiters::Waiters;
+use crate::mutants::planted;
 
 use super::Peer;
 
@@ -186,7 +187,7 @@ impl State {
             Presence::Up(node) => {
                 of.report_down(node.clone(), cause.clone());
                 let relink = of.events.relink().map(|permit| (now + limits::RELINK_FOR, permit));
-                self.reach.relink = relink;
+                self.reach.relink = relink.filter(|_| !planted!(Forsaken));
             }
             Presence::Unknown => {}
         }
@@ -208,9 +209,7 @@ impl State {
             of.link.store(None);
         }
         let lived = self.linked.take().map(|since| since.elapsed());
-        if lived.is_some_and(|lived| lived >= limits::LINK_SETTLED) {
-            self.reach.backoff = Backoff::default();
-        }
+        self.reach.backoff.link_ended(lived.unwrap_or_default());
         of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
         if of.events.is_closing() {
             return (false, Vec::new());

@@ -4,7 +4,7 @@
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::LinkCause;
-use crate::fabric::sim::{self, On, Rule, Verdict, World};
+use crate::fabric::sim::{self, World};
 use crate::limits;
 
 /// Returns a node at a place that is not its name, with these seeds.
@@ -32,11 +32,6 @@ async fn links_to(world: &World, node: &Node, others: &[&Node]) -> Duration {
         );
     }
     Duration::from_nanos(world.now() - began)
-}
-
-/// Lets dials of addresses at which no node listens be silent, as hosts that are switched off.
-fn silence_dead_addresses(world: &World, from: &str) {
-    world.add_rule(Rule::new(Verdict::Drop).on(On::Dials).from(from).to(from));
 }
 
 /// A name that leads to all nodes, each node itself first, as of a service of which each node is
@@ -113,7 +108,7 @@ fn a_node_that_moved_is_reached_where_a_peer_knows_it_to_be() {
             beta.mesh.ready(1).await;
             world.kill_node("beta");
             beta.mesh.abort(LinkCause::Shutdown);
-            silence_dead_addresses(&world, "alpha");
+            world.silence_dead_addresses();
             let _other = match taken {
                 true => Some(at(&world, "beta", "delta", &[]).await),
                 false => None,
@@ -144,7 +139,7 @@ fn dead_addresses_do_not_hide_a_live_one() {
             let alpha = node(&world, "alpha", &["gamma"]).await;
             alpha.mesh.ready(1).await;
             gamma.mesh.ready(2).await;
-            silence_dead_addresses(&world, "alpha");
+            world.silence_dead_addresses();
             let began = world.now();
             alpha.link("beta").await.unwrap();
             let took = Duration::from_nanos(world.now() - began);
