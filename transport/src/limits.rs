@@ -29,6 +29,8 @@ pub const SECRETS_ACCEPTED_MAX: usize = 4;
 pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 /// Connections that are still proving themselves; of more the source with the most gives one up.
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
+/// Default of the links that nodes at one address may have dialled: as many as a node remembers.
+pub const LINKS_PER_SOURCE_MAX: u32 = 1024;
 /// How often strangers that were refused for one cause are in the log as a warning.
 pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// How long a connection may take to prove itself.

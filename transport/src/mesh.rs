@@ -5,7 +5,7 @@
 //! one of them a link, carried by the fabric that is their [`choice`]; [`session`] keeps it. All
 //! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their events go
 //! through the [`event_queue`].
-//! The invariants `MS-1` to `MS-16` stand at the modules that keep them:
+//! The invariants `MS-1` to `MS-17` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
@@ -18,6 +18,7 @@
 //! - MS-12 seeds are kept: [`seed`]
 //! - MS-13 a stranger cannot fill the log: [`refusals`]
 //! - MS-16 no errands: [`address_policy`]
+//! - MS-17 links by source: [`source`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 

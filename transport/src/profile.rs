@@ -33,6 +33,10 @@ pub struct Profile {
     /// Bytes that one peer may have waiting in all mailboxes of this node: 1 to 2^31 - 1, 64 MiB by
     /// default.
     pub link_window_bytes: u32,
+    /// Links that nodes at one address may have dialled to this one: 1 to 2^20, 1,024 by default.
+    /// An IPv6 network of 64 bits counts as one address, and so do all nodes behind one NAT. Links
+    /// that this node dials do not count.
+    pub links_per_source_max: u32,
     /// Silence after which a node is reported down: 3 s to a year, 8 s by default.
     pub down_after: Duration,
 }
@@ -49,6 +53,7 @@ impl Default for Profile {
             mailbox_window_messages: limits::MAILBOX_WINDOW_MESSAGES,
             mailbox_window_bytes: limits::MAILBOX_WINDOW_BYTES,
             link_window_bytes: limits::LINK_WINDOW_BYTES,
+            links_per_source_max: limits::LINKS_PER_SOURCE_MAX,
             down_after: limits::DOWN_AFTER,
         }
     }
@@ -98,6 +103,7 @@ impl Profile {
         between("mailbox_window_messages", self.mailbox_window_messages, 1, 1 << 20)?;
         between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
+        between("links_per_source_max", self.links_per_source_max, 1, 1 << 20)?;
         let least = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
         if !(least..=limits::DOWN_AFTER_MAX).contains(&self.down_after) {
             return Err(InvalidProfile {

@@ -32,6 +32,12 @@ pub(crate) enum Rejection {
     /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
+    /// The peer's address has as many links to this node as one may have.
+    #[error(
+        "too many links from one address: if so many nodes share it, raise `links_per_source_max` \
+         where they dial"
+    )]
+    TooManyLinks,
 }
 
 impl Rejection {
@@ -46,6 +52,7 @@ impl Rejection {
             Rejection::TooSlow => 6,
             Rejection::Busy => 7,
             Rejection::ShuttingDown => 8,
+            Rejection::TooManyLinks => 9,
         }
     }
 
@@ -60,6 +67,7 @@ impl Rejection {
             Rejection::TooSlow => "too_slow",
             Rejection::Busy => "busy",
             Rejection::ShuttingDown => "shutting_down",
+            Rejection::TooManyLinks => "too_many_links",
         }
     }
 
@@ -73,6 +81,7 @@ impl Rejection {
             6 => Rejection::TooSlow,
             7 => Rejection::Busy,
             8 => Rejection::ShuttingDown,
+            9 => Rejection::TooManyLinks,
             other => {
                 return Err(Malformed::Number {
                     what: "reason for a refusal",

@@ -47,7 +47,7 @@ impl AddressPolicy {
     }
 
     /// Checks an address as a peer names it, by whose connection from `peer_address` this node
-    /// heard it. A name is taken: where it leads is known when it is dialled.
+    /// heard it. A name is taken: where it leads is checked when it is dialled.
     ///
     /// # Errors
     /// [`NotDialled`]
@@ -60,16 +60,11 @@ impl AddressPolicy {
         }
     }
 
-    /// Checks an address, or what a name leads to, that a peer at `peer` names; `None` where the
-    /// network is simulated.
+    /// Checks an address that a peer at `peer` names; `None` where the network is simulated.
     ///
     /// # Errors
     /// [`NotDialled`]
-    pub(super) fn check_resolved(
-        &self,
-        address: SocketAddr,
-        peer: Option<IpAddr>,
-    ) -> Result<(), NotDialled> {
+    fn check_resolved(&self, address: SocketAddr, peer: Option<IpAddr>) -> Result<(), NotDialled> {
         let ip = address.ip().to_canonical();
         let is_this_network = matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 0);
         let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::bootstrap::{Failure, Handshake, Rejection, meet};
+use crate::bootstrap::{Failure, Handshake, Message, Rejection, meet};
 use crate::fabric::Side;
 use crate::id::NodeId;
 use crate::limits;
@@ -18,6 +18,7 @@ use super::choice::Met;
 use super::join::join;
 use super::meter;
 use super::peer::Peer;
+use super::source::Source;
 use super::table::Table;
 
 /// The outcome of an attempt to reach a node at an address.
@@ -120,6 +121,14 @@ pub(super) async fn accepted(
     drop(unproven);
     let (channel, hello) = met?;
     let peer = table.peer(&hello.node.name);
+    let source = Source::of(&channel.peer_address());
+    let max = table.profile.links_per_source_max;
+    let Some(_counted) = table.sources.admit(source, max) else {
+        let why = Rejection::TooManyLinks;
+        channel.close(&Message::Reject(why));
+        refused(&table, &peer, &Failure::Rejected(why));
+        return Ok(());
+    };
     match join(&table, Met { channel, hello, side: Side::Acceptor }).await {
         Ok(session) => session.run().await,
         Err(failure) => refused(&table, &peer, &failure),
@@ -129,6 +138,7 @@ pub(super) async fn accepted(
 
 /// Logs that a node was refused, once for each cause: it will try again.
 fn refused(table: &Table, peer: &Peer, failure: &Failure) {
+    meter::count_refusal(failure.label());
     let warned = match failure {
         // The cause was logged when the last fabric was given up.
         Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => None,

@@ -1,6 +1,15 @@
-//! The place that a connection comes from: [`accept`](super::accept) counts by it.
+//! The place that a connection comes from, by which [`accept`](super::accept) counts strangers and
+//! [`connection`](super::connection) links.
+//!
+//! - **MS-17 links by source**: nodes at one address have no more links at a time, of those that
+//!   they dialled, than `Profile::links_per_source_max`. So a holder of the secret that comes under
+//!   ever new names takes a bounded part of what this node has.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// A place that connections come from: an IPv4 address; 64 bits of an IPv6 address, because a host
 /// has all that begin with them; the name of a simulated host.
@@ -29,9 +38,61 @@ impl Source {
     }
 }
 
+/// The number of links of each source that has one. Shared by the tasks that carry them.
+#[derive(Default)]
+pub(super) struct Sources(Mutex<BTreeMap<Source, u32>>);
+
+/// A link that is counted until this is dropped.
+pub(super) struct Counted {
+    sources: Arc<Sources>,
+    source: Source,
+}
+
+impl Sources {
+    /// Counts one more link of a source, unless it has `max` of them.
+    pub(super) fn admit(self: &Arc<Self>, source: Source, max: u32) -> Option<Counted> {
+        let mut counts = self.0.lock();
+        let count = counts.entry(source.clone()).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(Counted { sources: self.clone(), source })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.sources.0.lock();
+        if let Some(count) = counts.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.source);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// MS-17
+    #[test]
+    fn links_are_counted_while_they_last() {
+        let sources = Arc::new(Sources::default());
+        let admit = |host: &str| sources.admit(Source::of(host), 2);
+        let first = admit("alpha");
+        let second = admit("alpha");
+        assert!(first.is_some() && second.is_some());
+        assert!(admit("alpha").is_none());
+        assert!(admit("beta").is_some(), "another host");
+        drop(first);
+        let third = admit("alpha");
+        assert!(third.is_some() && admit("alpha").is_none());
+        drop((second, third));
+        assert!(sources.0.lock().is_empty(), "a host without links is forgotten");
+    }
 
     #[test]
     fn a_host_is_one_source_whichever_of_its_addresses_it_uses() {

@@ -157,6 +157,7 @@ pub(super) fn table(
         tasks,
         peers: Default::default(),
         unmet: Default::default(),
+        sources: Default::default(),
         refusals: Default::default(),
     };
     (Arc::new(table), wants)

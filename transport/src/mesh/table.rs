@@ -26,6 +26,7 @@ use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
 use super::peer::Peer;
 use super::refusals::RefusalLog;
+use super::source::Sources;
 use super::tasks::Tasks;
 
 /// A node's peers, and what its tasks share.
@@ -43,6 +44,8 @@ pub(super) struct Table {
     pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.
     pub(super) unmet: Mutex<BTreeMap<String, String>>,
+    /// The links that other nodes dialled.
+    pub(super) sources: Arc<Sources>,
     /// Nodes that proved themselves and got no link, or not the best one.
     pub(super) refusals: RefusalLog,
 }

@@ -74,7 +74,7 @@ fn message() -> impl Strategy<Value = Message> {
         name().prop_map(Message::WhoIs),
         (name(), addresses()).prop_map(|(name, addresses)| Message::Known { name, addresses }),
         any::<bool>().prop_map(|left| Message::Bye { left }),
-        (1..=8u8).prop_map(|code| Message::Reject(Rejection::from_code(code).unwrap())),
+        (1..=9u8).prop_map(|code| Message::Reject(Rejection::from_code(code).unwrap())),
     ]
 }
 

@@ -161,6 +161,45 @@ fn a_peer_that_comes_under_ever_new_names_is_one_line_of_the_log_for_each_cause(
     });
 }
 
+/// MS-17: a node above the bound is refused by name, and linked when another one has left.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn nodes_at_one_address_have_no_more_links_than_it_may_have() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    sim::run(5, |world| {
+        let log = log.clone();
+        async move {
+            let mut alpha = sim_config(&world, "alpha", &[]);
+            alpha.profile.links_per_source_max = 2;
+            let _alpha = Node::start(alpha).await.unwrap();
+            let start = |name: &'static str, place: &'static str| {
+                let dials = sim_config(&world, place, &["alpha"]);
+                let name = NodeName::new(name).unwrap();
+                Node::start(Config { name, listen: None, ..dials })
+            };
+            let first = start("b1", "crowd").await.unwrap();
+            let second = start("b2", "crowd").await.unwrap();
+            first.mesh.ready(1).await;
+            second.mesh.ready(1).await;
+            log.take();
+            let third = start("b3", "crowd").await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(third.linked(), Vec::<String>::new());
+            let lines = log.take();
+            for says in ["a node was refused", "not reached"] {
+                let why = "too many links from one address";
+                let told = lines.iter().any(|line| line.contains(says) && line.contains(why));
+                assert!(told, "{says}: {lines:?}");
+            }
+            let elsewhere = start("c", "elsewhere").await.unwrap();
+            elsewhere.mesh.ready(1).await;
+            first.shutdown().await;
+            third.mesh.ready(1).await;
+        }
+    });
+}
+
 /// A peer that shares no fabric with beta proves itself, and waits for beta to give it up.
 async fn leave_waiting(world: &World, prefix: &str, number: usize) {
     let name = format!("{prefix}{number}");
