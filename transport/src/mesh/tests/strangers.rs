@@ -9,7 +9,7 @@ use tracing::Level;
 use super::hostile::peer::identity;
 use super::simulated::sim_config;
 use super::*;
-use crate::bootstrap::Handshake;
+use crate::bootstrap::{Handshake, VERSIONS};
 use crate::fabric::sim::{self, World};
 use crate::limits;
 use crate::recorder::Recorder;
@@ -105,5 +105,36 @@ fn thousands_of_strangers_of_each_kind_fill_no_log_and_end_no_link() {
             assert_eq!(alpha.watcher.texts(), ["beta up over sim"]);
             assert_eq!(beta.watcher.texts(), ["alpha up over sim"]);
         }
+    });
+}
+
+/// A node of the version before, dialled and dialling: it says its own and leaves.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn nodes_of_two_versions_are_told_so_in_the_log_of_each() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let told = || {
+        let both = format!("speaks protocol version {VERSIONS}, the other 2: run the same release");
+        let lines = log.take();
+        assert_eq!(lines.iter().filter(|line| line.contains(&both)).count(), 1, "{lines:?}");
+    };
+    let mut before = Handshake::dial(&identity("before")).poll_output().unwrap();
+    before[12..].fill(2);
+    sim::run(5, |world| async move {
+        let mut listener = world.network("before").0.listen("before:7700".into()).await.unwrap();
+        let _alpha = Node::start(sim_config(&world, "alpha", &["before"])).await.unwrap();
+        let mut dialled = listener.accept().await.unwrap();
+        dialled.write_all(&before).await.unwrap();
+        let _ = dialled.read_to_end(&mut Vec::new()).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        told();
+        // All that it can read is 14 bytes.
+        let mut dials = connect(&world, &before).await;
+        let mut opening = [0; 14];
+        dials.read_exact(&mut opening).await.unwrap();
+        assert_ne!(opening[12..], before[12..]);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        told();
     });
 }
