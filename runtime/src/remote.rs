@@ -19,8 +19,8 @@ use crate::busy::Watch;
 use crate::schema::Kind;
 
 pub use ringpost_transport::endpoint::{
-    InvalidNetwork, InvalidProfile, InvalidSecret, IpNetwork, LinkStats, LinkView, Network,
-    PeerView, Profile, RingStats, StartError, Unlinked, WaitStats, Waiting, WaitsFor,
+    Encryption, InvalidNetwork, InvalidProfile, InvalidSecret, IpNetwork, LinkStats, LinkView,
+    Network, PeerView, Profile, RingStats, StartError, Unlinked, WaitStats, Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]

@@ -1,5 +1,5 @@
 //! What actors may expect of actors of other nodes, whatever fabric carries the link: one body of
-//! tests for `sim`, `tcp` and `verbs`.
+//! tests for `sim`, `tcp`, `tcps` and `verbs`.
 //!
 //! A case takes a [`World`], which starts nodes on one fabric, and waits for events or for
 //! [`until`](world::until) something is so, never by looking again without a pause: where time is
@@ -100,6 +100,20 @@ mod on_tcp {
     for_each_case!(on_tcp);
 }
 
+mod on_tcps {
+    use super::*;
+
+    macro_rules! on_tcps {
+        ($($module:ident: $case:ident;)*) => { $(
+            #[tokio::test]
+            async fn $case() {
+                bounded($module::$case(&World::Tcps)).await;
+            }
+        )* };
+    }
+    for_each_case!(on_tcps);
+}
+
 #[cfg(feature = "verbs")]
 mod on_verbs {
     use ringpost::{Entropy, VerbsConfig, VerbsFabric};
@@ -136,6 +150,6 @@ fn every_fabric_has_every_case() {
         ($($module:ident: $case:ident;)*) => { [$(stringify!($case)),*].len() };
     }
     let cases = for_each_case!(count);
-    let fabrics = if cfg!(feature = "verbs") { "sim, tcp, verbs" } else { "sim, tcp" };
+    let fabrics = if cfg!(feature = "verbs") { "sim, tcp, tcps, verbs" } else { "sim, tcp, tcps" };
     println!("behaviour: {cases} cases on each of {fabrics}, {SEEDS} seeds each on sim");
 }

@@ -1,5 +1,6 @@
 //! What a node is started with.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::bootstrap::Secret;
@@ -31,12 +32,28 @@ pub struct Config {
     /// Addresses that it does not dial because a peer names them, beside those at which no node can
     /// be.
     pub refused_addresses: Vec<IpNetwork>,
+    /// Which links are encrypted.
+    pub encryption: Encryption,
     /// Sizes and windows.
     pub profile: Profile,
     /// Where its random numbers come from.
     pub entropy: Entropy,
     /// What it talks over.
     pub network: Network,
+}
+
+/// Which links are encrypted and authenticated on their way. Where two nodes meet they always prove
+/// themselves; this is about the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Encryption {
+    /// All: a peer that does not encrypt is refused, on loopback and with RDMA, too.
+    Required,
+    /// Those that would run over TCP to another machine. In plain stay links on loopback, and those
+    /// over RDMA, which no fabric encrypts.
+    #[default]
+    Default,
+    /// None, unless the peer insists: for a network that is protected in another way.
+    Off,
 }
 
 /// What a node talks over.
@@ -51,6 +68,27 @@ pub struct Network {
 }
 
 impl Network {
+    /// Returns the fabrics that may carry a link to a peer that is met at `address`, best first. A
+    /// node names these on the connection, and uses no other on it.
+    pub(crate) fn usable(&self, encryption: Encryption, address: &str) -> Vec<Arc<dyn Fabric>> {
+        let here = || {
+            let address = address.parse::<SocketAddr>();
+            address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+        };
+        let in_plain = |fabric: &dyn Fabric| match encryption {
+            Encryption::Required => false,
+            Encryption::Default => fabric.name() != TcpFabric::PLAIN || here(),
+            Encryption::Off => true,
+        };
+        let usable = |fabric: &&Arc<dyn Fabric>| fabric.is_encrypted() || in_plain(&***fabric);
+        self.fabrics.iter().filter(usable).cloned().collect()
+    }
+
+    /// Returns true if it can do what is asked of it.
+    pub(crate) fn offers(&self, encryption: Encryption) -> bool {
+        encryption != Encryption::Required || self.fabrics.iter().any(|it| it.is_encrypted())
+    }
+
     /// The best that this build and this machine have: RDMA, where the feature `verbs` is built in
     /// and there is a usable device, and TCP. Says in the log what it found, or why there is only
     /// TCP.
@@ -81,11 +119,12 @@ impl Network {
         Network { fabrics: vec![Arc::new(verbs)], ..Network::tcp() }
     }
 
-    /// TCP for everything.
+    /// TCP for everything, encrypted or in plain as [`Encryption`] says.
     pub fn tcp() -> Self {
         let doors = Doors::default();
         let wire = Arc::new(TcpWire);
-        let fabric = Arc::new(TcpFabric::new(wire.clone(), doors.clone(), Entropy::os()));
-        Network { wire, fabrics: vec![fabric], doors }
+        let plain = TcpFabric::new(wire.clone(), doors.clone(), Entropy::os());
+        let sealed = TcpFabric::sealed(wire.clone(), doors.clone(), Entropy::os());
+        Network { wire, fabrics: vec![Arc::new(plain), Arc::new(sealed)], doors }
     }
 }

@@ -15,7 +15,7 @@ use crate::mesh::Mesh;
 use crate::open_request::OpenRequest;
 
 pub use crate::bootstrap::{InvalidSecret, Secret};
-pub use crate::config::{Config, Network};
+pub use crate::config::{Config, Encryption, Network};
 pub use crate::confirm::Confirmation;
 pub use crate::ip_network::{InvalidNetwork, IpNetwork};
 pub use crate::link::{

@@ -93,8 +93,14 @@ use crate::memory::{Region, Slot, Splice};
 
 /// A way to carry frames between two nodes. See the [module](self) for the contract.
 pub trait Fabric: Send + Sync + fmt::Debug + 'static {
-    /// Returns the name both sides know it by: `tcp`, `sim`, `verbs`.
+    /// Returns the name both sides know it by: `tcp`, `tcps`, `sim`, `verbs`.
     fn name(&self) -> &'static str;
+
+    /// Returns true if frames are encrypted and authenticated on their way, so that a stranger
+    /// between the nodes can neither read nor change them.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
 
     /// Returns what its queue pairs can do at most.
     fn limits(&self) -> Limits;
@@ -142,6 +148,9 @@ pub struct QueuePairConfig {
     pub rnr_retry: u8,
     /// Which side of the bootstrap connection this is.
     pub side: Side,
+    /// What both sides know of that connection and of the link, and no other pair of queue pairs
+    /// has: an encrypted fabric accepts nobody who does not share it.
+    pub binding: Vec<u8>,
 }
 
 /// Which side of the bootstrap connection a queue pair belongs to: who dialled it can dial again.

@@ -16,9 +16,9 @@
 //! - [`memory`]: registered memory, slots, leases, checked archives.
 //! - `config`, `ip_network` and `profile`: what a node is started with; [`open_request`] and
 //!   [`cause`]: plain values.
-//! - [`limits`], [`id`], [`entropy`], `sync`; for the tests only: `mutants`, planted bugs, `steps`,
-//!   at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as functions of
-//!   any bytes.
+//! - [`limits`], [`id`], [`entropy`], `noise`, `sync`; for the tests only: `mutants`, planted bugs,
+//!   `steps`, at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as
+//!   functions of any bytes.
 
 mod accounts;
 mod bootstrap;
@@ -45,6 +45,7 @@ mod mesh;
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
+mod noise;
 pub mod open_request;
 mod profile;
 mod proto;

@@ -210,6 +210,13 @@ pub const TCP_READS_PER_CALL: usize = 8;
 /// header and a splice, twice.
 pub const TCP_WRITE_SLICES: usize = 6 * POST_LIST_MAX + 4;
 
+/// Bytes of records and frames in one chunk of the tcps fabric.
+pub const TCPS_CHUNK_BYTES_MAX: usize = 16 * 1024;
+/// Chunks of this length that wait for the stream at most, or are read at once.
+pub const TCPS_BUFFERED_CHUNKS: usize = 4;
+/// Chunks after which a direction of the tcps fabric gets its next key: at most 1 GiB.
+pub const TCPS_REKEY_CHUNKS: u32 = 64 * 1024;
+
 /// Bytes of one frame on the verbs fabric: the largest slot, and headers.
 #[cfg(feature = "verbs")]
 pub const VERBS_FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX + 4 * 1024;

@@ -74,6 +74,7 @@ pub use wait_queue::WaitsFor;
 pub(crate) struct LinkHandle {
     peer: NodeId,
     fabric: &'static str,
+    encrypted: bool,
     /// Largest message that both nodes take, in bytes of what the user sends.
     message_bytes_max: u32,
     state: Mutex<State>,
@@ -132,7 +133,7 @@ pub(crate) struct DriverRequests {
 impl LinkHandle {
     pub(crate) fn new(
         peer: NodeId,
-        fabric: &'static str,
+        (fabric, encrypted): (&'static str, bool),
         message_bytes_max: u32,
         signals: Arc<DriverSignals>,
         (send_queue, gauge): (SendQueue<Asker>, Gauge),
@@ -154,6 +155,7 @@ impl LinkHandle {
         Arc::new(LinkHandle {
             peer,
             fabric,
+            encrypted,
             message_bytes_max,
             state: Mutex::new(state),
             replies: Mutex::default(),

@@ -58,7 +58,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::cause::LinkCause;
-use crate::config::Config;
+use crate::config::{Config, Encryption};
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
 use crate::limits;
@@ -88,6 +88,11 @@ impl Mesh {
         host: Arc<dyn Host>,
     ) -> Result<Arc<Mesh>, StartError> {
         check(&config)?;
+        if config.encryption == Encryption::Off {
+            tracing::info!(
+                "messages are sent unencrypted to peers that do not insist: encryption is off"
+            );
+        }
         let tasks = Tasks::new(&config).await.map_err(StartError::Thread)?;
         let (addresses, listener) = match start::listen(&config, &tasks).await {
             Ok(listening) => listening,

@@ -13,7 +13,8 @@ use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
 use crate::limits;
 use crate::remote::{
-    Config, Entropy, InvalidSecret, IpNetwork, Network, Observers, Profile, Remote, Secret,
+    Config, Encryption, Entropy, InvalidSecret, IpNetwork, Network, Observers, Profile, Remote,
+    Secret,
 };
 use crate::residents::Residents;
 
@@ -43,6 +44,7 @@ pub struct NodeBuilder {
     secret: Option<Result<Secret, InvalidSecret>>,
     also_accept: Vec<Result<Secret, InvalidSecret>>,
     refused_addresses: Vec<IpNetwork>,
+    encryption: Encryption,
     profile: Profile,
     mailbox_capacity: usize,
     ask_timeout: Duration,
@@ -61,6 +63,7 @@ impl NodeBuilder {
             secret: None,
             also_accept: Vec::new(),
             refused_addresses: Vec::new(),
+            encryption: Encryption::default(),
             profile: Profile::default(),
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
@@ -127,6 +130,23 @@ impl NodeBuilder {
     /// dialled wherever they are.
     pub fn refuse_addresses(mut self, networks: impl IntoIterator<Item = IpNetwork>) -> Self {
         self.refused_addresses.extend(networks);
+        self
+    }
+
+    /// Which links to other nodes are encrypted: when not set, all that would run over TCP to
+    /// another machine. A node names to a peer only what it would use, so a stranger between two
+    /// nodes cannot talk them out of it; a node with [`Off`](Encryption::Off) encrypts where its
+    /// peer insists.
+    ///
+    /// ```
+    /// use ringpost::{Encryption, Node};
+    ///
+    /// // Not even on loopback, and not over RDMA, is a message sent in plain.
+    /// let builder = Node::builder("alpha").encryption(Encryption::Required);
+    /// # let _ = builder;
+    /// ```
+    pub fn encryption(mut self, encryption: Encryption) -> Self {
+        self.encryption = encryption;
         self
     }
 
@@ -237,6 +257,7 @@ impl NodeBuilder {
             secret: self.secret.transpose()?,
             refused_addresses: self.refused_addresses,
             also_accept: self.also_accept.into_iter().collect::<Result<_, _>>()?,
+            encryption: self.encryption,
             profile: self.profile,
             entropy: self.entropy,
             network: self.network.unwrap_or_else(network),

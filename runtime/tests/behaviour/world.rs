@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{Network, NodeBuilder, Profile};
+use ringpost::{Encryption, Network, NodeBuilder, Profile};
 use ringpost_transport::fabric::sim;
 
 use crate::remote::PATIENCE;
@@ -16,6 +16,7 @@ const SECRET: &str = "a secret of the tests, of 43 characters and more";
 pub enum World {
     Sim(sim::World),
     Tcp,
+    Tcps,
     #[cfg(feature = "verbs")]
     Verbs,
 }
@@ -25,6 +26,7 @@ impl World {
         match self {
             World::Sim(_) => "sim",
             World::Tcp => "tcp",
+            World::Tcps => "tcps",
             #[cfg(feature = "verbs")]
             World::Verbs => "verbs",
         }
@@ -43,6 +45,10 @@ impl World {
                 builder.network(network).entropy(world.entropy())
             }
             World::Tcp => builder.listen("127.0.0.1:0").network(Network::tcp()),
+            World::Tcps => {
+                let builder = builder.listen("127.0.0.1:0").network(Network::tcp());
+                builder.encryption(Encryption::Required)
+            }
             #[cfg(feature = "verbs")]
             World::Verbs => builder.listen("127.0.0.1:0").network(verbs()),
         }
@@ -60,6 +66,8 @@ impl World {
             node.ready(1).await;
             let links: Vec<_> = node.snapshot().peers.into_iter().flat_map(|p| p.link).collect();
             assert!(links.iter().all(|link| link.fabric == self.fabric()), "{links:?}");
+            let encrypted = matches!(self, World::Tcps);
+            assert!(links.iter().all(|link| link.encrypted == encrypted), "{links:?}");
         }
         [alpha, beta]
     }

@@ -135,6 +135,7 @@ async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint 
         advertise: Vec::new(),
         seeds,
         secret: Some(Secret::new(super::SECRET).expect("long enough")),
+        encryption: Default::default(),
         also_accept: Vec::new(),
         refused_addresses: Vec::new(),
         profile: plan.profiles[me].clone(),

@@ -58,6 +58,7 @@ impl Node {
             advertise,
             seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
             secret: Some(Secret::new(super::SECRET).expect("long enough")),
+            encryption: Default::default(),
             also_accept: Vec::new(),
             refused_addresses: Vec::new(),
             profile,

@@ -97,6 +97,11 @@ impl Channel {
         self.stream.peer_address()
     }
 
+    /// Returns what both sides know of this connection, and no other connection has.
+    pub(crate) fn binding(&self) -> &[u8; 32] {
+        self.session.binding()
+    }
+
     /// Returns the next message. A rejection is an error, whenever it comes.
     ///
     /// # Errors

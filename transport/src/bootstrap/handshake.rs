@@ -9,13 +9,13 @@ use snow::HandshakeState;
 use crate::entropy::Entropy;
 use crate::id::NodeId;
 use crate::limits;
+use crate::noise::{self, HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
 use crate::steps::step;
 use crate::wire::{PREFACE_BYTES, Preface};
 
 use super::codec::Malformed;
 use super::failure::Failure;
 use super::message::{Hello, Message};
-use super::noise::{self, HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
 use super::record::{Kind, record, take_record};
 use super::rejection::Rejection;
 use super::secret::Key;
@@ -241,8 +241,9 @@ impl<'a> Handshake<'a> {
             }
             _ => return Err(Malformed::Record(Kind::Handshake as u8).into()),
         };
+        let binding = noise.get_handshake_hash().try_into().expect("a hash of BLAKE2s");
         let keys = noise.into_transport_mode().map_err(|_| Malformed::HandshakeMessage)?;
-        let mut session = Session::new(keys, Vec::new());
+        let mut session = Session::new(keys, binding, Vec::new());
         self.outgoing.extend(session.seal(&Message::Hello(self.hello())));
         self.state = State::Hello(Box::new(session));
         Ok(())

@@ -93,7 +93,7 @@ pub(crate) struct OfferMade {
 
 impl fmt::Debug for OfferMade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The fabric's own part is secret: the token of a data connection.
+        // The fabric's own part is secret: the token of a data connection, and its key.
         f.debug_struct("OfferMade").field("fabric", &self.fabric).finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroize;
 
-use super::noise;
+use crate::noise;
 
 /// Random bytes that a secret has at least.
 const RANDOM_BYTES: usize = 32;

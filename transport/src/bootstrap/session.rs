@@ -2,20 +2,28 @@
 
 use snow::TransportState;
 
+use crate::noise::TAG_BYTES;
+
 use super::codec::Malformed;
 use super::message::Message;
-use super::noise::TAG_BYTES;
 use super::record::{Kind, record, take_record};
 
 /// The keys of one connection and what arrived on it.
 pub(crate) struct Session {
     keys: TransportState,
+    /// The hash of the handshake, which no other connection has.
+    binding: [u8; 32],
     incoming: Vec<u8>,
 }
 
 impl Session {
-    pub(super) fn new(keys: TransportState, incoming: Vec<u8>) -> Self {
-        Session { keys, incoming }
+    pub(super) fn new(keys: TransportState, binding: [u8; 32], incoming: Vec<u8>) -> Self {
+        Session { keys, binding, incoming }
+    }
+
+    /// Returns the hash of the handshake: both sides have the same, and no other connection has it.
+    pub(super) fn binding(&self) -> &[u8; 32] {
+        &self.binding
     }
 
     /// Returns the bytes that carry `message`. They have to be sent in the order they were made.

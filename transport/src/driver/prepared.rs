@@ -51,11 +51,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Opens a queue pair of `fabric`, allocates the link's memory and posts the whole ring.
+    /// Opens a queue pair of `fabric`, allocates the link's memory and posts the whole ring. The
+    /// queue pair is bound to what both sides know of this link.
     pub(crate) fn new(
         fabric: &Arc<dyn Fabric>,
         profile: &Profile,
-        side: Side,
+        (side, binding): (Side, Vec<u8>),
     ) -> Result<Self, FabricError> {
         let ring = profile.ring_slots;
         let config = QueuePairConfig {
@@ -64,6 +65,7 @@ impl Prepared {
             inline_bytes: limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max),
             rnr_retry: 0,
             side,
+            binding,
         };
         let mut opening = fabric.open(config)?;
         let slot_bytes = profile.slot_bytes as usize;
@@ -134,8 +136,8 @@ impl Prepared {
         let accounts = reports.unresolved.begin();
         let signals = reports.unresolved.signals().clone();
         signals.set_peer_blocked(false);
-        let link =
-            LinkHandle::new(reports.peer.clone(), fabric.name(), message_bytes_max, signals, own);
+        let carrier = (fabric.name(), fabric.is_encrypted());
+        let link = LinkHandle::new(reports.peer.clone(), carrier, message_bytes_max, signals, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);
         let start = tokio::time::Instant::now().into_std();

@@ -15,6 +15,10 @@
 //!   for every half of its send queue, and when its owner armed for any completion while a signaled
 //!   send is out. So a connection without traffic may stay unacknowledged for less than half of its
 //!   send queue, and no completion that is waited for is held back.
+//!
+//! The fabric `tcps` is the same over a sealed stream: see TC-7 in `seal`. Its acceptor offers a
+//! fresh key beside the token, and before the first record both ends prove by a Noise handshake
+//! that they know it, and that they met on the same connection for the same link.
 
 mod doors;
 #[cfg(any(test, feature = "fuzz"))]
@@ -25,6 +29,7 @@ mod places;
 mod queue_pair;
 mod queues;
 mod record;
+mod seal;
 mod stream;
 
 #[cfg(test)]
@@ -37,40 +42,76 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use zeroize::Zeroizing;
 
 use self::doors::Door;
 use self::queue_pair::TcpQueuePair;
 use self::queues::Queues;
+use self::stream::DataStream;
 use super::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
     RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
 };
 use crate::memory::{Owner, Region, Slot};
+use crate::noise;
 use crate::steps::step;
 use crate::wire::{Preface, Wire};
 
 pub use self::doors::Doors;
 
-/// The tcp fabric.
+/// Bytes of a token.
+const TOKEN_BYTES: usize = 16;
+/// Bytes of the key that the acceptor of a sealed data connection offers with it.
+const KEY_BYTES: usize = 32;
+
+/// The tcp fabric, or tcps.
 #[derive(Debug)]
 pub struct TcpFabric {
     wire: Arc<dyn Wire>,
     doors: Doors,
     entropy: Entropy,
     owner: Owner,
+    sealed: bool,
 }
 
 impl TcpFabric {
+    /// The name of the one that does not encrypt.
+    pub(crate) const PLAIN: &str = "tcp";
+
     /// A fabric that dials over `wire` and waits at `doors`.
     pub fn new(wire: Arc<dyn Wire>, doors: Doors, entropy: Entropy) -> Self {
-        TcpFabric { wire, doors, entropy, owner: Owner::new() }
+        TcpFabric { wire, doors, entropy, owner: Owner::new(), sealed: false }
+    }
+
+    /// The same, with all that it carries encrypted and authenticated: `tcps`.
+    pub fn sealed(wire: Arc<dyn Wire>, doors: Doors, entropy: Entropy) -> Self {
+        TcpFabric { sealed: true, ..TcpFabric::new(wire, doors, entropy) }
+    }
+
+    /// Returns how a new data connection is sealed, if it is.
+    fn sealing(&self, config: &QueuePairConfig) -> Option<Sealing> {
+        let key = match config.side {
+            _ if !self.sealed => return None,
+            Side::Dialer { .. } => None,
+            Side::Acceptor => {
+                let mut key = Zeroizing::new([0; KEY_BYTES]);
+                self.entropy.fill(&mut *key);
+                Some(key)
+            }
+        };
+        let prologue = [&config.binding[..], self.name().as_bytes()].concat();
+        Some(Sealing { key, prologue, entropy: self.entropy.clone() })
     }
 }
 
 impl Fabric for TcpFabric {
     fn name(&self) -> &'static str {
-        "tcp"
+        if self.sealed { "tcps" } else { Self::PLAIN }
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.sealed
     }
 
     fn limits(&self) -> Limits {
@@ -94,11 +135,12 @@ impl Fabric for TcpFabric {
         check("inline size", config.inline_bytes.into(), TCP_INLINE_BYTES_MAX.into())?;
         check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
         let queues = Queues::new(&config, self.owner);
+        let sealing = self.sealing(&config);
         let end = match config.side {
             Side::Dialer { address } => End::Dialer { wire: self.wire.clone(), address },
             Side::Acceptor => End::Acceptor(self.doors.expect(self.entropy.u128())),
         };
-        Ok(Box::new(TcpOpening { queues, rnr_retry: config.rnr_retry, end }))
+        Ok(Box::new(TcpOpening { queues, rnr_retry: config.rnr_retry, end, sealing }))
     }
 }
 
@@ -111,6 +153,7 @@ struct TcpOpening {
     queues: Queues,
     rnr_retry: u8,
     end: End,
+    sealing: Option<Sealing>,
 }
 
 /// How a queue pair gets its stream.
@@ -119,12 +162,26 @@ enum End {
     Acceptor(Door),
 }
 
+/// How a data connection is sealed.
+struct Sealing {
+    /// What the acceptor has made and the dialler is offered.
+    key: Option<Zeroizing<[u8; KEY_BYTES]>>,
+    /// What both ends know of the link, and what no other link has.
+    prologue: Vec<u8>,
+    entropy: Entropy,
+}
+
 impl Opening for TcpOpening {
-    /// Returns the acceptor's token; nothing from a dialler.
+    /// Returns the acceptor's token, and its key if the connection is to be sealed; nothing from a
+    /// dialler.
     fn offer(&self) -> Vec<u8> {
         match &self.end {
             End::Dialer { .. } => Vec::new(),
-            End::Acceptor(door) => door.token().to_le_bytes().to_vec(),
+            End::Acceptor(door) => {
+                let key = self.sealing.as_ref().and_then(|sealing| sealing.key.as_ref());
+                let key = key.map_or(&[][..], |key| &key[..]);
+                [&door.token().to_le_bytes(), key].concat()
+            }
         }
     }
 
@@ -137,20 +194,49 @@ impl Opening for TcpOpening {
         peer: Vec<u8>,
         _way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
+        let TcpOpening { queues, rnr_retry, end, sealing } = *self;
+        let peer = Zeroizing::new(peer);
         async move {
-            let stream = self.end.connect(peer).await?;
-            let queue_pair = TcpQueuePair::new(self.queues, stream, self.rnr_retry);
+            let stream = match sealing {
+                None => DataStream::new(end.connect(&peer).await?, None),
+                Some(sealing) => sealing.connect(end, &peer).await?,
+            };
+            let queue_pair = TcpQueuePair::new(queues, stream, rnr_retry);
             Ok(Box::new(queue_pair) as Box<dyn QueuePair>)
         }
         .boxed()
     }
 }
 
+impl Sealing {
+    /// Makes the connection and proves both ends to each other.
+    async fn connect(self, end: End, peer: &[u8]) -> Result<DataStream, FabricError> {
+        let Sealing { key, prologue, entropy } = self;
+        let (mut stream, noise, begins) = match key {
+            Some(key) => {
+                let stream = end.connect(peer).await?;
+                (stream, noise::responder(&key, &prologue, &entropy), false)
+            }
+            None => {
+                let offered = "an acceptor offers a token of 16 bytes and a key of 32";
+                let (token, key) =
+                    peer.split_at_checked(TOKEN_BYTES).ok_or(FabricError::Offer(offered))?;
+                let key: Zeroizing<[u8; KEY_BYTES]> =
+                    Zeroizing::new(key.try_into().map_err(|_| FabricError::Offer(offered))?);
+                let noise = noise::initiator(&key, &prologue, &entropy);
+                (end.connect(token).await?, noise, true)
+            }
+        };
+        let seal = seal::agree(&mut stream, noise, begins).await.map_err(FabricError::Connect)?;
+        Ok(DataStream::new(stream, Some(seal)))
+    }
+}
+
 impl End {
-    async fn connect(self, peer: Vec<u8>) -> Result<TcpStream, FabricError> {
+    async fn connect(self, peer: &[u8]) -> Result<TcpStream, FabricError> {
         match self {
             End::Dialer { wire, address } => {
-                let token = <[u8; 16]>::try_from(peer)
+                let token = <[u8; TOKEN_BYTES]>::try_from(peer)
                     .map_err(|_| FabricError::Offer("an acceptor offers a token of 16 bytes"))?;
                 dial(wire, address, token).await.map_err(FabricError::Connect)
             }
@@ -167,7 +253,11 @@ impl End {
 }
 
 /// Makes the data connection and says whose it is.
-async fn dial(wire: Arc<dyn Wire>, address: String, token: [u8; 16]) -> io::Result<TcpStream> {
+async fn dial(
+    wire: Arc<dyn Wire>,
+    address: String,
+    token: [u8; TOKEN_BYTES],
+) -> io::Result<TcpStream> {
     let stream = wire.dial(address).await?;
     let mut stream = stream.into_tcp().ok_or_else(|| {
         io::Error::new(io::ErrorKind::Unsupported, "the wire makes no TCP connections")

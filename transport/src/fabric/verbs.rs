@@ -202,6 +202,7 @@ fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
                 inline_bytes,
                 rnr_retry: 0,
                 side: Side::Acceptor,
+                binding: Vec::new(),
             };
             let made = QueuePair::new(rail.domain.clone(), rail.port, &config);
             match made {

@@ -102,7 +102,7 @@ fn link(mailbox_window: WindowSize) -> Arc<LinkHandle> {
     let peer = NodeId { name, incarnation: Incarnation(1) };
     let queue = SendQueue::new(LINK_WINDOW, mailbox_window, 500);
     let own = (queue, Pool::new(Vec::new()).gauge());
-    LinkHandle::new(peer, "none", 1 << 20, Arc::new(DriverSignals::new()), own)
+    LinkHandle::new(peer, ("none", false), 1 << 20, Arc::new(DriverSignals::new()), own)
 }
 
 /// The peer opens a mailbox.

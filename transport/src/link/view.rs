@@ -14,6 +14,8 @@ use crate::proto::send_queue::Room;
 pub struct LinkView {
     /// The fabric that carries it.
     pub fabric: &'static str,
+    /// True if messages are encrypted and authenticated on their way.
+    pub encrypted: bool,
     /// Messages and answers that are committed and not in a frame yet: they wait for credits, for a
     /// free send slot, or for those before them.
     pub queued: usize,
@@ -66,8 +68,9 @@ impl LinkHandle {
             .collect();
         waiting.sort_by_key(|line| std::cmp::Reverse(line.senders));
         let uncredited = state.uncredited.map(|since| since.elapsed());
+        let (fabric, encrypted) = (self.fabric, self.encrypted);
         let (queued, leased) = (state.send_queue.queued(), state.gauge.leased());
-        LinkView { fabric: self.fabric, queued, uncredited, leased, waiting }
+        LinkView { fabric, encrypted, queued, uncredited, leased, waiting }
     }
 
     /// Returns what has waited for at least `patience`. Costs little where nothing has.

@@ -27,6 +27,8 @@ pub(super) struct Met {
     pub(super) hello: Hello,
     /// The side of this node: it dialled or accepted.
     pub(super) side: Side,
+    /// The fabrics that this node named on it, best first: it uses no other.
+    pub(super) fabrics: Vec<Arc<dyn Fabric>>,
 }
 
 /// A running link that cannot be forgotten: it is closed when this is dropped.
@@ -60,11 +62,11 @@ pub(super) async fn choose(
     decides: bool,
 ) -> Result<Carrier, Failure> {
     let mut passed_over = Vec::new();
-    for fabric in candidates(&table.network.fabrics, &met.hello.fabrics, decides) {
+    for fabric in candidates(&met.fabrics, &met.hello.fabrics, decides) {
         for way in 0..limits::WAYS_MAX {
             match attempt(table, met, epoch, (&fabric, way)).await? {
                 Ok(carrier) => {
-                    report(table, met, Some(fabric.name()), &passed_over);
+                    report(table, met, Some(&*fabric), &passed_over);
                     return Ok(carrier);
                 }
                 Err(GivenUp { why, again }) => {
@@ -82,13 +84,15 @@ pub(super) async fn choose(
 
 /// Logs what was chosen, and why nothing better was. The same cause is met at each dial: it is
 /// warned about once, and again when it changes.
-fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]) {
+fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[String]) {
     let theirs = &met.hello.fabrics;
     let peer = table.peer(&met.hello.node.name);
     let name = peer.name();
+    let encrypted = chosen.map(|fabric| fabric.is_encrypted());
+    let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
         peer.is_well();
-        return tracing::info!(peer = %name, fabric, ?theirs, "fabric chosen");
+        return tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
     }
     let cause = if chosen.is_some() { "worse_fabric" } else { "no_common_fabric" };
     let suppressed = peer.warns(&passed_over.join("; "), &table.refusals, cause);
@@ -98,11 +102,12 @@ fn report(table: &Table, met: &Met, chosen: Option<&str>, passed_over: &[String]
         }
         (Some(fabric), Some(suppressed)) => {
             let what = "better ones did not come up";
-            tracing::warn!(peer = %name, fabric, ?passed_over, suppressed, "{what}");
+            tracing::warn!(peer = %name, fabric, encrypted, ?passed_over, suppressed, "{what}");
         }
         (None, Some(suppressed)) => {
             let what = "no fabric could be connected";
-            tracing::warn!(peer = %name, ?passed_over, ?theirs, suppressed, "{what}");
+            let ours: Vec<_> = met.fabrics.iter().map(|fabric| fabric.name()).collect();
+            tracing::warn!(peer = %name, ?passed_over, ?ours, ?theirs, suppressed, "{what}");
         }
     }
 }
@@ -130,7 +135,8 @@ async fn attempt(
     (fabric, way): (&Arc<dyn Fabric>, usize),
 ) -> Result<Result<Carrier, GivenUp>, Failure> {
     let name = fabric.name();
-    let prepared = match Prepared::new(fabric, &table.profile, met.side.clone()) {
+    let binding = [&met.channel.binding()[..], &epoch.to_le_bytes()].concat();
+    let prepared = match Prepared::new(fabric, &table.profile, (met.side.clone(), binding)) {
         Ok(prepared) => prepared,
         Err(error) => {
             return give_up(met, name, GivenUp { why: error.to_string(), again: false }).await;

@@ -96,10 +96,12 @@ async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
     step!(Dialled);
     // The data connection goes where this one went.
     let address = stream.peer_address();
-    let handshake = Handshake::dial(&table.identity);
+    let fabrics = table.network.usable(table.encryption, &address);
+    let identity = table.identity_naming(&fabrics);
+    let handshake = Handshake::dial(&identity);
     let deadline = Instant::now() + limits::HANDSHAKE_TIMEOUT;
     let (channel, hello) = meet(stream, handshake, &[], deadline, std::future::pending()).await?;
-    Ok(Met { channel, hello, side: Side::Dialer { address } })
+    Ok(Met { channel, hello, side: Side::Dialer { address }, fabrics })
 }
 
 /// Carries an accepted connection of which `first` was read. `give_way` ends it before the proof,
@@ -112,7 +114,9 @@ pub(super) async fn accepted(
     give_way: impl Future<Output = ()>,
     unproven: impl Sized,
 ) -> Result<(), Failure> {
-    let handshake = Handshake::accept(&table.identity);
+    let fabrics = table.network.usable(table.encryption, &stream.peer_address());
+    let identity = table.identity_naming(&fabrics);
+    let handshake = Handshake::accept(&identity);
     let met = tokio::select! {
         biased;
         () = table.events.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
@@ -129,7 +133,7 @@ pub(super) async fn accepted(
         refused(&table, &peer, &Failure::Rejected(why));
         return Ok(());
     };
-    match join(&table, Met { channel, hello, side: Side::Acceptor }).await {
+    match join(&table, Met { channel, hello, side: Side::Acceptor, fabrics }).await {
         Ok(session) => session.run().await,
         Err(failure) => refused(&table, &peer, &failure),
     }

@@ -52,6 +52,9 @@ pub enum StartError {
     /// There are secrets to accept, and none to dial with.
     #[error("secrets are accepted, but the node has none of its own to dial with: give it one")]
     OnlyAccepts,
+    /// Links are to be encrypted, and the network has no fabric that does it.
+    #[error("encryption is required, but the node's network has no fabric that encrypts")]
+    NoEncryption,
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -97,6 +100,9 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     if config.advertise.len() > ADDRESSES_MAX {
         return Err(StartError::TooManyAddresses { count: config.advertise.len() });
     }
+    if !config.network.offers(config.encryption) {
+        return Err(StartError::NoEncryption);
+    }
     match config.also_accept.len() {
         count if count > limits::SECRETS_ACCEPTED_MAX => Err(StartError::TooManySecrets { count }),
         1.. if config.secret.is_none() => Err(StartError::OnlyAccepts),
@@ -135,11 +141,10 @@ pub(super) fn table(
     tasks: Tasks,
 ) -> (Arc<Table>, mpsc::UnboundedReceiver<NodeName>) {
     let incarnation = Incarnation(config.entropy.u128());
-    let fabrics = config.network.fabrics.iter().map(|fabric| fabric.name().into()).collect();
     let identity = Identity {
         node: NodeId { name: config.name.clone(), incarnation },
         addresses,
-        fabrics,
+        fabrics: Vec::new(),
         versions: VERSIONS,
         key: Secret::key(config.secret.as_ref()),
         accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),
@@ -150,6 +155,7 @@ pub(super) fn table(
         identity,
         profile: config.profile.clone(),
         network: config.network.clone(),
+        encryption: config.encryption,
         secret: config.secret.is_some(),
         address_policy: AddressPolicy::new(&config.refused_addresses),
         events,

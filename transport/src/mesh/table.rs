@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use crate::bootstrap::{Identity, Message};
 use crate::cause::LinkCause;
-use crate::config::Network;
+use crate::config::{Encryption, Network};
+use crate::fabric::Fabric;
 use crate::id::NodeName;
 use crate::limits;
 use crate::memory::Budget;
@@ -31,9 +32,11 @@ use super::tasks::Tasks;
 
 /// A node's peers, and what its tasks share.
 pub(super) struct Table {
+    /// What it shows of itself; the fabrics are named for each connection.
     pub(super) identity: Identity,
     pub(super) profile: Profile,
     pub(super) network: Network,
+    pub(super) encryption: Encryption,
     /// True if there is a secret. Without one only loopback is dialled.
     pub(super) secret: bool,
     pub(super) address_policy: AddressPolicy,
@@ -105,6 +108,12 @@ impl Peers {
 }
 
 impl Table {
+    /// Returns what this node shows of itself on a connection on which it would use these fabrics.
+    pub(super) fn identity_naming(&self, fabrics: &[Arc<dyn Fabric>]) -> Identity {
+        let fabrics = fabrics.iter().map(|fabric| fabric.name().into()).collect();
+        Identity { fabrics, ..self.identity.clone() }
+    }
+
     /// Returns the peer of this name; made when it was never heard of, or forgotten.
     pub(super) fn peer(&self, name: &NodeName) -> Arc<Peer> {
         let mut peers = self.peers.lock();

@@ -137,6 +137,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         advertise: Vec::new(),
         seeds: seeds.to_vec(),
         secret: Some(Secret::numbered(3)),
+        encryption: Default::default(),
         also_accept: Vec::new(),
         refused_addresses: Vec::new(),
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },

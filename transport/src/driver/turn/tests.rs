@@ -183,7 +183,7 @@ impl Rig {
         let send_queue = SendQueue::new(6000, WINDOW, proto::link::LinkProtocol::eager_max(SLOT));
         let signals = reports.unresolved.signals().clone();
         let own = (send_queue, pool.gauge());
-        let link = LinkHandle::new(reports.peer.clone(), "toy", 1 << 20, signals, own);
+        let link = LinkHandle::new(reports.peer.clone(), ("toy", false), 1 << 20, signals, own);
         let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
         let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, splices: false };
         let accounts = reports.unresolved.begin();

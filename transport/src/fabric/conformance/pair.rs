@@ -36,6 +36,7 @@ impl Plan {
             inline_bytes: 64,
             rnr_retry: 0,
             side: Side::Acceptor,
+            binding: Vec::new(),
         };
         Plan { config, posted: [recv_queue as usize; 2], slot_bytes: 256 }
     }

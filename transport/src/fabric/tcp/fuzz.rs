@@ -49,6 +49,7 @@ fn queues() -> Queues {
         inline_bytes: 0,
         rnr_retry: 0,
         side: Side::Acceptor,
+        binding: Vec::new(),
     };
     let owner = Owner::new();
     let mut queues = Queues::new(&config, owner);

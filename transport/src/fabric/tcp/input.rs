@@ -6,13 +6,10 @@
 
 use std::io::{self, IoSliceMut};
 
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-
 use super::places::{Buffers, Places};
 use super::queues::Queues;
 use super::record::{RECORD_BYTES, Record, Refusal};
-use super::stream;
+use super::stream::DataStream;
 use crate::limits::{TCP_EXPECTED_BYTES, TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
 
 /// What a queue pair has read.
@@ -107,15 +104,13 @@ impl Input {
     /// peer writes next will probably begin with an acceptance.
     pub(super) fn read(
         &mut self,
-        stream: &TcpStream,
+        stream: &mut DataStream,
         queues: &mut Queues,
         lead: bool,
     ) -> io::Result<usize> {
         self.read_with(queues, lead, |buffers| {
             let room = buffers.iter().map(|buffer| buffer.len()).sum();
-            stream::once(stream, Interest::READABLE, room, |mut socket| {
-                io::Read::read_vectored(&mut socket, buffers)
-            })
+            stream.read(buffers, room)
         })
     }
 

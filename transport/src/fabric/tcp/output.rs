@@ -3,15 +3,13 @@
 //!
 //! A record may only stand between two frames: the rest of a frame that was begun goes first.
 
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 
 use arrayvec::ArrayVec;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::queues::{FRAME_PIECES, Queues};
 use super::record::{RECORD_BYTES, Record, Refusal};
-use super::stream;
+use super::stream::{DataStream, is_fatal};
 use crate::limits::TCP_WRITE_SLICES;
 
 /// Two acknowledgements, a refusal, a request for acknowledgement and the record that starts again
@@ -113,7 +111,12 @@ impl Output {
     }
 
     /// Writes what the stream takes.
-    pub(super) fn write(&mut self, socket: &TcpStream, queues: &Queues) {
+    pub(super) fn write(&mut self, stream: &mut DataStream, queues: &Queues) {
+        match stream.flush() {
+            Ok(()) => {}
+            Err(error) if is_fatal(&error) => self.broken = true,
+            Err(_) => return,
+        }
         while self.pending(queues) {
             if self.turn == Turn::Again && self.begun == 0 {
                 self.answer(Record::Again);
@@ -123,9 +126,7 @@ impl Output {
             let mut slices = ArrayVec::new();
             self.gather(queues, &mut slices);
             let offered = slices.iter().map(|slice| slice.len()).sum();
-            let written = stream::once(socket, Interest::WRITABLE, offered, |mut socket| {
-                socket.write_vectored(&slices)
-            });
+            let written = stream.write(&slices, offered);
             // It borrows what is written.
             drop(slices);
             match written {

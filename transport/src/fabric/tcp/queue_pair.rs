@@ -5,13 +5,13 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::input::{Event, Input};
 use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::record::{Record, Refusal};
+use super::stream::DataStream;
 use crate::fabric::{Completion, Notify, PostError, QueuePair, SendRequest, Status};
 use crate::limits::{
     RNR_DELAY, TCP_ACKNOWLEDGE_EVERY, TCP_LONG_FRAME_BYTES, TCP_QUEUE_MAX, TCP_READS_PER_CALL,
@@ -22,7 +22,7 @@ use crate::memory::Slot;
 pub(super) struct TcpQueuePair {
     queues: Queues,
     /// `None` once nothing more is to be read or written.
-    stream: Option<TcpStream>,
+    stream: Option<DataStream>,
     input: Input,
     output: Output,
     /// Frames accepted that the peer does not know of yet.
@@ -41,7 +41,7 @@ struct Tries {
 }
 
 impl TcpQueuePair {
-    pub(super) fn new(queues: Queues, stream: TcpStream, rnr_retry: u8) -> Self {
+    pub(super) fn new(queues: Queues, stream: DataStream, rnr_retry: u8) -> Self {
         TcpQueuePair {
             queues,
             stream: Some(stream),
@@ -123,7 +123,7 @@ impl TcpQueuePair {
     /// it, or it has to wait for the stream to take more (PV-8). A task that was notified
     /// `already` is awake: mostly it is the one that posts.
     fn wake_poller(&mut self, already: bool) {
-        let blocked = self.stream.is_some() && self.output.pending(&self.queues);
+        let blocked = self.has_to_write();
         let rang = self.queues.rang() && !already;
         if (rang || blocked)
             && let Some(waker) = self.queues.waiter()
@@ -132,10 +132,17 @@ impl TcpQueuePair {
         }
     }
 
+    /// Returns true if something waits for the stream to take it.
+    fn has_to_write(&self) -> bool {
+        let pending =
+            |stream: &DataStream| stream.has_unwritten() || self.output.pending(&self.queues);
+        self.stream.as_ref().is_some_and(pending)
+    }
+
     /// Returns true if reading or writing may go on; otherwise the task is woken when it may.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = &self.stream else { return false };
-        let writable = self.output.pending(&self.queues) && stream.poll_write_ready(cx).is_ready();
+        let writable = self.has_to_write() && stream.poll_write_ready(cx).is_ready();
         if self.queues.failed() {
             // Nothing is read any more.
             return writable;
@@ -154,7 +161,7 @@ impl TcpQueuePair {
             if self.queues.failed() || self.queues.waiting() >= enough {
                 return;
             }
-            let Some(stream) = &self.stream else { return };
+            let Some(stream) = &mut self.stream else { return };
             // What the peer writes next tells of the sends that it has by then.
             let lead = self.output.position() > self.queues.accepted();
             match self.input.read(stream, &mut self.queues, lead) {
@@ -162,6 +169,7 @@ impl TcpQueuePair {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => return self.on_forgery(&e),
                 Err(_) => return self.fail(Failure::Send(Status::RetryExceeded)),
             }
             while !self.queues.failed()
@@ -235,6 +243,12 @@ impl TcpQueuePair {
         self.fail(Failure::Send(Status::RetryExceeded));
     }
 
+    /// TC-7.
+    fn on_forgery(&mut self, error: &io::Error) {
+        tracing::warn!(%error, "what a peer sent was changed on its way; closing its link");
+        self.fail(Failure::Send(Status::RetryExceeded));
+    }
+
     /// TC-3. The peer has forgotten what it was asked about the sends that it skipped.
     fn try_again(&mut self) {
         self.tries.pause = None;
@@ -292,13 +306,13 @@ impl TcpQueuePair {
             if !self.output.has_answers() && self.acknowledgement_is_due() {
                 self.acknowledge();
             }
-            let Some(stream) = &self.stream else { return };
+            let Some(stream) = &mut self.stream else { return };
             self.output.write(stream, &self.queues);
             if !self.acknowledgement_is_due() || self.output.has_answers() {
                 break;
             }
         }
-        if self.queues.failed() && !self.output.pending(&self.queues) {
+        if self.queues.failed() && !self.has_to_write() {
             self.stream = None;
         }
     }

@@ -1,6 +1,7 @@
 //! The tcp fabric under the conformance body, and what only a stream can bring upon it.
 
 mod acknowledgements;
+mod sealed;
 mod splices;
 
 use std::future::poll_fn;
@@ -31,6 +32,10 @@ struct Loopback {
 
 impl Loopback {
     async fn new() -> Self {
+        Loopback::of(TcpFabric::new).await
+    }
+
+    async fn of(fabric: fn(Arc<dyn Wire>, Doors, Entropy) -> TcpFabric) -> Self {
         let mut port = TcpWire.listen("127.0.0.1:0".into()).await.unwrap();
         let address = port.local_address();
         let doors = Doors::default();
@@ -40,7 +45,7 @@ impl Loopback {
                 tokio::spawn(admit(stream.into_tcp().unwrap(), admitting.clone()));
             }
         });
-        let fabric = |doors| Arc::new(TcpFabric::new(Arc::new(TcpWire), doors, Entropy::os()));
+        let fabric = |doors| Arc::new(fabric(Arc::new(TcpWire), doors, Entropy::os()));
         Loopback { fabrics: [fabric(Doors::default()), fabric(doors)], address }
     }
 }
@@ -90,6 +95,7 @@ impl Bare {
             inline_bytes: 0,
             rnr_retry,
             side: Side::Acceptor,
+            binding: Vec::new(),
         };
         let mut opening = fabric.open(config).unwrap();
         let mut ring = fabric.alloc(receives as usize * 64).unwrap().into_slots(64);
@@ -397,6 +403,7 @@ async fn doors_open_to_their_token_only() {
         inline_bytes: 0,
         rnr_retry: 0,
         side: Side::Acceptor,
+        binding: Vec::new(),
     };
     let knock = async |token: &[u8]| {
         let mut peer = TcpStream::connect(&address).await.unwrap();

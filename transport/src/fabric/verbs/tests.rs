@@ -152,6 +152,7 @@ async fn first_frames_wait_for_the_peer() {
         inline_bytes: 0,
         rnr_retry: 0,
         side,
+        binding: Vec::new(),
     };
     let prepare = |fabric: &Arc<VerbsFabric>, side| {
         let mut opening = fabric.open(config(side)).unwrap();

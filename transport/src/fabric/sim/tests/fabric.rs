@@ -15,7 +15,14 @@ pub(super) struct End {
 
 fn config() -> QueuePairConfig {
     let side = Side::Acceptor;
-    QueuePairConfig { send_queue: 16, recv_queue: 16, inline_bytes: 64, rnr_retry: 0, side }
+    QueuePairConfig {
+        send_queue: 16,
+        recv_queue: 16,
+        inline_bytes: 64,
+        rnr_retry: 0,
+        side,
+        binding: Vec::new(),
+    }
 }
 
 /// Connects a queue pair of `alpha` with one of `beta`, all receives posted.

@@ -164,6 +164,7 @@ fn a_killed_node_is_gone_for_itself_and_for_its_peers() {
                 inline_bytes: 0,
                 rnr_retry: 0,
                 side: Side::Acceptor,
+                binding: Vec::new(),
             };
             assert!(matches!(fabric.open(config), Err(FabricError::Connect(_))));
             use crate::wire::Wire as _;

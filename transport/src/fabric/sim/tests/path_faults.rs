@@ -113,6 +113,7 @@ fn a_lost_device_ends_its_queue_pairs_and_leaves_streams_alone() {
             inline_bytes: 0,
             rnr_retry: 0,
             side: Side::Acceptor,
+            binding: Vec::new(),
         };
         assert!(matches!(beta.open(config), Err(FabricError::Connect(_))));
         world.return_device("beta");

@@ -117,6 +117,7 @@ proptest! {
             inline_bytes: 0,
             rnr_retry: 0,
             side: Side::Acceptor,
+            binding: Vec::new(),
         };
         let mut queues = Queues::new(&config, owner);
         let mut slots = owner.heap(receives as usize * 256).into_slots(256);

@@ -28,6 +28,7 @@ async fn a_device_refuses_more_than_it_has() {
             inline_bytes,
             rnr_retry: 0,
             side: Side::Acceptor,
+            binding: Vec::new(),
         };
         let made = |config| QueuePair::new(rail.domain.clone(), rail.port, &config).err();
         let too_many = rail.limits.completions + 1;
@@ -144,7 +145,7 @@ async fn as_an_ordinary_user() {
     let laboratory = Laboratory::new(case).unwrap();
     let fabric: Arc<dyn Fabric> = laboratory.fabric(0).unwrap();
     for (profile, peers_min) in [(Profile::small(), 8), (Profile::default(), 4)] {
-        let link = || Prepared::new(&fabric, &profile, Side::Acceptor);
+        let link = || Prepared::new(&fabric, &profile, (Side::Acceptor, Vec::new()));
         let mut links = Vec::new();
         let refused = loop {
             match link() {

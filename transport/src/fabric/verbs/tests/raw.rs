@@ -31,6 +31,7 @@ impl RawPair {
                 inline_bytes: 0,
                 rnr_retry: 0,
                 side: Side::Acceptor,
+                binding: Vec::new(),
             };
             QueuePair::new(rail.domain.clone(), rail.port, &config).unwrap()
         });

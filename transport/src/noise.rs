@@ -1,4 +1,5 @@
-//! The Noise protocol, by the `snow` crate, with random numbers from the node's [`Entropy`].
+//! The Noise protocol, by the `snow` crate, with random numbers from the node's [`Entropy`]: for
+//! bootstrap connections and for sealed data connections.
 
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -8,24 +9,24 @@ use snow::{Builder, HandshakeState};
 use crate::entropy::Entropy;
 
 /// Bytes of an authentication tag.
-pub(super) const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes of each of the two handshake messages: a public key and a tag.
-pub(super) const HANDSHAKE_MESSAGE_BYTES: usize = 32 + TAG_BYTES;
+pub(crate) const HANDSHAKE_MESSAGE_BYTES: usize = 32 + TAG_BYTES;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
 /// Returns the dialler's side of a handshake.
-pub(super) fn initiator(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
+pub(crate) fn initiator(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
     builder(key, prologue, entropy).build_initiator().expect("the pattern needs no other key")
 }
 
 /// Returns the acceptor's side of a handshake.
-pub(super) fn responder(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
+pub(crate) fn responder(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
     builder(key, prologue, entropy).build_responder().expect("the pattern needs no other key")
 }
 
 /// Returns the BLAKE2s hash of `parts`, one after the other.
-pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = DefaultResolver
         .resolve_hash(&HashChoice::Blake2s)
         .expect("the crate is built with BLAKE2s");

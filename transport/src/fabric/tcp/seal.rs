@@ -1,0 +1,241 @@
+//! The sealed layer of a data connection, sans I/O: plain bytes above it, chunks on the stream.
+//!
+//! A chunk is two bytes of length and a Noise transport message of that length. Both sides count
+//! the chunks of each direction, and change its key together after every `TCPS_REKEY_CHUNKS`.
+//!
+//! - **TC-7 sealed**: no byte of a chunk is passed on before the whole chunk was opened as the next
+//!   one that the peer sealed. A chunk that was changed, repeated, moved or left out does not open,
+//!   nor does any after it; one that was cut never does.
+
+use std::io::{self, IoSlice, IoSliceMut};
+
+use snow::{HandshakeState, TransportState};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::limits::{TCPS_BUFFERED_CHUNKS, TCPS_CHUNK_BYTES_MAX, TCPS_REKEY_CHUNKS};
+use crate::noise::{HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
+
+/// Bytes of a chunk's length.
+const LENGTH_BYTES: usize = 2;
+/// The longest chunk on the stream.
+const SEALED_BYTES_MAX: usize = LENGTH_BYTES + TCPS_CHUNK_BYTES_MAX + TAG_BYTES;
+
+/// A chunk that the peer did not seal as its next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a chunk that the peer did not seal, or not as its next one")]
+pub(super) struct Forged;
+
+/// The keys of a data connection, and what waits on either side of them.
+pub(super) struct Seal {
+    keys: TransportState,
+    /// Chunks until the next key, of each direction.
+    until_rekey: Directions,
+    /// Plain bytes of the next chunk, where they lay in several pieces.
+    gathered: Vec<u8>,
+    /// Chunks that the stream has not taken, from `written` on.
+    outgoing: Vec<u8>,
+    written: usize,
+    /// What was read from the stream and not opened lies between `start` and `end`.
+    incoming: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The chunk that was opened last; its bytes from `taken` on are not passed on yet.
+    opened: Vec<u8>,
+    taken: usize,
+}
+
+struct Directions {
+    outgoing: u32,
+    incoming: u32,
+}
+
+impl Seal {
+    pub(super) fn new(keys: TransportState) -> Self {
+        Seal {
+            keys,
+            until_rekey: Directions { outgoing: TCPS_REKEY_CHUNKS, incoming: TCPS_REKEY_CHUNKS },
+            gathered: Vec::new(),
+            outgoing: Vec::new(),
+            written: 0,
+            incoming: vec![0; SEALED_BYTES_MAX],
+            start: 0,
+            end: 0,
+            opened: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Seals bytes from the front of `pieces`, as many as may wait for the stream, and returns how
+    /// many those are.
+    pub(super) fn seal(&mut self, pieces: &[IoSlice<'_>]) -> usize {
+        let mut pieces = pieces.iter().map(|piece| &piece[..]);
+        let (mut piece, mut sealed): (&[u8], usize) = (&[], 0);
+        while self.outgoing.len() + SEALED_BYTES_MAX <= TCPS_BUFFERED_CHUNKS * SEALED_BYTES_MAX {
+            self.gathered.clear();
+            while self.gathered.len() < TCPS_CHUNK_BYTES_MAX {
+                if piece.is_empty() {
+                    let Some(next) = pieces.next() else { break };
+                    piece = next;
+                }
+                let (now, later) =
+                    piece.split_at(piece.len().min(TCPS_CHUNK_BYTES_MAX - self.gathered.len()));
+                self.gathered.extend_from_slice(now);
+                piece = later;
+            }
+            if self.gathered.is_empty() {
+                break;
+            }
+            sealed += self.gathered.len();
+            self.seal_gathered();
+        }
+        sealed
+    }
+
+    fn seal_gathered(&mut self) {
+        let length = self.gathered.len() + TAG_BYTES;
+        let at = self.outgoing.len();
+        self.outgoing.extend((length as u16).to_le_bytes());
+        self.outgoing.resize(at + LENGTH_BYTES + length, 0);
+        self.keys
+            .write_message(&self.gathered, &mut self.outgoing[at + LENGTH_BYTES..])
+            .expect("fewer than 2^64 chunks, each shorter than Noise's limit");
+        self.until_rekey.outgoing -= 1;
+        if self.until_rekey.outgoing == 0 {
+            self.until_rekey.outgoing = TCPS_REKEY_CHUNKS;
+            self.keys.rekey_outgoing();
+        }
+    }
+
+    /// Returns the sealed bytes that the stream has not taken.
+    pub(super) fn unwritten(&self) -> &[u8] {
+        &self.outgoing[self.written..]
+    }
+
+    /// Notes that the stream took so many of them.
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.written == self.outgoing.len() {
+            self.forget_unwritten();
+        }
+    }
+
+    /// Drops the sealed bytes that the stream has not taken: it takes nothing any more.
+    pub(super) fn forget_unwritten(&mut self) {
+        self.outgoing.clear();
+        self.written = 0;
+    }
+
+    /// Returns the place for what is read from the stream next. It is never empty after
+    /// [`open`](Self::open) has found nothing.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        self.incoming.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        &mut self.incoming[self.end..]
+    }
+
+    /// Notes that so many bytes were read there. A peer that fills it has more: the next read may
+    /// take several chunks.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.end += bytes;
+        if self.end == self.incoming.len() {
+            self.incoming.resize(TCPS_BUFFERED_CHUNKS * SEALED_BYTES_MAX, 0);
+        }
+    }
+
+    /// Returns true if [`open`](Self::open) has something to say without more of the stream.
+    pub(super) fn has_input(&self) -> bool {
+        self.taken < self.opened.len() || !matches!(self.next_chunk(), Ok(None))
+    }
+
+    /// Fills `buffers` with the next plain bytes and returns their number: 0 when the next chunk is
+    /// not there as a whole.
+    ///
+    /// # Errors
+    /// [`Forged`], now and for ever (TC-7), once all bytes before that chunk are passed on.
+    pub(super) fn open(&mut self, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Forged> {
+        let mut passed = 0;
+        for buffer in buffers {
+            let mut buffer = &mut buffer[..];
+            while !buffer.is_empty() {
+                if self.taken == self.opened.len() {
+                    match self.open_next() {
+                        Ok(true) => {}
+                        Err(forged) if passed == 0 => return Err(forged),
+                        Ok(false) | Err(_) => return Ok(passed),
+                    }
+                }
+                let plain = &self.opened[self.taken..];
+                let now = plain.len().min(buffer.len());
+                let (filled, rest) = buffer.split_at_mut(now);
+                filled.copy_from_slice(&plain[..now]);
+                buffer = rest;
+                self.taken += now;
+                passed += now;
+            }
+        }
+        Ok(passed)
+    }
+
+    /// Opens the next chunk, if it is there. One that does not open stays where it is.
+    fn open_next(&mut self) -> Result<bool, Forged> {
+        let Some(body) = self.next_chunk()? else { return Ok(false) };
+        self.taken = 0;
+        self.opened.clear();
+        let mut plain = std::mem::take(&mut self.opened);
+        plain.resize(body.len() - TAG_BYTES, 0);
+        if self.keys.read_message(&self.incoming[body.clone()], &mut plain).is_err() {
+            return Err(Forged);
+        }
+        self.opened = plain;
+        self.start = body.end;
+        self.until_rekey.incoming -= 1;
+        if self.until_rekey.incoming == 0 {
+            self.until_rekey.incoming = TCPS_REKEY_CHUNKS;
+            self.keys.rekey_incoming();
+        }
+        Ok(true)
+    }
+
+    /// Returns where the body of the next chunk lies, if it is there as a whole.
+    fn next_chunk(&self) -> Result<Option<std::ops::Range<usize>>, Forged> {
+        let unopened = &self.incoming[self.start..self.end];
+        let Some(length) = unopened.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let length = usize::from(u16::from_le_bytes(*length));
+        if !(TAG_BYTES + 1..=TCPS_CHUNK_BYTES_MAX + TAG_BYTES).contains(&length) {
+            return Err(Forged);
+        }
+        let body = self.start + LENGTH_BYTES..self.start + LENGTH_BYTES + length;
+        Ok((body.end <= self.end).then_some(body))
+    }
+}
+
+/// Carries the Noise handshake of a data connection, of the dialler if it `begins`.
+///
+/// # Errors
+/// Those of the stream, and [`InvalidData`](io::ErrorKind::InvalidData) when the other end does not
+/// know the pre-shared key, or is bound to something else.
+pub(super) async fn agree(
+    stream: &mut TcpStream,
+    mut noise: HandshakeState,
+    begins: bool,
+) -> io::Result<Seal> {
+    let failed = |_| {
+        let what = "the other end of the data connection does not know what was agreed on";
+        io::Error::new(io::ErrorKind::InvalidData, what)
+    };
+    let mut message = [0; HANDSHAKE_MESSAGE_BYTES + TAG_BYTES];
+    for mine in [begins, !begins] {
+        if mine {
+            let length = noise.write_message(&[], &mut message).map_err(failed)?;
+            stream.write_all(&message[..length]).await?;
+        } else {
+            stream.read_exact(&mut message[..HANDSHAKE_MESSAGE_BYTES]).await?;
+            noise
+                .read_message(&message[..HANDSHAKE_MESSAGE_BYTES], &mut [0; TAG_BYTES])
+                .map_err(failed)?;
+        }
+    }
+    noise.into_transport_mode().map(Seal::new).map_err(failed)
+}
