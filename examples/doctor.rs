@@ -14,6 +14,8 @@ fn main() {
     let (found, verdict) = verbs();
     section("what ringpost finds", &found);
     println!("links would use {verdict}");
+    println!("to nodes of other machines, tcp is tcps: encrypted; verbs is not, unless");
+    println!("`NodeBuilder::encryption(Encryption::Required)` has all links use tcps");
 }
 
 fn section(title: &str, lines: &[String]) {

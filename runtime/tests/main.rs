@@ -11,6 +11,7 @@ mod bounds;
 mod circles;
 mod cost;
 mod down;
+mod encryption;
 mod ending;
 mod finding;
 mod forwarding;

@@ -2,7 +2,7 @@
 //! `tests/run fuzz`, and of property tests here. The first bytes of each say how to begin.
 
 pub use crate::bootstrap::fuzz::{handshakes, messages};
-pub use crate::fabric::tcp::fuzz::streams;
+pub use crate::fabric::tcp::fuzz::{seals, streams};
 #[cfg(feature = "verbs")]
 pub use crate::fabric::verbs::fuzz::offers;
 pub use crate::proto::fuzz::frames;
@@ -28,10 +28,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_stranger_make_a_handshake_panic(
+        fn no_bytes_of_a_stranger_make_a_handshake_panic_or_pass_a_seal(
             bytes in proptest::collection::vec(any::<u8>(), 0..400),
         ) {
             handshakes(&bytes);
+            seals(&bytes);
         }
     }
 }

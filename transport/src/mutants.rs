@@ -130,6 +130,9 @@ mod switch {
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,
+        /// A chunk that does not open is left out, and its data connection goes on. That, too, is
+        /// for the fuzzer to find.
+        SkippedForgery,
     }
 
     /// All that a network of honest nodes can show.

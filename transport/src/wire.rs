@@ -69,6 +69,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     /// Returns the TCP stream it is, where it is one: the tcp fabric carries frames on it.
     fn into_tcp(self: Box<Self>) -> Option<TcpStream>;
 
-    /// Where the other end is, for logs.
+    /// Returns where the other end is. A data connection goes there, too, and a link that leaves
+    /// this machine is encrypted.
     fn peer_address(&self) -> String;
 }

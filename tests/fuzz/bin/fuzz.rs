@@ -16,9 +16,19 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
 
 fn chosen() -> fn(&[u8]) {
     #[cfg(feature = "mutants")]
-    ringpost_transport::mutants::plant(Some(ringpost_transport::mutants::Mutant::UncheckedLength));
+    ringpost_transport::mutants::plant(Some(planted()));
     let name = std::env::var("RINGPOST_FUZZ").unwrap_or_default();
     let target = ringpost_fuzz::TARGETS.iter().find(|(target, _)| *target == name);
     let names = ringpost_fuzz::TARGETS.map(|(target, _)| target);
     target.unwrap_or_else(|| panic!("RINGPOST_FUZZ is none of {names:?}")).1
+}
+
+#[cfg(feature = "mutants")]
+fn planted() -> ringpost_transport::mutants::Mutant {
+    use ringpost_transport::mutants::Mutant;
+    match std::env::var("RINGPOST_MUTANT").unwrap_or_default().as_str() {
+        "UncheckedLength" => Mutant::UncheckedLength,
+        "SkippedForgery" => Mutant::SkippedForgery,
+        other => panic!("RINGPOST_MUTANT is no bug for the fuzzer: {other}"),
+    }
 }

@@ -13,20 +13,21 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 #[cfg(not(feature = "verbs"))]
-pub const TARGETS: [Target; 5] = WITHOUT_VERBS;
+pub const TARGETS: [Target; 6] = WITHOUT_VERBS;
 
 /// All targets.
 #[cfg(feature = "verbs")]
-pub const TARGETS: [Target; 6] = {
-    let [a, b, c, d, e] = WITHOUT_VERBS;
-    [a, b, c, d, e, ("offers", fuzz::offers)]
+pub const TARGETS: [Target; 7] = {
+    let [a, b, c, d, e, f] = WITHOUT_VERBS;
+    [a, b, c, d, e, f, ("offers", fuzz::offers)]
 };
 
-const WITHOUT_VERBS: [Target; 5] = [
+const WITHOUT_VERBS: [Target; 6] = [
     ("frames", fuzz::frames),
     ("handshakes", fuzz::handshakes),
     ("messages", fuzz::messages),
     ("streams", fuzz::streams),
+    ("seals", fuzz::seals),
     ("archives", archives),
 ];
 

@@ -34,9 +34,9 @@ pub(crate) use bounds::*;
 pub(crate) use close::*;
 pub(crate) use errors::*;
 pub(crate) use notify::*;
-pub(crate) use pair::Pairs;
 #[cfg(feature = "verbs")]
-pub(crate) use pair::{End, Pair, Plan};
+pub(crate) use pair::End;
+pub(crate) use pair::{Pair, Pairs, Plan};
 pub(crate) use send::*;
 pub(crate) use splice::*;
 

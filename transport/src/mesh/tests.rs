@@ -3,6 +3,7 @@
 
 #[cfg(feature = "sim")]
 mod dialling;
+mod encryption;
 #[cfg(feature = "sim")]
 mod fates;
 mod forgotten;
