@@ -399,6 +399,7 @@ impl Watch {
     /// To be called several times a second: how late a task is that the runtime was to run at once.
     pub(crate) fn pulse(&self, late: Duration) {
         tick();
+        metrics::gauge!("ringpost_runtime_lateness_seconds").set(late.as_secs_f64());
         let is_blocked = late >= limits::BLOCKED_AFTER;
         let before = {
             let mut blocked = self.blocked.lock();
@@ -411,6 +412,11 @@ impl Watch {
         } else if before.is_some() && !is_blocked {
             tracing::info!(node, seconds, "no longer blocked: tasks run again");
         }
+    }
+
+    /// Returns for how long the runtime has run no task, if that is too long.
+    pub(crate) fn blocked(&self) -> Option<Duration> {
+        *self.blocked.lock()
     }
 
     fn handlers(&self) -> String {

@@ -1,9 +1,11 @@
 //! What a node tells about the nodes around it.
 
+use std::time::Duration;
+
 use ringpost_transport::cause::{LinkCause, NodeDownCause};
 use ringpost_transport::id::NodeId;
 
-/// A link or a node came or went.
+/// A link or a node came or went, or this node stood still.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeEvent {
@@ -22,6 +24,19 @@ pub enum NodeEvent {
         node: NodeId,
         /// Why.
         cause: LinkCause,
+    },
+    /// A node is shutting down. Asks that it accepted are answered; new ones fail at once with
+    /// `NotSent(Leaving)`, and may be tried again. When it is gone `NodeDown` follows.
+    NodeLeaving {
+        /// The node.
+        node: NodeId,
+    },
+    /// This node itself did not run for so long: its process was stopped, or its machine. Others
+    /// may have found it down meanwhile. It finds no other node down for that time. (A machine that
+    /// is suspended stops the clock as well: nothing is noticed of that time.)
+    Paused {
+        /// How long: 2 s or more.
+        lasted: Duration,
     },
     /// A run of a node is gone. Its pending asks have failed, and so have the senders that waited
     /// for a link; until the node is linked again all sends to it fail at once with

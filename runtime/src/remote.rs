@@ -20,7 +20,8 @@ use crate::schema::Kind;
 
 pub use ringpost_transport::endpoint::{
     Encryption, InvalidNetwork, InvalidProfile, InvalidSecret, IpNetwork, LinkStats, LinkView,
-    Network, PeerView, Profile, RingStats, StartError, Unlinked, WaitStats, Waiting, WaitsFor,
+    Network, PeerState, PeerStatus, PeerView, Profile, RingStats, StartError, Unlinked, WaitStats,
+    Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]
@@ -34,7 +35,7 @@ pub(crate) use ringpost_transport::endpoint::{
     ArchiveFailed, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss, SendKind,
     Unsent, Waiter,
 };
-pub(crate) use ringpost_transport::endpoint::{Config, Secret};
+pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port};
 pub(crate) use ringpost_transport::host::{
     Accepted, Deliveries, Delivery, Inbox, OpenRefusal, Refusal, Target, Tells,
 };
@@ -43,6 +44,7 @@ pub(crate) use sender::{cause_of, closed, fate, find, lost, reason_of, signal, t
 /// This node's place in the network.
 pub(crate) struct Remote {
     endpoint: Endpoint,
+    host: Arc<host::Residents>,
 }
 
 impl Remote {
@@ -57,7 +59,7 @@ impl Remote {
     ) -> Result<Self, StartError> {
         let watch = Watch::new(config.name.to_string(), Handle::current().id());
         let host = Arc::new(host::Residents::new(directory, observers, watch));
-        Ok(Remote { endpoint: Endpoint::start(config, host).await? })
+        Ok(Remote { endpoint: Endpoint::start(config, host.clone()).await?, host })
     }
 
     pub(crate) fn id(&self) -> &NodeId {
@@ -82,6 +84,32 @@ impl Remote {
 
     pub(crate) fn view(&self) -> Vec<PeerView> {
         self.endpoint.view()
+    }
+
+    /// Returns true if it has closed, or lost the runtime of its links.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.endpoint.is_closed()
+    }
+
+    /// Returns for how long this node's runtime has run no task, if that is too long.
+    pub(crate) fn blocked(&self) -> Option<Duration> {
+        self.host.blocked()
+    }
+
+    pub(crate) fn states(&self) -> Vec<PeerState> {
+        self.endpoint.states()
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.endpoint.version()
+    }
+
+    pub(crate) async fn changed(&self, seen: u64) -> u64 {
+        self.endpoint.changed(seen).await
+    }
+
+    pub(crate) fn leave(&self) {
+        self.endpoint.leave();
     }
 
     pub(crate) fn ring_growth_bytes(&self) -> u64 {

@@ -41,6 +41,6 @@ impl Node {
         };
         let mut actors: Vec<ActorView> = actors.iter().map(view).collect();
         actors.sort_by_key(|actor| std::cmp::Reverse(actor.mailbox.local + actor.mailbox.remote));
-        Snapshot { peers: self.peers(), ring_growth_bytes: self.ring_growth_bytes(), actors }
+        Snapshot { peers: self.peer_views(), ring_growth_bytes: self.ring_growth_bytes(), actors }
     }
 }

@@ -19,6 +19,7 @@ mod groups;
 mod linking;
 mod log;
 mod names;
+mod operating;
 #[cfg(feature = "mutants")]
 mod planted;
 mod random;

@@ -1,6 +1,6 @@
 //! What a node says of itself when it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -164,9 +164,13 @@ fn sums(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
         let name = key.key().name();
         let row = document.lines().find(|row| row.starts_with(&format!("| `{name}` |")));
         let row = row.unwrap_or_else(|| panic!("{name} is not documented"));
-        let DebugValue::Counter(count) = value else { panic!("{name} is no counter") };
+        let DebugValue::Counter(count) = value else {
+            assert!(!name.ends_with("_total"), "{name} is no counter");
+            continue;
+        };
         *sums.entry(name.into()).or_default() += count;
         for label in key.key().labels() {
+            assert_ne!(label.key(), "peer", "not asked for");
             assert!(row.contains(&format!("`{}`", label.key())), "{name}: {}", label.key());
             if ["cause", "outcome"].contains(&label.key()) {
                 assert!(row.contains(&format!("`{}`", label.value())), "{name}: {}", label.value());
@@ -213,6 +217,72 @@ async fn refusing() {
     for node in [alpha, beta, nobody] {
         node.shutdown(PATIENCE).await;
     }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn gauges_say_how_a_node_is_and_each_peer_is_a_series_only_where_asked_for() {
+    let name = "gauges_say_how_a_node_is_and_each_peer_is_a_series_only_where_asked_for";
+    alone(&format!("snapshot::{name}"), gauging());
+}
+
+async fn gauging() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    recorder.install().unwrap();
+    let alpha = Node::builder("alpha").listen("127.0.0.1:0").metrics_by_peer(true);
+    let alpha = alpha.start().await.unwrap();
+    let beta = listening("beta", &[&alpha]).await;
+    // A look takes what was there since the last one: increments add up, values are set again.
+    let (mut links, mut unproven, mut seen) = (0.0, 0.0, BTreeSet::new());
+    let mut look = |until: &dyn Fn(f64, f64, &BTreeSet<String>) -> bool| {
+        for (key, (_, _, value)) in snapshotter.snapshot().into_hashmap() {
+            let (name, key) = (key.key().name().to_owned(), key.key().clone());
+            let text = |what: String| {
+                let labels =
+                    key.labels().map(|label| format!(" {}={}", label.key(), label.value()));
+                labels.fold(format!("{name} {what}"), |text, label| text + &label)
+            };
+            match value {
+                DebugValue::Gauge(value) if name == "ringpost_links" => links += value.0,
+                DebugValue::Gauge(value) if name == "ringpost_unproven_connections" => {
+                    unproven += value.0;
+                }
+                DebugValue::Gauge(value) => drop(seen.insert(text(value.0.to_string()))),
+                DebugValue::Counter(0) => continue,
+                _ => drop(seen.insert(text(String::new()))),
+            }
+            if name == "ringpost_links" {
+                seen.insert(text(String::new()));
+            }
+        }
+        until(links, unproven, &seen)
+    };
+    let has = |seen: &BTreeSet<String>, text: &str| seen.iter().any(|seen| seen == text);
+    let wanted = [
+        "ringpost_links  fabric=tcp secret=own",
+        "ringpost_nodes_linked 1",
+        "ringpost_nodes_alive 1",
+        "ringpost_runtime_lateness_seconds 0",
+        "ringpost_links_up_total  peer=beta fabric=tcp",
+        "ringpost_links_up_total  fabric=tcp",
+    ];
+    let all = async {
+        while !look(&|links, _, seen| links == 2.0 && wanted.iter().all(|text| has(seen, text))) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let counted = tokio::time::timeout(PATIENCE, all).await;
+    for node in [&alpha, &beta] {
+        node.shutdown(PATIENCE).await;
+    }
+    assert!(look(&|links, unproven, _| (links, unproven) == (0.0, 0.0)), "all are gone");
+    look(&|_, _, seen| {
+        assert!(counted.is_ok(), "wanted {wanted:?}, seen {seen:#?}");
+        assert!(!seen.iter().any(|text| text.contains("peer=alpha")), "{seen:#?}");
+        true
+    });
+    println!("counted: all");
 }
 
 // Promised in docs/SEMANTICS.md.

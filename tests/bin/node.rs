@@ -1,17 +1,20 @@
 //! One node as a process of its own: `node FLAVOUR NAME [SEED...]`. It listens on a free port of
 //! loopback, prints `listening ADDRESS`, hosts the actors of the tests and ends when its standard
-//! input does. Its warnings, and when it is no longer blocked, are on standard error. The flavour
+//! input does. Its warnings, when it is no longer blocked, and nodes that it sees come and go are
+//! on standard error. The flavour
 //! of its runtime is `current_thread`, a number of threads, or `default`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ringpost::NodeEvent;
 use ringpost::prelude::*;
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::broadcast::Receiver;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -49,6 +52,18 @@ fn runtime(flavour: &str) -> Option<Runtime> {
     builder.enable_all().build().ok()
 }
 
+/// Says which nodes are down, and that it stood still itself.
+async fn tell(mut events: Receiver<NodeEvent>) {
+    while let Ok(event) = events.recv().await {
+        match event {
+            NodeEvent::NodeDown { node, .. } => eprintln!("seen: {} is down", node.name),
+            NodeEvent::LinkUp { node, .. } => eprintln!("seen: {} is linked", node.name),
+            NodeEvent::Paused { lasted } => eprintln!("seen: a pause of {} s", lasted.as_secs()),
+            _ => {}
+        }
+    }
+}
+
 async fn host(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     let node = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).start().await?;
     node.spawn("counter", Counter::default()).await?;
@@ -61,6 +76,7 @@ async fn host(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     for number in 0..BLOCKERS {
         node.spawn(&format!("blocker{number}"), Blocker).await?;
     }
+    tokio::spawn(tell(node.events()));
     println!("listening {}", node.addresses().first().map_or("nowhere", String::as_str));
     let mut rest = Vec::new();
     tokio::io::stdin().read_to_end(&mut rest).await?;

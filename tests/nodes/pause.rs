@@ -28,11 +28,12 @@ async fn a_node_that_stands_still_for_four_seconds_is_not_down() {
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_stands_still_for_twenty_seconds_is_down_once_and_linked_again() {
-    let beta = Process::start("beta", &[]).await;
+    let mut beta = Process::start("beta", &[]).await;
     let alpha = linked("alpha", &[&beta], Duration::from_secs(8)).await;
     let mut events = alpha.events();
     let run = alpha.linked();
     let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
+    beta.says_until("alpha is linked").await;
     beta.signal("STOP").await;
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(alpha.linked(), []);
@@ -50,6 +51,14 @@ async fn a_node_that_stands_still_for_twenty_seconds_is_down_once_and_linked_aga
         assert!(down <= lost && up <= lost && (up == 0 || down == 1), "lost, then down, then up");
     }
     assert_eq!((down, up), (1, lost));
+    // Of its own absence it says that, and not that the others were gone.
+    let mut said = beta.says_until("seen: a pause of").await;
+    said.extend(beta.says_until("alpha is linked").await);
+    println!("the node that stood still said {said:#?}");
+    assert!(!said.iter().any(|line| line.contains("is down")), "{said:?}");
+    let pauses = said.iter().filter_map(|line| line.strip_prefix("seen: a pause of "));
+    let pauses: Vec<&str> = pauses.collect();
+    assert!(matches!(pauses[..], ["19 s" | "20 s" | "21 s"]), "{said:?}");
     beta.end().await;
     alpha.shutdown(PATIENCE).await;
 }

@@ -93,6 +93,16 @@ impl Process {
         panic!("it ended without a warning of `{text}`");
     }
 
+    /// Returns what it says until a line contains `text`.
+    pub(crate) async fn says_until(&mut self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while !lines.last().is_some_and(|line: &String| line.contains(text)) {
+            let line = within(self.warnings.next_line()).await.unwrap();
+            lines.push(line.unwrap_or_else(|| panic!("it ended after {lines:?}")));
+        }
+        lines
+    }
+
     /// SIGKILL.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();

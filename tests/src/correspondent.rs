@@ -288,6 +288,7 @@ pub fn note_events(node: &Node, diary: Diary) -> impl Future<Output = ()> + use<
                 Ok(NodeEvent::NodeDown { node, cause }) => {
                     format!("node down {}: {cause}", node.name)
                 }
+                Ok(NodeEvent::Paused { lasted }) => format!("stood still for {lasted:?}"),
                 Ok(_) | Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return,
             };

@@ -36,6 +36,8 @@ pub struct Config {
     pub encryption: Encryption,
     /// Sizes and windows.
     pub profile: Profile,
+    /// Metrics of links have the label `peer`: a series for each peer.
+    pub metrics_by_peer: bool,
     /// Where its random numbers come from.
     pub entropy: Entropy,
     /// What it talks over.

@@ -22,7 +22,7 @@ pub use crate::link::{
     Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss,
     RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
 };
-pub use crate::mesh::{PeerView, StartError, Unlinked};
+pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
 pub use crate::profile::{InvalidProfile, Profile};
 pub use remote_sender::{Archive, ArchiveFailed, RemoteSender};
 pub use waiter::Waiter;
@@ -93,6 +93,36 @@ impl Endpoint {
     /// Returns a way to a mailbox of the node `peer`. Costs nothing until something is sent.
     pub fn remote_sender(&self, peer: &NodeName, request: OpenRequest) -> RemoteSender {
         RemoteSender::new(self.mesh.peer(peer), request)
+    }
+
+    /// Returns true if it has closed, or was closed because the runtime of its links is gone.
+    pub fn is_closed(&self) -> bool {
+        self.mesh.is_closed()
+    }
+
+    /// Returns the state of each peer that is linked, or was and is still known, by name.
+    pub fn states(&self) -> Vec<PeerState> {
+        self.mesh.states()
+    }
+
+    /// Returns the version of [`states`](Self::states): read before them, it says later whether
+    /// they may have changed.
+    pub fn version(&self) -> u64 {
+        self.mesh.version()
+    }
+
+    /// Waits until the version is another than `seen`. Returns it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn changed(&self, seen: u64) -> u64 {
+        self.mesh.changed(seen).await
+    }
+
+    /// Tells all peers that this node is about to shut down: their asks of it fail at once with
+    /// [`Unsent::Leaving`]. What was asked before goes on, and so do all links.
+    pub fn leave(&self) {
+        self.mesh.leave();
     }
 
     /// Says goodbye on every link, waits for the answers for as long as `deadline`, and closes.

@@ -137,7 +137,7 @@ pub struct Lost {
     pub fate: Fate,
 }
 
-/// An event of a peer: a link to it, or the node, came or went.
+/// An event of a peer: a link to it, or the node, came or went; or of this node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerEvent {
@@ -154,6 +154,18 @@ pub enum PeerEvent {
         peer: NodeId,
         /// The cause of the link's end.
         cause: LinkCause,
+    },
+    /// The node is shutting down: it says that nothing more is to be asked of it. It answers what
+    /// it accepted, and is then down.
+    NodeLeaving {
+        /// The peer.
+        peer: NodeId,
+    },
+    /// This node itself did not run for so long: its process was stopped, or its machine. Other
+    /// nodes may have found it down meanwhile; it does not count that time as their silence.
+    Paused {
+        /// How long.
+        lasted: Duration,
     },
     /// The node is gone: it left, another run of it answered, or nothing was heard for
     /// `down_after`.

@@ -94,6 +94,9 @@ pub const HEARTBEATS_MISSED_MAX: u32 = 3;
 pub const STALL_REPORTED: Duration = Duration::from_secs(10);
 /// Most such waits of one link that are in the log at the same time.
 pub const STALLS_REPORTED_MAX: usize = 8;
+/// A node that could not run for so long stood still: it says so, and does not count that time as
+/// silence of its peers. Shorter delays are those of a busy machine.
+pub const PAUSE_NOTICED: Duration = Duration::from_secs(2);
 /// How often a node's own thread looks whether the runtime of its links gets on.
 pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an incumbent may take to answer when a newcomer claims its name.

@@ -109,6 +109,8 @@ struct State {
     uncredited: Option<Instant>,
     /// The gauge of the driver's pool.
     gauge: Gauge,
+    /// The peer's node is shutting down: nothing more is asked of it.
+    peer_leaves: bool,
     /// The driver, or a sender that posts in its place, knows that there is something to do.
     awake: bool,
     /// The driver waits for credits for messages; everything else can be sent.
@@ -148,6 +150,7 @@ impl LinkHandle {
             requests: DriverRequests::default(),
             uncredited: None,
             gauge,
+            peer_leaves: false,
             awake: true,
             starved: false,
             quiet: false,
@@ -196,6 +199,18 @@ impl LinkHandle {
     /// sides acknowledge everything and the link ends as [`LinkCause::Left`].
     pub(crate) fn goodbye(&self) {
         self.request(|requests| requests.leave = true);
+    }
+
+    /// Commits no further ask, because the peer's node is shutting down; what was committed is
+    /// answered. Wakes all that wait. Returns false when this was known.
+    pub(crate) fn peer_leaves(&self) -> bool {
+        let mut state = self.state.lock();
+        let first = !std::mem::replace(&mut state.peer_leaves, true);
+        if first {
+            state.waiting.wake_all();
+        }
+        self.finish(state);
+        first
     }
 
     /// Has the driver run, and show that the link still carries frames if it is `quiet`: none came

@@ -39,6 +39,7 @@ mod peer;
 mod race;
 mod refusals;
 mod resync;
+mod run_clock;
 mod seed;
 mod session;
 mod source;
@@ -57,6 +58,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::bootstrap::{Beat, Message};
 use crate::cause::LinkCause;
 use crate::config::{Config, Encryption};
 use crate::host::Host;
@@ -68,10 +70,11 @@ use crate::steps::step;
 use table::Table;
 use tasks::Tasks;
 
+pub use address_policy::is_host_and_port;
 pub(crate) use peer::Peer;
 pub use start::StartError;
 pub(crate) use start::check;
-pub use view::{PeerView, Unlinked};
+pub use view::{PeerState, PeerStatus, PeerView, Unlinked};
 
 /// All peers of a node. Dropping it closes all links without a goodbye.
 pub(crate) struct Mesh {
@@ -147,6 +150,37 @@ impl Mesh {
     /// Returns what each peer looks like now, by name.
     pub(crate) fn view(&self) -> Vec<PeerView> {
         self.table.each(|peer| peer.view())
+    }
+
+    /// Returns the state of each peer that is linked or was, by name.
+    pub(crate) fn states(&self) -> Vec<PeerState> {
+        self.table.each(|peer| peer.told())
+    }
+
+    /// Returns the version of these states, which another event makes another.
+    pub(crate) fn version(&self) -> u64 {
+        self.table.events.version()
+    }
+
+    /// Waits until the version of the states is another than `seen`. Returns it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn changed(&self, seen: u64) -> u64 {
+        self.table.events.changed(seen).await
+    }
+
+    /// Tells all peers that this node is leaving: they ask nothing more of it. Links go on.
+    pub(crate) fn leave(&self) {
+        self.table.events.leave();
+        for peer in self.table.each(|peer| peer.linked().map(|_| peer.clone())) {
+            peer.send(Message::Heartbeat(Beat::Leaving));
+        }
+    }
+
+    /// Returns true if the node has closed: no link comes about any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.table.events.is_closing()
     }
 
     /// Returns the bytes by which the rings of all links have grown.

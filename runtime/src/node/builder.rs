@@ -37,15 +37,16 @@ pub enum StartError {
 #[derive(Debug)]
 #[must_use = "a node runs only after `start`"]
 pub struct NodeBuilder {
-    name: String,
-    listen: Option<String>,
-    advertise: Vec<String>,
-    seeds: Vec<String>,
+    pub(super) name: String,
+    pub(super) listen: Option<String>,
+    pub(super) advertise: Vec<String>,
+    pub(super) seeds: Vec<String>,
     secret: Option<Result<Secret, InvalidSecret>>,
     also_accept: Vec<Result<Secret, InvalidSecret>>,
     refused_addresses: Vec<IpNetwork>,
     encryption: Encryption,
-    profile: Profile,
+    pub(super) profile: Profile,
+    metrics_by_peer: bool,
     mailbox_capacity: usize,
     ask_timeout: Duration,
     reported_after: Duration,
@@ -65,12 +66,19 @@ impl NodeBuilder {
             refused_addresses: Vec::new(),
             encryption: Encryption::default(),
             profile: Profile::default(),
+            metrics_by_peer: false,
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
             reported_after: limits::HANDLER_REPORTED,
             network: None,
             entropy: Entropy::os(),
         }
+    }
+
+    /// Gives the node this name, in place of the one that it was described with.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Listens for other nodes at `host:port`; port 0 takes any free one. Without a
@@ -150,6 +158,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Gives the metrics of links the label `peer`. Not set by default: in a cluster of 1,000 nodes
+    /// each of these metrics is a million series then.
+    pub fn metrics_by_peer(mut self, by_peer: bool) -> Self {
+        self.metrics_by_peer = by_peer;
+        self
+    }
+
     /// Sizes and windows of the node's links.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
@@ -216,6 +231,7 @@ impl NodeBuilder {
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
         let (ask_timeout, reported_after) = (self.ask_timeout, self.reported_after);
+        let has_seeds = !self.seeds.is_empty();
         let config = self.config(name)?;
         Remote::check(&config)?;
         let (remote, id) = if config.listen.is_some() || !config.seeds.is_empty() {
@@ -240,6 +256,7 @@ impl NodeBuilder {
                 runtime,
                 deadlines,
                 reported_after,
+                has_seeds,
                 _lookout: lookout,
             }),
         })
@@ -259,6 +276,7 @@ impl NodeBuilder {
             also_accept: self.also_accept.into_iter().collect::<Result<_, _>>()?,
             encryption: self.encryption,
             profile: self.profile,
+            metrics_by_peer: self.metrics_by_peer,
             entropy: self.entropy,
             network: self.network.unwrap_or_else(network),
         })

@@ -11,10 +11,11 @@ use crate::limits;
 use crate::resident::{Ended, Halt, Resident};
 
 impl Node {
-    /// Ends the node in order: nothing is spawned any more; every actor handles what it accepted
-    /// and stops; what is left at `deadline` is killed; then the links say goodbye, within what is
-    /// left of the deadline, and at least [`limits::GOODBYE_TIMEOUT_MIN`]. With killed actors whose
-    /// handlers never wait it takes [`limits::KILL_TIMEOUT`] more.
+    /// Ends the node in order: nothing is spawned any more; the other nodes are told, so that they
+    /// ask nothing more of it (their asks are `NotSent` with `Leaving`); every actor handles what
+    /// it accepted and stops; what is left at `deadline` is killed; then the links say goodbye,
+    /// within what is left of the deadline, and at least [`limits::GOODBYE_TIMEOUT_MIN`]. With
+    /// killed actors whose handlers never wait it takes [`limits::KILL_TIMEOUT`] more.
     ///
     /// All actors drain at once: one that sends to another may find that it has stopped. Where the
     /// order matters, drain the actors yourself first, the senders before the receivers.
@@ -35,6 +36,9 @@ impl Node {
     async fn end(&self, deadline: Duration) -> Vec<Address> {
         let end = Instant::now() + deadline.min(limits::ASK_TIMEOUT_MAX);
         self.core.residents.close();
+        if let Some(remote) = &self.core.remote {
+            remote.leave();
+        }
         let all = self.core.residents.all().into_iter();
         let (ties, actors): (Vec<_>, Vec<_>) = all.partition(|resident| resident.is_tie());
         actors.iter().for_each(|actor| actor.retire(Halt::Drain));

@@ -72,6 +72,11 @@ impl Residents {
     pub(super) fn new(directory: Arc<dyn Directory>, observers: Observers, watch: Watch) -> Self {
         Residents { directory, observers, watch }
     }
+
+    /// Returns for how long this node's runtime has run no task, if that is too long.
+    pub(super) fn blocked(&self) -> Option<Duration> {
+        self.watch.blocked()
+    }
 }
 
 impl Host for Residents {
@@ -102,6 +107,8 @@ impl Host for Residents {
         let event = match event {
             PeerEvent::LinkUp { peer, fabric } => NodeEvent::LinkUp { node: peer, fabric },
             PeerEvent::LinkDown { peer, cause } => NodeEvent::LinkDown { node: peer, cause },
+            PeerEvent::NodeLeaving { peer } => NodeEvent::NodeLeaving { node: peer },
+            PeerEvent::Paused { lasted } => NodeEvent::Paused { lasted },
             PeerEvent::NodeDown { peer, cause } => NodeEvent::NodeDown { node: peer, cause },
             _ => return,
         };

@@ -61,6 +61,7 @@ impl Node {
             encryption: Default::default(),
             also_accept: Vec::new(),
             refused_addresses: Vec::new(),
+            metrics_by_peer: false,
             profile,
             entropy: world.entropy(),
             network: Network { wire, fabrics: vec![fabric], doors: Default::default() },
@@ -167,6 +168,7 @@ impl Seen {
                     self.faults.push(format!("ST-1: {peer:?} is down and was not missed"));
                 }
             }
+            PeerEvent::NodeLeaving { .. } => {}
             other => self.faults.push(format!("ST-1: {other:?}")),
         }
     }

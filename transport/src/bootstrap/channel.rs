@@ -22,6 +22,7 @@ pub(crate) struct Channel {
     session: Session,
     /// A message was sealed and not wholly written: the peer could open nothing that came after it.
     cut: bool,
+    by_other_secret: bool,
 }
 
 /// Carries a handshake over `stream`, of which `first` was read already. After a failure the peer
@@ -53,7 +54,8 @@ pub(crate) async fn meet(
                 let peer = &hello.node.name;
                 tracing::info!(%peer, "it uses a secret that this node only accepts");
             }
-            Ok((Channel { stream, session, cut: false }, hello))
+            let by_other_secret = handshake.by_other_secret();
+            Ok((Channel { stream, session, cut: false, by_other_secret }, hello))
         }
         Err(failure) => {
             handshake.give_up(&failure);
@@ -92,6 +94,11 @@ async fn shake(
 }
 
 impl Channel {
+    /// Returns true if the peer dialled with a secret that this node only accepts.
+    pub(crate) fn is_by_other_secret(&self) -> bool {
+        self.by_other_secret
+    }
+
     /// Returns where the other end is.
     pub(crate) fn peer_address(&self) -> String {
         self.stream.peer_address()

@@ -122,6 +122,8 @@ pub(crate) enum Beat {
     Answer,
     /// Nothing; the sender's end of the link stands still for now.
     Stalled,
+    /// That nothing more is asked of the sender, whose node is shutting down.
+    Leaving,
 }
 
 impl Message {
@@ -206,6 +208,7 @@ impl Message {
                 1 => Beat::Question,
                 2 => Beat::Answer,
                 3 => Beat::Stalled,
+                4 => Beat::Leaving,
                 other => return Err(number("kind of heartbeat", other)),
             }),
             7 => Message::WhoIs(reader.node_name()?),

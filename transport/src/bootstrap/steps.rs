@@ -40,6 +40,8 @@ impl Message {
             Message::Heartbeat(Beat::Plain) => (HeartbeatSent, HeartbeatReceived),
             Message::Heartbeat(Beat::Question) => (QuestionSent, QuestionReceived),
             Message::Heartbeat(Beat::Answer) => (AnswerSent, AnswerReceived),
+            // Nothing depends on whether it is read.
+            Message::Heartbeat(Beat::Leaving) => return None,
             Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),
             Message::Known { .. } => (KnownSent, KnownReceived),

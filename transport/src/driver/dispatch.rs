@@ -66,7 +66,9 @@ impl Driver {
         match event {
             Event::Deliver(arrival) => self.deliver(pipe, arrival, frame)?,
             Event::Tells(tells) => self.deliver_tells(pipe, &tells, frame)?,
-            Event::Refused(sent, refusal) => self.refused(&sent, refusal)?,
+            Event::Refused(sent, refusal) => {
+                self.refused(&sent, refusal, pipe.proto.peer_left())?;
+            }
             Event::Unsent(entry) => {
                 if let Some(tell) = self.link.drop_unsent(&entry) {
                     self.reports.settle(tell, Err(Fate::Refused(Refusal::Closed)));
@@ -111,6 +113,12 @@ impl Driver {
         let Arrival { at, mailbox, generation, ordinal, correlation, deadline, body } = arrival;
         let place = (mailbox, generation);
         self.begin_run(pipe, place);
+        if correlation.is_some() && pipe.proto.has_left() {
+            // It crossed with the goodbye of this side, and must not be begun: no answer could be
+            // sent.
+            pipe.proto.refuse(at, Refusal::Closed);
+            return Ok(());
+        }
         let Some((accepted, receipt)) = self.mailboxes.arrive(place, body.len() as u32)? else {
             self.refuse(pipe, at, correlation, Refusal::Closed);
             return Ok(());
@@ -207,7 +215,7 @@ impl Driver {
     }
 
     /// Tells the peer that a message is not delivered: of a tell by a REFUSAL, of an ask by its
-    /// answer.
+    /// answer, as long as there are answers.
     fn refuse(&self, pipe: &mut Pipe, at: (u32, u16), correlation: Option<u64>, refusal: Refusal) {
         match correlation {
             Some(correlation) => self.link.refuse_ask(correlation),
@@ -255,11 +263,18 @@ impl Driver {
         }
     }
 
-    /// Settles a tell of this side that the peer refused. An ask that is refused is answered
-    /// instead, so a REFUSAL of one breaks the protocol.
-    fn refused(&self, sent: &Sent, refusal: Refusal) -> Result<(), Violation> {
+    /// Settles a message of this side that the peer refused. An ask that is refused is answered
+    /// instead until the peer `has_left`, so before that a REFUSAL of one breaks the protocol.
+    fn refused(&self, sent: &Sent, refusal: Refusal, has_left: bool) -> Result<(), Violation> {
         Counters::add(&self.link.counters().refusals, 1);
-        let What::Tell { message, confirm } = sent.what else { return Err(Violation::Refusal) };
+        let (message, confirm) = match sent.what {
+            What::Tell { message, confirm } => (message, confirm),
+            What::Ask { correlation } if has_left => {
+                self.link.settle_ask(sent.mailbox, correlation, refusal);
+                return Ok(());
+            }
+            What::Ask { .. } | What::Signal => return Err(Violation::Refusal),
+        };
         let tell = self.link.settle(sent.mailbox, message, confirm);
         let fate = Err(Fate::Refused(refusal));
         self.reports.settle(tell, if planted!(RefusedIsDelivered) { Ok(()) } else { fate });

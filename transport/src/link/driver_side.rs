@@ -167,6 +167,17 @@ impl LinkHandle {
         tell
     }
 
+    /// Settles an ask that the peer refused; its asker is told.
+    pub(crate) fn settle_ask(&self, mailbox: u32, correlation: u64, refusal: Refusal) {
+        let mut state = self.state.lock();
+        let asker = state.send_queue.asks.answer(correlation);
+        state.send_queue.settle(mailbox);
+        self.finish_as_driver(state);
+        if let Some(asker) = asker {
+            self.answer(asker, Err(ReplyLoss::Refused(refusal)));
+        }
+    }
+
     /// Drops a committed message whose mailbox closed. Returns it for the report, if it is a tell;
     /// of an ask, the asker is told.
     pub(crate) fn drop_unsent(&self, entry: &Entry) -> Option<UnackedTell> {

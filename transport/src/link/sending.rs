@@ -56,7 +56,7 @@ impl LinkHandle {
         let attempt = if self.has_ended() {
             *place = None;
             Attempt::LinkEnded
-        } else if state.send_queue.is_leaving() {
+        } else if state.refuses(outgoing.kind) {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)
         } else if let Some(key) = *place {
@@ -78,7 +78,7 @@ impl LinkHandle {
         let mut state = self.state.lock();
         let result = match () {
             () if self.has_ended() => Err(Unsent::LinkDown),
-            () if state.send_queue.is_leaving() => Err(Unsent::Leaving),
+            () if state.refuses(kind) => Err(Unsent::Leaving),
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
                 Err(refused) => Err(Unsent::at_end(Some(refused), CloseReason::default())),
                 Ok(None) => Err(Unsent::Opening),
@@ -279,7 +279,7 @@ impl LinkHandle {
     /// where the link has ended, or takes messages.
     pub(crate) fn await_left(&self, waker: &Waker) -> Option<usize> {
         let mut state = self.state.lock();
-        let is_left = !self.has_ended() && state.send_queue.is_leaving();
+        let is_left = !self.has_ended() && (state.send_queue.is_leaving() || state.peer_leaves);
         let message = Accepted { id: 0, layout: 0, reply: 0 };
         let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
         let place = is_left.then(|| state.waiting.stand_aside(waker.clone(), want));
@@ -328,6 +328,15 @@ impl LinkHandle {
         };
         self.finish(state);
         attempt
+    }
+}
+
+impl State {
+    /// Returns true if nothing of this kind is committed any more, because one of the two nodes
+    /// leaves. (An ask that leads is the business of the layer above, and goes on.)
+    fn refuses(&self, kind: SendKind) -> bool {
+        let is_asked = matches!(kind, SendKind::Ask { .. });
+        self.send_queue.is_leaving() || (self.peer_leaves && is_asked)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
 use super::connection;
+use super::meter::{self, Gauged};
 use super::refusals::RefusalLog;
 use super::source::Source;
 use super::table::Table;
@@ -133,6 +134,8 @@ struct Waiting {
 struct Place {
     unproven: Arc<Unproven>,
     number: u64,
+    /// Here to be dropped with it.
+    _gauged: Gauged,
 }
 
 impl Unproven {
@@ -147,7 +150,7 @@ impl Unproven {
             (number, if full { pending.evict() } else { None })
         };
         drop(evicted);
-        (Place { unproven: self, number }, give_way)
+        (Place { unproven: self, number, _gauged: meter::unproven() }, give_way)
     }
 }
 

@@ -103,7 +103,7 @@ fn reach(ip: IpAddr) -> Reach {
 }
 
 /// Returns true if an address is one of a host and a port, which may be 0 unless it is needed.
-pub(super) fn is_host_and_port(address: &str, port_needed: bool) -> bool {
+pub fn is_host_and_port(address: &str, port_needed: bool) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     // Without brackets it is not known which colon is the last of the address.
     if host.contains([':', '[', ']']) && address.parse::<SocketAddr>().is_err() {

@@ -54,9 +54,9 @@ impl ConnectionGuard {
         if let Some(earlier) = earlier {
             // Senders wait for the link of the new run, which has its whole time to come up.
             state.presence = Presence::Unknown;
-            state.reach.wanted = state.reach.wanted.map(|_| Instant::now());
+            state.reach.wanted = state.reach.wanted.map(|_| peer.events.now());
             if !planted!(StaleRun) {
-                peer.report_down(earlier, NodeDownCause::Restarted);
+                state.report_down(peer, earlier, NodeDownCause::Restarted);
             }
         }
         drop(state);
@@ -103,11 +103,10 @@ impl ConnectionGuard {
             }
             self.peer.link.store(Some(link.clone()));
             state.connection = ConnectionState::Linked(owner.clone(), link);
-            let now = Instant::now();
-            (state.heard, state.linked) = (Some(now), Some(now));
+            (state.heard, state.linked) = (Some(self.peer.events.now()), Some(Instant::now()));
             state.presence = Presence::Up(self.node.clone());
             (state.reach.wanted, state.reach.relink) = (None, None);
-            self.peer.events.push(PeerEvent::LinkUp { peer: self.node.clone(), fabric });
+            state.push(&self.peer, PeerEvent::LinkUp { peer: self.node.clone(), fabric });
             state.waiters.take()
         };
         self.peer.events.tell();
@@ -132,7 +131,7 @@ impl ConnectionGuard {
             } else {
                 state.connection = ConnectionState::None;
                 // Another one may be there before the task looks that reaches for it (MS-4).
-                (0, (false, state.expire(&self.peer, Instant::now())))
+                (0, (false, state.expire(&self.peer, self.peer.events.now())))
             }
         };
         self.peer.events.tell();

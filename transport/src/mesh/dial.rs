@@ -5,6 +5,7 @@
 //!   linked, when it was dialled for `down_after`. A connection that is being made into a link is
 //!   waited for. Then all senders that wait for a link fail, and from then on, until there is one,
 //!   all at once; each has the node dialled for another `down_after`. Only patient senders wait on.
+//!   Time in which this node itself stood still is not counted.
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.
@@ -113,7 +114,7 @@ impl Dialler {
             return Plan::Stop;
         }
         match &mut self.want {
-            Want::Peer(peer) => peer.plan(now, self.race.is_over()),
+            Want::Peer(peer) => peer.plan(self.race.is_over()),
             Want::Seed(seed) => seed.plan(now),
         }
     }

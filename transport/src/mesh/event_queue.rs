@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
@@ -15,6 +17,7 @@ use crate::limits;
 use crate::unresolved::Settled;
 
 use super::meter;
+use super::run_clock::RunClock;
 
 /// The queue of what the layer above is told of peers.
 pub(super) struct EventQueue {
@@ -22,10 +25,15 @@ pub(super) struct EventQueue {
     queue: Mutex<Queue>,
     linked: watch::Sender<usize>,
     closing: Arc<Closing>,
+    /// True once this node has begun to shut down.
+    leaving: Mutex<bool>,
+    changes: Changes,
+    clock: RunClock,
     wants: mpsc::UnboundedSender<NodeName>,
     down_after: Duration,
     /// How many more lost nodes may be dialled without being wanted (MS-14).
     relinks: Arc<Semaphore>,
+    metrics_by_peer: bool,
 }
 
 /// The flag that the node is closing, and those that wait for it. (A watch channel would wake its
@@ -34,6 +42,14 @@ pub(super) struct EventQueue {
 #[derive(Default)]
 struct Closing {
     now: Mutex<bool>,
+    told: Notify,
+}
+
+/// The version of what is known of the peers, and the tasks that wait for the next one. (No watch
+/// channel, as for [`Closing`].)
+#[derive(Default)]
+struct Changes {
+    version: Mutex<u64>,
     told: Notify,
 }
 
@@ -55,6 +71,7 @@ impl EventQueue {
     pub(super) fn new(
         host: Arc<dyn Host>,
         down_after: Duration,
+        metrics_by_peer: bool,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<NodeName>) {
         let (wants, wanted) = mpsc::unbounded_channel();
         let events = EventQueue {
@@ -62,9 +79,13 @@ impl EventQueue {
             queue: Mutex::default(),
             linked: watch::Sender::new(0),
             closing: Arc::default(),
+            leaving: Mutex::new(false),
+            changes: Changes::default(),
+            clock: RunClock::new(),
             wants,
             down_after,
             relinks: Arc::new(Semaphore::new(limits::RELINKS_MAX)),
+            metrics_by_peer,
         };
         (Arc::new(events), wanted)
     }
@@ -84,9 +105,36 @@ impl EventQueue {
         self.relinks.clone().try_acquire_owned().ok()
     }
 
+    /// Returns the clock by which silence is counted.
+    pub(super) fn clock(&self) -> &RunClock {
+        &self.clock
+    }
+
+    /// Returns the time by that clock. When it finds that this node stood still, it queues that as
+    /// [`push`](Self::push) does.
+    pub(super) fn now(&self) -> Instant {
+        let (now, pause) = self.clock.look();
+        if let Some(lasted) = pause {
+            self.push(PeerEvent::Paused { lasted });
+        }
+        now
+    }
+
+    /// Looks at that clock, and tells what it finds.
+    pub(super) fn look(&self) {
+        self.now();
+        self.tell();
+    }
+
+    /// Returns true if metrics have a series for each peer.
+    pub(super) fn metrics_by_peer(&self) -> bool {
+        self.metrics_by_peer
+    }
+
     /// Queues an event. To be called under the lock of the peer it is about, so that its events
     /// keep their order; [`tell`](Self::tell) has to follow without it.
     pub(super) fn push(&self, event: PeerEvent) {
+        *self.changes.version.lock() += 1;
         self.queue.lock().events.push_back(Event::Peer(event));
     }
 
@@ -100,6 +148,7 @@ impl EventQueue {
     /// Tells the layer above what is queued: one task at a time, in order, without any lock. A
     /// panic of it, of a subscriber or of a recorder ends neither this nor the calling task.
     pub(super) fn tell(&self) {
+        self.changes.told.notify_waiters();
         let mut queue = self.queue.lock();
         if queue.telling {
             return;
@@ -116,8 +165,8 @@ impl EventQueue {
     fn tell_one(&self, event: Event) {
         match event {
             Event::Peer(event) => {
-                harmless(|| tracing::info!(?event, "peer"));
-                harmless(|| meter::count(&event));
+                harmless(|| log(&event));
+                harmless(|| meter::count(&event, self.metrics_by_peer));
                 harmless(|| self.host.event(event));
             }
             Event::Settled(peer, settled) => {
@@ -126,6 +175,35 @@ impl EventQueue {
                 }
             }
         }
+    }
+
+    /// Returns the version of what is known of the peers: it grows with each event.
+    pub(super) fn version(&self) -> u64 {
+        *self.changes.version.lock()
+    }
+
+    /// Waits until the version is another than `seen`. Returns it.
+    pub(super) async fn changed(&self, seen: u64) -> u64 {
+        loop {
+            let mut told = pin!(self.changes.told.notified());
+            // Registered before the look, so that no wake-up falls between the two.
+            told.as_mut().enable();
+            let version = self.version();
+            if version != seen {
+                return version;
+            }
+            told.await;
+        }
+    }
+
+    /// Returns true if this node has begun to shut down: its peers are to ask nothing more of it.
+    pub(super) fn is_leaving(&self) -> bool {
+        *self.leaving.lock()
+    }
+
+    /// Records that this node begins to shut down.
+    pub(super) fn leave(&self) {
+        *self.leaving.lock() = true;
     }
 
     /// Returns how many peers are linked.
@@ -164,6 +242,18 @@ impl EventQueue {
     }
 }
 
+fn log(event: &PeerEvent) {
+    match event {
+        PeerEvent::Paused { lasted } => {
+            tracing::warn!(
+                ?lasted,
+                "this node stood still: links may be lost, and others may have found it down"
+            );
+        }
+        event => tracing::info!(?event, "peer"),
+    }
+}
+
 /// Runs code that is not this crate's: what panics there has been reported by the panic hook, and
 /// the events behind this one are told all the same.
 fn harmless(run: impl FnOnce()) {
@@ -199,7 +289,7 @@ mod tests {
     #[test]
     fn a_subscriber_that_panics_is_told_of_all_that_follows() {
         let host = Arc::new(Fragile::default());
-        let (events, _) = EventQueue::new(host.clone(), Duration::from_secs(8));
+        let (events, _) = EventQueue::new(host.clone(), Duration::from_secs(8), false);
         let down = |number| PeerEvent::NodeDown {
             peer: NodeId {
                 name: NodeName::new("peer").expect("a name"),

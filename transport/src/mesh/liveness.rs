@@ -4,6 +4,9 @@
 //!   drivers run. A side whose driver has not taken the last probe says so with its heartbeat, and
 //!   draws no conclusion itself: the application of a node may block every thread, for as long as
 //!   it likes. The senders of the other side then meet the windows and the credits.
+//!
+//! A node that was stopped itself must not take its own absence for the silence of its peers
+//! (MS-4): the [clock](super::run_clock) by which silence is counted stands still while it does.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,16 +18,34 @@ use crate::cause::LinkCause;
 use crate::limits;
 use crate::memory::buffer;
 
+use super::meter;
 use super::table::Table;
 
-/// Watches until the node closes. When the runtime of the links is gone, the node closes: it could
-/// have no link any more, and its heartbeats would say that it lives.
+/// Looks of a node at itself of which one publishes its gauges: one look a second.
+const LOOKS_PUBLISHED: u32 = 4;
+
+/// Watches until the node closes.
 pub(super) async fn watch(table: Arc<Table>) {
+    table.events.clock().watch(true);
+    watch_runtime(&table).await;
+    table.events.clock().watch(false);
+}
+
+/// Watches the runtime of the links. When that is gone, the node closes: it could have no link any
+/// more, and its heartbeats would say that it lives.
+async fn watch_runtime(table: &Arc<Table>) {
     let mut closing = pin!(table.events.closing());
+    let mut looks = 0u32;
     while let Some(mut sign) = table.tasks.sign() {
         // Counted, not taken from a clock: a process that stood still is not late.
         let mut late = Duration::ZERO;
         let ran = loop {
+            table.events.look();
+            if looks.is_multiple_of(LOOKS_PUBLISHED) {
+                let alive = table.each(|peer| peer.is_alive().then_some(()));
+                meter::count_nodes(*table.events.linked().borrow(), alive.len());
+            }
+            looks = looks.wrapping_add(1);
             table.events.host().pulse(late);
             buffer::free_unused();
             tokio::select! {
@@ -42,6 +63,25 @@ pub(super) async fn watch(table: Arc<Table>) {
             biased;
             () = &mut closing => return,
             () = sleep(limits::PULSE_INTERVAL) => {}
+        }
+    }
+    watch_clock(table).await;
+}
+
+/// Watches the clock alone: on a simulated network, where all runs on one thread. One without
+/// heartbeats has no timer that comes again and again.
+async fn watch_clock(table: &Table) {
+    let interval = table.network.wire.heartbeat_interval();
+    let mut closing = pin!(table.events.closing());
+    if 2 * interval > limits::PAUSE_NOTICED {
+        return table.events.clock().watch(false);
+    }
+    loop {
+        table.events.look();
+        tokio::select! {
+            biased;
+            () = &mut closing => return,
+            () = sleep(interval) => {}
         }
     }
 }

@@ -2,22 +2,44 @@
 //! so that a hot path never looks a metric up. Where no recorder is installed nothing is kept.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{Gauge, Label};
 
 use crate::cause::LinkCause;
 use crate::host::PeerEvent;
-use crate::id::NodeName;
+use crate::id::{NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
 
 /// Publishes what one link carries.
 pub(super) struct Meter {
     link: Arc<LinkHandle>,
-    peer: String,
+    labels: Vec<Label>,
     published: LinkStats,
+    /// Here to be dropped with it.
+    _gauged: Gauged,
 }
 
 impl Meter {
-    pub(super) fn new(peer: &NodeName, link: Arc<LinkHandle>) -> Self {
-        Meter { link, peer: peer.to_string(), published: LinkStats::default() }
+    /// Returns the meter of a link to `peer`, whose name is a label only where it is given. The
+    /// peer used a secret that this node only accepts if `by_other_secret`.
+    pub(super) fn new(
+        peer: Option<&NodeName>,
+        link: Arc<LinkHandle>,
+        by_other_secret: bool,
+    ) -> Self {
+        let labels = labels(peer, &[("fabric", link.fabric())]);
+        let secret = if by_other_secret { "accepted" } else { "own" };
+        let fabric = link.fabric();
+        let gauge = metrics::gauge!("ringpost_links", "fabric" => fabric, "secret" => secret);
+        let published = LinkStats::default();
+        Meter { link, labels, published, _gauged: Gauged::new(gauge) }
+    }
+
+    /// Records how long the peer took to answer a heartbeat.
+    pub(super) fn answered(&self, after: Duration) {
+        let name = "ringpost_heartbeat_round_trip_seconds";
+        metrics::histogram!(name, self.labels.clone()).record(after.as_secs_f64());
     }
 
     /// Adds what was carried since the last time.
@@ -25,28 +47,63 @@ impl Meter {
         let stats = self.link.stats();
         for ((name, now), (_, before)) in stats.metrics().zip(self.published.metrics()) {
             if now > before {
-                let labels = [("peer", self.peer.clone()), ("fabric", self.link.fabric().into())];
-                metrics::counter!(name, &labels).increment(now - before);
+                metrics::counter!(name, self.labels.clone()).increment(now - before);
             }
         }
         self.published = stats;
     }
 }
 
-/// Counts links and nodes that come and go.
-pub(super) fn count(event: &PeerEvent) {
+/// One of what a gauge counts, until it is dropped.
+pub(super) struct Gauged(Gauge);
+
+impl Gauged {
+    fn new(gauge: Gauge) -> Self {
+        gauge.increment(1.0);
+        Gauged(gauge)
+    }
+}
+
+impl Drop for Gauged {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// Counts a connection that has not proved itself yet.
+pub(super) fn unproven() -> Gauged {
+    Gauged::new(metrics::gauge!("ringpost_unproven_connections"))
+}
+
+/// Publishes how many other nodes are linked, and how many are not down.
+pub(super) fn count_nodes(linked: usize, alive: usize) {
+    metrics::gauge!("ringpost_nodes_linked").set(linked as f64);
+    metrics::gauge!("ringpost_nodes_alive").set(alive as f64);
+}
+
+/// Returns these labels, and that of the peer where it is given: each peer is a series then.
+fn labels(peer: Option<&NodeName>, others: &[(&'static str, &'static str)]) -> Vec<Label> {
+    let peer = peer.map(|peer| Label::new("peer", peer.to_string()));
+    let others = others.iter().map(|(name, value)| Label::new(*name, *value));
+    peer.into_iter().chain(others).collect()
+}
+
+/// Counts links and nodes that come and go; `by_peer`: each peer apart.
+pub(super) fn count(event: &PeerEvent, by_peer: bool) {
+    let labels = |peer: &NodeId, others: &[_]| labels(by_peer.then_some(&peer.name), others);
     match event {
         PeerEvent::LinkUp { peer, fabric } => {
-            let labels = [("peer", peer.name.to_string()), ("fabric", (*fabric).into())];
-            metrics::counter!("ringpost_links_up_total", &labels).increment(1);
+            let labels = labels(peer, &[("fabric", fabric)]);
+            metrics::counter!("ringpost_links_up_total", labels).increment(1);
         }
         PeerEvent::LinkDown { peer, cause } => {
-            let labels = [("peer", peer.name.to_string()), ("cause", label(cause).into())];
-            metrics::counter!("ringpost_links_down_total", &labels).increment(1);
+            let labels = labels(peer, &[("cause", label(cause))]);
+            metrics::counter!("ringpost_links_down_total", labels).increment(1);
         }
+        PeerEvent::NodeLeaving { .. } => {}
+        PeerEvent::Paused { .. } => metrics::counter!("ringpost_pauses_total").increment(1),
         PeerEvent::NodeDown { peer, .. } => {
-            let labels = [("peer", peer.name.to_string())];
-            metrics::counter!("ringpost_nodes_down_total", &labels).increment(1);
+            metrics::counter!("ringpost_nodes_down_total", labels(peer, &[])).increment(1);
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::bootstrap::{ADDRESSES_MAX, Message};
-use crate::cause::{NodeDown, NodeDownCause};
+use crate::cause::NodeDown;
 use crate::entropy::Entropy;
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -22,7 +22,7 @@ use crate::unresolved::Unresolved;
 use super::connection_state::{Command, ConnectionState};
 use super::event_queue::EventQueue;
 use super::refusals::RefusalLog;
-use super::view::{PeerView, Unlinked};
+use super::view::{PeerState, PeerView, Unlinked};
 
 pub(super) use state::{Plan, Presence};
 use state::{State, total};
@@ -87,7 +87,7 @@ impl Peer {
         } else if self.events.is_closing() {
             (Err(NodeDown::shutdown()), None)
         } else {
-            let now = Instant::now();
+            let now = self.events.now();
             let start = state.want(now);
             let Some(down) = state.down(now).filter(|_| !patient) else {
                 let old = state.waiters.wait(ticket, waker, patient);
@@ -119,7 +119,7 @@ impl Peer {
             if state.connection.link().is_some() || self.events.is_closing() {
                 return None;
             }
-            let now = Instant::now();
+            let now = self.events.now();
             (state.want(now), state.down(now))
         };
         self.reach(start);
@@ -236,7 +236,22 @@ impl Peer {
 
     /// Records that it gave a sign of life on its link.
     pub(super) fn heard(&self) {
-        self.state.lock().heard = Some(Instant::now());
+        self.state.lock().heard = Some(self.events.now());
+    }
+
+    /// Records that its node said that it is leaving.
+    pub(super) fn leaves(&self) {
+        {
+            let mut state = self.state.lock();
+            let Some(peer) = state.presence.up().cloned() else { return };
+            state.push(self, PeerEvent::NodeLeaving { peer });
+        }
+        self.events.tell();
+    }
+
+    /// Returns what its events have told of it; `None` when it was never linked.
+    pub(super) fn told(&self) -> Option<PeerState> {
+        self.state.lock().told.clone()
     }
 
     /// Returns where the node is that told this name of it; `None` for one of the user's.
@@ -257,7 +272,7 @@ impl Peer {
 
     /// Records that it answered: if it left, it is there again, and that is no longer the cause.
     pub(super) fn has_answered(&self) {
-        self.state.lock().note_answer(Instant::now());
+        self.state.lock().note_answer(self.events.now());
     }
 
     /// Records what the last attempts to reach it met.
@@ -268,7 +283,7 @@ impl Peer {
     /// Records that it answered, and that there is no link all the same.
     pub(super) fn note_answer(&self, last: String) {
         let mut state = self.state.lock();
-        state.note_answer(Instant::now());
+        state.note_answer(self.events.now());
         state.note(last);
     }
 
@@ -301,6 +316,11 @@ impl Peer {
         state.presence.up().is_none() && state.reach.backoff.is_new()
     }
 
+    /// Returns true if it is linked, or is missed and not down.
+    pub(super) fn is_alive(&self) -> bool {
+        self.state.lock().presence.up().is_some()
+    }
+
     /// Waits until something changed that a plan depends on.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
@@ -317,11 +337,12 @@ impl Peer {
 
     /// Returns what to do to reach it now; a round can begin only when the last one `is_over`.
     /// Reports it down when it is time to (MS-4).
-    pub(super) fn plan(&self, now: Instant, is_over: bool) -> Plan {
+    pub(super) fn plan(&self, is_over: bool) -> Plan {
         let (plan, wakers) = {
             let mut state = self.state.lock();
-            let wakers = state.expire(self, now);
+            let wakers = state.expire(self, self.events.now());
             let until = state.deadline(self.events.down_after());
+            let until = until.map(|until| self.events.clock().real(until));
             let plan = match &state.connection {
                 ConnectionState::None if state.is_wanted() && !self.events.is_closing() => {
                     let news = is_over && std::mem::take(&mut state.reach.news);
@@ -349,13 +370,6 @@ impl Peer {
         self.events.tell();
     }
 
-    /// Queues the report that it is down. The fates of messages in doubt stay unknown. To be called
-    /// under the lock; [`EventQueue::tell`] has to follow without it.
-    pub(super) fn report_down(&self, peer: NodeId, cause: NodeDownCause) {
-        self.events.settle(&self.name, self.unresolved.give_up());
-        self.events.push(PeerEvent::NodeDown { peer, cause });
-    }
-
     /// Has a task reach for it if `start` says that there is none; otherwise that task looks again.
     pub(super) fn reach(&self, start: bool) {
         if start {
@@ -370,7 +384,7 @@ impl Peer {
 impl Peer {
     /// Returns a peer that no task reaches for.
     pub(crate) fn stand_in(name: &str, host: Arc<dyn crate::host::Host>) -> Arc<Self> {
-        let (events, _) = EventQueue::new(host, crate::limits::DOWN_AFTER);
+        let (events, _) = EventQueue::new(host, crate::limits::DOWN_AFTER, false);
         Arc::new(Peer::new(NodeName::new(name).expect("a good name"), events))
     }
 

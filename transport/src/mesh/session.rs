@@ -24,6 +24,9 @@ use super::meter::Meter;
 use super::stalls::Stalls;
 use super::table::Table;
 
+/// Heartbeats of which one is answered, to measure the round trip.
+const MEASURED_EVERY: u32 = 10;
+
 /// A link and its bootstrap connection.
 pub(super) struct Session {
     table: Arc<Table>,
@@ -41,6 +44,10 @@ pub(super) struct Session {
     asked: BTreeSet<NodeName>,
     /// Tasks that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
+    /// Heartbeats that were sent; one in [`MEASURED_EVERY`] asks for an answer.
+    beats: u32,
+    /// Time at which the last such one was sent, until the answer comes.
+    measured: Option<Instant>,
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
     /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
@@ -53,9 +60,11 @@ impl Session {
         channel: Channel,
         carrier: Carrier,
     ) -> Self {
-        let meter = Meter::new(guard.peer().name(), carrier.running.link.clone());
+        let labelled = table.events.metrics_by_peer().then(|| guard.peer().name());
+        let link = carrier.running.link.clone();
+        let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
-        let (heard, liveness, probes) = (Instant::now(), LinkLiveness::default(), Vec::new());
+        let (heard, liveness, probes) = (table.events.now(), LinkLiveness::default(), Vec::new());
         let interval = table.network.wire.heartbeat_interval();
         Session {
             table,
@@ -69,6 +78,8 @@ impl Session {
             interval,
             asked: BTreeSet::new(),
             probes,
+            beats: 0,
+            measured: None,
             over: None,
         }
     }
@@ -87,6 +98,12 @@ impl Session {
 
     async fn watch(&mut self) -> LinkCause {
         let mut beat = heartbeats(self.interval);
+        // A node that began to leave before this link was up has told its other peers already.
+        if self.table.events.is_leaving()
+            && let Err(failure) = self.channel.send(&Message::Heartbeat(Beat::Leaving)).await
+        {
+            self.handle_failure(&failure);
+        }
         loop {
             let open = self.over.is_none();
             let patience = self.over.as_ref().map_or_else(Instant::now, |(patience, _)| *patience);
@@ -126,17 +143,26 @@ impl Session {
 
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
         let message = message?;
-        self.heard = Instant::now();
+        self.heard = self.table.events.now();
         self.guard.peer().heard();
         match message {
             Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
                 self.liveness.hear(beat == Beat::Stalled);
                 Ok(())
             }
+            Message::Heartbeat(Beat::Leaving) => {
+                if self.carrier.running.link.peer_leaves() {
+                    self.guard.peer().leaves();
+                }
+                Ok(())
+            }
             Message::Heartbeat(Beat::Question) => {
                 self.channel.send(&Message::Heartbeat(Beat::Answer)).await
             }
             Message::Heartbeat(Beat::Answer) => {
+                if let Some(sent) = self.measured.take() {
+                    self.meter.answered(sent.elapsed());
+                }
                 for answer in self.probes.drain(..) {
                     let _ = answer.send(());
                 }
@@ -172,11 +198,20 @@ impl Session {
         let frames = link.stats().frames_received;
         let stalled = link.probe(self.liveness.is_quiet(frames));
         let silent = self.liveness.beat(frames, stalled);
-        if silent || self.heard.elapsed() >= self.interval * limits::HEARTBEATS_MISSED_MAX {
+        let unheard = self.table.events.now().saturating_duration_since(self.heard);
+        if silent || unheard >= self.interval * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
-        let beat = if stalled { Beat::Stalled } else { Beat::Plain };
+        self.beats = self.beats.wrapping_add(1);
+        let beat = match stalled {
+            true => Beat::Stalled,
+            false if self.beats.is_multiple_of(MEASURED_EVERY) => {
+                self.measured = Some(Instant::now());
+                Beat::Question
+            }
+            false => Beat::Plain,
+        };
         self.channel.send(&Message::Heartbeat(beat)).await
     }
 

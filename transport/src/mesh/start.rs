@@ -150,7 +150,7 @@ pub(super) fn table(
         accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),
         entropy: config.entropy.clone(),
     };
-    let (events, wants) = EventQueue::new(host, config.profile.down_after);
+    let (events, wants) = EventQueue::new(host, config.profile.down_after, config.metrics_by_peer);
     let table = Table {
         identity,
         profile: config.profile.clone(),

@@ -87,6 +87,8 @@ fn text(event: &PeerEvent) -> String {
             format!("{} down: silent", peer.name)
         }
         PeerEvent::NodeDown { peer, cause } => format!("{} down: {cause}", peer.name),
+        PeerEvent::NodeLeaving { peer } => format!("{} leaves", peer.name),
+        PeerEvent::Paused { lasted } => format!("stood still for {} s", lasted.as_secs()),
     }
 }
 
@@ -141,6 +143,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         encryption: Default::default(),
         also_accept: Vec::new(),
         refused_addresses: Vec::new(),
+        metrics_by_peer: false,
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },
         entropy: Entropy::os(),
         network,

@@ -37,8 +37,9 @@ impl Sent {
 pub(crate) enum What {
     /// A tell; `confirm` is the number of a sender that waits for its fate, or 0.
     Tell { message: u128, confirm: u64 },
-    /// An ask: its answer is its fate.
-    Ask,
+    /// An ask: its answer is its fate, but where it crossed with the goodbye of the peer, which
+    /// answers nothing any more and refuses it.
+    Ask { correlation: u64 },
     /// A signal: no sender asks after its fate.
     Signal,
 }

@@ -290,6 +290,11 @@ impl LinkProtocol {
             && goodbye_received.is_some_and(|frame| after(self.ledger.reported(), frame))
     }
 
+    /// Returns true if this side said goodbye: it answers nothing any more.
+    pub(crate) fn has_left(&self) -> bool {
+        self.handshake.goodbye_sent.is_some()
+    }
+
     /// Returns true if the peer said goodbye.
     pub(crate) fn peer_left(&self) -> bool {
         self.handshake.goodbye_received.is_some()

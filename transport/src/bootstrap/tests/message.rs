@@ -68,7 +68,8 @@ fn message() -> impl Strategy<Value = Message> {
             Just(Beat::Plain),
             Just(Beat::Question),
             Just(Beat::Answer),
-            Just(Beat::Stalled)
+            Just(Beat::Stalled),
+            Just(Beat::Leaving)
         ]
         .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),

@@ -14,6 +14,7 @@ use crate::link::LinkStats;
 use crate::mesh::addresses::Addresses;
 use crate::mesh::backoff::Backoff;
 use crate::mesh::connection_state::ConnectionState;
+use crate::mesh::view::PeerState;
 use crate::mesh::waiters::Waiters;
 use crate::mutants::planted;
 
@@ -23,8 +24,11 @@ use super::Peer;
 pub(in crate::mesh) struct State {
     pub(in crate::mesh) connection: ConnectionState,
     pub(in crate::mesh) presence: Presence,
+    /// What its events have told of it.
+    pub(super) told: Option<PeerState>,
     /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
-    /// use to those that wait.
+    /// use to those that wait. This and all times of silences are by the clock of
+    /// [`EventQueue::now`](crate::mesh::event_queue::EventQueue::now).
     pub(in crate::mesh) heard: Option<Instant>,
     /// Time since when its link stands.
     pub(in crate::mesh) linked: Option<Instant>,
@@ -95,6 +99,7 @@ impl State {
         State {
             connection: ConnectionState::None,
             presence: Presence::Unknown,
+            told: None,
             heard: None,
             linked: None,
             carried: None,
@@ -102,6 +107,20 @@ impl State {
             reach,
             complaint: None,
         }
+    }
+
+    /// Queues an event of the peer `of`, whose state this is.
+    pub(in crate::mesh) fn push(&mut self, of: &Peer, event: PeerEvent) {
+        self.told = PeerState::after(self.told.take(), &event);
+        of.events.push(event);
+    }
+
+    /// Queues the report that it is down. The fates of messages in doubt stay unknown.
+    /// [`EventQueue::tell`](crate::mesh::event_queue::EventQueue::tell) has to follow without the
+    /// lock.
+    pub(in crate::mesh) fn report_down(&mut self, of: &Peer, peer: NodeId, cause: NodeDownCause) {
+        of.events.settle(&of.name, of.unresolved.give_up());
+        self.push(of, PeerEvent::NodeDown { peer, cause });
     }
 
     /// Returns why and since when sends to it fail at once; `None` where they wait for a link.
@@ -182,14 +201,13 @@ impl State {
         self.reach.wanted = None;
         let silent_ms = now.saturating_duration_since(since).as_millis() as u64;
         let cause = NodeDownCause::Silent { silent_ms, last: self.reach.last.clone() };
-        match &self.presence {
-            Presence::Down(..) => return Vec::new(),
-            Presence::Up(node) => {
-                of.report_down(node.clone(), cause.clone());
-                let relink = of.events.relink().map(|permit| (now + limits::RELINK_FOR, permit));
-                self.reach.relink = relink.filter(|_| !planted!(Forsaken));
-            }
-            Presence::Unknown => {}
+        if matches!(self.presence, Presence::Down(..)) {
+            return Vec::new();
+        }
+        if let Some(node) = self.presence.up().cloned() {
+            self.report_down(of, node, cause.clone());
+            let relink = of.events.relink().map(|permit| (now + limits::RELINK_FOR, permit));
+            self.reach.relink = relink.filter(|_| !planted!(Forsaken));
         }
         self.go_down(cause, now)
     }
@@ -210,18 +228,18 @@ impl State {
         }
         let lived = self.linked.take().map(|since| since.elapsed());
         self.reach.backoff.link_ended(lived.unwrap_or_default());
-        of.events.push(PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
+        self.push(of, PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
         if of.events.is_closing() {
             return (false, Vec::new());
         }
         let mut wakers = Vec::new();
         if *cause == LinkCause::Left
-            && let Presence::Up(peer) = &self.presence
+            && let Some(peer) = self.presence.up().cloned()
         {
-            of.report_down(peer.clone(), NodeDownCause::Left);
+            self.report_down(of, peer, NodeDownCause::Left);
             self.reach.wanted = None;
             // A sender that saw the link's end before this was known may wait already.
-            wakers = self.go_down(NodeDownCause::Left, Instant::now());
+            wakers = self.go_down(NodeDownCause::Left, of.events.now());
         }
         (self.is_wanted() && self.reach.start(), wakers)
     }

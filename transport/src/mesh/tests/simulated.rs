@@ -113,6 +113,29 @@ fn a_node_that_is_gone_is_lost_and_then_down() {
     });
 }
 
+/// MS-4: both nodes stand still, as a machine does that is suspended.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_node_that_stood_still_says_so_and_finds_no_other_down() {
+    for seed in 0..20 {
+        sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            alpha.mesh.ready(1).await;
+            beta.mesh.ready(1).await;
+            tokio::time::advance(Duration::from_secs(20)).await;
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            for (node, other) in [(&alpha, "beta"), (&beta, "alpha")] {
+                let texts = node.watcher.texts();
+                let paused = texts.iter().filter(|text| text.starts_with("stood still for "));
+                assert_eq!(paused.count(), 1, "seed {seed}: {texts:?}");
+                assert!(!texts.iter().any(|text| text.contains(" down: ")), "{texts:?}");
+                assert_eq!(node.linked(), [other]);
+            }
+        });
+    }
+}
+
 /// MS-4
 // Promised in docs/SEMANTICS.md.
 #[test]

@@ -326,7 +326,7 @@ impl<W> SendQueue<W> {
         }
         let what = match entry.kind {
             RecordKind::Tell => What::Tell { message: entry.message, confirm: entry.correlation },
-            RecordKind::Ask => What::Ask,
+            RecordKind::Ask => What::Ask { correlation: entry.correlation },
             _ => What::Signal,
         };
         let (frame, mailbox, count) = (to.frame, entry.mailbox, count.messages as u16);

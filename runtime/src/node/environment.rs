@@ -1,0 +1,232 @@
+//! What a node is started with, from the variables of its environment.
+
+use std::ffi::OsString;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ringpost_transport::id::NodeName;
+
+use super::NodeBuilder;
+use crate::remote::{Secret, is_host_and_port};
+
+/// A variable of the environment that cannot be used. Its text names the variable and its value,
+/// but never that of a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the environment variable {variable} is {value}, but must be {must}")]
+pub struct InvalidEnvironment {
+    /// The variable.
+    pub variable: &'static str,
+    /// Its value in quotation marks; `a secret` where it is one.
+    pub value: String,
+    /// What it has to be.
+    pub must: &'static str,
+}
+
+const TIME: &str = "a number with a unit, such as `500ms`, `8s` or `1m`";
+
+impl NodeBuilder {
+    /// Starts to describe a node by the environment. What is said by the program afterwards wins
+    /// over the variables; one that is not set, or empty, says nothing.
+    ///
+    /// | variable | form | as of |
+    /// |---|---|---|
+    /// | `RINGPOST_NAME` | a node's name | [`builder`](crate::Node::builder) |
+    /// | `RINGPOST_LISTEN` | `host:port` | [`listen`](Self::listen) |
+    /// | `RINGPOST_ADVERTISE` | `host:port`, with commas | [`advertise`](Self::advertise) |
+    /// | `RINGPOST_SEEDS` | `host:port`, with commas | [`seeds`](Self::seeds) |
+    /// | `RINGPOST_SECRET` | 32 random bytes, as hex | [`secret`](Self::secret) |
+    /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
+    /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
+    /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
+    /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
+    /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), ringpost::BoxError> {
+    /// let node = ringpost::NodeBuilder::from_env()?.metrics_by_peer(false).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidEnvironment`] names the first variable that has not this form.
+    pub fn from_env() -> Result<Self, InvalidEnvironment> {
+        Self::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(
+        look_up: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, InvalidEnvironment> {
+        let get = |variable| Variable::get(variable, &look_up);
+        let mut builder = NodeBuilder::new(String::new());
+        if let Some(name) = get("RINGPOST_NAME")? {
+            let must = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
+            builder.name = name.form(must, |name| Some(NodeName::new(name).ok()?.to_string()))?;
+        }
+        if let Some(listen) = get("RINGPOST_LISTEN")? {
+            let must = "of the form host:port";
+            builder.listen = Some(listen.form(must, |at| address(at, false))?);
+        }
+        for (variable, list) in
+            [("RINGPOST_ADVERTISE", &mut builder.advertise), ("RINGPOST_SEEDS", &mut builder.seeds)]
+        {
+            if let Some(addresses) = get(variable)? {
+                let must = "of the form host:port, several with commas between them";
+                let each =
+                    |list: &str| list.split(',').map(|item| address(item.trim(), true)).collect();
+                *list = addresses.form(must, each)?;
+            }
+        }
+        if let Some(secret) = get("RINGPOST_SECRET")? {
+            builder = builder.secret(secret.secret()?);
+        }
+        if let Some(secret) = get("RINGPOST_ALSO_ACCEPT")? {
+            builder = builder.also_accept(secret.secret()?);
+        }
+        if let Some(time) = get("RINGPOST_DOWN_AFTER")? {
+            builder.profile.down_after = time.form(TIME, duration)?;
+        }
+        if let Some(time) = get("RINGPOST_ASK_TIMEOUT")? {
+            builder = builder.ask_timeout(time.form(TIME, duration)?);
+        }
+        if let Some(messages) = get("RINGPOST_MAILBOX_CAPACITY")? {
+            builder = builder.mailbox_capacity(messages.form("a number", parsed)?);
+        }
+        if let Some(by_peer) = get("RINGPOST_METRICS_BY_PEER")? {
+            builder = builder.metrics_by_peer(by_peer.form("`true` or `false`", parsed)?);
+        }
+        Ok(builder)
+    }
+}
+
+/// A variable that is set.
+struct Variable {
+    name: &'static str,
+    value: String,
+}
+
+impl Variable {
+    fn get(
+        name: &'static str,
+        look_up: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<Self>, InvalidEnvironment> {
+        let Some(value) = look_up(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+        let value = value.into_string().map_err(|_| InvalidEnvironment {
+            variable: name,
+            value: "no text".into(),
+            must: "UTF-8",
+        })?;
+        Ok(Some(Variable { name, value }))
+    }
+
+    /// Returns what `read` makes of its value.
+    fn form<T>(
+        self,
+        must: &'static str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, InvalidEnvironment> {
+        read(&self.value).ok_or_else(|| InvalidEnvironment {
+            variable: self.name,
+            value: format!("`{}`", self.value.escape_debug()),
+            must,
+        })
+    }
+
+    /// Returns its value, of which an error says nothing.
+    fn secret(self) -> Result<String, InvalidEnvironment> {
+        match Secret::new(self.value.as_bytes()) {
+            Ok(_) => Ok(self.value),
+            Err(_) => Err(InvalidEnvironment {
+                variable: self.name,
+                value: "a secret".into(),
+                must: "32 random bytes, as the hex digits of `openssl rand -hex 32`",
+            }),
+        }
+    }
+}
+
+fn address(text: &str, port_needed: bool) -> Option<String> {
+    is_host_and_port(text, port_needed).then(|| text.to_owned())
+}
+
+fn parsed<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const SECRET: &str = "a secret of the tests, at least 32 bytes long";
+
+    fn built(variables: &[(&str, &str)]) -> Result<NodeBuilder, InvalidEnvironment> {
+        let variables: BTreeMap<_, _> = variables.iter().copied().collect();
+        NodeBuilder::from_variables(|name| variables.get(name).map(OsString::from))
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    #[test]
+    fn the_environment_describes_a_node_and_the_program_wins() {
+        let builder = built(&[
+            ("RINGPOST_NAME", "alpha"),
+            ("RINGPOST_LISTEN", "0.0.0.0:0"),
+            ("RINGPOST_ADVERTISE", "alpha.example:7700"),
+            ("RINGPOST_SEEDS", "beta.example:7700, [::1]:7700"),
+            ("RINGPOST_SECRET", SECRET),
+            ("RINGPOST_ALSO_ACCEPT", SECRET),
+            ("RINGPOST_DOWN_AFTER", "1m"),
+            ("RINGPOST_ASK_TIMEOUT", "500ms"),
+            ("RINGPOST_MAILBOX_CAPACITY", "7"),
+            ("RINGPOST_METRICS_BY_PEER", "true"),
+        ]);
+        let builder = builder.expect("all are of their form");
+        let text = format!("{builder:?}");
+        for part in ["\"alpha\"", "\"0.0.0.0:0\"", "\"beta.example:7700\", \"[::1]:7700\"", "60s"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        for part in ["500ms", "mailbox_capacity: 7", "metrics_by_peer: true"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains(SECRET), "{text}");
+        let seeds = builder.seeds(["gamma.example:1"]).seeds;
+        assert_eq!(seeds, ["gamma.example:1"], "the program wins");
+        let empty = built(&[("RINGPOST_LISTEN", "")]).expect("as if it was not set");
+        assert_eq!(empty.listen, None);
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    #[test]
+    fn an_environment_that_cannot_be_used_is_named_and_no_secret_is_shown() {
+        for (variable, value) in [
+            ("RINGPOST_NAME", "two words"),
+            ("RINGPOST_LISTEN", "7700"),
+            ("RINGPOST_ADVERTISE", "alpha:7700,"),
+            ("RINGPOST_SEEDS", "beta"),
+            ("RINGPOST_DOWN_AFTER", "8"),
+            ("RINGPOST_ASK_TIMEOUT", "-1s"),
+            ("RINGPOST_MAILBOX_CAPACITY", "many"),
+            ("RINGPOST_METRICS_BY_PEER", "yes"),
+        ] {
+            let error = built(&[(variable, value)]).expect_err(variable).to_string();
+            assert!(error.contains(variable) && error.contains(value), "{error}");
+        }
+        for variable in ["RINGPOST_SECRET", "RINGPOST_ALSO_ACCEPT"] {
+            let error = built(&[(variable, "hunter2")]).expect_err(variable).to_string();
+            assert!(error.contains(variable) && !error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether a node can do its work, for probes.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Node;
+
+/// Whether a node can do its work, as [`Node::health`] finds it. Its text is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// False if nothing but a new process helps, or the process does not get on.
+    pub live: bool,
+    /// False if the node is to be given no new work.
+    pub ready: bool,
+    /// What is amiss, also where the node is live and ready all the same.
+    pub reasons: Vec<HealthReason>,
+}
+
+/// What is amiss with a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HealthReason {
+    /// Handlers hold all threads of the node's runtime: not live. Only of a node with a network,
+    /// which looks from a thread of its own.
+    #[error("no thread of the runtime has run other tasks for {} ms", lasted.as_millis())]
+    Blocked {
+        /// How long.
+        lasted: Duration,
+    },
+    /// The node reaches no other node any more, and was not shut down: not live.
+    #[error("the network of this node has ended")]
+    NetworkEnded,
+    /// The node is shutting down: not ready.
+    #[error("this node is shutting down")]
+    Leaving,
+    /// The node has seeds, and no other node is linked. It is ready all the same: it may be the
+    /// first, and where probes decide who can be found, nodes that wait for each other would wait
+    /// for ever.
+    #[error("no other node is linked")]
+    Unlinked,
+}
+
+impl Node {
+    /// Returns whether it can do its work. Takes a look at each link: for a probe, not for every
+    /// message.
+    pub fn health(&self) -> Health {
+        let is_leaving = self.residents().is_closed();
+        let mut reasons = Vec::new();
+        if let Some(remote) = &self.core.remote {
+            reasons.extend(remote.blocked().map(|lasted| HealthReason::Blocked { lasted }));
+            if remote.is_closed() && !is_leaving {
+                reasons.push(HealthReason::NetworkEnded);
+            }
+            if self.core.has_seeds && remote.linked().is_empty() {
+                reasons.push(HealthReason::Unlinked);
+            }
+        }
+        let live = !reasons.iter().any(HealthReason::is_fatal);
+        if is_leaving {
+            reasons.insert(0, HealthReason::Leaving);
+        }
+        Health { live, ready: live && !is_leaving, reasons }
+    }
+}
+
+impl HealthReason {
+    fn is_fatal(&self) -> bool {
+        matches!(self, HealthReason::Blocked { .. } | HealthReason::NetworkEnded)
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.live, self.ready) {
+            (false, _) => "not live",
+            (true, false) => "not ready",
+            (true, true) => "ready",
+        })?;
+        for (number, reason) in self.reasons.iter().enumerate() {
+            write!(f, "{} {reason}", if number == 0 { ":" } else { ";" })?;
+        }
+        Ok(())
+    }
+}
