@@ -56,7 +56,12 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the look-up of a name may take, so that what took so long has a name.
 pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Look-ups of names that a process runs at once: each blocks a thread.
+/// Addresses that are tried in one round of dials.
+pub const ROUND_ADDRESSES_MAX: usize = 64;
+/// Dials at once of addresses that peers have told; more wait.
+pub const TOLD_DIALS_MAX: usize = 64;
+/// Look-ups of names that a process runs at once, half of them of names that peers have told: each
+/// blocks a thread.
 pub const RESOLVE_THREADS_MAX: usize = 8;
 /// Addresses of one name that are tried in one round of dials.
 pub const DIAL_ADDRESSES_MAX: usize = 16;

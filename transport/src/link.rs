@@ -128,8 +128,6 @@ pub(crate) struct DriverRequests {
     pub(crate) leave: bool,
     /// Show that the link still carries frames.
     pub(crate) probe: bool,
-    /// A heartbeat passed since the driver took its requests.
-    pub(crate) beat: bool,
 }
 
 impl LinkHandle {
@@ -213,14 +211,10 @@ impl LinkHandle {
         first
     }
 
-    /// Has the driver run, and show that the link still carries frames if it is `quiet`: none came
-    /// since the last call. Called at each heartbeat. Returns true if the driver has not run since
-    /// the last call.
-    pub(crate) fn probe(&self, quiet: bool) -> bool {
-        self.request(|requests| {
-            requests.probe |= quiet;
-            std::mem::replace(&mut requests.beat, true)
-        })
+    /// Makes the link show that it still carries frames; called at each heartbeat. Returns true if
+    /// the driver has not run since the last call.
+    pub(crate) fn probe(&self) -> bool {
+        self.request(|requests| std::mem::replace(&mut requests.probe, true))
     }
 
     fn request<T>(&self, change: impl FnOnce(&mut DriverRequests) -> T) -> T {

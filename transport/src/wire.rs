@@ -19,6 +19,9 @@ use crate::limits;
 pub use preface::{PREFACE_BYTES, PREFACE_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
 
+/// The address of a peer whose connection is gone.
+pub(crate) const UNKNOWN_ADDRESS: &str = "unknown";
+
 /// A network that nodes listen on and dial.
 pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// Listens on `address` (`host:port`; a DNS name, IPv4 or IPv6; port 0 lets the system choose).
@@ -36,14 +39,18 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Returns a look-up of where `address` leads now, best first: `None` for one that is no name,
-    /// and leads nowhere but there.
+    /// and leads nowhere but there. Look-ups of names that peers have `told` leave room for others.
     ///
     /// # Errors
     /// Of the look-up: the name has no address, or none was found in time.
     ///
     /// # Cancel safety
     /// Dropping the future gives the look-up up.
-    fn resolve(&self, address: &str) -> Option<BoxFuture<'static, io::Result<Vec<String>>>>;
+    fn resolve(
+        &self,
+        address: &str,
+        told: bool,
+    ) -> Option<BoxFuture<'static, io::Result<Vec<String>>>>;
 
     /// Connects to `address`, which is no name.
     ///

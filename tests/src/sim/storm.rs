@@ -137,7 +137,8 @@ impl Storm {
             return Err(format!("after it was well: {amiss}"));
         }
         self.check_connections()?;
-        self.check_tells(reached).await
+        self.check_tells(reached).await?;
+        self.amiss().map_or(Ok(()), |amiss| Err(format!("after all were told: {amiss}")))
     }
 
     /// What keeps the mesh from being whole.
@@ -207,6 +208,8 @@ impl Storm {
             (node, name, linked, node.tell(name, "m", 64, true).await)
         });
         for (node, name, linked, told) in futures::future::join_all(tells).await {
+            // Two nodes whose names are both taken twice may have found each other only now.
+            let linked = linked || node.linked(name).is_some();
             match told {
                 Ok(()) if linked => reached.note("tell delivered", 1),
                 Err(why) if !linked && why.contains(TAKEN) => reached.note("refused by name", 1),

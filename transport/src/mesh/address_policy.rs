@@ -7,10 +7,11 @@
 //!   link alone, as the metadata of many clouds do. Seeds are the user's own: they are not asked
 //!   about.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::bootstrap::ADDRESS_BYTES_MAX;
 use crate::ip_network::IpNetwork;
+use crate::wire::UNKNOWN_ADDRESS;
 
 /// The addresses that a node does not dial for a peer.
 #[derive(Debug, Default)]
@@ -52,7 +53,9 @@ impl AddressPolicy {
     /// # Errors
     /// [`NotDialled`]
     pub(super) fn check(&self, address: &str, peer_address: &str) -> Result<(), NotDialled> {
-        let peer = peer_address.parse::<SocketAddr>().ok().map(|peer| peer.ip());
+        // The address of a peer that is gone is not known any more: it counts as far away.
+        let far = (peer_address == UNKNOWN_ADDRESS).then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let peer = peer_address.parse::<SocketAddr>().ok().map(|peer| peer.ip()).or(far);
         match address.parse() {
             Ok(address) => self.check_resolved(address, peer),
             Err(_) if is_host_and_port(address, true) => Ok(()),
@@ -162,6 +165,15 @@ mod tests {
             }
             assert!(addresses.iter().all(|address| check(address, "alpha").is_ok()), "simulated");
         }
+    }
+
+    /// A peer that resets its connection has no address any more.
+    #[test]
+    fn a_peer_that_is_gone_names_nothing_near() {
+        for near in ["127.0.0.1:7700", "169.254.169.254:80", "[::1]:7700"] {
+            assert_eq!(check(near, UNKNOWN_ADDRESS), Err(NotDialled::Nearer), "{near}");
+        }
+        assert_eq!(check("192.0.2.7:7700", UNKNOWN_ADDRESS), Ok(()));
     }
 
     // Promised in docs/SEMANTICS.md.

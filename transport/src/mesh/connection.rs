@@ -53,19 +53,31 @@ impl DialFailure {
 
 /// Dials `address`, which is no name, in a task of its own, which then carries the link. The
 /// outcome tells when it stands. Dropping the receiver gives up a dial that has not met a node.
-pub(super) fn dial(table: &Arc<Table>, address: String) -> oneshot::Receiver<Outcome> {
+/// Of the addresses that peers have `told`, only so many are dialled at once as the table has
+/// places for: no peer can use up the node's sockets.
+pub(super) fn dial(table: &Arc<Table>, address: String, told: bool) -> oneshot::Receiver<Outcome> {
     let (report, outcome) = oneshot::channel();
     let shared = table.clone();
-    table.tasks.spawn(async move { carry(shared, address, report).await });
+    table.tasks.spawn(async move { carry(shared, address, told, report).await });
     outcome
 }
 
-async fn carry(table: Arc<Table>, address: String, mut report: oneshot::Sender<Outcome>) {
+async fn carry(
+    table: Arc<Table>,
+    address: String,
+    told: bool,
+    mut report: oneshot::Sender<Outcome>,
+) {
+    let reach = async {
+        // The semaphore is never closed.
+        let _place = if told { table.told_dials.acquire().await.ok() } else { None };
+        reach(&table, address).await
+    };
     let met = tokio::select! {
         biased;
         () = table.events.closing() => Err(DialFailure::Closing),
         () = report.closed() => return,
-        met = reach(&table, address) => met,
+        met = reach => met,
     };
     let (node, session) = match met {
         Err(failure) => (None, Err(failure)),

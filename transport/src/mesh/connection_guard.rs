@@ -55,6 +55,8 @@ impl ConnectionGuard {
             // Senders wait for the link of the new run, which has its whole time to come up.
             state.presence = Presence::Unknown;
             state.reach.wanted = state.reach.wanted.map(|_| peer.events.now());
+            // Should this connection come to nothing, the new run is dialled all the same (MS-14).
+            state.relink(peer);
             if !planted!(StaleRun) {
                 state.report_down(peer, earlier, NodeDownCause::Restarted);
             }
@@ -131,7 +133,9 @@ impl ConnectionGuard {
             } else {
                 state.connection = ConnectionState::None;
                 // Another one may be there before the task looks that reaches for it (MS-4).
-                (0, (false, state.expire(&self.peer, self.peer.events.now())))
+                let wakers = state.expire(&self.peer, self.peer.events.now());
+                let start = state.is_wanted() && !self.peer.events.is_closing();
+                (0, (start && state.reach.start(), wakers))
             }
         };
         self.peer.events.tell();

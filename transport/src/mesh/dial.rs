@@ -64,6 +64,8 @@ struct Dialler {
     race: Race,
     /// This round is beside the others: it tries what was learned since the last one.
     extra: bool,
+    /// There was no address to be tried in this round.
+    unknown: bool,
     /// What this round met, by address.
     failures: BTreeMap<String, String>,
     /// Time at which the next round begins.
@@ -79,7 +81,8 @@ impl Dialler {
             next += peer.pause(&table.identity.entropy, table.is_alone());
         }
         let race = Race::new(table.clone());
-        Dialler { table, want, race, extra: false, failures: BTreeMap::new(), next }
+        let (extra, unknown, failures) = Default::default();
+        Dialler { table, want, race, extra, unknown, failures, next }
     }
 
     async fn run(mut self) {
@@ -91,6 +94,9 @@ impl Dialler {
                 Plan::Dial { targets, news, until } => {
                     if self.race.is_over() && (news || now >= self.next) {
                         self.begin(targets, now < self.next);
+                    } else if news {
+                        // What is news comes before what this round still has to try.
+                        self.race.add_targets(targets, self.is_told());
                     }
                     // While a round runs, its outcome decides what is next.
                     let next = self.race.is_over().then_some(self.next);
@@ -114,30 +120,38 @@ impl Dialler {
             return Plan::Stop;
         }
         match &mut self.want {
-            Want::Peer(peer) => peer.plan(self.race.is_over()),
+            Want::Peer(peer) => peer.plan(),
             Want::Seed(seed) => seed.plan(now),
         }
     }
 
     fn begin(&mut self, targets: Vec<String>, extra: bool) {
         self.extra = extra;
-        self.race.begin(targets);
+        self.unknown = targets.is_empty();
+        self.race.begin(targets, self.is_told());
         self.end_round();
+    }
+
+    /// Returns true if peers, and not the user, say what is dialled.
+    fn is_told(&self) -> bool {
+        matches!(self.want, Want::Peer(_))
     }
 
     fn handle_step(&mut self, step: Step) {
         match step {
             Step::Found(name, found) => {
                 if let Err(error) = &found {
-                    self.note(name.clone(), error.to_string());
+                    self.note(name.clone(), format!("cannot connect: {error}"));
                 }
                 let addresses = match &mut self.want {
                     Want::Peer(peer) => {
                         let found = found.unwrap_or_default();
-                        match peer.teller(&name) {
-                            Some(teller) => self.table.dialled(found, peer.name(), &teller),
-                            None => found,
-                        }
+                        // One that nobody tells any more is not dialled: only addresses are kept of
+                        // the seeds where it was met.
+                        let teller = peer.teller(&name);
+                        let dialled =
+                            |teller: String| self.table.dialled(found, peer.name(), &teller);
+                        teller.map(dialled).unwrap_or_default()
                     }
                     Want::Seed(seed) => seed.found(found.ok()),
                 };
@@ -162,7 +176,11 @@ impl Dialler {
     fn note(&mut self, address: String, failure: String) {
         self.failures.insert(address, failure);
         if let Want::Peer(peer) = &self.want {
-            peer.note(self.failures.values().cloned().collect::<Vec<_>>().join("; "));
+            let each = self.failures.iter().map(|(at, failure)| match failure.contains(at) {
+                true => failure.clone(),
+                false => format!("{at}: {failure}"),
+            });
+            peer.note(each.collect::<Vec<_>>().join("; "));
         }
     }
 
@@ -175,12 +193,12 @@ impl Dialler {
         let now = Instant::now();
         match &mut self.want {
             Want::Peer(peer) => {
-                if failures.is_empty() && !self.extra {
+                if self.unknown {
                     peer.note(self.table.why_unknown());
                 }
                 peer.log_failures();
                 if !self.extra {
-                    if failures.is_empty() || !planted!(NeverAsks) {
+                    if self.unknown || !planted!(NeverAsks) {
                         self.table.ask_for(peer.name());
                     }
                     self.next =

@@ -101,12 +101,6 @@ impl LinkLiveness {
         self.peer_stalled = stalled;
     }
 
-    /// Returns true if no frame came since the last heartbeat: then this side asks for one. Where
-    /// one came, it was sent for a reason of its own, or as the answer to the peer's question.
-    pub(super) fn is_quiet(&self, frames: u64) -> bool {
-        frames == self.frames
-    }
-
     /// Records that a heartbeat is due, and that `frames` came so far. Returns true if no frame
     /// came for too long while neither driver was stalled; `stalled` is this side's.
     pub(super) fn beat(&mut self, frames: u64, stalled: bool) -> bool {

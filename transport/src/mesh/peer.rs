@@ -335,9 +335,8 @@ impl Peer {
         unknown && !reached_for && self.unresolved.nothing_waits()
     }
 
-    /// Returns what to do to reach it now; a round can begin only when the last one `is_over`.
-    /// Reports it down when it is time to (MS-4).
-    pub(super) fn plan(&self, is_over: bool) -> Plan {
+    /// Returns what to do to reach it now. Reports it down when it is time to (MS-4).
+    pub(super) fn plan(&self) -> Plan {
         let (plan, wakers) = {
             let mut state = self.state.lock();
             let wakers = state.expire(self, self.events.now());
@@ -345,7 +344,7 @@ impl Peer {
             let until = until.map(|until| self.events.clock().real(until));
             let plan = match &state.connection {
                 ConnectionState::None if state.is_wanted() && !self.events.is_closing() => {
-                    let news = is_over && std::mem::take(&mut state.reach.news);
+                    let news = std::mem::take(&mut state.reach.news);
                     Plan::Dial { targets: state.reach.targets(), news, until }
                 }
                 // It tells when it is over (MS-4).

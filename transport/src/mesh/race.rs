@@ -28,6 +28,8 @@ pub(super) struct Race {
     /// Look-ups and attempts.
     running: FuturesUnordered<BoxFuture<'static, Step>>,
     attempts: usize,
+    /// Peers say what is dialled.
+    told: bool,
     /// Time at which the next attempt begins beside those that run.
     next: Instant,
     /// Addresses of this round: each is tried once.
@@ -53,28 +55,38 @@ pub(super) enum Step {
 impl Race {
     pub(super) fn new(table: Arc<Table>) -> Self {
         let (waiting, running, tried) = Default::default();
-        Race { table, waiting, running, attempts: 0, next: Instant::now(), tried }
+        Race { table, waiting, running, attempts: 0, told: false, next: Instant::now(), tried }
     }
 
     /// Begins a round. To be called when the one before is over.
-    pub(super) fn begin(&mut self, targets: Vec<String>) {
+    pub(super) fn begin(&mut self, targets: Vec<String>, told: bool) {
         self.tried.clear();
-        self.next = Instant::now();
+        (self.told, self.next) = (told, Instant::now());
+        self.add_targets(targets, told);
+    }
+
+    /// Adds names and addresses, ahead of those that wait; those that were tried in this round are
+    /// passed over. `told` says that peers, and not the user, name them.
+    pub(super) fn add_targets(&mut self, targets: Vec<String>, told: bool) {
+        let behind = std::mem::take(&mut self.waiting);
         for target in targets {
-            match self.table.network.wire.resolve(&target) {
+            match self.table.network.wire.resolve(&target, told) {
                 None => self.add(&target, vec![target.clone()]),
-                Some(found) => {
+                Some(found) if self.tried.insert(target.clone()) => {
                     let found = found.map(|found| Step::Found(target, found));
                     self.running.push(found.boxed());
                 }
+                Some(_) => {}
             }
         }
+        self.waiting.extend(behind);
     }
 
     /// Adds addresses to which `target` leads.
     pub(super) fn add(&mut self, target: &str, addresses: Vec<String>) {
         for address in addresses {
-            if self.tried.insert(address.clone()) {
+            if self.tried.len() < limits::ROUND_ADDRESSES_MAX && self.tried.insert(address.clone())
+            {
                 self.waiting.push_back(Address { target: target.into(), address });
             }
         }
@@ -111,7 +123,7 @@ impl Race {
 
     fn start(&mut self) {
         let Some(address) = self.waiting.pop_front() else { return };
-        let outcome = connection::dial(&self.table, address.address.clone());
+        let outcome = connection::dial(&self.table, address.address.clone(), self.told);
         let over = outcome.map(|outcome| Step::Over(address, outcome.ok()));
         self.running.push(over.boxed());
         self.attempts += 1;

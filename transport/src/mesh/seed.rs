@@ -50,7 +50,7 @@ enum Place {
 
 impl Seed {
     pub(super) fn new(table: Arc<Table>, address: String) -> Self {
-        let is_name = table.network.wire.resolve(&address).is_some();
+        let is_name = table.network.wire.resolve(&address, false).is_some();
         let places =
             if is_name { BTreeMap::new() } else { [(address.clone(), Place::Unmet)].into() };
         let (looked_up, well) = (None, None);
@@ -87,6 +87,11 @@ impl Seed {
             let gone = self.places.extract_if(.., |address, _| !found.contains(address));
             for (address, place) in gone {
                 place.leave(&address);
+            }
+            // An address may stand for several nodes, of which this one is one by chance.
+            if self.table.is_alone() {
+                let own = self.places.values_mut().filter(|place| matches!(place, Place::Own));
+                own.for_each(|place| *place = Place::Unmet);
             }
             for address in found {
                 self.places.entry(address).or_insert(Place::Unmet);

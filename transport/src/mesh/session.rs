@@ -195,9 +195,8 @@ impl Session {
         self.stalls.look();
         let link = &self.carrier.running.link;
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
-        let frames = link.stats().frames_received;
-        let stalled = link.probe(self.liveness.is_quiet(frames));
-        let silent = self.liveness.beat(frames, stalled);
+        let stalled = link.probe();
+        let silent = self.liveness.beat(link.stats().frames_received, stalled);
         let unheard = self.table.events.now().saturating_duration_since(self.heard);
         if silent || unheard >= self.interval * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));

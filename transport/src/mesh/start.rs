@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, VERSIONS};
 use crate::config::Config;
@@ -161,6 +161,7 @@ pub(super) fn table(
         events,
         budget: Arc::new(Budget::new(config.profile.ring_growth_bytes_max)),
         tasks,
+        told_dials: Semaphore::new(limits::TOLD_DIALS_MAX),
         peers: Default::default(),
         unmet: Default::default(),
         sources: Default::default(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::bootstrap::{Identity, Message};
@@ -44,6 +45,8 @@ pub(super) struct Table {
     /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
+    /// Places for dials of addresses that peers have told.
+    pub(super) told_dials: Semaphore,
     pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.
     pub(super) unmet: Mutex<BTreeMap<String, String>>,

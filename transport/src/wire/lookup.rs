@@ -2,8 +2,9 @@
 //!
 //! - **WR-2 no pile of threads**: the system's resolver blocks a thread for as long as it likes. A
 //!   name has one look-up at a time, which all that want it share, and at most
-//!   `RESOLVE_THREADS_MAX` run at once in a process; a dial that is given up leaves its look-up to
-//!   the next one.
+//!   `RESOLVE_THREADS_MAX` run at once in a process, half of that of names that peers have told, so
+//!   that these cannot keep seeds from being looked up. A dial that is given up leaves its look-up
+//!   to the next one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,8 +29,8 @@ use crate::limits;
 ///
 /// # Cancel safety
 /// Dropping the future leaves the look-up to whoever asks next.
-pub(super) async fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
-    look_up_by(&LOOKUPS, address, |address| Ok(address.to_socket_addrs()?.collect())).await
+pub(super) async fn look_up(address: &str, told: bool) -> io::Result<Vec<SocketAddr>> {
+    look_up_by(&LOOKUPS, address, told, |address| Ok(address.to_socket_addrs()?.collect())).await
 }
 
 /// What a look-up found, or why it found nothing.
@@ -45,12 +46,13 @@ static LOOKUPS: LazyLock<Lookups> = LazyLock::new(Lookups::default);
 async fn look_up_by(
     lookups: &'static Lookups,
     address: &str,
+    told: bool,
     resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
 ) -> io::Result<Vec<SocketAddr>> {
     let name = address.rsplit_once(':').map_or(address, |(name, _)| name);
     let failed = |kind, why: String| io::Error::new(kind, format!("the name `{name}` {why}"));
     let running = lookups
-        .join(address, resolve)
+        .join(address, told, resolve)
         .map_err(|error| failed(error.kind(), format!("is not looked up: {error}")))?;
     let found = timeout(limits::RESOLVE_TIMEOUT, running).await.map_err(|_| {
         let why = format!("was not resolved within {:?}", limits::RESOLVE_TIMEOUT);
@@ -70,13 +72,15 @@ impl Lookups {
     fn join(
         &'static self,
         address: &str,
+        told: bool,
         resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
     ) -> io::Result<Running> {
         let mut running = self.0.lock();
         if let Some(running) = running.get(address) {
             return Ok(running.clone());
         }
-        if running.len() >= limits::RESOLVE_THREADS_MAX {
+        let most = limits::RESOLVE_THREADS_MAX / if told { 2 } else { 1 };
+        if running.len() >= most {
             let why = format!("{} look-ups run already", running.len());
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
         }
@@ -117,17 +121,21 @@ mod tests {
     async fn slow_look_ups_pile_up_no_threads() {
         static SLOW: LazyLock<Lookups> = LazyLock::new(Lookups::default);
         for _ in 0..100 {
-            let error = look_up_by(&SLOW, "one:7", slow).await.unwrap_err();
+            let error = look_up_by(&SLOW, "one:7", false, slow).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert_eq!(error.to_string(), "the name `one` was not resolved within 2s");
         }
         for other in 1..limits::RESOLVE_THREADS_MAX {
-            let error = look_up_by(&SLOW, &format!("{other}:7"), slow).await.unwrap_err();
+            if other >= limits::RESOLVE_THREADS_MAX / 2 {
+                let told = look_up_by(&SLOW, "told:7", true, slow).await.unwrap_err();
+                assert_eq!(told.kind(), io::ErrorKind::ResourceBusy);
+            }
+            let error = look_up_by(&SLOW, &format!("{other}:7"), false, slow).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         }
-        let error = look_up_by(&SLOW, "last:7", slow).await.unwrap_err();
+        let error = look_up_by(&SLOW, "last:7", false, slow).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
-        let shared = tokio::spawn(look_up_by(&SLOW, "one:7", slow));
+        let shared = tokio::spawn(look_up_by(&SLOW, "one:7", false, slow));
         tokio::task::yield_now().await;
         *GATE.0.lock().unwrap() = true;
         GATE.1.notify_all();
@@ -141,9 +149,9 @@ mod tests {
 
     #[tokio::test]
     async fn names_are_looked_up() {
-        let found = look_up("localhost:7").await.unwrap();
+        let found = look_up("localhost:7", true).await.unwrap();
         assert!(!found.is_empty() && found.iter().all(|a| a.ip().is_loopback() && a.port() == 7));
-        let error = look_up("no-such-node.invalid:7").await.unwrap_err().to_string();
+        let error = look_up("no-such-node.invalid:7", false).await.unwrap_err().to_string();
         assert!(error.starts_with("the name `no-such-node.invalid` "), "{error}");
     }
 }

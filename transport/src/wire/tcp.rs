@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::lookup::look_up;
-use super::{Listener, Stream, Wire};
+use super::{Listener, Stream, UNKNOWN_ADDRESS, Wire};
 
 /// TCP sockets, with `TCP_NODELAY`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,13 +24,17 @@ impl Wire for TcpWire {
         .boxed()
     }
 
-    fn resolve(&self, address: &str) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
+    fn resolve(
+        &self,
+        address: &str,
+        told: bool,
+    ) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
         if address.parse::<SocketAddr>().is_ok() {
             return None;
         }
         let name = address.to_owned();
         let found = async move {
-            let found = look_up(&name).await?;
+            let found = look_up(&name, told).await?;
             Ok(found.iter().map(SocketAddr::to_string).collect())
         };
         Some(found.boxed())
@@ -77,6 +81,6 @@ impl Stream for TcpStream {
     }
 
     fn peer_address(&self) -> String {
-        self.peer_addr().map_or_else(|_| "unknown".into(), |a| a.to_string())
+        self.peer_addr().map_or_else(|_| UNKNOWN_ADDRESS.into(), |a| a.to_string())
     }
 }

@@ -54,7 +54,11 @@ impl Wire for SimWire {
         .boxed()
     }
 
-    fn resolve(&self, address: &str) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
+    fn resolve(
+        &self,
+        address: &str,
+        _: bool,
+    ) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
         let found = self.shared.with(|state| state.streams.resolve(address))?;
         let found = if found.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(found) };
         Some(futures::future::ready(found).boxed())

@@ -178,8 +178,15 @@ impl State {
         [silent, relink].into_iter().flatten().min()
     }
 
+    /// Has it dialled for a while without being wanted (MS-14).
+    pub(in crate::mesh) fn relink(&mut self, of: &Peer) {
+        let until = of.events.now() + limits::RELINK_FOR;
+        let relink = of.events.relink().map(|permit| (until, permit));
+        self.reach.relink = relink.filter(|_| !planted!(Forsaken));
+    }
+
     /// Returns true if a link to it is wanted, or missed.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(in crate::mesh) fn is_wanted(&self) -> bool {
         let Reach { wanted, relink, .. } = &self.reach;
         wanted.is_some()
             || relink.is_some()
@@ -206,8 +213,7 @@ impl State {
         }
         if let Some(node) = self.presence.up().cloned() {
             self.report_down(of, node, cause.clone());
-            let relink = of.events.relink().map(|permit| (now + limits::RELINK_FOR, permit));
-            self.reach.relink = relink.filter(|_| !planted!(Forsaken));
+            self.relink(of);
         }
         self.go_down(cause, now)
     }
@@ -265,7 +271,7 @@ impl Reach {
         targets
     }
 
-    fn start(&mut self) -> bool {
+    pub(in crate::mesh) fn start(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
 }

@@ -73,7 +73,7 @@ impl Wire for Elsewhere {
         dial.map(|stream| Ok(Box::new(FromElsewhere(stream?)) as Box<dyn Stream>)).boxed()
     }
 
-    fn resolve(&self, _: &str) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
+    fn resolve(&self, _: &str, _: bool) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
         None
     }
 }
