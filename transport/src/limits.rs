@@ -75,7 +75,7 @@ pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 pub const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(10);
 /// Longest pause between two rounds of dials.
 pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Longest pause while a sender waits for the link, and of seeds while the node has no link at all.
+/// Longest pause while a sender waits for the link, or while the node has no link at all.
 pub const WANTED_BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// How long a link has to live for the pauses to begin anew.
 pub const LINK_SETTLED: Duration = Duration::from_secs(10);

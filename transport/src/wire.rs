@@ -45,7 +45,7 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// Of the look-up: the name has no address, or none was found in time.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the look-up up.
+    /// Nothing is lost when the future is dropped: the next look-up of the name joins this one.
     fn resolve(
         &self,
         address: &str,

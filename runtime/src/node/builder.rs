@@ -97,10 +97,12 @@ impl NodeBuilder {
 
     /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped. The
     /// host is a name, an IPv4 address or an IPv6 address in brackets. A name is looked up at each
-    /// dial; of several addresses the first that answers is taken.
+    /// round of dials, and every 30 s when all is well; each address to which it leads is dialled
+    /// (up to 16): one name may stand for all nodes, this one included.
     ///
-    /// A seed is dialled again, with pauses of 2 s at most, whenever its node has no link: also
-    /// after it has left, or when there is another node at its address.
+    /// A seed is dialled again whenever the node that was last met there has no link, with pauses
+    /// that grow to 30 s, or to 2 s while this node has no link at all: also after it has left, or
+    /// when there is another node at its address. These seeds take the place of earlier ones.
     pub fn seeds<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.seeds = addresses.into_iter().map(Into::into).collect();
         self

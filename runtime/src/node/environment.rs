@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringpost_transport::id::NodeName;
 
 use super::NodeBuilder;
-use crate::remote::{Secret, is_host_and_port};
+use crate::remote::{Encryption, Secret, is_host_and_port};
 
 /// A variable of the environment that cannot be used. Its text names the variable and its value,
 /// but never that of a secret.
@@ -16,7 +16,7 @@ use crate::remote::{Secret, is_host_and_port};
 pub struct InvalidEnvironment {
     /// The variable.
     pub variable: &'static str,
-    /// Its value in quotation marks; `a secret` where it is one.
+    /// Its value in quotation marks; of a secret only why it is none.
     pub value: String,
     /// What it has to be.
     pub must: &'static str,
@@ -39,7 +39,11 @@ impl NodeBuilder {
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
     /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
     /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
+    /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
+    ///
+    /// [`profile`](Self::profile) takes the place of `RINGPOST_DOWN_AFTER`, too. The name is
+    /// required, unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
     /// # async fn start() -> Result<(), ringpost::BoxError> {
@@ -92,6 +96,15 @@ impl NodeBuilder {
         if let Some(messages) = get("RINGPOST_MAILBOX_CAPACITY")? {
             builder = builder.mailbox_capacity(messages.form("a number", parsed)?);
         }
+        if let Some(encryption) = get("RINGPOST_ENCRYPTION")? {
+            let must = "`required`, `default` or `off`";
+            builder = builder.encryption(encryption.form(must, |text| match text {
+                "required" => Some(Encryption::Required),
+                "default" => Some(Encryption::Default),
+                "off" => Some(Encryption::Off),
+                _ => None,
+            })?);
+        }
         if let Some(by_peer) = get("RINGPOST_METRICS_BY_PEER")? {
             builder = builder.metrics_by_peer(by_peer.form("`true` or `false`", parsed)?);
         }
@@ -136,9 +149,10 @@ impl Variable {
     fn secret(self) -> Result<String, InvalidEnvironment> {
         match Secret::new(self.value.as_bytes()) {
             Ok(_) => Ok(self.value),
-            Err(_) => Err(InvalidEnvironment {
+            // Its text shows nothing of the secret.
+            Err(error) => Err(InvalidEnvironment {
                 variable: self.name,
-                value: "a secret".into(),
+                value: format!("no secret ({error})"),
                 must: "32 random bytes, as the hex digits of `openssl rand -hex 32`",
             }),
         }
@@ -191,6 +205,7 @@ mod tests {
             ("RINGPOST_DOWN_AFTER", "1m"),
             ("RINGPOST_ASK_TIMEOUT", "500ms"),
             ("RINGPOST_MAILBOX_CAPACITY", "7"),
+            ("RINGPOST_ENCRYPTION", "required"),
             ("RINGPOST_METRICS_BY_PEER", "true"),
         ]);
         let builder = builder.expect("all are of their form");
@@ -198,7 +213,7 @@ mod tests {
         for part in ["\"alpha\"", "\"0.0.0.0:0\"", "\"beta.example:7700\", \"[::1]:7700\"", "60s"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        for part in ["500ms", "mailbox_capacity: 7", "metrics_by_peer: true"] {
+        for part in ["500ms", "mailbox_capacity: 7", "metrics_by_peer: true", "Required"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains(SECRET), "{text}");
@@ -219,6 +234,7 @@ mod tests {
             ("RINGPOST_DOWN_AFTER", "8"),
             ("RINGPOST_ASK_TIMEOUT", "-1s"),
             ("RINGPOST_MAILBOX_CAPACITY", "many"),
+            ("RINGPOST_ENCRYPTION", "on"),
             ("RINGPOST_METRICS_BY_PEER", "yes"),
         ] {
             let error = built(&[(variable, value)]).expect_err(variable).to_string();

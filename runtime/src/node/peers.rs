@@ -38,14 +38,15 @@ impl Peers {
     }
 
     /// Waits until there is something that was not read yet: at once, if something changed since
-    /// the last [`read`](Self::read). It may be the same again. A node without a network waits for
-    /// ever.
+    /// the last [`read`](Self::read). It may be the same again. A node without a network, and one
+    /// that has shut down, waits for ever: end a task that watches yourself. A `Peers` keeps its
+    /// node alive, as a clone of it does.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn changed(&mut self) {
+    pub async fn changed(&self) {
         match &self.node.core.remote {
-            Some(remote) => self.seen = remote.changed(self.seen).await,
+            Some(remote) => drop(remote.changed(self.seen).await),
             None => std::future::pending().await,
         }
     }

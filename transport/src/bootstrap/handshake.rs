@@ -180,6 +180,11 @@ impl<'a> Handshake<'a> {
             match kind {
                 Kind::Handshake => self.handle_handshake(&body)?,
                 Kind::Sealed => self.handle_hello(&body)?,
+                // An acceptor that has sent its Noise message seals what it says: this one is of
+                // somebody else (BS-1).
+                Kind::Rejection if self.dialler && matches!(self.state, State::Hello(_)) => {
+                    return Err(Malformed::Record(Kind::Rejection as u8).into());
+                }
                 Kind::Rejection => return Err(rejected(&body)?),
             }
         }

@@ -16,8 +16,8 @@
 //!   send is out. So a connection without traffic may stay unacknowledged for less than half of its
 //!   send queue, and no completion that is waited for is held back.
 //!
-//! The fabric `tcps` is the same over a sealed stream: see TC-7 in `seal`. Its acceptor offers a
-//! fresh key beside the token, and before the first record both ends prove by a Noise handshake
+//! The fabric `tcps` is the same over a sealed stream: see TC-7 in `seal`. Each end offers a
+//! part of a fresh key, and before the first record both ends prove by a Noise handshake
 //! that they know it, and that they met on the same connection for the same link.
 
 mod doors;
@@ -62,7 +62,7 @@ pub use self::doors::Doors;
 
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 16;
-/// Bytes of the key that the acceptor of a sealed data connection offers with it.
+/// Bytes of the part of the key that each end of a sealed data connection offers.
 const KEY_BYTES: usize = 32;
 
 /// The tcp fabric, or tcps.
@@ -91,17 +91,13 @@ impl TcpFabric {
 
     /// Returns how a new data connection is sealed, if it is.
     fn sealing(&self, config: &QueuePairConfig) -> Option<Sealing> {
-        let key = match config.side {
-            _ if !self.sealed => return None,
-            Side::Dialer { .. } => None,
-            Side::Acceptor => {
-                let mut key = Zeroizing::new([0; KEY_BYTES]);
-                self.entropy.fill(&mut *key);
-                Some(key)
-            }
-        };
+        if !self.sealed {
+            return None;
+        }
+        let mut part = Zeroizing::new([0; KEY_BYTES]);
+        self.entropy.fill(&mut *part);
         let prologue = [&config.binding[..], self.name().as_bytes()].concat();
-        Some(Sealing { key, prologue, entropy: self.entropy.clone() })
+        Some(Sealing { part, prologue, entropy: self.entropy.clone() })
     }
 }
 
@@ -164,24 +160,22 @@ enum End {
 
 /// How a data connection is sealed.
 struct Sealing {
-    /// What the acceptor has made and the dialler is offered.
-    key: Option<Zeroizing<[u8; KEY_BYTES]>>,
+    /// This end's part of the key, which the other one is offered. Each end has one, so that who
+    /// foretells the random bytes of one node knows no key.
+    part: Zeroizing<[u8; KEY_BYTES]>,
     /// What both ends know of the link, and what no other link has.
     prologue: Vec<u8>,
     entropy: Entropy,
 }
 
 impl Opening for TcpOpening {
-    /// Returns the acceptor's token, and its key if the connection is to be sealed; nothing from a
-    /// dialler.
+    /// Returns the acceptor's token, and the end's part of the key if the connection is to be
+    /// sealed.
     fn offer(&self) -> Vec<u8> {
+        let part = self.sealing.as_ref().map_or(&[][..], |sealing| &sealing.part[..]);
         match &self.end {
-            End::Dialer { .. } => Vec::new(),
-            End::Acceptor(door) => {
-                let key = self.sealing.as_ref().and_then(|sealing| sealing.key.as_ref());
-                let key = key.map_or(&[][..], |key| &key[..]);
-                [&door.token().to_le_bytes(), key].concat()
-            }
+            End::Dialer { .. } => part.to_vec(),
+            End::Acceptor(door) => [&door.token().to_le_bytes(), part].concat(),
         }
     }
 
@@ -211,23 +205,19 @@ impl Opening for TcpOpening {
 impl Sealing {
     /// Makes the connection and proves both ends to each other.
     async fn connect(self, end: End, peer: &[u8]) -> Result<DataStream, FabricError> {
-        let Sealing { key, prologue, entropy } = self;
-        let (mut stream, noise, begins) = match key {
-            Some(key) => {
-                let stream = end.connect(peer).await?;
-                (stream, noise::responder(&key, &prologue, &entropy), false)
-            }
-            None => {
-                let offered = "an acceptor offers a token of 16 bytes and a key of 32";
-                let (token, key) =
-                    peer.split_at_checked(TOKEN_BYTES).ok_or(FabricError::Offer(offered))?;
-                let key: Zeroizing<[u8; KEY_BYTES]> =
-                    Zeroizing::new(key.try_into().map_err(|_| FabricError::Offer(offered))?);
-                let noise = noise::initiator(&key, &prologue, &entropy);
-                (end.connect(token).await?, noise, true)
-            }
-        };
-        let seal = seal::agree(&mut stream, noise, begins).await.map_err(FabricError::Connect)?;
+        let Sealing { part, prologue, entropy } = self;
+        let dials = matches!(end, End::Dialer { .. });
+        let offered = "each end offers 32 bytes of a key, an acceptor a token of 16 before them";
+        let (token, theirs) = peer
+            .split_at_checked(if dials { TOKEN_BYTES } else { 0 })
+            .filter(|(_, theirs)| theirs.len() == KEY_BYTES)
+            .ok_or(FabricError::Offer(offered))?;
+        let parts = if dials { [theirs, &part[..]] } else { [&part[..], theirs] };
+        let key = Zeroizing::new(noise::hash(&[b"ringpost tcps", parts[0], parts[1]]));
+        let mut stream = end.connect(token).await?;
+        let noise = if dials { noise::initiator } else { noise::responder };
+        let noise = noise(&key, &prologue, &entropy);
+        let seal = seal::agree(&mut stream, noise, dials).await.map_err(FabricError::Connect)?;
         Ok(DataStream::new(stream, Some(seal)))
     }
 }

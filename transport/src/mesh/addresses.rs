@@ -8,6 +8,14 @@
 
 use crate::limits;
 
+/// A name or address that is to be dialled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::mesh) struct Target {
+    pub(in crate::mesh) name: String,
+    /// A peer named it, not the user.
+    pub(in crate::mesh) told: bool,
+}
+
 /// The addresses of one node, best first.
 #[derive(Debug, Default)]
 pub(in crate::mesh) struct Addresses(Vec<Known>);
@@ -25,6 +33,11 @@ impl Addresses {
     /// Returns them, best first.
     pub(super) fn list(&self) -> impl Iterator<Item = &String> {
         self.0.iter().map(|known| &known.address)
+    }
+
+    /// Returns them as what is to be dialled.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        self.list().map(|name| Target { name: name.clone(), told: true }).collect()
     }
 
     /// Records what the node itself says: these and no others. Returns true if one of them is news.

@@ -117,7 +117,7 @@ async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
 }
 
 /// Carries an accepted connection of which `first` was read. `give_way` ends it before the proof,
-/// `proven` is dropped after it.
+/// `unproven` is dropped after it.
 pub(super) async fn accepted(
     table: Arc<Table>,
     stream: Box<dyn Stream>,

@@ -15,7 +15,7 @@ use crate::mutants::planted;
 use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
-use super::peer::{Peer, Presence};
+use super::peer::{NOT_DIALLED, Peer, Presence};
 
 /// The right to be a peer's one connection. Dropping it gives it up.
 pub(super) struct ConnectionGuard {
@@ -108,6 +108,8 @@ impl ConnectionGuard {
             (state.heard, state.linked) = (Some(self.peer.events.now()), Some(Instant::now()));
             state.presence = Presence::Up(self.node.clone());
             (state.reach.wanted, state.reach.relink) = (None, None);
+            // The next failure is news again.
+            (state.reach.last, state.reach.logged) = (NOT_DIALLED.into(), NOT_DIALLED.into());
             state.push(&self.peer, PeerEvent::LinkUp { peer: self.node.clone(), fabric });
             state.waiters.take()
         };

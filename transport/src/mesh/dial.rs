@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::id::NodeName;
 use crate::mutants::planted;
 
+use super::addresses::Target;
 use super::connection::Outcome;
 use super::peer::{Peer, Plan};
 use super::race::{Address, Race, Step};
@@ -96,7 +97,7 @@ impl Dialler {
                         self.begin(targets, now < self.next);
                     } else if news {
                         // What is news comes before what this round still has to try.
-                        self.race.add_targets(targets, self.is_told());
+                        self.race.add_targets(targets);
                     }
                     // While a round runs, its outcome decides what is next.
                     let next = self.race.is_over().then_some(self.next);
@@ -125,37 +126,32 @@ impl Dialler {
         }
     }
 
-    fn begin(&mut self, targets: Vec<String>, extra: bool) {
+    fn begin(&mut self, targets: Vec<Target>, extra: bool) {
         self.extra = extra;
         self.unknown = targets.is_empty();
-        self.race.begin(targets, self.is_told());
+        self.race.begin(targets);
         self.end_round();
-    }
-
-    /// Returns true if peers, and not the user, say what is dialled.
-    fn is_told(&self) -> bool {
-        matches!(self.want, Want::Peer(_))
     }
 
     fn handle_step(&mut self, step: Step) {
         match step {
-            Step::Found(name, found) => {
+            Step::Found(rank, target, found) => {
                 if let Err(error) = &found {
-                    self.note(name.clone(), format!("cannot connect: {error}"));
+                    self.note(target.name.clone(), format!("cannot connect: {error}"));
                 }
                 let addresses = match &mut self.want {
                     Want::Peer(peer) => {
                         let found = found.unwrap_or_default();
-                        // One that nobody tells any more is not dialled: only addresses are kept of
-                        // the seeds where it was met.
-                        let teller = peer.teller(&name);
-                        let dialled =
-                            |teller: String| self.table.dialled(found, peer.name(), &teller);
-                        teller.map(dialled).unwrap_or_default()
+                        // A name that no peer tells any more is not dialled: of the seeds where the
+                        // node was met only addresses are kept.
+                        let teller = peer.teller(&target.name);
+                        let allowed =
+                            |teller: String| self.table.allowed(found, peer.name(), &teller);
+                        teller.map(allowed).unwrap_or_default()
                     }
                     Want::Seed(seed) => seed.found(found.ok()),
                 };
-                self.race.add(&name, addresses);
+                self.race.add(rank, &target, addresses);
             }
             Step::Over(address, Some(outcome)) => self.handle_outcome(&address, outcome),
             Step::Over(_, None) => {}
@@ -222,19 +218,19 @@ impl Want {
 
 /// Records what a dial of `peer` met. Returns why there is no link.
 fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
-    let Address { target, address } = at;
+    let Address { target, address, .. } = at;
     match (outcome.node, outcome.result) {
         (Some(node), _) if node.name != *peer.name() => {
             // A name may lead to several nodes, of which this one is another.
-            peer.not_reached_at(target, target == address);
+            peer.not_reached_at(&target.name, target.name == *address);
             Some(format!("at {address} there is another node, `{}`", node.name))
         }
         (Some(_), Ok(())) => {
-            peer.reached_at(target);
+            peer.reached_at(&target.name);
             None
         }
         (Some(_), Err(failure)) => {
-            peer.reached_at(target);
+            peer.reached_at(&target.name);
             // Of a dial race there is about to be a link.
             let failed = !failure.is_dial_race();
             if failed && !failure.is_goodbye() {
@@ -243,7 +239,7 @@ fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
             failed.then(|| format!("{address}: {failure}"))
         }
         (None, result) => {
-            peer.not_reached_at(target, false);
+            peer.not_reached_at(&target.name, false);
             result
                 .err()
                 .filter(|failure| !failure.is_dial_race())

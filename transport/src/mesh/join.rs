@@ -66,7 +66,7 @@ async fn commit_and_choose(
     met: &mut Met,
 ) -> Result<(ConnectionGuard, Carrier), Failure> {
     let Hello { node, addresses, .. } = &mut met.hello;
-    *addresses = table.dialled(mem::take(addresses), &node.name, &met.channel.peer_address());
+    *addresses = table.allowed(mem::take(addresses), &node.name, &met.channel.peer_address());
     let decides = table.identity.node.name < met.hello.node.name;
     let peer = table.peer(&met.hello.node.name);
     let mut epoch = (table.identity.entropy.u128() as u64).max(1);

@@ -24,7 +24,7 @@ use super::event_queue::EventQueue;
 use super::refusals::RefusalLog;
 use super::view::{PeerState, PeerView, Unlinked};
 
-pub(super) use state::{Plan, Presence};
+pub(super) use state::{NOT_DIALLED, Plan, Presence};
 use state::{State, total};
 
 /// One peer: its link, or the search for one.
@@ -173,9 +173,8 @@ impl Peer {
 
     /// Returns where it can be dialled; as many as one node tells another.
     pub(super) fn addresses(&self) -> Vec<String> {
-        let mut addresses = self.state.lock().reach.targets();
-        addresses.truncate(ADDRESSES_MAX);
-        addresses
+        let targets = self.state.lock().reach.targets();
+        targets.into_iter().map(|target| target.name).take(ADDRESSES_MAX).collect()
     }
 
     /// Records where it can be dialled, as another node at `teller` says.

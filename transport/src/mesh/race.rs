@@ -17,37 +17,39 @@ use tokio::time::{Instant, sleep_until};
 use crate::limits;
 use crate::mutants::planted;
 
+use super::addresses::Target;
 use super::connection::{self, Outcome};
 use super::table::Table;
 
 /// One round of dials.
 pub(super) struct Race {
     table: Arc<Table>,
-    /// Targets that are not names, and the addresses of those that are, which wait for their turn.
+    /// Addresses that wait for their turn, by rank.
     waiting: VecDeque<Address>,
     /// Look-ups and attempts.
     running: FuturesUnordered<BoxFuture<'static, Step>>,
     attempts: usize,
-    /// Peers say what is dialled.
-    told: bool,
     /// Time at which the next attempt begins beside those that run.
     next: Instant,
-    /// Addresses of this round: each is tried once.
+    /// Names and addresses of this round: each is tried once.
     tried: BTreeSet<String>,
 }
 
 /// An address that is dialled.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
+    /// The place of its target among all of them, best first.
+    rank: usize,
     /// The name or address that led there.
-    pub(super) target: String,
+    pub(super) target: Target,
     pub(super) address: String,
 }
 
 /// What happened in a round.
 pub(super) enum Step {
-    /// A name was looked up: what is to be dialled of it has to be [added](Race::add).
-    Found(String, io::Result<Vec<String>>),
+    /// The name of this rank was looked up: what is to be dialled of it has to be
+    /// [added](Race::add).
+    Found(usize, Target, io::Result<Vec<String>>),
     /// An attempt is over; without an outcome, the node is closing.
     Over(Address, Option<Outcome>),
 }
@@ -55,39 +57,38 @@ pub(super) enum Step {
 impl Race {
     pub(super) fn new(table: Arc<Table>) -> Self {
         let (waiting, running, tried) = Default::default();
-        Race { table, waiting, running, attempts: 0, told: false, next: Instant::now(), tried }
+        Race { table, waiting, running, attempts: 0, next: Instant::now(), tried }
     }
 
-    /// Begins a round. To be called when the one before is over.
-    pub(super) fn begin(&mut self, targets: Vec<String>, told: bool) {
+    /// Begins a round with these, best first. To be called when the one before is over.
+    pub(super) fn begin(&mut self, targets: Vec<Target>) {
         self.tried.clear();
-        (self.told, self.next) = (told, Instant::now());
-        self.add_targets(targets, told);
+        self.next = Instant::now();
+        self.add_targets(targets);
     }
 
-    /// Adds names and addresses, ahead of those that wait; those that were tried in this round are
-    /// passed over. `told` says that peers, and not the user, name them.
-    pub(super) fn add_targets(&mut self, targets: Vec<String>, told: bool) {
-        let behind = std::mem::take(&mut self.waiting);
-        for target in targets {
-            match self.table.network.wire.resolve(&target, told) {
-                None => self.add(&target, vec![target.clone()]),
-                Some(found) if self.tried.insert(target.clone()) => {
-                    let found = found.map(|found| Step::Found(target, found));
+    /// Adds those of these, best first, that were not tried in this round.
+    pub(super) fn add_targets(&mut self, targets: Vec<Target>) {
+        for (rank, target) in targets.into_iter().enumerate() {
+            match self.table.network.wire.resolve(&target.name, target.told) {
+                None => self.add(rank, &target, vec![target.name.clone()]),
+                Some(found) if self.tried.insert(target.name.clone()) => {
+                    let found = found.map(move |found| Step::Found(rank, target, found));
                     self.running.push(found.boxed());
                 }
                 Some(_) => {}
             }
         }
-        self.waiting.extend(behind);
     }
 
-    /// Adds addresses to which `target` leads.
-    pub(super) fn add(&mut self, target: &str, addresses: Vec<String>) {
+    /// Adds addresses to which the target of this rank leads: a name that is slow to be looked up
+    /// keeps its place before those that wait.
+    pub(super) fn add(&mut self, rank: usize, target: &Target, addresses: Vec<String>) {
         for address in addresses {
             if self.tried.len() < limits::ROUND_ADDRESSES_MAX && self.tried.insert(address.clone())
             {
-                self.waiting.push_back(Address { target: target.into(), address });
+                let at = self.waiting.partition_point(|waits| waits.rank <= rank);
+                self.waiting.insert(at, Address { rank, target: target.clone(), address });
             }
         }
     }
@@ -123,7 +124,7 @@ impl Race {
 
     fn start(&mut self) {
         let Some(address) = self.waiting.pop_front() else { return };
-        let outcome = connection::dial(&self.table, address.address.clone(), self.told);
+        let outcome = connection::dial(&self.table, address.address.clone(), address.target.told);
         let over = outcome.map(|outcome| Step::Over(address, outcome.ok()));
         self.running.push(over.boxed());
         self.attempts += 1;

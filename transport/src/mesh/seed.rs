@@ -19,6 +19,7 @@ use crate::id::Incarnation;
 use crate::limits;
 use crate::mutants::planted;
 
+use super::addresses::Target;
 use super::backoff::Backoff;
 use super::connection::{DialFailure, Outcome};
 use super::peer::{Peer, Plan};
@@ -69,8 +70,9 @@ impl Seed {
             self.backoff = Backoff::default();
         }
         let lookup_due = |at: Instant| now >= at + limits::SEED_LOOKUP_INTERVAL;
+        let target = Target { name: self.address.clone(), told: false };
         if self.is_missing() || self.looked_up.is_some_and(lookup_due) {
-            return Plan::Dial { targets: vec![self.address.clone()], news: false, until: None };
+            return Plan::Dial { targets: vec![target], news: false, until: None };
         }
         Plan::Wait(Some(now + limits::SEED_LOOK_INTERVAL))
     }

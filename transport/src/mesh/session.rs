@@ -174,8 +174,8 @@ impl Session {
             }
             Message::Known { name, addresses } => {
                 if self.asked.remove(&name) {
-                    let (peer, from) = (self.guard.peer().name(), self.channel.peer_address());
-                    let addresses = self.table.dialled(addresses, peer, &from);
+                    let from = self.channel.peer_address();
+                    let addresses = self.table.allowed(addresses, &name, &from);
                     self.table.learn(&name, &addresses, &from);
                 }
                 Ok(())

@@ -201,12 +201,12 @@ impl Table {
         });
     }
 
-    /// Returns those of `addresses` that this node dials (MS-16). `peer` names them, on a
-    /// connection from `from`.
-    pub(super) fn dialled(
+    /// Returns those of the addresses of the node `of` that this node dials (MS-16), as a peer at
+    /// `from` names them.
+    pub(super) fn allowed(
         &self,
         mut addresses: Vec<String>,
-        peer: &NodeName,
+        of: &NodeName,
         from: &str,
     ) -> Vec<String> {
         addresses.retain(|address| match self.address_policy.check(address, from) {
@@ -214,7 +214,7 @@ impl Table {
             Err(why) => {
                 if let Some(suppressed) = self.refusals.admit("address", Instant::now()) {
                     let what = "an address that a peer names is not dialled";
-                    tracing::warn!(%peer, from, address, %why, suppressed, "{what}");
+                    tracing::warn!(node = %of, from, address, %why, suppressed, "{what}");
                 }
                 false
             }

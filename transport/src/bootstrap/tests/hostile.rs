@@ -153,6 +153,22 @@ fn a_replayed_dialler_proves_nothing() {
     assert_eq!([stale, renamed], [refusal.clone(), refusal]);
 }
 
+/// BS-1: once the acceptor has proved itself, what is said in plain is of somebody else.
+#[test]
+fn a_refusal_that_a_stranger_puts_in_is_not_believed() {
+    let (alpha, beta) = (identity("alpha", 1), identity("beta", 2));
+    let (mut dialler, mut acceptor) = (Handshake::dial(&alpha), Handshake::accept(&beta));
+    acceptor.handle_bytes(&dialler.poll_output().unwrap()).unwrap();
+    dialler.handle_bytes(&acceptor.poll_output().unwrap()).unwrap();
+    acceptor.handle_bytes(&dialler.poll_output().unwrap()).unwrap();
+    let said = acceptor.poll_output().unwrap();
+    let noise = 4 + u16::from_le_bytes([said[2], said[3]]) as usize;
+    dialler.handle_bytes(&said[..noise]).unwrap();
+    let plain = record(Kind::Rejection, &[Rejection::DialRace.code()]);
+    let failure = dialler.handle_bytes(&plain).unwrap_err();
+    assert!(matches!(failure, Failure::Malformed(Malformed::Record(_))), "{failure}");
+}
+
 #[test]
 fn a_reflected_dialler_does_not_talk_to_itself() {
     let alpha = identity("alpha", 1);

@@ -1,4 +1,5 @@
-//! The sealed layer of a data connection, sans I/O: plain bytes above it, chunks on the stream.
+//! The sealed layer of a data connection, sans I/O but for its handshake: plain bytes above it,
+//! chunks on the stream.
 //!
 //! A chunk is two bytes of length and a Noise transport message of that length. Both sides count
 //! the chunks of each direction, and change its key together after every `TCPS_REKEY_CHUNKS`.

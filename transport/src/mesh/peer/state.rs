@@ -11,7 +11,7 @@ use crate::host::PeerEvent;
 use crate::id::NodeId;
 use crate::limits;
 use crate::link::LinkStats;
-use crate::mesh::addresses::Addresses;
+use crate::mesh::addresses::{Addresses, Target};
 use crate::mesh::backoff::Backoff;
 use crate::mesh::connection_state::ConnectionState;
 use crate::mesh::view::PeerState;
@@ -67,10 +67,13 @@ pub(in crate::mesh) struct Reach {
     /// It was linked, is silent, and is dialled until then (MS-14).
     pub(in crate::mesh) relink: Option<(Instant, OwnedSemaphorePermit)>,
     /// The outcome of the last attempts, in words.
-    pub(super) last: String,
+    pub(in crate::mesh) last: String,
     /// What the log was told of it last.
-    pub(super) logged: String,
+    pub(in crate::mesh) logged: String,
 }
+
+/// What there is to say of a node of which no dial has failed since it was linked.
+pub(in crate::mesh) const NOT_DIALLED: &str = "not dialled yet";
 
 /// The next step of the task that reaches for a peer.
 pub(in crate::mesh) enum Plan {
@@ -80,7 +83,7 @@ pub(in crate::mesh) enum Plan {
     Wait(Option<Instant>),
     /// Try these names and addresses, when it is time for the next round, or at once if some are
     /// `news`; look again at the time `until`.
-    Dial { targets: Vec<String>, news: bool, until: Option<Instant> },
+    Dial { targets: Vec<Target>, news: bool, until: Option<Instant> },
 }
 
 impl State {
@@ -93,8 +96,8 @@ impl State {
             news: false,
             backoff: Backoff::default(),
             relink: None,
-            last: "not dialled yet".into(),
-            logged: String::new(),
+            last: NOT_DIALLED.into(),
+            logged: NOT_DIALLED.into(),
         };
         State {
             connection: ConnectionState::None,
@@ -263,11 +266,14 @@ impl Presence {
 
 impl Reach {
     /// Returns where to dial it (AB-1), the seeds where it was met last.
-    pub(super) fn targets(&self) -> Vec<String> {
-        let mut targets: Vec<String> = self.addresses.list().cloned().collect();
-        let more = self.seeds.iter().filter(|seed| !targets.contains(seed));
-        let more: Vec<String> = more.cloned().collect();
-        targets.extend(more);
+    pub(super) fn targets(&self) -> Vec<Target> {
+        let mut targets = self.addresses.targets();
+        for seed in &self.seeds {
+            match targets.iter_mut().find(|target| target.name == *seed) {
+                Some(target) => target.told = false,
+                None => targets.push(Target { name: seed.clone(), told: false }),
+            }
+        }
         targets
     }
 

@@ -1,11 +1,14 @@
 //! Names with several addresses, nodes that move, addresses that are dead, partitions that heal and
 //! links that fail at once, over the simulator: WR-1, MS-12, MS-14, MS-15, BO-1.
 
+use tracing::Level;
+
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 use crate::limits;
+use crate::recorder::Recorder;
 
 /// Returns a node at a place that is not its name, with these seeds.
 async fn at(world: &World, place: &str, name: &str, seeds: &[&str]) -> Node {
@@ -254,5 +257,34 @@ fn a_panic_of_the_mesh_closes_the_node() {
         assert_eq!(alpha.link("beta").await.unwrap_err(), NodeDown::shutdown());
         let expected = ["alpha up over sim", "alpha lost: the connection to the peer was closed"];
         beta.watcher.until(&expected).await;
+    });
+}
+
+/// One line for each change: none for a link that came about at the first dial, one for each cause of
+/// a node that is away, and more when it is lost again after it was back.
+#[test]
+fn only_what_is_not_reached_is_logged_so_once() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let not_reached = log.clone();
+    sim::run(1, |world| async move {
+        let lines =
+            || not_reached.take().iter().filter(|line| line.contains("not reached")).count();
+        let beta = node(&world, "beta", &[]).await;
+        let alpha = node(&world, "alpha", &["beta"]).await;
+        alpha.mesh.ready(1).await;
+        assert_eq!(lines(), 0);
+        let mut beta = beta;
+        for _ in 0..2 {
+            world.kill_node("beta");
+            beta.mesh.abort(LinkCause::Shutdown);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            // The first dial may be cut off, and the others be refused.
+            assert!((1..=2).contains(&lines()));
+            beta = node(&world, "beta", &[]).await;
+            links_to(&world, &alpha, &[&beta]).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(lines(), 0);
+        }
     });
 }

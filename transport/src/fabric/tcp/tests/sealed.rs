@@ -166,22 +166,27 @@ async fn a_chunk_that_was_tampered_with_ends_the_queue_pair_and_nothing_of_it_is
 async fn only_ends_of_one_link_agree() {
     let pairs = Loopback::of(TcpFabric::sealed).await;
     let [(dialler, dials), (acceptor, accepts)] = pairs.ends();
-    for (link, change, agree) in [("a link", 0, true), ("a link", 1, false), ("another", 0, false)]
-    {
+    for (link, change, agree) in [
+        ("a link", [0, 0], true),
+        ("a link", [1, 0], false),
+        ("a link", [0, 1], false),
+        ("another", [0, 0], false),
+    ] {
         let open = |fabric: &dyn Fabric, side: &Side, binding: &str| {
             let binding = binding.into();
             let config = QueuePairConfig { side: side.clone(), binding, ..Plan::new(1, 1).config };
             fabric.open(config).unwrap()
         };
         let [a, b] = [open(&*dialler, &dials, link), open(&*acceptor, &accepts, "a link")];
-        let mut offer = b.offer();
-        offer[16 + 31] ^= change;
-        let (to_b, to_a) = futures::join!(a.connect(offer, 0), b.connect(Vec::new(), 0));
+        let [mut from_a, mut from_b] = [a.offer(), b.offer()];
+        from_b[16 + 31] ^= change[0];
+        from_a[31] ^= change[1];
+        let (to_b, to_a) = futures::join!(a.connect(from_b, 0), b.connect(from_a, 0));
         assert_eq!([to_b.is_ok(), to_a.is_ok()], [agree; 2], "{link}");
     }
     let (a, b) = (dialler.open(Plan::new(1, 1).config), acceptor.open(Plan::new(1, 1).config));
     let short = b.unwrap().offer()[..16].to_vec();
-    assert_eq!(a.unwrap().offer().len(), 16 + 32, "each acceptor has a key");
+    assert_eq!(a.unwrap().offer().len(), 16 + 32, "each end has its part of the key");
     let config = QueuePairConfig { side: dials, ..Plan::new(1, 1).config };
     let plain = dialler.open(config).unwrap().connect(short, 0).await;
     assert!(matches!(plain, Err(FabricError::Offer(_))));
