@@ -260,8 +260,8 @@ fn a_panic_of_the_mesh_closes_the_node() {
     });
 }
 
-/// One line for each change: none for a link that came about at the first dial, one for each cause of
-/// a node that is away, and more when it is lost again after it was back.
+/// One line for each change: none for a link that came about at the first dial, one for each cause
+/// of a node that is away, and more when it is lost again after it was back.
 #[test]
 fn only_what_is_not_reached_is_logged_so_once() {
     let log = Recorder::new(Level::INFO);
