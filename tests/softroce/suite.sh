@@ -146,7 +146,7 @@ by_verbs() {
     links=$(grep -c 'fabric chosen .*fabric="verbs"' "$scratch/left/output")
     echo "  links by verbs: $links"
     ((links >= $1)) && grep -q 'fabric chosen .*fabric="verbs"' "$scratch/right/output" &&
-        ! grep -h -E 'fabric="tcp"|did not come up' "$scratch"/{left,right}/output
+        ! grep -h -E 'fabric="tcps?"|did not come up' "$scratch"/{left,right}/output
 }
 
 # The words are counted on the other host, after the command $1 there, and a second count here finds
@@ -168,12 +168,12 @@ word_count_across() {
     count_words_after true && by_verbs 1
 }
 
-# The other host has no device: it says so, and is linked by tcp.
+# The other host has no device: it says so, and is linked by tcp, encrypted.
 one_host_without_device() {
     count_words_after "rdma link delete rxe0" || return
     grep -o 'links use tcp why=.*' "$scratch/right/output" | grep 'no RDMA device' &&
         grep -q 'links use verbs where the peer does' "$scratch/left/output" &&
-        grep -o 'fabric chosen .*' "$scratch/left/output" | grep 'fabric="tcp" theirs=\["tcp"\]' &&
+        grep -o 'fabric chosen .*' "$scratch/left/output" | grep 'fabric="tcps" encrypted=true theirs=\["tcps"\]' &&
         ! grep WARN "$scratch"/{left,right}/output
 }
 
