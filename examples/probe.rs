@@ -41,7 +41,7 @@ async fn answer(node: &Node, stream: TcpStream) -> std::io::Result<()> {
     stream.into_inner().into_inner().write_all(answer.as_bytes()).await
 }
 
-/// What an orchestrator does.
+/// The part of an orchestrator: it asks the probe.
 async fn probe(address: &str, path: &str) -> std::io::Result<()> {
     let mut stream = BufReader::new(TcpStream::connect(address).await?);
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: probe\r\n\r\n").as_bytes()).await?;

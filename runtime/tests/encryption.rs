@@ -1,4 +1,4 @@
-//! What a stranger between two nodes sees of their messages, and can do to them.
+//! Tests of a stranger between two nodes: it reads none of their messages, and changes none.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What operators rely on: the state of the other nodes, and nodes that leave while others ask.
+//! Tests of the state of other nodes, and of nodes that leave while others ask.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn nothing_more_is_asked_of_a_node_that_leaves_and_what_it_accepted_is_ans
     let Held { gate, .. } = held(&beta, 1024).await;
     let there = alpha.actor::<Notebook>("beta/held").await.unwrap();
     let accepted = there.notes().try_send().unwrap();
-    // What was sent before is there when this is.
+    // Earlier messages are there when this one is.
     there.tell(Note { number: 1 }).confirmed().await.unwrap();
     let mut events = alpha.events();
     let leaving = tokio::spawn({
@@ -175,7 +175,7 @@ impl Desk {
     }
 }
 
-/// What became of the orders.
+/// The outcomes of the orders.
 #[derive(Default)]
 struct Results {
     answered: AtomicU64,

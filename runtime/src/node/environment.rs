@@ -1,4 +1,4 @@
-//! What a node is started with, from the variables of its environment.
+//! Reads the variables of the environment that describe a node.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub struct InvalidEnvironment {
     pub variable: &'static str,
     /// Its value in quotation marks; of a secret only why it is none.
     pub value: String,
-    /// What it has to be.
+    /// The form that it must have.
     pub must: &'static str,
 }
 

@@ -1,11 +1,11 @@
-//! Whether a node can do its work, for probes.
+//! The health of a node, for probes.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::Node;
 
-/// Whether a node can do its work, as [`Node::health`] finds it. Its text is one line.
+/// The health of a node, as [`Node::health`] finds it. Its text is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -13,11 +13,11 @@ pub struct Health {
     pub live: bool,
     /// False if the node is to be given no new work.
     pub ready: bool,
-    /// What is amiss, also where the node is live and ready all the same.
+    /// The reasons for concern, also where the node is live and ready all the same.
     pub reasons: Vec<HealthReason>,
 }
 
-/// What is amiss with a node.
+/// A reason for concern about a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HealthReason {
