@@ -27,7 +27,6 @@ mod failure;
 pub(crate) mod fuzz;
 mod handshake;
 mod message;
-mod record;
 mod rejection;
 mod secret;
 mod session;

@@ -1,10 +1,10 @@
 //! The mesh: which nodes are connected, and how their links come about and end.
 //!
-//! In the order a link comes about: [`accept`] and [`dial`], which reaches for peers and
-//! [`seed`]s, make connections ([`connection`]) on which two nodes prove themselves; [`join`] makes
-//! one of them a link, carried by the fabric that is their [`choice`]; [`session`] keeps it. All
-//! that is known of a peer is in its [`Peer`], and all peers are in the [`table`]; their events go
-//! through the [`event_queue`].
+//! In the order a link comes about: [`accept`] and [`dial`], for peers and seeds, make
+//! connections ([`connection`]) on which two nodes prove themselves; [`join`] makes one of them a
+//! link, carried by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of
+//! a peer is in its [`Peer`], and all peers are in the [`table`]; their events go through the
+//! [`event_queue`].
 //! The invariants `MS-1` to `MS-17` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
@@ -15,7 +15,7 @@
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
 //! - MS-11 stalled is not silent: [`liveness`]
-//! - MS-12 seeds are kept: [`seed`]
+//! - MS-12 seeds are kept: [`dial`]
 //! - MS-13 a stranger cannot fill the log: [`refusals`]
 //! - MS-16 no errands: [`address_policy`]
 //! - MS-17 links by source: [`source`]
@@ -24,34 +24,22 @@
 
 mod accept;
 mod address_policy;
-mod addresses;
-mod backoff;
 mod choice;
 mod connection;
-mod connection_guard;
-mod connection_state;
 mod dial;
 mod event_queue;
 mod join;
 mod liveness;
 mod meter;
 mod peer;
-mod race;
 mod refusals;
-mod resync;
-mod run_clock;
-mod seed;
 mod session;
 mod source;
-mod stalls;
 mod start;
 mod table;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod thread;
-mod view;
-mod waiters;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,9 +60,9 @@ use tasks::Tasks;
 
 pub use address_policy::is_host_and_port;
 pub(crate) use peer::Peer;
+pub use peer::{PeerState, PeerStatus, PeerView, Unlinked};
 pub use start::StartError;
 pub(crate) use start::check;
-pub use view::{PeerState, PeerStatus, PeerView, Unlinked};
 
 /// All peers of a node. Dropping it closes all links without a goodbye.
 pub(crate) struct Mesh {

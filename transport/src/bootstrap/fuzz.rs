@@ -1,8 +1,8 @@
 //! Bytes of strangers, and messages of nodes that know the secret.
 
+use super::codec::take_record;
 use super::handshake::{Handshake, Identity};
 use super::message::Message;
-use super::record::take_record;
 use super::secret::Secret;
 use super::version::VERSIONS;
 use crate::entropy::Entropy;

@@ -13,10 +13,9 @@ use crate::noise::{self, HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
 use crate::steps::step;
 use crate::wire::{PREFACE_BYTES, Preface};
 
-use super::codec::Malformed;
+use super::codec::{Kind, Malformed, record, take_record};
 use super::failure::Failure;
 use super::message::{Hello, Message};
-use super::record::{Kind, record, take_record};
 use super::rejection::Rejection;
 use super::secret::Key;
 use super::session::Session;

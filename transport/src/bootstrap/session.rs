@@ -4,9 +4,8 @@ use snow::TransportState;
 
 use crate::noise::TAG_BYTES;
 
-use super::codec::Malformed;
+use super::codec::{Kind, Malformed, record, take_record};
 use super::message::Message;
-use super::record::{Kind, record, take_record};
 
 /// The keys of one connection and what arrived on it.
 pub(crate) struct Session {

@@ -13,6 +13,9 @@
 //!   the node is; what they answer is tried at once, and never asked for more than once a round. An
 //!   answer that was not asked for on that connection counts for nothing.
 
+mod race;
+mod seed;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,12 +25,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::id::NodeName;
 use crate::mutants::planted;
 
-use super::addresses::Target;
 use super::connection::Outcome;
-use super::peer::{Peer, Plan};
-use super::race::{Address, Race, Step};
-use super::seed::Seed;
+use super::peer::{Peer, Plan, Target};
 use super::table::Table;
+use race::{Address, Race, Step};
+use seed::Seed;
 
 /// Starts a task for each peer that is to be reached.
 pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedReceiver<NodeName>) {

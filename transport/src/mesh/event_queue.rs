@@ -1,5 +1,7 @@
 //! The events of a node's peers, and what else all its peers share.
 
+mod run_clock;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -17,7 +19,7 @@ use crate::limits;
 use crate::unresolved::Settled;
 
 use super::meter;
-use super::run_clock::RunClock;
+use run_clock::RunClock;
 
 /// The queue of what the layer above is told of peers.
 pub(super) struct EventQueue {

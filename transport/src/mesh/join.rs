@@ -12,19 +12,17 @@
 use std::mem;
 use std::sync::Arc;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection};
+use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection, Resync};
 use crate::cause::LinkCause;
 use crate::fabric::Side;
 use crate::limits;
 use crate::mutants::planted;
+use crate::proto::fate::Consumed;
 
 use super::choice::{Carrier, Met, choose};
-use super::connection_guard::{ConnectionGuard, Unavailable};
-use super::connection_state::ConnectionState;
-use super::peer::Peer;
-use super::resync::resync;
+use super::peer::{ConnectionGuard, ConnectionState, Peer, Unavailable};
 use super::session::Session;
 use super::table::Table;
 
@@ -127,6 +125,60 @@ async fn seat(
         connection.close(if same { LinkCause::Replaced } else { LinkCause::PeerRestarted });
         if timeout(limits::COMMIT_TIMEOUT, owner.gone()).await.is_err() {
             return Err(Failure::Rejected(Rejection::DialRace));
+        }
+    }
+}
+
+/// Exchanges with the peer what each side consumed of the last link. The side that decides speaks
+/// first, so that one always listens.
+///
+/// # Errors
+/// [`Failure`]; what was learnt until then counts.
+async fn resync(peer: &Arc<Peer>, channel: &mut Channel, decides: bool) -> Result<(), Failure> {
+    let deadline = Instant::now() + limits::RESYNC_TIMEOUT;
+    let both = async {
+        peer.unresolved.idle().await;
+        if decides {
+            say(peer, channel).await?;
+            hear(peer, channel).await
+        } else {
+            hear(peer, channel).await?;
+            say(peer, channel).await
+        }
+    };
+    timeout_at(deadline, both).await.map_err(|_| Failure::Rejected(Rejection::TooSlow))?
+}
+
+async fn say(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
+    let (epoch, consumed) = match peer.unresolved.report() {
+        Some(report) => (report.epoch, report.consumed),
+        None => (0, Consumed::default()),
+    };
+    let mut rest = &consumed.refusals[..];
+    loop {
+        let (part, after) = rest.split_at(rest.len().min(limits::RESYNC_REFUSALS_MAX));
+        rest = after;
+        let (consumed, more) = (consumed.count, !rest.is_empty());
+        let resync = Resync { epoch, consumed, refusals: part.to_vec(), more };
+        channel.send(&Message::Resync(resync)).await?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+async fn hear(peer: &Peer, channel: &mut Channel) -> Result<(), Failure> {
+    loop {
+        let part = match channel.recv().await? {
+            Message::Resync(part) => part,
+            other => return Err(Failure::unexpected(&other)),
+        };
+        peer.events.settle(peer.name(), peer.unresolved.refused(part.epoch, &part.refusals));
+        if !part.more {
+            let report = (part.epoch != 0).then_some((part.epoch, part.consumed));
+            peer.events.settle(peer.name(), peer.unresolved.consumed(report));
+            peer.events.tell();
+            return Ok(());
         }
     }
 }

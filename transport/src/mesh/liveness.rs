@@ -6,7 +6,7 @@
 //!   it likes. The senders of the other side then meet the windows and the credits.
 //!
 //! A node that was stopped itself must not take its own absence for the silence of its peers
-//! (MS-4): the [clock](super::run_clock) by which silence is counted stands still while it does.
+//! (MS-4): the [clock](super::event_queue) by which silence is counted stands still while it does.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,6 +1,12 @@
 //! One peer: its connection, or the search for one.
 
+mod addresses;
+mod backoff;
+mod connection_guard;
+mod connection_state;
 mod state;
+mod view;
+mod waiters;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -19,13 +25,16 @@ use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
 use crate::unresolved::Unresolved;
 
-use super::connection_state::{Command, ConnectionState};
 use super::event_queue::EventQueue;
 use super::refusals::RefusalLog;
-use super::view::{PeerState, PeerView, Unlinked};
 
+pub(super) use addresses::Target;
+pub(super) use backoff::Backoff;
+pub(super) use connection_guard::{ConnectionGuard, Unavailable};
+pub(super) use connection_state::{Command, ConnectionState};
 pub(super) use state::{NOT_DIALLED, Plan, Presence};
 use state::{State, total};
+pub use view::{PeerState, PeerStatus, PeerView, Unlinked};
 
 /// One peer: its link, or the search for one.
 pub(crate) struct Peer {
@@ -389,7 +398,7 @@ impl Peer {
     /// Gives it this link, or none.
     pub(crate) fn set_link(&self, link: Option<Arc<LinkHandle>>) {
         let (commands, _) = tokio::sync::mpsc::unbounded_channel();
-        let owner = super::connection_state::Owner { incarnation: Incarnation(1), commands };
+        let owner = connection_state::Owner { incarnation: Incarnation(1), commands };
         let linked = |link: &Arc<LinkHandle>| ConnectionState::Linked(owner, link.clone());
         self.state.lock().connection = link.as_ref().map_or(ConnectionState::None, linked);
         self.link.store(link);

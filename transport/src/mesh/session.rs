@@ -3,6 +3,8 @@
 //! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
 //!   driver says so, and for no other reason: what this task finds out it tells the driver.
 
+mod stalls;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +19,11 @@ use crate::limits;
 use crate::steps::step;
 
 use super::choice::Carrier;
-use super::connection_guard::ConnectionGuard;
-use super::connection_state::Command;
 use super::liveness::LinkLiveness;
 use super::meter::Meter;
-use super::stalls::Stalls;
+use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
+use stalls::Stalls;
 
 /// Heartbeats of which one is answered, to measure the round trip.
 const MEASURED_EVERY: u32 = 10;

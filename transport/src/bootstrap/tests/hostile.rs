@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bootstrap::codec::Malformed;
-use crate::bootstrap::record::{BODY_BYTES_MAX, Kind, record};
+use crate::bootstrap::codec::{BODY_BYTES_MAX, Kind, record};
 use crate::bootstrap::rejection::Rejection;
 use crate::wire::{Preface, PrefaceError};
 

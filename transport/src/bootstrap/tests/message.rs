@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::bootstrap::codec::BODY_BYTES_MAX;
 use crate::bootstrap::codec::Malformed;
 use crate::bootstrap::message::{Beat, Message, OfferMade, Resync};
-use crate::bootstrap::record::BODY_BYTES_MAX;
 use crate::bootstrap::rejection::Rejection;
 use crate::cause::Refusal;
 use crate::limits;

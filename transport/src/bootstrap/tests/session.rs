@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::bootstrap::codec::Malformed;
+use crate::bootstrap::codec::{Kind, record};
 use crate::bootstrap::meet;
 use crate::bootstrap::message::{Beat, Message};
-use crate::bootstrap::record::{Kind, record};
 use crate::bootstrap::rejection::Rejection;
 use crate::limits;
 use crate::wire::Stream;

@@ -11,14 +11,14 @@ use crate::host::PeerEvent;
 use crate::id::NodeId;
 use crate::limits;
 use crate::link::LinkStats;
-use crate::mesh::addresses::{Addresses, Target};
-use crate::mesh::backoff::Backoff;
-use crate::mesh::connection_state::ConnectionState;
-use crate::mesh::view::PeerState;
-use crate::mesh::waiters::Waiters;
 use crate::mutants::planted;
 
 use super::Peer;
+use super::addresses::{Addresses, Target};
+use super::backoff::Backoff;
+use super::connection_state::ConnectionState;
+use super::view::PeerState;
+use super::waiters::Waiters;
 
 /// The state of a peer, as far as it is known. Under its lock.
 pub(in crate::mesh) struct State {

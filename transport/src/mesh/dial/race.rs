@@ -1,5 +1,5 @@
 //! One round of dials: every address of a want, until all have answered or failed. Owned by its
-//! [`Dialler`](super::dial::Dialler); dropping it gives up the attempts that have not met a node.
+//! [`Dialler`](super::Dialler); dropping it gives up the attempts that have not met a node.
 //!
 //! - **WR-1 every address**: a name is looked up in each round, so that a change is followed, and
 //!   each of its addresses is tried. An attempt begins when the one before has failed, or was
@@ -15,11 +15,10 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
+use crate::mesh::connection::{self, Outcome};
+use crate::mesh::peer::Target;
+use crate::mesh::table::Table;
 use crate::mutants::planted;
-
-use super::addresses::Target;
-use super::connection::{self, Outcome};
-use super::table::Table;
 
 /// One round of dials.
 pub(super) struct Race {

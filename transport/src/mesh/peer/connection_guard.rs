@@ -15,10 +15,10 @@ use crate::mutants::planted;
 use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
-use super::peer::{NOT_DIALLED, Peer, Presence};
+use super::{NOT_DIALLED, Peer, Presence};
 
 /// The right to be a peer's one connection. Dropping it gives it up.
-pub(super) struct ConnectionGuard {
+pub(in crate::mesh) struct ConnectionGuard {
     peer: Arc<Peer>,
     node: NodeId,
     /// Dropped last: a task that waits for its end finds the peer without a connection.
@@ -27,7 +27,7 @@ pub(super) struct ConnectionGuard {
 }
 
 /// The cause for which there is no guard.
-pub(super) enum Unavailable {
+pub(in crate::mesh) enum Unavailable {
     /// This node is shutting down.
     Closing,
     /// Another connection has it.
@@ -38,7 +38,11 @@ impl ConnectionGuard {
     /// Takes the right for a connection of `peer` on which `hello` was said
     /// from the address `from`. When an earlier run of
     /// the node was linked, it is reported down now.
-    pub(super) fn new(peer: &Arc<Peer>, hello: &Hello, from: &str) -> Result<Self, Unavailable> {
+    pub(in crate::mesh) fn new(
+        peer: &Arc<Peer>,
+        hello: &Hello,
+        from: &str,
+    ) -> Result<Self, Unavailable> {
         let mut state = peer.state.lock();
         if peer.events.is_closing() {
             return Err(Unavailable::Closing);
@@ -72,7 +76,7 @@ impl ConnectionGuard {
     }
 
     /// Returns the peer it is about.
-    pub(super) fn peer(&self) -> &Peer {
+    pub(in crate::mesh) fn peer(&self) -> &Peer {
         &self.peer
     }
 
@@ -80,7 +84,7 @@ impl ConnectionGuard {
     ///
     /// # Cancel safety
     /// No command is lost when the future is dropped.
-    pub(super) async fn command(&mut self) -> Command {
+    pub(in crate::mesh) async fn command(&mut self) -> Command {
         match self.commands.recv().await {
             Some(command) => command,
             // The connection's state holds a sender for as long as this guard is not given up.
@@ -89,13 +93,13 @@ impl ConnectionGuard {
     }
 
     /// Waits until the connection is not wanted any more. Nothing else is listened to meanwhile.
-    pub(super) async fn abandoned(&mut self) {
+    pub(in crate::mesh) async fn abandoned(&mut self) {
         while !matches!(self.command().await, Command::Abandon) {}
     }
 
     /// Gives a link that stands to all senders that waited. Returns false when the node is shutting
     /// down.
-    pub(super) fn link_up(&self, link: Arc<LinkHandle>) -> bool {
+    pub(in crate::mesh) fn link_up(&self, link: Arc<LinkHandle>) -> bool {
         let fabric = link.fabric();
         let wakers = {
             let mut state = self.peer.state.lock();
@@ -122,7 +126,7 @@ impl ConnectionGuard {
     }
 
     /// Gives the right up, because the link ended.
-    pub(super) fn link_down(mut self, cause: &LinkCause) {
+    pub(in crate::mesh) fn link_down(mut self, cause: &LinkCause) {
         self.give_up(cause);
     }
 

@@ -14,7 +14,7 @@ use crate::mutants::planted;
 
 /// The pauses of one series of rounds.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(in crate::mesh) struct Backoff {
     pauses: u32,
     /// Links in a row that did not live long.
     brief_links: u32,
@@ -22,12 +22,12 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Returns true if there was no pause yet.
-    pub(super) fn is_new(&self) -> bool {
+    pub(in crate::mesh) fn is_new(&self) -> bool {
         self.pauses == 0
     }
 
     /// Records that a link ended which lived so long.
-    pub(super) fn link_ended(&mut self, lived: Duration) {
+    pub(in crate::mesh) fn link_ended(&mut self, lived: Duration) {
         let brief = lived < limits::LINK_SETTLED && !planted!(Unsettled);
         self.brief_links = if brief { self.brief_links.saturating_add(1) } else { 0 };
         // Dials that failed before the link count no more: it showed that the node is there.
@@ -35,7 +35,7 @@ impl Backoff {
     }
 
     /// Returns the next pause, at most `WANTED_BACKOFF_MAX` if the link is `wanted` now.
-    pub(super) fn pause(&mut self, entropy: &Entropy, wanted: bool) -> Duration {
+    pub(in crate::mesh) fn pause(&mut self, entropy: &Entropy, wanted: bool) -> Duration {
         let most = if wanted { limits::WANTED_BACKOFF_MAX } else { limits::REDIAL_BACKOFF_MAX };
         let window = limits::REDIAL_BACKOFF_MIN.saturating_mul(1 << self.pauses.min(16));
         self.pauses = self.pauses.saturating_add(1);

@@ -1,6 +1,6 @@
 //! The clock by which silence is counted: it does not count the time for which this node itself
-//! stood still (MS-4). Created with the event queue; [`liveness`](super::liveness) looks at it
-//! again and again.
+//! stood still (MS-4). Created with the event queue;
+//! [`liveness`](crate::mesh::liveness) looks at it again and again.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::limits;
 
 /// The clock of silences. While it is watched, a long time between two looks at it is one in which
 /// nothing ran.
-pub(super) struct RunClock(Mutex<Ran>);
+pub(in crate::mesh) struct RunClock(Mutex<Ran>);
 
 struct Ran {
     /// The last look; `None` while nothing looks again and again.
@@ -21,17 +21,17 @@ struct Ran {
 }
 
 impl RunClock {
-    pub(super) fn new() -> Self {
+    pub(in crate::mesh) fn new() -> Self {
         RunClock(Mutex::new(Ran { last: None, paused: Duration::ZERO }))
     }
 
     /// Begins or ends the search for pauses.
-    pub(super) fn watch(&self, on: bool) {
+    pub(in crate::mesh) fn watch(&self, on: bool) {
         self.0.lock().last = on.then(Instant::now);
     }
 
     /// Returns the time, less all pauses; and the pause that this look finds.
-    pub(super) fn look(&self) -> (Instant, Option<Duration>) {
+    pub(in crate::mesh) fn look(&self) -> (Instant, Option<Duration>) {
         let ran = &mut *self.0.lock();
         let now = Instant::now();
         let gap = ran.last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
@@ -43,7 +43,7 @@ impl RunClock {
     }
 
     /// Returns when this clock shows `time`, if there is no further pause.
-    pub(super) fn real(&self, time: Instant) -> Instant {
+    pub(in crate::mesh) fn real(&self, time: Instant) -> Instant {
         time + self.0.lock().paused
     }
 }

@@ -7,7 +7,7 @@ use crate::cause::NodeDown;
 
 /// The senders that wait for a link, by ticket.
 #[derive(Default)]
-pub(super) struct Waiters {
+pub(in crate::mesh) struct Waiters {
     places: BTreeMap<u64, Place>,
     /// Number of them that wait: the others have failed.
     waiting: usize,
@@ -26,7 +26,7 @@ enum Place {
 impl Waiters {
     /// Waits on, under `ticket` or under a new one. The waker that was there before, if any, is to
     /// be dropped without a lock held.
-    pub(super) fn wait(
+    pub(in crate::mesh) fn wait(
         &mut self,
         ticket: &mut Option<u64>,
         waker: Waker,
@@ -45,12 +45,12 @@ impl Waiters {
     }
 
     /// Returns how many wait.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::mesh) fn count(&self) -> usize {
         self.waiting
     }
 
     /// Returns why the wait of this ticket failed, if it did.
-    pub(super) fn failed(&mut self, ticket: u64) -> Option<NodeDown> {
+    pub(in crate::mesh) fn failed(&mut self, ticket: u64) -> Option<NodeDown> {
         match self.places.get(&ticket) {
             Some(Place::Failed(down)) => Some(down.clone()),
             _ => None,
@@ -58,7 +58,7 @@ impl Waiters {
     }
 
     /// Gives a place up; what it held is to be dropped without a lock held.
-    pub(super) fn remove(&mut self, ticket: u64) -> Option<Waker> {
+    pub(in crate::mesh) fn remove(&mut self, ticket: u64) -> Option<Waker> {
         match self.places.remove(&ticket) {
             Some(Place::Waiting { waker, .. }) => {
                 self.waiting -= 1;
@@ -70,7 +70,7 @@ impl Waiters {
 
     /// Returns all wakers in the order of their tickets, to be woken without a lock held; none is
     /// kept.
-    pub(super) fn take(&mut self) -> Vec<Waker> {
+    pub(in crate::mesh) fn take(&mut self) -> Vec<Waker> {
         self.waiting = 0;
         let mut wakers = Vec::new();
         for (ticket, place) in std::mem::take(&mut self.places) {
@@ -84,12 +84,12 @@ impl Waiters {
 
     /// Lets every wait fail but those of patient senders; the wakers are to be woken without a lock
     /// held.
-    pub(super) fn fail(&mut self, down: &NodeDown) -> Vec<Waker> {
+    pub(in crate::mesh) fn fail(&mut self, down: &NodeDown) -> Vec<Waker> {
         self.fail_those(down, |patient| !patient)
     }
 
     /// Lets every wait fail, as [`fail`](Self::fail) does.
-    pub(super) fn fail_all(&mut self, down: &NodeDown) -> Vec<Waker> {
+    pub(in crate::mesh) fn fail_all(&mut self, down: &NodeDown) -> Vec<Waker> {
         self.fail_those(down, |_| true)
     }
 

@@ -17,15 +17,12 @@ use tokio::time::Instant;
 use crate::bootstrap::Failure;
 use crate::id::Incarnation;
 use crate::limits;
+use crate::mesh::connection::{DialFailure, Outcome};
+use crate::mesh::peer::{Backoff, Peer, Plan, Target};
+use crate::mesh::table::Table;
 use crate::mutants::planted;
 
-use super::addresses::Target;
-use super::backoff::Backoff;
-use super::connection::{DialFailure, Outcome};
-use super::peer::{Peer, Plan};
-use super::table::Table;
-
-/// A seed. Owned by its [`Dialler`](super::dial).
+/// A seed. Owned by its [`Dialler`](super).
 pub(super) struct Seed {
     table: Arc<Table>,
     address: String,

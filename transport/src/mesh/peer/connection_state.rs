@@ -13,7 +13,7 @@ use crate::link::LinkHandle;
 
 /// A peer's connection (MS-1: at most one).
 #[derive(Clone)]
-pub(super) enum ConnectionState {
+pub(in crate::mesh) enum ConnectionState {
     /// There is none.
     None,
     /// One was chosen and is being made into a link.
@@ -24,15 +24,15 @@ pub(super) enum ConnectionState {
 
 /// The task that owns a peer's connection.
 #[derive(Clone)]
-pub(super) struct Owner {
+pub(in crate::mesh) struct Owner {
     /// The run of the peer it talks to.
-    pub(super) incarnation: Incarnation,
+    pub(in crate::mesh) incarnation: Incarnation,
     /// Closed when the connection is given up and the peer has none.
-    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(in crate::mesh) commands: mpsc::UnboundedSender<Command>,
 }
 
 /// A command to that task.
-pub(super) enum Command {
+pub(in crate::mesh) enum Command {
     /// Ask the peer for a sign of life, and say when it comes.
     Probe(oneshot::Sender<()>),
     /// Send this, when there is a link.
@@ -43,7 +43,7 @@ pub(super) enum Command {
 
 impl Owner {
     /// Returns true if the peer gives a sign of life within `DUPLICATE_PROBE_TIMEOUT`.
-    pub(super) async fn answers(&self) -> bool {
+    pub(in crate::mesh) async fn answers(&self) -> bool {
         let (answer, answered) = oneshot::channel();
         // A command that the owner does not take any more drops its sender: no answer.
         let _ = self.commands.send(Command::Probe(answer));
@@ -51,14 +51,14 @@ impl Owner {
     }
 
     /// Waits until the connection is given up.
-    pub(super) async fn gone(&self) {
+    pub(in crate::mesh) async fn gone(&self) {
         self.commands.closed().await;
     }
 }
 
 impl ConnectionState {
     /// Returns the link, if it is up. One that has ended is on its way out.
-    pub(super) fn link(&self) -> Option<&Arc<LinkHandle>> {
+    pub(in crate::mesh) fn link(&self) -> Option<&Arc<LinkHandle>> {
         match self {
             ConnectionState::Linked(_, link) if !link.has_ended() => Some(link),
             _ => None,
@@ -66,7 +66,7 @@ impl ConnectionState {
     }
 
     /// Has the connection given up.
-    pub(super) fn close(&self, cause: LinkCause) {
+    pub(in crate::mesh) fn close(&self, cause: LinkCause) {
         match self {
             ConnectionState::None => {}
             ConnectionState::Joining(owner) => {

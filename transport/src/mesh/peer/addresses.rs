@@ -1,5 +1,5 @@
 //! The addresses of one node that are known, besides the seeds where it was met. Part of the state
-//! of its [`Peer`](super::peer::Peer).
+//! of its [`Peer`](super::Peer).
 //!
 //! - **AB-1 order**: where it was reached last comes first, then the newest before the oldest, and
 //!   those that failed since they were told come last. Where there are more than
@@ -31,12 +31,12 @@ struct Known {
 
 impl Addresses {
     /// Returns them, best first.
-    pub(super) fn list(&self) -> impl Iterator<Item = &String> {
+    pub(in crate::mesh) fn list(&self) -> impl Iterator<Item = &String> {
         self.0.iter().map(|known| &known.address)
     }
 
     /// Returns them as what is to be dialled.
-    pub(super) fn targets(&self) -> Vec<Target> {
+    pub(in crate::mesh) fn targets(&self) -> Vec<Target> {
         self.list().map(|name| Target { name: name.clone(), told: true }).collect()
     }
 
@@ -56,7 +56,7 @@ impl Addresses {
     }
 
     /// Records what another node says, besides what is known. Returns true if one of them is news.
-    pub(super) fn tell(&mut self, addresses: &[String], teller: &str) -> bool {
+    pub(in crate::mesh) fn tell(&mut self, addresses: &[String], teller: &str) -> bool {
         let mut news = false;
         let first = usize::from(self.0.first().is_some_and(|known| !known.failed));
         for address in addresses.iter().rev() {
@@ -75,7 +75,7 @@ impl Addresses {
     }
 
     /// Records that the node was reached there.
-    pub(super) fn good(&mut self, address: &str) {
+    pub(in crate::mesh) fn good(&mut self, address: &str) {
         if let Some(at) = self.at(address) {
             self.0[at].failed = false;
             self.0[..=at].rotate_right(1);
@@ -83,7 +83,7 @@ impl Addresses {
     }
 
     /// Records that a dial of it failed.
-    pub(super) fn failed(&mut self, address: &str) {
+    pub(in crate::mesh) fn failed(&mut self, address: &str) {
         if let Some(at) = self.at(address) {
             self.0[at].failed = true;
             self.0[at..].rotate_left(1);
@@ -91,12 +91,12 @@ impl Addresses {
     }
 
     /// Records that another node is there: what is known is stale.
-    pub(super) fn forget(&mut self, address: &str) {
+    pub(in crate::mesh) fn forget(&mut self, address: &str) {
         self.0.retain(|known| known.address != address);
     }
 
     /// Returns where the node is that told this one.
-    pub(super) fn teller(&self, address: &str) -> Option<String> {
+    pub(in crate::mesh) fn teller(&self, address: &str) -> Option<String> {
         self.at(address).map(|at| self.0[at].teller.clone())
     }
 
