@@ -29,6 +29,8 @@ usage: correspondent NAME RUN LOG ADDRESS [OPTION VALUE]...
   LOG             the file to write, which does not exist yet
   ADDRESS         where to listen, HOST:PORT
   --seed ADDRESS  a node to link to; may be repeated
+  --advertise ADDRESS
+                  where others dial it, if not where it listens; may be repeated
   --to NODE       a node to send to until told to stop; may be repeated
   --work MILLIS   how long each message takes that is handled (default 0)
   --pause MILLIS  how long a sender pauses after each ask, and after a few tells (default 2)
@@ -50,6 +52,7 @@ struct Arguments {
     log: PathBuf,
     address: String,
     seeds: Vec<String>,
+    advertise: Vec<String>,
     to: Vec<String>,
     work: Duration,
     pause: Duration,
@@ -90,6 +93,7 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
         log: words.next()?.into(),
         address: words.next()?,
         seeds: Vec::new(),
+        advertise: Vec::new(),
         to: Vec::new(),
         work: Duration::ZERO,
         pause: Duration::from_millis(2),
@@ -100,6 +104,7 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
         let millis = || value.parse().map(Duration::from_millis).ok();
         match option.as_str() {
             "--seed" => arguments.seeds.push(value),
+            "--advertise" => arguments.advertise.push(value),
             "--to" => arguments.to.push(value),
             "--work" => arguments.work = millis()?,
             "--pause" => arguments.pause = millis()?,
@@ -111,10 +116,12 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
 }
 
 async fn live(arguments: Arguments) -> Result<(), BoxError> {
-    let Arguments { name, run, log, address, seeds, to, work, pause, down_after } = arguments;
+    let Arguments { name, run, log, address, seeds, advertise, to, work, pause, down_after } =
+        arguments;
     let diary = Diary::start(&log, &name, run)?;
     let profile = Profile { down_after, ..Profile::default() };
-    let mut builder = Node::builder(name).listen(address).seeds(seeds).profile(profile);
+    let mut builder =
+        Node::builder(name).listen(address).seeds(seeds).profile(profile).advertise(advertise);
     if let Ok(secret) = std::env::var("RINGPOST_SECRET") {
         builder = builder.secret(secret);
     }

@@ -1,9 +1,7 @@
 //! Addresses that are names or of IPv6: in seeds, to listen on, and advertised.
 
-use std::fs;
 use std::io::Write;
 use std::net::ToSocketAddrs;
-use std::process::Command;
 use std::time::Duration;
 
 use ringpost::Profile;
@@ -11,10 +9,8 @@ use ringpost::prelude::*;
 use ringpost_tests::actors::Counter;
 
 use crate::correspondent::{Archive, Correspondent, SECRET, Start, end_both, own_address, own_ip};
+use crate::hosts::{Hosts, NAME};
 use crate::process::{PATIENCE, log, within};
-
-/// A name that no server knows.
-const NAME: &str = "beta.ringpost.invalid";
 
 async fn node(name: &str, listen: &str, advertise: &[String], seeds: &[String]) -> Node {
     log();
@@ -88,47 +84,6 @@ async fn an_address_that_leads_nowhere_is_named() {
     assert!(why.contains(&unknown) || why.contains(&refused), "{why}");
     for node in [alpha, beta, gamma] {
         node.shutdown(PATIENCE).await;
-    }
-}
-
-/// A file that stands in for /etc/hosts, in a mount namespace of its own.
-struct Hosts {
-    file: std::path::PathBuf,
-    script: String,
-}
-
-impl Hosts {
-    /// # Errors
-    /// What is missing on this machine.
-    fn new() -> Result<Self, String> {
-        let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let file = root.join(format!("hosts-{}", std::process::id()));
-        let script = format!("mount --bind '{}' /etc/hosts && exec \"$0\" \"$@\"", file.display());
-        let hosts = Hosts { file, script };
-        hosts.say(&["127.0.0.5"]);
-        let [first, rest @ ..] = hosts.through();
-        let found = Command::new(first).args(rest).args(["getent", "hosts", NAME]).output();
-        let found = found.map_err(|error| error.to_string())?;
-        let (said, why) = (found.stdout, String::from_utf8_lossy(&found.stderr).into_owned());
-        String::from_utf8_lossy(&said).starts_with("127.0.0.5 ").then_some(hosts).ok_or(why)
-    }
-
-    /// From now on the name has these addresses.
-    fn say(&self, addresses: &[&str]) {
-        let lines: String = addresses.iter().map(|ip| format!("{ip} {NAME}\n")).collect();
-        fs::write(&self.file, lines).unwrap();
-    }
-
-    /// A command that becomes another one, for which the name is known.
-    fn through(&self) -> [&str; 5] {
-        ["unshare", "--mount", "sh", "-c", &self.script]
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        // Nothing depends on it.
-        drop(fs::remove_file(&self.file));
     }
 }
 

@@ -5,7 +5,8 @@ use futures::future::join_all;
 
 use crate::correspondent::{Archive, Correspondent, SECRET, Start, own_address};
 
-const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+/// The nodes of a cluster.
+pub(crate) const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 const NEW_SECRET: &str = "another secret of the tests, as long as the first";
 /// Messages that a node handles between two restarts.
 const SOME: u64 = 200;
@@ -15,23 +16,46 @@ type Secrets = (&'static str, Option<&'static str>);
 
 /// How a node ends before it is started again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     InOrder,
     Killed,
 }
 
-struct Cluster {
+/// Where a node lives, and where it looks for the others.
+#[derive(Clone)]
+pub(crate) struct Home {
+    /// Where it listens.
+    pub(crate) listen: String,
+    /// Its seeds, and other options.
+    pub(crate) options: Vec<String>,
+    /// The words of a command that becomes the program.
+    pub(crate) through: Vec<String>,
+}
+
+/// Three nodes that all send to each other.
+pub(crate) struct Cluster {
     archive: Archive,
-    addresses: [String; 3],
+    homes: [Home; 3],
     run: [u64; 3],
     nodes: Vec<Correspondent>,
 }
 
 impl Cluster {
+    /// Starts them on loopback; the seeds of each are the others.
     async fn start(test: &str, secrets: Secrets) -> Self {
-        let archive = Archive::new(test);
         let addresses = NAMES.map(|_| own_address());
-        let mut cluster = Cluster { archive, addresses, run: [0; 3], nodes: Vec::new() };
+        let homes = [0, 1, 2].map(|number| {
+            let seeds = others(number).map(|other| ["--seed".into(), addresses[other].clone()]);
+            let listen = addresses[number].clone();
+            Home { listen, options: seeds.concat(), through: Vec::new() }
+        });
+        Cluster::start_at(test, homes, secrets).await
+    }
+
+    /// Starts them where they live.
+    pub(crate) async fn start_at(test: &str, homes: [Home; 3], secrets: Secrets) -> Self {
+        let archive = Archive::new(test);
+        let mut cluster = Cluster { archive, homes, run: [0; 3], nodes: Vec::new() };
         for number in 0..NAMES.len() {
             let node = cluster.launch(number, secrets).await;
             cluster.nodes.push(node);
@@ -41,24 +65,30 @@ impl Cluster {
 
     async fn launch(&mut self, number: usize, secrets: Secrets) -> Correspondent {
         self.run[number] += 1;
-        let mut options = Vec::new();
-        for other in others(number) {
-            options.extend(["--seed", &self.addresses[other], "--to", NAMES[other]]);
-        }
+        let Home { listen, options, through } = &self.homes[number];
+        let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+        options.extend(others(number).iter().flat_map(|other| ["--to", NAMES[*other]]));
+        let through: Vec<&str> = through.iter().map(String::as_str).collect();
         let start = Start {
             name: NAMES[number],
             run: self.run[number],
-            listen: &self.addresses[number],
+            listen,
             options: &options,
-            through: &[],
+            through: &through,
             secrets,
         };
         Correspondent::start(&self.archive, start).await
     }
 
-    /// Restarts one node, and waits until it and the others hear each other again. The others see
-    /// it go and come once.
-    async fn restart(&mut self, number: usize, end: End, secrets: Secrets) {
+    /// Restarts one node in its next home, and waits until it and the others hear each other again.
+    /// The others see it go and come once.
+    pub(crate) async fn restart(
+        &mut self,
+        number: usize,
+        end: End,
+        secrets: Secrets,
+        next: impl FnOnce() -> Option<Home>,
+    ) {
         let name = NAMES[number];
         let seen = ["link down", "node down", "link up"].map(|what| format!("# {what} {name}"));
         let count = |nodes: &[Correspondent], other: usize| {
@@ -69,6 +99,9 @@ impl Cluster {
         match end {
             End::InOrder => node.end().await,
             End::Killed => node.kill().await,
+        }
+        if let Some(home) = next() {
+            self.homes[number] = home;
         }
         let again = self.launch(number, secrets).await;
         self.nodes.insert(number, again);
@@ -84,7 +117,7 @@ impl Cluster {
 
     /// Waits until messages of each node's run have come to each other one's, by the references
     /// that the senders had from the beginning.
-    async fn all_hear_each_other(&mut self) {
+    pub(crate) async fn all_hear_each_other(&mut self) {
         for (number, node) in self.nodes.iter().enumerate() {
             for other in others(number) {
                 let (from, run) = (NAMES[other], self.run[other]);
@@ -99,7 +132,7 @@ impl Cluster {
     }
 
     /// Ends all, and judges what they wrote.
-    async fn judge(mut self, killed: u64) {
+    pub(crate) async fn judge(mut self, killed: u64) {
         join_all(self.nodes.iter_mut().map(Correspondent::falls_quiet)).await;
         join_all(self.nodes.into_iter().map(Correspondent::end)).await;
         let verdict = self.archive.judge();
@@ -118,7 +151,7 @@ async fn a_cluster_is_restarted_node_by_node_and_each_is_seen_to_go_and_come_onc
     cluster.all_hear_each_other().await;
     for end in [End::InOrder, End::Killed] {
         for number in 0..NAMES.len() {
-            cluster.restart(number, end, (SECRET, None)).await;
+            cluster.restart(number, end, (SECRET, None), || None).await;
         }
     }
     cluster.judge(3).await;
@@ -132,7 +165,7 @@ async fn a_cluster_changes_its_secret_by_three_rolling_restarts_and_accounts_for
     let rounds = [(SECRET, Some(NEW_SECRET)), (NEW_SECRET, Some(SECRET)), (NEW_SECRET, None)];
     for secrets in rounds {
         for number in 0..NAMES.len() {
-            cluster.restart(number, End::InOrder, secrets).await;
+            cluster.restart(number, End::InOrder, secrets, || None).await;
         }
     }
     cluster.judge(0).await;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const ADDRESSES: [&str; 2] = ["10.117.1.1", "10.117.2.1"];
 const ROUTER: [&str; 2] = ["10.117.1.254", "10.117.2.254"];
 
-/// What the names of namespaces start with; the id of the process that made them follows.
-const PREFIX: &str = "ringpost-tests-";
+/// The start of the names of namespaces; the id of the process that made them follows.
+pub(crate) const PREFIX: &str = "ringpost-tests-";
 
 /// Three network namespaces; deleted when dropped.
 pub(crate) struct Wire {
@@ -86,7 +86,7 @@ impl Drop for Wire {
 }
 
 /// Deletes what test processes left behind that were killed.
-fn sweep() {
+pub(crate) fn sweep() {
     let Ok(output) = Command::new("ip").args(["netns", "list"]).output() else { return };
     let list = String::from_utf8_lossy(&output.stdout);
     for namespace in list.lines().filter_map(|line| line.split(' ').next()) {
@@ -106,7 +106,11 @@ fn device(side: usize) -> &'static str {
     ["side-a", "side-b"][side]
 }
 
-fn ip(arguments: &[&str]) -> Result<(), String> {
+/// Runs `ip`.
+///
+/// # Errors
+/// What it says, or that it is not there.
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), String> {
     let what = || format!("`ip {}`", arguments.join(" "));
     let output = Command::new("ip").args(arguments).output();
     let output = output.map_err(|error| format!("{}: {error}", what()))?;
