@@ -48,6 +48,7 @@
 //! - **CL-2 wanted**: so does each link that a sender wants; the first time at the first try.
 //! - **CL-3 no storm**: two nodes whose links fail at once make ever fewer.
 //! - **CL-4 healthy**: no node is reported down that lives and was not cut off.
+//! - **CL-5 refused**: no node starts with a silence that no clock can add up.
 //!
 //! And `isolation.rs` is about windows:
 //!

@@ -127,6 +127,8 @@ mod switch {
         Unsettled,
         /// A node that is down is not dialled until a sender wants it.
         Forsaken,
+        /// A silence that no clock can add up is taken as the one after which nodes are down.
+        UncheckedSilence,
         /// The length of a record's payload is not held against its frame. No node that keeps the
         /// protocol shows it: it is for the fuzzer to find.
         UncheckedLength,
@@ -136,7 +138,7 @@ mod switch {
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 46] = [
+    pub const ALL: [Mutant; 47] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -183,6 +185,7 @@ mod switch {
         Mutant::InTurn,
         Mutant::Unsettled,
         Mutant::Forsaken,
+        Mutant::UncheckedSilence,
     ];
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::limits;
+use crate::mutants::planted;
 
 /// Sizes and windows of a node's links. Start from [`Profile::default`] or [`Profile::small`] and
 /// change what is needed; it is checked when the node starts.
@@ -105,7 +106,8 @@ impl Profile {
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
         between("links_per_source_max", self.links_per_source_max, 1, 1 << 20)?;
         let least = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
-        if !(least..=limits::DOWN_AFTER_MAX).contains(&self.down_after) {
+        let bounds = least..=limits::DOWN_AFTER_MAX;
+        if !bounds.contains(&self.down_after) && !planted!(UncheckedSilence) {
             return Err(InvalidProfile {
                 what: "down_after (ms)",
                 value: u64::try_from(self.down_after.as_millis()).unwrap_or(u64::MAX),

@@ -78,6 +78,7 @@ impl Cluster {
             "links that fail at once",
             "node reported down",
             "wanted link",
+            "silence that no clock can add up",
         ] {
             reached.note(state, 0);
         }
@@ -113,6 +114,7 @@ impl Cluster {
     async fn start(&mut self, name: &str) {
         let place = if name == "a" { "a".to_owned() } else { format!("{name}{}", self.places) };
         self.places += 1;
+        self.check_silence(name, &place).await;
         let profile = Profile { down_after: Duration::from_secs(3), ..Profile::small() };
         let seed = match (self.by_name, name) {
             // It has to lead somewhere before it is looked up.
@@ -130,6 +132,21 @@ impl Cluster {
         let seed = seed.as_deref();
         let node = Node::advertising(&self.world, (name, &place), seed, profile, advertise).await;
         self.nodes.push(node);
+    }
+
+    /// CL-5: tries some nodes with a silence that would end the task that adds it to the time.
+    async fn check_silence(&mut self, name: &str, place: &str) {
+        if self.rng.u32(0..8) > 0 {
+            return;
+        }
+        self.reached.note("silence that no clock can add up", 1);
+        let down_after =
+            [Duration::MAX, Duration::from_secs(i64::MAX as u64)][self.rng.usize(0..2)];
+        let profile = Profile { down_after, ..Profile::small() };
+        let elsewhere = format!("{place}x");
+        if Node::starts_with(&self.world, (name, &elsewhere), profile).await {
+            self.faults.push(format!("CL-5: {name} started with a silence of {down_after:?}"));
+        }
     }
 
     /// Lets the name lead to where the nodes are, in some order, and to a few dead places.

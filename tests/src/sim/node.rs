@@ -50,25 +50,23 @@ impl Node {
         profile: Profile,
         advertise: Vec<String>,
     ) -> Self {
-        let (wire, fabric) = world.network(place);
+        let config = config(world, (name, place), seeds, profile, advertise);
         let host = Arc::new(Witness::default());
-        let config = Config {
-            name: NodeName::new(name).expect("a good name"),
-            listen: Some(format!("{place}:7700")),
-            advertise,
-            seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
-            secret: Some(Secret::new(super::SECRET).expect("long enough")),
-            encryption: Default::default(),
-            also_accept: Vec::new(),
-            refused_addresses: Vec::new(),
-            metrics_by_peer: false,
-            profile,
-            entropy: world.entropy(),
-            network: Network { wire, fabrics: vec![fabric], doors: Default::default() },
-        };
         let endpoint = Endpoint::start(config, host.clone()).await.expect("a node starts");
         let (name, place) = (name.to_owned(), place.to_owned());
         Node { name, place, endpoint, host }
+    }
+
+    /// Returns true if one starts with this profile. It ends at once.
+    pub(super) async fn starts_with(world: &World, at: (&str, &str), profile: Profile) -> bool {
+        let config = config(world, at, [], profile, Vec::new());
+        match Endpoint::start(config, Arc::new(Witness::default())).await {
+            Ok(endpoint) => {
+                endpoint.abort();
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     /// The run of the node `name` that this one is linked to.
@@ -224,5 +222,30 @@ impl Inbox for Basket {
 
     fn on_close(&self, notice: CloseNotice) {
         self.notices.lock().push(notice);
+    }
+}
+
+/// Returns what a node is started with.
+fn config<'a>(
+    world: &World,
+    (name, place): (&str, &str),
+    seeds: impl IntoIterator<Item = &'a str>,
+    profile: Profile,
+    advertise: Vec<String>,
+) -> Config {
+    let (wire, fabric) = world.network(place);
+    Config {
+        name: NodeName::new(name).expect("a good name"),
+        listen: Some(format!("{place}:7700")),
+        advertise,
+        seeds: seeds.into_iter().map(|place| format!("{place}:7700")).collect(),
+        secret: Some(Secret::new(super::SECRET).expect("long enough")),
+        encryption: Default::default(),
+        also_accept: Vec::new(),
+        refused_addresses: Vec::new(),
+        metrics_by_peer: false,
+        profile,
+        entropy: world.entropy(),
+        network: Network { wire, fabrics: vec![fabric], doors: Default::default() },
     }
 }
