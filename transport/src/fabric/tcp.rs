@@ -9,7 +9,8 @@
 //!   it: so order holds (PV-3) and nothing waits at the receiver (PV-5).
 //! - **TC-4 hostile bytes** end the queue pair, as if the peer were gone. Lengths are checked
 //!   first, and nothing is allocated for what a peer says.
-//! - **TC-5 no allocation** for a frame once the queue pair stands.
+//! - **TC-5 no allocation** for a frame, but where more are under way than ever before on its queue
+//!   pair: an idle one keeps little memory.
 //! - **TC-6 acknowledgement**: acceptance travels with the next frame. By itself it is written when
 //!   64 frames are unacknowledged, at the close, before a refusal, and when the sender asks for it:
 //!   for every half of its send queue, and when its owner armed for any completion while a signaled

@@ -108,9 +108,13 @@ impl fmt::Debug for Region {
     }
 }
 
-/// Memory of the allocator.
+/// Memory of the allocator. Asked for with its ordinary alignment and a page too long: only so does
+/// it come from the system as it is, and a page that no frame has touched costs nothing.
 struct Heap {
+    /// The first page that lies whole in what was allocated.
     base: NonNull<u8>,
+    bytes: usize,
+    allocated: NonNull<u8>,
     layout: Layout,
 }
 
@@ -120,34 +124,39 @@ unsafe impl Send for Heap {}
 // SAFETY: a shared heap gives its address and no access to its bytes; only slots do (ME-1).
 unsafe impl Sync for Heap {}
 
-// SAFETY: the layout is page-aligned, the allocation is zeroed, and is freed by the drop alone.
+// SAFETY: the base is page-aligned and inside the allocation with all the bytes after it, which is
+// zeroed, and is freed by the drop alone.
 unsafe impl Backing for Heap {
     fn base(&self) -> NonNull<u8> {
         self.base
     }
 
     fn bytes(&self) -> usize {
-        self.layout.size()
+        self.bytes
     }
 }
 
 impl Heap {
     fn new(bytes: usize) -> Self {
         assert!(bytes > 0, "a region has at least one byte");
-        let layout = Layout::from_size_align(bytes.next_multiple_of(PAGE), PAGE)
+        let bytes = bytes.next_multiple_of(PAGE);
+        let layout = Layout::from_size_align(bytes + PAGE, align_of::<u128>())
             .expect("a region is smaller than the address space");
         // SAFETY: the layout's size is not zero: checked above.
-        let base = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        Heap { base, layout }
+        let allocated = unsafe { alloc_zeroed(layout) };
+        let Some(allocated) = NonNull::new(allocated) else { handle_alloc_error(layout) };
+        let ahead = allocated.as_ptr().addr().wrapping_neg() % PAGE;
+        // SAFETY: less than a page is skipped, and the allocation is a page longer than needed.
+        let base = unsafe { allocated.add(ahead) };
+        Heap { base, bytes, allocated, layout }
     }
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: `base` came from `alloc_zeroed` with this layout and is freed once; slots keep
-        // the region alive (ME-2), so none is left.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        // SAFETY: `allocated` came from `alloc_zeroed` with this layout and is freed once; slots
+        // keep the region alive (ME-2), so none is left.
+        unsafe { dealloc(self.allocated.as_ptr(), self.layout) }
     }
 }
 
