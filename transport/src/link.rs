@@ -211,8 +211,8 @@ impl LinkHandle {
         first
     }
 
-    /// Makes the link show that it still carries frames; called at each heartbeat. Returns true if
-    /// the driver has not run since the last call.
+    /// Makes the link show that it still carries frames; called at each heartbeat before which none
+    /// came. Returns true if the driver has not run since the last call.
     pub(crate) fn probe(&self) -> bool {
         self.request(|requests| std::mem::replace(&mut requests.probe, true))
     }

@@ -23,6 +23,8 @@ pub(super) enum Rank {
 pub(super) enum Work {
     /// Nothing.
     Plain,
+    /// Nothing, and no ask of it is answered: a link on which frames come is not probed.
+    Quiet,
     /// The process is told this line.
     Line(&'static str),
     /// It is asked something that takes several frames, and so does the answer.
@@ -132,8 +134,9 @@ fn working(step: Step) -> Vec<Run> {
         GoodbyeSent | GoodbyeReceived => &[Leave, PeerLeaves],
         LinkEnded | ByeSent => &[Relink, Leave, PeerLeaves],
         ByeReceived => &[HalfLost],
-        HeartbeatSent | HeartbeatReceived | ProbeSent | ProbeReceived | OpenReceived
-        | OpenedSent | TellReceived | AskReceived | Queued | ReplyCommitted | ReplySent => &[Plain],
+        ProbeSent | ProbeReceived => &[Quiet],
+        HeartbeatSent | HeartbeatReceived | OpenReceived | OpenedSent | TellReceived
+        | AskReceived | Queued | ReplyCommitted | ReplySent => &[Plain],
         _ => &[],
     };
     let run = |(at, work): (usize, &Work)| {

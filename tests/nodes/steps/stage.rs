@@ -180,14 +180,16 @@ impl Stage {
                 Ok(mute.wait(number).timeout(2 * PATIENCE).await?)
             });
         }
-        let (near, path) = (self.near.clone(), self.path("counter"));
-        self.asks.spawn(async move {
-            let counter = near.actor::<Counter>(&path).await?;
-            // Each is answered until the process dies.
-            loop {
-                counter.echo("there".into()).await?;
-            }
-        });
+        if self.run.work != Work::Quiet {
+            let (near, path) = (self.near.clone(), self.path("counter"));
+            self.asks.spawn(async move {
+                let counter = near.actor::<Counter>(&path).await?;
+                // Each is answered until the process dies.
+                loop {
+                    counter.echo("there".into()).await?;
+                }
+            });
+        }
         let (near, path) = (self.near.clone(), self.path("counter"));
         self.tells.spawn(async move {
             match near.actor(&path).await {

@@ -3,7 +3,8 @@
 //! - **MS-11 stalled is not silent**: a link on which no frame comes is given up only while both
 //!   drivers run. A side whose driver has not taken the last probe says so with its heartbeat, and
 //!   draws no conclusion itself: the application of a node may block every thread, for as long as
-//!   it likes. The senders of the other side then meet the windows and the credits.
+//!   it likes. The senders of the other side then meet the windows and the credits. A side probes
+//!   at a heartbeat before which no frame came, and at no other: its own frames show it nothing.
 //!
 //! A node that was stopped itself must not take its own absence for the silence of its peers
 //! (MS-4): the [clock](super::event_queue) by which silence is counted stands still while it does.
@@ -101,11 +102,14 @@ impl LinkLiveness {
         self.peer_stalled = stalled;
     }
 
-    /// Records that a heartbeat is due, and that `frames` came so far. Returns true if no frame
-    /// came for too long while neither driver was stalled; `stalled` is this side's.
-    pub(super) fn beat(&mut self, frames: u64, stalled: bool) -> bool {
-        let heard = frames != self.frames;
-        self.frames = frames;
+    /// Records that `frames` came so far. Returns true if some came since the last heartbeat.
+    pub(super) fn has_heard(&mut self, frames: u64) -> bool {
+        std::mem::replace(&mut self.frames, frames) != frames
+    }
+
+    /// Records that a heartbeat is due. Returns true if no frame came for too long while neither
+    /// driver was stalled; `stalled` is this side's.
+    pub(super) fn beat(&mut self, heard: bool, stalled: bool) -> bool {
         self.beats = if heard || stalled || self.peer_stalled { 0 } else { self.beats + 1 };
         self.beats > limits::HEARTBEATS_MISSED_MAX
     }
@@ -119,15 +123,15 @@ mod tests {
     #[test]
     fn a_link_is_silent_only_while_both_drivers_run() {
         let mut link = LinkLiveness::default();
-        assert!(!link.beat(1, false));
-        let beats = |link: &mut LinkLiveness| (1..).find(|_| link.beat(1, false));
+        assert!(link.has_heard(1) && !link.has_heard(1) && !link.beat(true, false));
+        let beats = |link: &mut LinkLiveness| (1..).find(|_| link.beat(false, false));
         assert_eq!(beats(&mut link), Some(4));
         let mut link = LinkLiveness::default();
         for _ in 0..2 {
             link.hear(true);
-            assert!((0..100).all(|_| !link.beat(1, false)));
+            assert!((0..100).all(|_| !link.beat(false, false)));
             link.hear(false);
-            assert!((0..100).all(|_| !link.beat(1, true)));
+            assert!((0..100).all(|_| !link.beat(false, true)));
         }
         assert_eq!(beats(&mut link), Some(4), "from the beginning, once both run");
     }

@@ -195,9 +195,11 @@ impl Session {
         self.meter.publish();
         self.stalls.look();
         let link = &self.carrier.running.link;
+        // A path that brings frames, and a driver that takes them, need not be asked.
+        let heard = self.liveness.has_heard(link.stats().frames_received);
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
-        let stalled = link.probe();
-        let silent = self.liveness.beat(link.stats().frames_received, stalled);
+        let stalled = !heard && link.probe();
+        let silent = self.liveness.beat(heard, stalled);
         let unheard = self.table.events.now().saturating_duration_since(self.heard);
         if silent || unheard >= self.interval * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));

@@ -8,6 +8,8 @@ mod encryption;
 mod fates;
 mod forgotten;
 mod hostile;
+#[cfg(feature = "sim")]
+mod idle;
 mod liveness;
 #[cfg(feature = "sim")]
 mod seeds;
