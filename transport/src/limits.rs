@@ -90,8 +90,14 @@ pub const SEED_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 pub const SEED_LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 /// Addresses of one node that are known, besides the seeds where it was met.
 pub const ADDRESSES_KNOWN_MAX: usize = 16;
-/// Heartbeats on the bootstrap connection, each way.
+/// Default time between two heartbeats on the bootstrap connection, each way.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest time between two heartbeats: three of them are longer than a busy machine takes to run
+/// a thread that is ready.
+pub const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// Longest time between two heartbeats, of this node and of a peer: a peer that is gone without a
+/// word keeps its link for three of them.
+pub const HEARTBEAT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Silent heartbeat intervals after which a link is given up.
 pub const HEARTBEATS_MISSED_MAX: u32 = 3;
 /// What senders have waited for this long is in the log, once when it is found and once when it is
@@ -108,8 +114,14 @@ pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.
 pub const DOWN_AFTER: Duration = Duration::from_secs(8);
+/// Shortest `down_after`: longer than [`PAUSE_NOTICED`], so that a node that stood still itself
+/// finds no other node down.
+pub const DOWN_AFTER_MIN: Duration = Duration::from_secs(3);
 /// Longest `down_after`: a year, so that no clock overflows.
 pub const DOWN_AFTER_MAX: Duration = DEADLINE_MAX;
+/// Longest `down_after` that a peer can ask for: no peer keeps the senders of this node waiting for
+/// longer. Three of the slowest heartbeats fit.
+pub const DOWN_AFTER_TOLD_MAX: Duration = Duration::from_secs(10 * 60);
 /// How long a closing queue pair may take to give its work requests back.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -249,6 +261,10 @@ pub const VERBS_TIMEOUT: u8 = 14;
 #[cfg(feature = "verbs")]
 pub const VERBS_RETRIES: u8 = 6;
 
+const _: () = assert!(
+    DOWN_AFTER_TOLD_MAX.as_secs()
+        >= HEARTBEATS_MISSED_MAX as u64 * HEARTBEAT_INTERVAL_MAX.as_secs()
+);
 const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 256);
 const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!((SLOT_BYTES_SMALL as usize).is_multiple_of(PAYLOAD_ALIGN));

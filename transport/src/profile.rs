@@ -38,7 +38,13 @@ pub struct Profile {
     /// An IPv6 network of 64 bits counts as one address, and so do all nodes behind one NAT. Links
     /// that this node dials do not count.
     pub links_per_source_max: u32,
-    /// Silence after which a node is reported down: 3 s to a year, 8 s by default.
+    /// Time between two heartbeats on each link: 250 ms to 60 s, 1 s by default. Of two nodes the
+    /// longer one counts. A link ends when its peer is silent for three of them; counters of links
+    /// are published with each.
+    pub heartbeat_interval: Duration,
+    /// Silence after which a node is reported down: at least 3 s and three heartbeats, at most a
+    /// year; 8 s by default. Peers are told: of two nodes the longer one counts, as far as it is no
+    /// longer than 10 minutes or the node's own.
     pub down_after: Duration,
 }
 
@@ -55,6 +61,7 @@ impl Default for Profile {
             mailbox_window_bytes: limits::MAILBOX_WINDOW_BYTES,
             link_window_bytes: limits::LINK_WINDOW_BYTES,
             links_per_source_max: limits::LINKS_PER_SOURCE_MAX,
+            heartbeat_interval: limits::HEARTBEAT_INTERVAL,
             down_after: limits::DOWN_AFTER,
         }
     }
@@ -105,16 +112,24 @@ impl Profile {
         between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
         between("links_per_source_max", self.links_per_source_max, 1, 1 << 20)?;
-        let least = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
-        let bounds = least..=limits::DOWN_AFTER_MAX;
-        if !bounds.contains(&self.down_after) && !planted!(UncheckedSilence) {
-            return Err(InvalidProfile {
-                what: "down_after (ms)",
-                value: u64::try_from(self.down_after.as_millis()).unwrap_or(u64::MAX),
-                must: "at least three heartbeats, 3,000 ms, and at most a year".into(),
-            });
-        }
-        Ok(())
+        self.validate_times()
+    }
+
+    fn validate_times(&self) -> Result<(), InvalidProfile> {
+        let Profile { heartbeat_interval: heartbeat, down_after, .. } = *self;
+        let between = |what, value: Duration, (low, high): (Duration, Duration), why: &str| {
+            if (low..=high).contains(&value) || planted!(UncheckedSilence) {
+                return Ok(());
+            }
+            let value = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
+            let must = format!("{} to {}{why}", low.as_millis(), high.as_millis());
+            Err(InvalidProfile { what, value, must })
+        };
+        let bounds = (limits::HEARTBEAT_INTERVAL_MIN, limits::HEARTBEAT_INTERVAL_MAX);
+        between("heartbeat_interval (ms)", heartbeat, bounds, "")?;
+        let silence = heartbeat * limits::HEARTBEATS_MISSED_MAX;
+        let bounds = (limits::DOWN_AFTER_MIN.max(silence), limits::DOWN_AFTER_MAX);
+        between("down_after (ms)", down_after, bounds, ": no less than three heartbeats")
     }
 }
 
@@ -134,5 +149,29 @@ mod tests {
         ] {
             assert_eq!(profile(down_after).validate().is_ok(), sound, "{down_after:?}");
         }
+    }
+
+    #[test]
+    fn heartbeats_are_bounded_and_a_node_is_not_down_before_three_were_missed() {
+        let profile = |heartbeat, down_after| Profile {
+            heartbeat_interval: Duration::from_millis(heartbeat),
+            down_after: Duration::from_millis(down_after),
+            ..Profile::default()
+        };
+        for (heartbeat, down_after, sound) in [
+            (249, 8_000, false),
+            (250, 3_000, true),
+            (250, 2_999, false),
+            (10_000, 30_000, true),
+            (60_000, 180_000, true),
+            (60_001, 200_000, false),
+        ] {
+            let result = profile(heartbeat, down_after).validate();
+            assert_eq!(result.is_ok(), sound, "{heartbeat} {down_after}");
+        }
+        let error = profile(10_000, 8_000).validate().unwrap_err().to_string();
+        let text = "down_after (ms) is 8000, but must be 30000 to 31536000000: no less than three \
+            heartbeats";
+        assert_eq!(error, text);
     }
 }

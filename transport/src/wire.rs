@@ -14,8 +14,6 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use crate::limits;
-
 pub use preface::{PREFACE_BYTES, PREFACE_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
 
@@ -33,9 +31,10 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
         false
     }
 
-    /// Returns how often the nodes on it send each other heartbeats and probe their links.
-    fn heartbeat_interval(&self) -> Duration {
-        limits::HEARTBEAT_INTERVAL
+    /// Returns how often the nodes on it send each other heartbeats and probe their links, whatever
+    /// their profiles say: for simulation.
+    fn heartbeat_interval(&self) -> Option<Duration> {
+        None
     }
 
     /// Returns a look-up of where `address` leads now, best first: `None` for one that is no name,

@@ -1,6 +1,7 @@
 //! The connection of two proven nodes: messages in, messages out.
 
 use std::io;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,6 +16,9 @@ use super::handshake::Handshake;
 use super::message::{Hello, Message};
 use super::rejection::Rejection;
 use super::session::Session;
+
+/// How long a peer may read nothing of a message: its socket takes many before it has to.
+const SEND_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A stream that carries sealed messages.
 pub(crate) struct Channel {
@@ -137,7 +141,7 @@ impl Channel {
         }
     }
 
-    /// Sends `message`. A peer that does not read for three heartbeats is given up.
+    /// Sends `message`. A peer that does not read for [`SEND_TIMEOUT`] is given up.
     ///
     /// # Errors
     /// [`Failure`], final.
@@ -148,8 +152,7 @@ impl Channel {
         step!(any message.due());
         self.cut = true;
         let bytes = self.session.seal(message);
-        let patience = limits::HEARTBEAT_INTERVAL * limits::HEARTBEATS_MISSED_MAX;
-        timeout(patience, self.stream.write_all(&bytes))
+        timeout(SEND_TIMEOUT, self.stream.write_all(&bytes))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         self.cut = false;

@@ -2,7 +2,7 @@
 
 use super::codec::take_record;
 use super::handshake::{Handshake, Identity};
-use super::message::Message;
+use super::message::{Message, Times};
 use super::secret::Secret;
 use super::version::VERSIONS;
 use crate::entropy::Entropy;
@@ -14,6 +14,7 @@ fn identity(name: &str, seed: u64) -> Identity {
         node: NodeId { name, incarnation: Incarnation(seed.into()) },
         addresses: vec!["127.0.0.1:7700".into()],
         fabrics: vec!["tcp".into()],
+        times: Times::default(),
         versions: VERSIONS,
         key: Secret::key(None),
         accepts: vec![Secret::key(Some(&Secret::numbered(7)))],

@@ -15,7 +15,7 @@ use crate::wire::{PREFACE_BYTES, Preface};
 
 use super::codec::{Kind, Malformed, record, take_record};
 use super::failure::Failure;
-use super::message::{Hello, Message};
+use super::message::{Hello, Message, Times};
 use super::rejection::Rejection;
 use super::secret::Key;
 use super::session::Session;
@@ -30,6 +30,8 @@ pub(crate) struct Identity {
     pub(crate) addresses: Vec<String>,
     /// What it can carry a link over, best first.
     pub(crate) fabrics: Vec<String>,
+    /// Its heartbeats.
+    pub(crate) times: Times,
     /// What it speaks.
     pub(crate) versions: Versions,
     /// What it proves to know.
@@ -292,8 +294,8 @@ impl<'a> Handshake<'a> {
     }
 
     fn hello(&self) -> Hello {
-        let Identity { node, addresses, fabrics, .. } = self.identity;
-        Hello { node: node.clone(), addresses: addresses.clone(), fabrics: fabrics.clone() }
+        let Identity { node, addresses, fabrics, times, .. } = self.identity.clone();
+        Hello { node, addresses, fabrics, times }
     }
 }
 

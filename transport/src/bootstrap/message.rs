@@ -1,6 +1,7 @@
 //! What two proven nodes say to each other, and its bytes.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
@@ -72,6 +73,17 @@ pub(crate) struct Hello {
     pub(crate) addresses: Vec<String>,
     /// What it can carry a link over, best first.
     pub(crate) fabrics: Vec<String>,
+    /// Its heartbeats.
+    pub(crate) times: Times,
+}
+
+/// How often a node sends heartbeats, and how long it asks others to bear its silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Time between two heartbeats, within the limits; of two nodes the longer one counts.
+    pub(crate) heartbeat: Duration,
+    /// Silence after which others may take it for down: at least three heartbeats.
+    pub(crate) down_after: Duration,
 }
 
 /// A fabric's offer, with numbers within the limits.
@@ -236,6 +248,7 @@ impl Hello {
         codec::put_text(out, self.node.name.as_str());
         out.extend(self.node.incarnation.0.to_le_bytes());
         out.extend(0u64.to_le_bytes());
+        self.times.encode(out);
         codec::put_texts(out, &self.addresses, codec::ADDRESSES_MAX);
         codec::put_texts(out, &self.fabrics, codec::FABRICS_MAX);
     }
@@ -245,9 +258,36 @@ impl Hello {
         let incarnation = Incarnation(reader.u128()?);
         // Feature bits: this version has none, and what it does not know it does not use.
         reader.u64()?;
+        let times = Times::decode(reader)?;
         let addresses = reader.addresses()?;
         let fabrics = reader.list("number of fabrics", codec::FABRICS_MAX, Reader::fabric_name)?;
-        Ok(Hello { node: NodeId { name, incarnation }, addresses, fabrics })
+        Ok(Hello { node: NodeId { name, incarnation }, addresses, fabrics, times })
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times { heartbeat: limits::HEARTBEAT_INTERVAL, down_after: limits::DOWN_AFTER }
+    }
+}
+
+impl Times {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend((self.heartbeat.as_millis() as u32).to_le_bytes());
+        out.extend((self.down_after.as_millis() as u64).to_le_bytes());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let heartbeat = Duration::from_millis(reader.u32()?.into());
+        let bounds = limits::HEARTBEAT_INTERVAL_MIN..=limits::HEARTBEAT_INTERVAL_MAX;
+        if !bounds.contains(&heartbeat) {
+            return Err(number("time between heartbeats", heartbeat.as_millis() as u64));
+        }
+        let down_after = Duration::from_millis(reader.u64()?);
+        if down_after < heartbeat * limits::HEARTBEATS_MISSED_MAX {
+            return Err(number("time of silence", down_after.as_millis() as u64));
+        }
+        Ok(Times { heartbeat, down_after })
     }
 }
 

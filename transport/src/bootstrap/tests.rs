@@ -7,7 +7,7 @@ mod session;
 
 use super::failure::Failure;
 use super::handshake::{Handshake, Identity};
-use super::message::Hello;
+use super::message::{Hello, Times};
 use super::secret::Secret;
 use super::session::Session;
 use super::version::VERSIONS;
@@ -23,6 +23,7 @@ fn identity(name: &str, seed: u64) -> Identity {
         node: node(name, seed.into()),
         addresses: vec![format!("127.0.0.1:{}", 7700 + seed)],
         fabrics: vec!["verbs".into(), "tcp".into()],
+        times: Times::default(),
         versions: VERSIONS,
         key: Secret::key(Some(&Secret::numbered(7))),
         accepts: Vec::new(),

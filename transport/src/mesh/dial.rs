@@ -1,8 +1,9 @@
 //! Reaching for peers: those that are wanted or were lost, and those that are at seeds.
 //!
 //! - **MS-4 down**: a node that was linked is down, and reported so, when it left, or when nothing
-//!   was heard of it for `down_after` since its last sign of life on a link; one that was not
-//!   linked, when it was dialled for `down_after`. A connection that is being made into a link is
+//!   was heard of it for `down_after` since its last sign of life on a link (this node's, or the
+//!   longer one that it asked for when it was last met); one that was not linked, when it was
+//!   dialled for `down_after`. A connection that is being made into a link is
 //!   waited for. Then all senders that wait for a link fail, and from then on, until there is one,
 //!   all at once; each has the node dialled for another `down_after`. Only patient senders wait on.
 //!   Time in which this node itself stood still is not counted.

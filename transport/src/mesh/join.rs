@@ -38,7 +38,8 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
     };
     match outcome {
         Ok((guard, carrier)) if guard.link_up(carrier.running.link.clone()) => {
-            Ok(Session::new(table.clone(), guard, met.channel, carrier))
+            let interval = table.heartbeat_interval(met.hello.times);
+            Ok(Session::new(table.clone(), guard, met.channel, carrier, interval))
         }
         Ok(_) => {
             met.channel.close(&Message::Reject(Rejection::ShuttingDown));

@@ -72,7 +72,7 @@ async fn watch_runtime(table: &Arc<Table>) {
 /// Watches the clock alone: on a simulated network, where all runs on one thread. One without
 /// heartbeats has no timer that comes again and again.
 async fn watch_clock(table: &Table) {
-    let interval = table.network.wire.heartbeat_interval();
+    let interval = table.network.wire.heartbeat_interval().unwrap_or(limits::HEARTBEAT_INTERVAL);
     let mut closing = pin!(table.events.closing());
     if 2 * interval > limits::PAUSE_NOTICED {
         return table.events.clock().watch(false);

@@ -348,7 +348,7 @@ impl Peer {
         let (plan, wakers) = {
             let mut state = self.state.lock();
             let wakers = state.expire(self, self.events.now());
-            let until = state.deadline(self.events.down_after());
+            let until = state.deadline(self);
             let until = until.map(|until| self.events.clock().real(until));
             let plan = match &state.connection {
                 ConnectionState::None if state.is_wanted() && !self.events.is_closing() => {

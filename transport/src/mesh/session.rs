@@ -39,7 +39,7 @@ pub(super) struct Session {
     /// Time at which the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
-    /// Time between two heartbeats.
+    /// Time between two heartbeats, the same on both sides.
     interval: Duration,
     /// Nodes that it was asked about, and did not answer yet (MS-15).
     asked: BTreeSet<NodeName>,
@@ -55,18 +55,20 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Returns the session of a link that stands, on which both sides send heartbeats after each
+    /// `interval`.
     pub(super) fn new(
         table: Arc<Table>,
         guard: ConnectionGuard,
         channel: Channel,
         carrier: Carrier,
+        interval: Duration,
     ) -> Self {
         let labelled = table.events.metrics_by_peer().then(|| guard.peer().name());
         let link = carrier.running.link.clone();
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
         let (heard, liveness, probes) = (table.events.now(), LinkLiveness::default(), Vec::new());
-        let interval = table.network.wire.heartbeat_interval();
         Session {
             table,
             carrier,

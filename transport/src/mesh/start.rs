@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, VERSIONS};
+use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, Times, VERSIONS};
 use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -141,25 +141,27 @@ pub(super) fn table(
     tasks: Tasks,
 ) -> (Arc<Table>, mpsc::UnboundedReceiver<NodeName>) {
     let incarnation = Incarnation(config.entropy.u128());
+    let profile = &config.profile;
     let identity = Identity {
         node: NodeId { name: config.name.clone(), incarnation },
         addresses,
         fabrics: Vec::new(),
+        times: Times { heartbeat: profile.heartbeat_interval, down_after: profile.down_after },
         versions: VERSIONS,
         key: Secret::key(config.secret.as_ref()),
         accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),
         entropy: config.entropy.clone(),
     };
-    let (events, wants) = EventQueue::new(host, config.profile.down_after, config.metrics_by_peer);
+    let (events, wants) = EventQueue::new(host, profile.down_after, config.metrics_by_peer);
     let table = Table {
         identity,
-        profile: config.profile.clone(),
+        profile: profile.clone(),
         network: config.network.clone(),
         encryption: config.encryption,
         secret: config.secret.is_some(),
         address_policy: AddressPolicy::new(&config.refused_addresses),
         events,
-        budget: Arc::new(Budget::new(config.profile.ring_growth_bytes_max)),
+        budget: Arc::new(Budget::new(profile.ring_growth_bytes_max)),
         tasks,
         told_dials: Semaphore::new(limits::TOLD_DIALS_MAX),
         peers: Default::default(),

@@ -9,13 +9,14 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::bootstrap::{Identity, Message};
+use crate::bootstrap::{Identity, Message, Times};
 use crate::cause::LinkCause;
 use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
@@ -115,6 +116,12 @@ impl Table {
     pub(super) fn identity_naming(&self, fabrics: &[Arc<dyn Fabric>]) -> Identity {
         let fabrics = fabrics.iter().map(|fabric| fabric.name().into()).collect();
         Identity { fabrics, ..self.identity.clone() }
+    }
+
+    /// Returns the time between two heartbeats on a link: the slower side's.
+    pub(super) fn heartbeat_interval(&self, peer: Times) -> Duration {
+        let slower = self.identity.times.heartbeat.max(peer.heartbeat);
+        self.network.wire.heartbeat_interval().unwrap_or(slower)
     }
 
     /// Returns the peer of this name; made when it was never heard of, or forgotten.

@@ -21,6 +21,8 @@ mod stalls;
 mod strangers;
 mod tcp;
 #[cfg(feature = "sim")]
+mod times;
+#[cfg(feature = "sim")]
 mod warnings;
 #[cfg(feature = "sim")]
 mod ways;

@@ -1,5 +1,7 @@
 //! Messages: each is read back from its one encoding, and nothing else is read.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -24,11 +26,17 @@ fn fabric() -> impl Strategy<Value = String> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let hello = (name(), any::<u128>(), addresses(), prop::collection::vec(fabric(), 0..=8))
-        .prop_map(|(name, incarnation, addresses, fabrics)| {
+    let times = (250..=60_000u64, any::<u64>()).prop_map(|(heartbeat, down_after)| Times {
+        heartbeat: Duration::from_millis(heartbeat),
+        down_after: Duration::from_millis(down_after.max(3 * heartbeat)),
+    });
+    let fabrics = prop::collection::vec(fabric(), 0..=8);
+    let hello = (name(), any::<u128>(), addresses(), fabrics, times).prop_map(
+        |(name, incarnation, addresses, fabrics, times)| {
             let node = NodeId { name, incarnation: Incarnation(incarnation) };
-            Message::Hello(Hello { node, addresses, fabrics })
-        });
+            Message::Hello(Hello { node, addresses, fabrics, times })
+        },
+    );
     let queue_pair = prop::collection::vec(any::<u8>(), 0..=limits::OFFER_BYTES_MAX);
     let (ring, sixteenths) = (8..=4096u32, 128..=65536u32);
     let bytes = || 1..=i32::MAX as u32;
@@ -130,6 +138,18 @@ fn numbers_and_texts_out_of_bounds_are_named() {
         Message::decode(&Message::Offer(offer).encode()).unwrap_err()
     };
     let number = |what, value| Malformed::Number { what, value };
+    let hello = |heartbeat, down_after| {
+        let millis = Duration::from_millis;
+        let times = Times { heartbeat: millis(heartbeat), down_after: millis(down_after) };
+        let (node, none) = (node("alpha", 1), Vec::new);
+        let hello = Hello { node, addresses: none(), fabrics: none(), times };
+        Message::decode(&Message::Hello(hello).encode()).map(|_| ())
+    };
+    assert_eq!(hello(250, 750), Ok(()));
+    assert_eq!(hello(60_000, u64::MAX), Ok(()), "bounded where it is used");
+    assert_eq!(hello(249, 8_000), Err(number("time between heartbeats", 249)));
+    assert_eq!(hello(60_001, u64::MAX), Err(number("time between heartbeats", 60_001)));
+    assert_eq!(hello(1_000, 2_999), Err(number("time of silence", 2_999)));
     assert_eq!(offer(|o| o.ring_slots = 7), number("number of ring slots", 7));
     assert_eq!(offer(|o| o.ring_slots = 4097), number("number of ring slots", 4097));
     assert_eq!(offer(|o| o.slot_bytes = 2032), number("slot size", 2032));

@@ -12,7 +12,6 @@ use super::event::{Event, NodeId};
 use super::heap::Heap;
 use super::link_model::{Links, Passage, nanos};
 use super::rule::{Case, Counters, On, Rule, Verdict};
-use crate::limits;
 
 /// Whether owners of queue pairs are woken for nothing when nothing is runnable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(super) struct Physics {
     pub(super) counters: Counters,
     /// Nodes whose software stands still.
     pub(super) paused: BTreeSet<NodeId>,
-    pub(super) heartbeat_interval: Duration,
+    pub(super) heartbeat_interval: Option<Duration>,
     pub(super) idle_wakes: IdleWakes,
     heap: Heap<Event>,
     names: Vec<Arc<str>>,
@@ -53,7 +52,7 @@ impl Physics {
             rules: Vec::new(),
             counters: Counters::default(),
             paused: BTreeSet::new(),
-            heartbeat_interval: limits::HEARTBEAT_INTERVAL,
+            heartbeat_interval: None,
             idle_wakes: IdleWakes::Never,
             heap: Heap::new(),
             names: Vec::new(),

@@ -36,7 +36,7 @@ impl Wire for SimWire {
         true
     }
 
-    fn heartbeat_interval(&self) -> Duration {
+    fn heartbeat_interval(&self) -> Option<Duration> {
         self.shared.with(|state| state.physics.heartbeat_interval)
     }
 

@@ -82,7 +82,7 @@ impl World {
     /// driver of its link look for work: with none in the whole run a wake-up that was lost shows
     /// as a wait without an end.
     pub fn set_heartbeat_interval(&self, interval: Duration) {
-        self.0.with(|state| state.physics.heartbeat_interval = interval);
+        self.0.with(|state| state.physics.heartbeat_interval = Some(interval));
     }
 
     /// From now on wakes the tasks that wait for a completion whenever nothing else can run, for

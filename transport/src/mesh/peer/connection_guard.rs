@@ -10,6 +10,7 @@ use crate::bootstrap::Hello;
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::NodeId;
+use crate::limits;
 use crate::link::LinkHandle;
 use crate::mutants::planted;
 use crate::steps::step;
@@ -54,6 +55,7 @@ impl ConnectionGuard {
         let incarnation = hello.node.incarnation;
         state.connection = ConnectionState::Joining(Owner { incarnation, commands: sender });
         state.reach.addresses.say(&hello.addresses, from);
+        state.bear = hello.times.down_after.min(limits::DOWN_AFTER_TOLD_MAX);
         let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
         if let Some(earlier) = earlier {
             // Senders wait for the link of the new run, which has its whole time to come up.

@@ -30,6 +30,8 @@ pub(in crate::mesh) struct State {
     /// use to those that wait. This and all times of silences are by the clock of
     /// [`EventQueue::now`](crate::mesh::event_queue::EventQueue::now).
     pub(in crate::mesh) heard: Option<Instant>,
+    /// Silence that it asks others to bear, as it said when it was last met; bounded.
+    pub(in crate::mesh) bear: Duration,
     /// Time since when its link stands.
     pub(in crate::mesh) linked: Option<Instant>,
     /// Counts of what links that ended have carried; `None` when there was none yet.
@@ -104,6 +106,7 @@ impl State {
             presence: Presence::Unknown,
             told: None,
             heard: None,
+            bear: Duration::ZERO,
             linked: None,
             carried: None,
             waiters: Waiters::default(),
@@ -174,8 +177,15 @@ impl State {
         }
     }
 
+    /// Returns the silence after which it is down: what this node bears, or what it asked for
+    /// itself if that is longer.
+    fn down_after(&self, of: &Peer) -> Duration {
+        of.events.down_after().max(self.bear)
+    }
+
     /// Returns when it is down, or not dialled any more, unless there is a link before.
-    pub(super) fn deadline(&self, down_after: Duration) -> Option<Instant> {
+    pub(super) fn deadline(&self, of: &Peer) -> Option<Instant> {
+        let down_after = self.down_after(of);
         let relink = self.reach.relink.as_ref().map(|(until, _)| *until);
         let silent = self.silent_since().map(|since| since + down_after);
         [silent, relink].into_iter().flatten().min()
@@ -200,7 +210,7 @@ impl State {
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
     /// wakers of those whose wait failed.
     pub(in crate::mesh) fn expire(&mut self, of: &Peer, now: Instant) -> Vec<Waker> {
-        let down_after = of.events.down_after();
+        let down_after = self.down_after(of);
         if !matches!(self.connection, ConnectionState::None) {
             return Vec::new();
         }

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
-use crate::bootstrap::{Failure, Handshake, Identity, Rejection, VERSIONS, meet};
+use crate::bootstrap::{Failure, Handshake, Identity, Rejection, Times, VERSIONS, meet};
 use crate::id::Incarnation;
 use crate::limits;
 use crate::wire::{Preface, Stream};
@@ -210,6 +210,7 @@ fn identity(name: &str, secret: &Secret) -> Identity {
         node: NodeId { name: NodeName::new(name).unwrap(), incarnation },
         addresses: Vec::new(),
         fabrics: vec!["tcp".into()],
+        times: Times::default(),
         versions: VERSIONS,
         key: Secret::key(Some(secret)),
         accepts: Vec::new(),

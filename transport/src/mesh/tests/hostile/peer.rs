@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::bootstrap::{
-    Channel, Failure, Handshake, Identity, Message, OfferMade, Resync, Secret, VERSIONS, meet,
+    Channel, Failure, Handshake, Identity, Message, OfferMade, Resync, Secret, Times, VERSIONS,
+    meet,
 };
 use crate::entropy::Entropy;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -33,6 +34,7 @@ pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
         node: NodeId { name: NodeName::new(name).unwrap(), incarnation: Incarnation(13) },
         addresses: Vec::new(),
         fabrics: vec!["tcp".into()],
+        times: Times::default(),
         versions: VERSIONS,
         key: Secret::key(Some(&Secret::numbered(3))),
         accepts: Vec::new(),
