@@ -25,7 +25,7 @@ pub enum Cause {
         tells itself"
     )]
     MailboxFull,
-    /// The actor has stopped or is stopping.
+    /// The actor has stopped or is stopping. (One of this node while that shuts down: `Shutdown`.)
     #[error(
         "the actor has stopped: look its name up again if another one may have taken its place"
     )]
@@ -126,7 +126,8 @@ impl Cause {
     /// anew.
     ///
     /// False for what this program cannot get past by trying again, although nothing was sent then
-    /// either.
+    /// either. So a program that tries again ends when its own node shuts down: what is sent to an
+    /// actor of that node that has ended, or over a link that says goodbye, is `Shutdown` then.
     pub fn is_retryable(&self) -> bool {
         match self {
             Cause::MailboxFull

@@ -68,6 +68,16 @@ pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its
 /// actors were: a round trip, with a wide margin.
 pub const GOODBYE_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+/// How much longer than its deadline a shutdown takes at most: for killed actors, for what tells
+/// other nodes how actors ended, for the goodbye, and for links that do not end by themselves.
+pub const SHUTDOWN_OVERTIME: Duration = Duration::from_secs(4);
 
 const _: () = assert!(ACTOR_NAME_BYTES_MAX <= ringpost_transport::limits::MAILBOX_NAME_BYTES_MAX);
 const _: () = assert!(BATCH_MESSAGES_MAX <= MAILBOX_CAPACITY);
+
+const _: () = assert!(
+    SHUTDOWN_OVERTIME.as_millis()
+        == KILL_TIMEOUT.as_millis()
+            + 2 * GOODBYE_TIMEOUT_MIN.as_millis()
+            + 2 * ringpost_transport::limits::DRAIN_TIMEOUT.as_millis()
+);

@@ -104,8 +104,8 @@ impl Remote {
         self.endpoint.version()
     }
 
-    pub(crate) async fn changed(&self, seen: u64) -> u64 {
-        self.endpoint.changed(seen).await
+    pub(crate) fn changed(&self, seen: u64) -> impl Future<Output = bool> + Send + use<> {
+        self.endpoint.changed(seen)
     }
 
     pub(crate) fn leave(&self) {

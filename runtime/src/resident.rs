@@ -122,6 +122,9 @@ pub(crate) trait Resident: Inbox {
         ask: Arc<dyn OpenAsk>,
     ) -> Result<(), Cause>;
 
+    /// Returns true if its node is shutting down.
+    fn is_node_leaving(&self) -> bool;
+
     /// Returns the deadlines of its node.
     fn deadlines(&self) -> &Deadlines;
 

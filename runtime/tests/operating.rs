@@ -22,7 +22,7 @@ async fn until(peers: &mut Peers, expected: impl Fn(&PeerState) -> bool) -> Peer
             if let Some(state) = state.filter(|state| expected(state)) {
                 return state;
             }
-            peers.changed().await;
+            assert!(peers.changed().await, "its own node goes on");
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("it comes to that")
@@ -61,6 +61,91 @@ async fn the_state_of_other_nodes_can_be_read_however_far_an_observer_is_behind(
     assert_eq!(idle.read(), [linked]);
     assert!(tokio::time::timeout(Duration::from_millis(50), idle.changed()).await.is_err());
     end([alpha, again]).await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_observer_of_other_nodes_ends_with_its_own_node_and_does_not_keep_it() {
+    let (alpha, beta) = pair().await;
+    let follow = |node: &Node| {
+        let mut peers = node.peers();
+        tokio::spawn(async move {
+            while peers.changed().await {
+                peers.read();
+            }
+            peers.read()
+        })
+    };
+    let (shut_down, dropped) = (follow(&alpha), follow(&beta));
+    alpha.shutdown(PATIENCE).await;
+    tokio::time::timeout(PATIENCE, shut_down).await.expect("it ends").unwrap();
+    // No actor of it lives, and nothing else holds it.
+    drop(beta);
+    let known = tokio::time::timeout(PATIENCE, dropped).await.expect("it ends").unwrap();
+    assert_eq!(known, []);
+    let alone = Node::builder("alone").start().await.unwrap();
+    assert!(!alone.peers().changed().await, "it has no other nodes");
+}
+
+/// Tries again while that can help, as users do.
+async fn asked(desk: &ActorRef<Notebook>) -> AskError {
+    loop {
+        match desk.notes().await {
+            Err(error) if !error.is_retryable() => return error,
+            _ => sleep(Duration::from_millis(1)).await,
+        }
+    }
+}
+
+/// As [`asked`], without waiting.
+async fn told(desk: &ActorRef<Notebook>) -> Cause {
+    loop {
+        match desk.try_tell(Note { number: 1 }) {
+            Err(error) if !error.is_retryable() => return error.cause,
+            _ => sleep(Duration::from_millis(1)).await,
+        }
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_tries_again_ends_when_its_own_node_shuts_down() {
+    let (alpha, beta) = pair().await;
+    let mut references = Vec::new();
+    for (node, name) in [(&alpha, "near"), (&beta, "far")] {
+        let spawned = node.spawn(name, Notebook::new()).await.unwrap();
+        let path = format!("{}/{name}", node.name());
+        references.push(alpha.named::<Notebook>(&path).unwrap());
+        references.push(alpha.actor::<Notebook>(&path).await.unwrap());
+        drop(spawned);
+    }
+    let mut sends = JoinSet::new();
+    for desk in references {
+        let again = desk.clone();
+        sends.spawn(async move { asked(&desk).await.cause });
+        sends.spawn(async move { AskCause::NotSent(told(&again).await) });
+    }
+    let seeker = alpha.clone();
+    sends.spawn(async move {
+        loop {
+            match seeker.actor::<Notebook>("near").await {
+                Err(error) if !error.is_retryable() => {
+                    return AskCause::NotSent(error.cause().unwrap().clone());
+                }
+                _ => sleep(Duration::from_millis(1)).await,
+            }
+        }
+    });
+    sleep(Duration::from_millis(20)).await;
+    alpha.shutdown(PATIENCE).await;
+    let ended = tokio::time::timeout(PATIENCE, sends.join_all()).await.expect("all of them end");
+    for cause in ended {
+        assert!(
+            matches!(cause, AskCause::NotSent(Cause::Shutdown) | AskCause::LinkDown(_)),
+            "{cause:?}"
+        );
+    }
+    beta.shutdown(PATIENCE).await;
 }
 
 // Promised in docs/SEMANTICS.md.

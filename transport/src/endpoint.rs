@@ -111,12 +111,13 @@ impl Endpoint {
         self.mesh.version()
     }
 
-    /// Waits until the version is another than `seen`. Returns it.
+    /// Waits until the version is another than `seen`. Returns false when it is not, and the node is
+    /// closing. The wait does not keep the node alive.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn changed(&self, seen: u64) -> u64 {
-        self.mesh.changed(seen).await
+    pub fn changed(&self, seen: u64) -> impl Future<Output = bool> + Send + use<> {
+        self.mesh.changed(seen)
     }
 
     /// Tells all peers that this node is about to shut down: their asks of it fail at once with

@@ -150,12 +150,14 @@ impl Mesh {
         self.table.events.version()
     }
 
-    /// Waits until the version of the states is another than `seen`. Returns it.
+    /// Waits until the version of the states is another than `seen`. Returns false when it is not,
+    /// and the node is closing.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn changed(&self, seen: u64) -> u64 {
-        self.table.events.changed(seen).await
+    pub(crate) fn changed(&self, seen: u64) -> impl Future<Output = bool> + Send + use<> {
+        let events = self.table.events.clone();
+        async move { events.changed(seen).await }
     }
 
     /// Tells all peers that this node is leaving: they ask nothing more of it. Links go on.

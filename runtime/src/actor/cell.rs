@@ -387,6 +387,10 @@ impl<A: Handlers> Resident for Cell<A> {
         Ok(())
     }
 
+    fn is_node_leaving(&self) -> bool {
+        self.node.residents().is_closed()
+    }
+
     fn deadlines(&self) -> &Deadlines {
         self.node.deadlines()
     }

@@ -110,7 +110,7 @@ impl<P> Destination<P> {
             View::Local(actor) => {
                 let known = match actor.poll_put(message, None, line, cx) {
                     Poll::Ready(Ok(known)) => known,
-                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(cause)),
+                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(at_end(actor, cause))),
                     Poll::Pending => {
                         line.wait_for_room(actor.actor().0)?;
                         return Poll::Pending;
@@ -147,7 +147,10 @@ impl<P> Destination<P> {
         P: Port<M>,
     {
         match self.view() {
-            View::Local(actor) => actor.try_put(message, None).map(|_| ()),
+            View::Local(actor) => match actor.try_put(message, None) {
+                Ok(_) => Ok(()),
+                Err(cause) => Err(at_end(actor, cause)),
+            },
             View::Remote(sender, _) => {
                 let to = (sender, const { &P::TOLD }, SendKind::Tell);
                 remote_send::try_send(to, message).map(|_| ())
@@ -179,7 +182,7 @@ impl<P> Destination<P> {
                 let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
                 match actor.poll_put(message, Some(&mut ask), line, cx) {
                     Poll::Ready(Ok(_)) => {}
-                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(cause)),
+                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(at_end(actor, cause))),
                     Poll::Pending => {
                         line.wait_for_room(to)?;
                         return Poll::Pending;
@@ -220,7 +223,8 @@ impl<P> Destination<P> {
             View::Local(actor) => {
                 let waker = Waker::noop().clone();
                 let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
-                actor.try_put(message, Some(&mut ask))?;
+                let sent = actor.try_put(message, Some(&mut ask));
+                sent.map_err(|cause| at_end(actor, cause))?;
                 Pending::local(ask)
             }
             View::Remote(sender, node) => {
@@ -265,6 +269,14 @@ impl<P> Destination<P> {
             },
         }
     }
+}
+
+/// Returns what the sender to an actor of this node is told. On a node that is shutting down none
+/// takes the place of one that has ended, and programs that try again have to end.
+#[cold]
+pub(super) fn at_end<M: Message, P: Port<M>>(actor: &P, cause: Cause) -> Cause {
+    let is_final = cause == Cause::Stopped && actor.actor().0.is_node_leaving();
+    if is_final { Cause::Shutdown } else { cause }
 }
 
 impl<P: Find> Destination<P> {

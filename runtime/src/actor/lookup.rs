@@ -185,7 +185,7 @@ impl Node {
 fn has_name<A: Handlers>(named: &ActorRef<A>) -> Result<Option<ActorRef<A>>, SpawnError> {
     let now = named.destination().now();
     match now.view() {
-        View::Dead(Cause::NoSuchActor) => Ok(None),
+        View::Dead(Cause::NoSuchActor | Cause::Shutdown) => Ok(None),
         View::Dead(cause) => Err(SpawnError::WrongType(not_found(named.address(), cause.clone()))),
         View::Local(_) | View::Remote(..) => Ok(Some(ActorRef::new(now))),
     }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
 
-use super::destination::{Destination, View};
+use super::destination::{Destination, View, at_end};
 use super::port::{Line, NearRoom, Port, UNSENT};
 use super::remote_send;
 use super::sending::Sending;
@@ -112,6 +112,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
                 return Poll::Pending;
             };
             to.leave::<M>(line);
+            let room = room.map_err(|cause| at_end(actor, cause));
             Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
         }
         View::Remote(sender, _) => {

@@ -145,7 +145,7 @@ impl<M: Message, R: Send + 'static> Find for Row<M, R> {
     fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
         let reply = TypeId::of::<R>();
         let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
-        let actor = node.residents().at(address).ok_or(Cause::NoSuchActor)?;
+        let actor = node.resident(address)?;
         let route = actor.route(M::ID, reply);
         Row::of(actor, route)
     }

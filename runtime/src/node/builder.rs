@@ -7,6 +7,7 @@ use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
+use super::environment::ProfileVariables;
 use super::stalls::Lookout;
 use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
@@ -46,6 +47,7 @@ pub struct NodeBuilder {
     refused_addresses: Vec<IpNetwork>,
     encryption: Encryption,
     pub(super) profile: Profile,
+    pub(super) variables: ProfileVariables,
     metrics_by_peer: bool,
     mailbox_capacity: usize,
     ask_timeout: Duration,
@@ -66,6 +68,7 @@ impl NodeBuilder {
             refused_addresses: Vec::new(),
             encryption: Encryption::default(),
             profile: Profile::default(),
+            variables: ProfileVariables::default(),
             metrics_by_peer: false,
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
@@ -167,9 +170,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Sizes and windows of the node's links.
+    /// Sizes, windows and times of the node's links. What it leaves at its default does not replace
+    /// what the environment said before ([`from_env`](Self::from_env)).
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
+        self.profile = self.variables.fill(profile);
         self
     }
 

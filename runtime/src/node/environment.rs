@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringpost_transport::id::NodeName;
 
 use super::NodeBuilder;
-use crate::remote::{Encryption, Secret, is_host_and_port};
+use crate::remote::{Encryption, Profile, Secret, is_host_and_port};
 
 /// A variable of the environment that cannot be used. Its text names the variable and its value,
 /// but never that of a secret.
@@ -37,13 +37,15 @@ impl NodeBuilder {
     /// | `RINGPOST_SECRET` | 32 random bytes, as hex | [`secret`](Self::secret) |
     /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
+    /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`](crate::Profile::heartbeat_interval) |
     /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
     /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
     /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
     ///
-    /// [`profile`](Self::profile) takes the place of `RINGPOST_DOWN_AFTER`, too. The name is
-    /// required, unless the program calls [`name`](Self::name).
+    /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
+    /// changed: where it has `down_after` or `heartbeat_interval` as [`Profile::default`] has it,
+    /// the variable stays. The name is required, unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
     /// # async fn start() -> Result<(), ringpost::BoxError> {
@@ -88,8 +90,12 @@ impl NodeBuilder {
             builder = builder.also_accept(secret.secret()?);
         }
         if let Some(time) = get("RINGPOST_DOWN_AFTER")? {
-            builder.profile.down_after = time.form(TIME, duration)?;
+            builder.variables.down_after = Some(time.form(TIME, duration)?);
         }
+        if let Some(time) = get("RINGPOST_HEARTBEAT")? {
+            builder.variables.heartbeat_interval = Some(time.form(TIME, duration)?);
+        }
+        builder.profile = builder.variables.fill(Profile::default());
         if let Some(time) = get("RINGPOST_ASK_TIMEOUT")? {
             builder = builder.ask_timeout(time.form(TIME, duration)?);
         }
@@ -109,6 +115,28 @@ impl NodeBuilder {
             builder = builder.metrics_by_peer(by_peer.form("`true` or `false`", parsed)?);
         }
         Ok(builder)
+    }
+}
+
+/// The settings of a profile that the environment gives.
+#[derive(Debug, Default)]
+pub(super) struct ProfileVariables {
+    heartbeat_interval: Option<Duration>,
+    down_after: Option<Duration>,
+}
+
+impl ProfileVariables {
+    /// Returns a profile with them where it has the default.
+    pub(super) fn fill(&self, mut profile: Profile) -> Profile {
+        let default = Profile::default();
+        let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
+        if *heartbeat == default.heartbeat_interval {
+            *heartbeat = self.heartbeat_interval.unwrap_or(*heartbeat);
+        }
+        if *down_after == default.down_after {
+            *down_after = self.down_after.unwrap_or(*down_after);
+        }
+        profile
     }
 }
 
@@ -203,6 +231,7 @@ mod tests {
             ("RINGPOST_SECRET", SECRET),
             ("RINGPOST_ALSO_ACCEPT", SECRET),
             ("RINGPOST_DOWN_AFTER", "1m"),
+            ("RINGPOST_HEARTBEAT", "2500ms"),
             ("RINGPOST_ASK_TIMEOUT", "500ms"),
             ("RINGPOST_MAILBOX_CAPACITY", "7"),
             ("RINGPOST_ENCRYPTION", "required"),
@@ -210,7 +239,9 @@ mod tests {
         ]);
         let builder = builder.expect("all are of their form");
         let text = format!("{builder:?}");
-        for part in ["\"alpha\"", "\"0.0.0.0:0\"", "\"beta.example:7700\", \"[::1]:7700\"", "60s"] {
+        for part in
+            ["\"alpha\"", "\"0.0.0.0:0\"", "\"beta.example:7700\", \"[::1]:7700\"", "60s", "2.5s"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         for part in ["500ms", "mailbox_capacity: 7", "metrics_by_peer: true", "Required"] {
@@ -225,6 +256,23 @@ mod tests {
 
     // Promised in docs/SEMANTICS.md.
     #[test]
+    fn a_profile_of_the_program_wins_over_the_environment_in_what_it_changes() {
+        let variables = [("RINGPOST_DOWN_AFTER", "1m"), ("RINGPOST_HEARTBEAT", "2s")];
+        let times = |profile| {
+            let builder = built(&variables).expect("all are of their form").profile(profile);
+            (builder.profile.heartbeat_interval.as_secs(), builder.profile.down_after.as_secs())
+        };
+        assert_eq!(times(Profile::small()), (2, 60), "it says nothing of times");
+        let quick = Profile { down_after: Duration::from_secs(7), ..Profile::default() };
+        assert_eq!(times(quick), (2, 7));
+        let slow = Profile { heartbeat_interval: Duration::from_secs(3), ..Profile::default() };
+        assert_eq!(times(slow), (3, 60));
+        let none = built(&[]).expect("nothing is said").profile(Profile::small());
+        assert_eq!(none.profile, Profile::small());
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    #[test]
     fn an_environment_that_cannot_be_used_is_named_and_no_secret_is_shown() {
         for (variable, value) in [
             ("RINGPOST_NAME", "two words"),
@@ -232,6 +280,7 @@ mod tests {
             ("RINGPOST_ADVERTISE", "alpha:7700,"),
             ("RINGPOST_SEEDS", "beta"),
             ("RINGPOST_DOWN_AFTER", "8"),
+            ("RINGPOST_HEARTBEAT", "fast"),
             ("RINGPOST_ASK_TIMEOUT", "-1s"),
             ("RINGPOST_MAILBOX_CAPACITY", "many"),
             ("RINGPOST_ENCRYPTION", "on"),

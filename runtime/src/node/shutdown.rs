@@ -13,9 +13,12 @@ use crate::resident::{Ended, Halt, Resident};
 impl Node {
     /// Ends the node in order: nothing is spawned any more; the other nodes are told, so that they
     /// ask nothing more of it (their asks are `NotSent` with `Leaving`); every actor handles what
-    /// it accepted and stops; what is left at `deadline` is killed; then the links say goodbye,
-    /// within what is left of the deadline, and at least [`limits::GOODBYE_TIMEOUT_MIN`]. With
-    /// killed actors whose handlers never wait it takes [`limits::KILL_TIMEOUT`] more.
+    /// it accepted and stops; what is left at `deadline` is killed; then the links say goodbye.
+    ///
+    /// It ends [`limits::SHUTDOWN_OVERTIME`], 4 s, after the deadline at the latest: killed actors
+    /// whose handlers never wait are given [`limits::KILL_TIMEOUT`]; what tells other nodes of them
+    /// and then the goodbye are given what is left of the deadline, and at least
+    /// [`limits::GOODBYE_TIMEOUT_MIN`] each; and links whose peers do not answer, 2 s.
     ///
     /// All actors drain at once: one that sends to another may find that it has stopped. Where the
     /// order matters, drain the actors yourself first, the senders before the receivers.

@@ -111,6 +111,7 @@ pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>
         Unsent::SchemaMismatch => Cause::SchemaMismatch,
         Unsent::TooLarge { bytes, limit } => Cause::TooLarge { bytes, limit },
         Unsent::Full => Cause::MailboxFull,
+        Unsent::Leaving if to.is_closing() => Cause::Shutdown,
         Unsent::Leaving => Cause::Leaving,
         Unsent::TooManyAsks => Cause::TooManyAsks,
         Unsent::Archive => failure.unwrap_or_else(|| Cause::Archive(unsent.to_string())),

@@ -81,6 +81,11 @@ impl RemoteSender {
         self.0.peer.name()
     }
 
+    /// Returns true if this node is closing: it has said goodbye on its links.
+    pub fn is_closing(&self) -> bool {
+        self.0.peer.is_closing()
+    }
+
     /// Returns a number that all messages of that node have, and of no other: see
     /// [`Delivery::peer_number`](crate::host::Delivery::peer_number).
     pub fn peer_number(&self) -> usize {

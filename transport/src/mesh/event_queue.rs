@@ -184,17 +184,22 @@ impl EventQueue {
         *self.changes.version.lock()
     }
 
-    /// Waits until the version is another than `seen`. Returns it.
-    pub(super) async fn changed(&self, seen: u64) -> u64 {
+    /// Waits until the version is another than `seen`. Returns false when it is not, and the node is
+    /// closing.
+    pub(super) async fn changed(&self, seen: u64) -> bool {
+        let mut closing = pin!(self.closing());
         loop {
             let mut told = pin!(self.changes.told.notified());
             // Registered before the look, so that no wake-up falls between the two.
             told.as_mut().enable();
-            let version = self.version();
-            if version != seen {
-                return version;
+            if self.version() != seen {
+                return true;
             }
-            told.await;
+            tokio::select! {
+                biased;
+                () = told => {}
+                () = &mut closing => return self.version() != seen,
+            }
         }
     }
 

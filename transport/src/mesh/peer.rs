@@ -114,6 +114,11 @@ impl Peer {
         Poll::Ready(outcome)
     }
 
+    /// Returns true if this node is closing.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.events.is_closing()
+    }
+
     /// Gives up a place among those that wait.
     pub(crate) fn forget(&self, ticket: u64) {
         let old = self.state.lock().waiters.remove(ticket);
@@ -125,8 +130,11 @@ impl Peer {
     pub(crate) fn want_link(&self) -> Option<NodeDown> {
         let (start, down) = {
             let mut state = self.state.lock();
-            if state.connection.link().is_some() || self.events.is_closing() {
+            if state.connection.link().is_some() {
                 return None;
+            }
+            if self.events.is_closing() {
+                return Some(NodeDown::shutdown());
             }
             let now = self.events.now();
             (state.want(now), state.down(now))

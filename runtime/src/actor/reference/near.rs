@@ -83,7 +83,7 @@ impl<A: Handlers> Find for Near<A> {
     }
 
     fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
-        let resident = node.residents().at(address).ok_or(Cause::NoSuchActor)?;
+        let resident = node.resident(address)?;
         let found = resident.kind().name;
         let cell = resident.as_any().downcast::<Cell<A>>();
         let wrong = |_| Cause::WrongActorType { asked: kind_of::<A>().name, found: found.into() };
