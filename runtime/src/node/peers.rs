@@ -6,7 +6,7 @@ use crate::node::{Core, Node};
 use crate::remote::PeerState;
 
 /// The other nodes of a node, as they are now. Created by [`Node::peers`]; any number may be, and
-/// each remembers what it has read.
+/// each remembers what it has read. It does not keep its node alive.
 ///
 /// Unlike [events](Node::events), changes cannot be missed: however far a program falls behind,
 /// what it reads next is the newest state.
@@ -24,7 +24,6 @@ use crate::remote::PeerState;
 /// }
 /// # }
 /// ```
-/// It does not keep its node alive.
 #[derive(Debug, Clone)]
 pub struct Peers {
     node: Weak<Core>,
