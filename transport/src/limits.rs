@@ -59,7 +59,7 @@ pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Addresses that are tried in one round of dials.
 pub const ROUND_ADDRESSES_MAX: usize = 64;
 /// Dials at once of addresses that peers have told; more wait.
-pub const TOLD_DIALS_MAX: usize = 64;
+pub const TOLD_DIALS_MAX: usize = 256;
 /// Look-ups of names that a process runs at once, half of them of names that peers have told: each
 /// blocks a thread.
 pub const RESOLVE_THREADS_MAX: usize = 8;
@@ -84,6 +84,9 @@ pub const LINK_SETTLED: Duration = Duration::from_secs(10);
 pub const RELINK_FOR: Duration = Duration::from_secs(60 * 60);
 /// Nodes that are so dialled at the same time.
 pub const RELINKS_MAX: usize = 256;
+/// Lost nodes that are waited for as long as they asked for, where that is longer than
+/// `down_after`: a peer that comes under ever new names cannot leave behind more of them.
+pub const PATIENCE_MAX: usize = 256;
 /// How often a seed is looked at that has nothing to do.
 pub const SEED_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the name of a seed is looked up all of whose addresses are linked.

@@ -54,10 +54,6 @@ pub(crate) async fn meet(
     };
     match result {
         Ok((session, hello)) => {
-            if handshake.by_other_secret() {
-                let peer = &hello.node.name;
-                tracing::info!(%peer, "it uses a secret that this node only accepts");
-            }
             let by_other_secret = handshake.by_other_secret();
             Ok((Channel { stream, session, cut: false, by_other_secret }, hello))
         }

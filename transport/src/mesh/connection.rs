@@ -19,7 +19,7 @@ use super::join::join;
 use super::meter;
 use super::peer::Peer;
 use super::source::Source;
-use super::table::Table;
+use super::table::{DialPermit, Table};
 
 /// The outcome of an attempt to reach a node at an address.
 pub(super) struct Outcome {
@@ -53,24 +53,26 @@ impl DialFailure {
 
 /// Dials `address`, which is no name, in a task of its own, which then carries the link. The
 /// outcome tells when it stands. Dropping the receiver gives up a dial that has not met a node.
-/// Of the addresses that peers have `told`, only so many are dialled at once as the table has
-/// places for: no peer can use up the node's sockets.
-pub(super) fn dial(table: &Arc<Table>, address: String, told: bool) -> oneshot::Receiver<Outcome> {
+/// `permit` is held until it has, or has not.
+pub(super) fn dial(
+    table: &Arc<Table>,
+    address: String,
+    permit: Option<DialPermit>,
+) -> oneshot::Receiver<Outcome> {
     let (report, outcome) = oneshot::channel();
     let shared = table.clone();
-    table.tasks.spawn(async move { carry(shared, address, told, report).await });
+    table.tasks.spawn(async move { carry(shared, address, permit, report).await });
     outcome
 }
 
 async fn carry(
     table: Arc<Table>,
     address: String,
-    told: bool,
+    permit: Option<DialPermit>,
     mut report: oneshot::Sender<Outcome>,
 ) {
     let reach = async {
-        // The semaphore is never closed.
-        let _place = if told { table.told_dials.acquire().await.ok() } else { None };
+        let _permit = permit;
         reach(&table, address).await
     };
     let met = tokio::select! {

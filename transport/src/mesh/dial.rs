@@ -19,11 +19,13 @@ mod seed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::id::NodeName;
+use crate::limits;
 use crate::mutants::planted;
 
 use super::connection::Outcome;
@@ -74,24 +76,54 @@ struct Dialler {
     failures: BTreeMap<String, String>,
     /// Time at which the next round begins.
     next: Instant,
+    /// That time was drawn while there was no haste.
+    is_far: bool,
 }
 
 impl Dialler {
     fn new(table: Arc<Table>, want: Want) -> Self {
-        let mut next = Instant::now();
-        if let Want::Peer(peer) = &want
+        let race = Race::new(table.clone());
+        let (extra, unknown, failures, is_far) = Default::default();
+        let next = Instant::now();
+        let mut dialler = Dialler { table, want, race, extra, unknown, failures, next, is_far };
+        if let Want::Peer(peer) = &dialler.want
             && !peer.is_new()
         {
-            next += peer.pause(&table.identity.entropy, table.is_alone());
+            dialler.pause();
         }
-        let race = Race::new(table.clone());
-        let (extra, unknown, failures) = Default::default();
-        Dialler { table, want, race, extra, unknown, failures, next }
+        dialler
+    }
+
+    /// Puts the next round off.
+    fn pause(&mut self) {
+        let (entropy, haste) = (&self.table.identity.entropy, self.has_haste());
+        let pause = match &mut self.want {
+            Want::Peer(peer) => peer.pause(entropy, haste),
+            Want::Seed(seed) => seed.pause(entropy, haste),
+        };
+        (self.next, self.is_far) = (Instant::now() + pause, !haste);
+    }
+
+    /// Returns true if a sender wants what it reaches for, or this node has no link at all.
+    fn has_haste(&self) -> bool {
+        let wanted = matches!(&self.want, Want::Peer(peer) if peer.has_sender());
+        wanted || self.table.is_alone()
+    }
+
+    /// Cuts a pause short that was drawn before there was haste.
+    fn hasten(&mut self, now: Instant) {
+        if self.is_far && self.has_haste() {
+            let most = limits::WANTED_BACKOFF_MAX.as_micros() as u64;
+            let pause = Duration::from_micros(self.table.identity.entropy.below(most + 1));
+            (self.next, self.is_far) = (self.next.min(now + pause), false);
+            self.race.hasten();
+        }
     }
 
     async fn run(mut self) {
         loop {
             let now = Instant::now();
+            self.hasten(now);
             let until = match self.plan(now) {
                 Plan::Stop => return,
                 Plan::Wait(until) => until,
@@ -132,7 +164,11 @@ impl Dialler {
     fn begin(&mut self, targets: Vec<Target>, extra: bool) {
         self.extra = extra;
         self.unknown = targets.is_empty();
-        self.race.begin(targets);
+        let urgent = match &self.want {
+            Want::Peer(peer) => peer.has_sender() || peer.is_alive(),
+            Want::Seed(_) => true,
+        };
+        self.race.begin(targets, urgent);
         self.end_round();
     }
 
@@ -189,23 +225,22 @@ impl Dialler {
             return;
         }
         let failures = std::mem::take(&mut self.failures);
-        let now = Instant::now();
         match &mut self.want {
             Want::Peer(peer) => {
                 if self.unknown {
                     peer.note(self.table.why_unknown());
                 }
                 peer.log_failures();
-                if !self.extra {
-                    if self.unknown || !planted!(NeverAsks) {
-                        self.table.ask_for(peer.name());
-                    }
-                    self.next =
-                        now + peer.pause(&self.table.identity.entropy, self.table.is_alone());
+                if self.extra {
+                    return;
+                }
+                if self.unknown || !planted!(NeverAsks) {
+                    self.table.ask_for(peer.name());
                 }
             }
-            Want::Seed(seed) => self.next = now + seed.end_round(&failures),
+            Want::Seed(seed) => seed.end_round(&failures),
         }
+        self.pause();
     }
 }
 

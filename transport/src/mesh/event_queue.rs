@@ -35,6 +35,8 @@ pub(super) struct EventQueue {
     down_after: Duration,
     /// How many more lost nodes may be dialled without being wanted (MS-14).
     relinks: Arc<Semaphore>,
+    /// How many more lost nodes may be waited for longer than this node's own `down_after`.
+    patience: Arc<Semaphore>,
     metrics_by_peer: bool,
 }
 
@@ -87,6 +89,7 @@ impl EventQueue {
             wants,
             down_after,
             relinks: Arc::new(Semaphore::new(limits::RELINKS_MAX)),
+            patience: Arc::new(Semaphore::new(limits::PATIENCE_MAX)),
             metrics_by_peer,
         };
         (Arc::new(events), wanted)
@@ -105,6 +108,13 @@ impl EventQueue {
     /// Returns the right to have a lost node dialled without being wanted, if there is one left.
     pub(super) fn relink(&self) -> Option<OwnedSemaphorePermit> {
         self.relinks.clone().try_acquire_owned().ok()
+    }
+
+    /// Returns the silence after which a node is down that asked for `asked`, if that is longer than
+    /// this node's own and there is the right left to wait so long for a lost node.
+    pub(super) fn patience(&self, asked: Duration) -> Option<(Duration, OwnedSemaphorePermit)> {
+        let longer = (asked > self.down_after).then(|| self.patience.clone().try_acquire_owned());
+        Some((asked, longer?.ok()?))
     }
 
     /// Returns the clock by which silence is counted.

@@ -50,7 +50,6 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             if met.side == Side::Acceptor && !failure.is_dial_race() {
                 let peer = table.peer(&met.hello.node.name);
                 peer.note_answer(failure.to_string());
-                peer.log_failures();
             }
             if let Some(rejection) = failure.answer() {
                 met.channel.close(&Message::Reject(rejection));

@@ -316,12 +316,17 @@ impl Peer {
         tracing::info!(peer = %self.name, last, "not reached");
     }
 
-    /// Returns the pause before the next round of dials: a short one while a sender waits, or while
+    /// Returns the pause before the next round of dials: a short one while a sender wants it, or while
     /// this node is `alone`, without any link.
     pub(super) fn pause(&self, entropy: &Entropy, alone: bool) -> Duration {
         let mut state = self.state.lock();
-        let wanted = alone || state.waiters.count() > 0;
+        let wanted = alone || state.has_sender();
         state.reach.backoff.pause(entropy, wanted)
+    }
+
+    /// Returns true if a sender waits for a link to it, or wanted one a short while ago.
+    pub(super) fn has_sender(&self) -> bool {
+        self.state.lock().has_sender()
     }
 
     /// Returns true if it is to be dialled without a pause: it is met for the first time. After a
@@ -406,7 +411,11 @@ impl Peer {
     /// Gives it this link, or none.
     pub(crate) fn set_link(&self, link: Option<Arc<LinkHandle>>) {
         let (commands, _) = tokio::sync::mpsc::unbounded_channel();
-        let owner = connection_state::Owner { incarnation: Incarnation(1), commands };
+        let owner = connection_state::Owner {
+            incarnation: Incarnation(1),
+            asked: Duration::ZERO,
+            commands,
+        };
         let linked = |link: &Arc<LinkHandle>| ConnectionState::Linked(owner, link.clone());
         self.state.lock().connection = link.as_ref().map_or(ConnectionState::None, linked);
         self.link.store(link);

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::bootstrap::{Beat, Channel, Failure, Message};
@@ -25,6 +27,8 @@ use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
 use stalls::Stalls;
 
+/// Messages of a peer that are handled before other links have their turn.
+const MESSAGES_IN_A_ROW: u32 = 32;
 /// Heartbeats of which one is answered, to measure the round trip.
 const MEASURED_EVERY: u32 = 10;
 
@@ -41,6 +45,12 @@ pub(super) struct Session {
     liveness: LinkLiveness,
     /// Time between two heartbeats, the same on both sides.
     interval: Duration,
+    /// Looks at the link of which one comes with a heartbeat: waits and counts are told as often on
+    /// slow links as on others.
+    looks_per_beat: u32,
+    looks: u32,
+    /// Messages that came since other links had their turn.
+    messages: u32,
     /// Nodes that it was asked about, and did not answer yet (MS-15).
     asked: BTreeSet<NodeName>,
     /// Tasks that want to know when it answers.
@@ -68,6 +78,9 @@ impl Session {
         let link = carrier.running.link.clone();
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
+        let is_fixed = table.network.wire.heartbeat_interval().is_some();
+        let most = limits::HEARTBEAT_INTERVAL.as_nanos();
+        let looks = if is_fixed { 1 } else { interval.as_nanos().div_ceil(most) };
         let (heard, liveness, probes) = (table.events.now(), LinkLiveness::default(), Vec::new());
         Session {
             table,
@@ -79,6 +92,9 @@ impl Session {
             heard,
             liveness,
             interval,
+            looks_per_beat: looks.max(1) as u32,
+            looks: 0,
+            messages: 0,
             asked: BTreeSet::new(),
             probes,
             beats: 0,
@@ -89,6 +105,10 @@ impl Session {
 
     /// Runs until the link has ended.
     pub(super) async fn run(mut self) {
+        if self.channel.is_by_other_secret() {
+            let peer = self.guard.peer().name();
+            tracing::info!(%peer, "it uses a secret that this node only accepts");
+        }
         let cause = self.watch().await;
         step!(LinkEnded);
         // A task that learns of the end finds all that was carried.
@@ -100,7 +120,7 @@ impl Session {
     }
 
     async fn watch(&mut self) -> LinkCause {
-        let mut beat = heartbeats(self.interval);
+        let mut look = looks(self.interval / self.looks_per_beat);
         // A node that began to leave before this link was up has told its other peers already.
         if self.table.events.is_leaving()
             && let Err(failure) = self.channel.send(&Message::Heartbeat(Beat::Leaving)).await
@@ -115,7 +135,8 @@ impl Session {
                 cause = self.carrier.running.ended() => return cause,
                 command = self.guard.command() => self.handle_command(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
-                _ = beat.tick(), if open => self.handle_beat().await,
+                // After what the peer said meanwhile: it may be all that shows that it lives.
+                _ = look.tick(), if open => self.look().await,
                 () = sleep_until(patience), if !open => {
                     self.give_up_waiting();
                     Ok(())
@@ -123,6 +144,17 @@ impl Session {
             };
             if let Err(failure) = step {
                 self.handle_failure(&failure);
+            }
+            if self.messages >= MESSAGES_IN_A_ROW {
+                self.messages = 0;
+                yield_now().await;
+                // A peer that never stops talking leaves no other moment for it.
+                if self.over.is_none()
+                    && look.tick().now_or_never().is_some()
+                    && let Err(failure) = self.look().await
+                {
+                    self.handle_failure(&failure);
+                }
             }
         }
     }
@@ -146,6 +178,7 @@ impl Session {
 
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
         let message = message?;
+        self.messages += 1;
         self.heard = self.table.events.now();
         self.guard.peer().heard();
         match message {
@@ -193,9 +226,19 @@ impl Session {
         }
     }
 
-    async fn handle_beat(&mut self) -> Result<(), Failure> {
+    /// Publishes the link's counts, and sends a heartbeat when it is time to.
+    async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
+        self.looks += 1;
+        if self.looks < self.looks_per_beat {
+            return Ok(());
+        }
+        self.looks = 0;
+        self.beat().await
+    }
+
+    async fn beat(&mut self) -> Result<(), Failure> {
         let link = &self.carrier.running.link;
         // A path that brings frames, and a driver that takes them, need not be asked.
         let heard = self.liveness.has_heard(link.stats().frames_received);
@@ -239,8 +282,8 @@ impl Session {
     }
 }
 
-fn heartbeats(interval: Duration) -> Interval {
-    let mut beat = interval_at(Instant::now() + interval, interval);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    beat
+fn looks(interval: Duration) -> Interval {
+    let mut look = interval_at(Instant::now() + interval, interval);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    look
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::bootstrap::{Identity, Message, Times};
@@ -46,8 +46,10 @@ pub(super) struct Table {
     /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
-    /// Places for dials of addresses that peers have told.
-    pub(super) told_dials: Semaphore,
+    /// The dials of addresses that peers have told.
+    pub(super) told_dials: Arc<Semaphore>,
+    /// Those of them that are not urgent.
+    pub(super) idle_dials: Arc<Semaphore>,
     pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.
     pub(super) unmet: Mutex<BTreeMap<String, String>>,
@@ -111,6 +113,12 @@ impl Peers {
     }
 }
 
+/// The right to dial an address that a peer has told.
+pub(super) struct DialPermit {
+    _idle: Option<OwnedSemaphorePermit>,
+    _all: Option<OwnedSemaphorePermit>,
+}
+
 impl Table {
     /// Returns what this node shows of itself on a connection on which it would use these fabrics.
     pub(super) fn identity_naming(&self, fabrics: &[Arc<dyn Fabric>]) -> Identity {
@@ -122,6 +130,21 @@ impl Table {
     pub(super) fn heartbeat_interval(&self, peer: Times) -> Duration {
         let slower = self.identity.times.heartbeat.max(peer.heartbeat);
         self.network.wire.heartbeat_interval().unwrap_or(slower)
+    }
+
+    /// Waits for the right to dial an address that a peer has told. Half of them are only for dials
+    /// that are `urgent`: that a sender wants, or of nodes that are not down.
+    pub(super) fn dial_permit(&self, urgent: bool) -> impl Future<Output = DialPermit> + use<> {
+        let idle = (!urgent).then(|| self.idle_dials.clone());
+        let all = self.told_dials.clone();
+        async move {
+            // The semaphores are never closed.
+            let idle = match idle {
+                Some(idle) => idle.acquire_owned().await.ok(),
+                None => None,
+            };
+            DialPermit { _idle: idle, _all: all.acquire_owned().await.ok() }
+        }
     }
 
     /// Returns the peer of this name; made when it was never heard of, or forgotten.

@@ -7,6 +7,8 @@ mod encryption;
 #[cfg(feature = "sim")]
 mod fates;
 mod forgotten;
+#[cfg(feature = "sim")]
+mod haste;
 mod hostile;
 #[cfg(feature = "sim")]
 mod idle;

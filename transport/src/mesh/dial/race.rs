@@ -3,7 +3,9 @@
 //!
 //! - **WR-1 every address**: a name is looked up in each round, so that a change is followed, and
 //!   each of its addresses is tried. An attempt begins when the one before has failed, or was
-//!   silent for `DIAL_STAGGER`, so that addresses that answer nothing hide no other.
+//!   silent for `DIAL_STAGGER`, so that addresses that answer nothing hide no other. The dial
+//!   of an address that a peer has told needs a permit, for which one at a time waits: no peer can
+//!   use up the node's sockets.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -17,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::limits;
 use crate::mesh::connection::{self, Outcome};
 use crate::mesh::peer::Target;
-use crate::mesh::table::Table;
+use crate::mesh::table::{DialPermit, Table};
 use crate::mutants::planted;
 
 /// One round of dials.
@@ -28,6 +30,10 @@ pub(super) struct Race {
     /// Look-ups and attempts.
     running: FuturesUnordered<BoxFuture<'static, Step>>,
     attempts: usize,
+    /// What the next attempt waits for.
+    permit: Option<BoxFuture<'static, DialPermit>>,
+    /// A sender wants the node, or it is not down.
+    urgent: bool,
     /// Time at which the next attempt begins beside those that run.
     next: Instant,
     /// Names and addresses of this round: each is tried once.
@@ -56,12 +62,14 @@ pub(super) enum Step {
 impl Race {
     pub(super) fn new(table: Arc<Table>) -> Self {
         let (waiting, running, tried) = Default::default();
-        Race { table, waiting, running, attempts: 0, next: Instant::now(), tried }
+        let (next, permit, urgent) = (Instant::now(), None, true);
+        Race { table, waiting, running, attempts: 0, permit, urgent, next, tried }
     }
 
     /// Begins a round with these, best first. To be called when the one before is over.
-    pub(super) fn begin(&mut self, targets: Vec<Target>) {
+    pub(super) fn begin(&mut self, targets: Vec<Target>, urgent: bool) {
         self.tried.clear();
+        (self.permit, self.urgent) = (None, urgent);
         self.next = Instant::now();
         self.add_targets(targets);
     }
@@ -92,6 +100,13 @@ impl Race {
         }
     }
 
+    /// Makes this round urgent.
+    pub(super) fn hasten(&mut self) {
+        if !std::mem::replace(&mut self.urgent, true) {
+            self.permit = None;
+        }
+    }
+
     /// Returns true if nothing is left to be tried or waited for.
     pub(super) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
@@ -103,11 +118,27 @@ impl Race {
     /// Nothing is lost when the future is dropped.
     pub(super) async fn step(&mut self) -> Step {
         loop {
-            if self.attempts == 0 || (Instant::now() >= self.next && !planted!(InTurn)) {
-                self.start();
+            let is_due = self.attempts == 0 || (Instant::now() >= self.next && !planted!(InTurn));
+            match self.waiting.front() {
+                Some(first) if is_due && !first.target.told => {
+                    self.start(None);
+                    continue;
+                }
+                Some(_) if is_due && self.permit.is_none() => {
+                    self.permit = Some(self.table.dial_permit(self.urgent).boxed());
+                }
+                _ => {}
             }
+            let waits = !self.waiting.is_empty() && !is_due && !planted!(InTurn);
+            let permit = async {
+                match &mut self.permit {
+                    Some(permit) => permit.await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
+                permit = permit => self.start(Some(permit)),
                 Some(step) = self.running.next() => {
                     if let Step::Over(..) = step {
                         self.attempts -= 1;
@@ -115,15 +146,16 @@ impl Race {
                     }
                     return step;
                 }
-                () = sleep_until(self.next), if !self.waiting.is_empty() && !planted!(InTurn) => {}
+                () = sleep_until(self.next), if waits => {}
                 else => std::future::pending().await,
             }
         }
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, permit: Option<DialPermit>) {
+        self.permit = None;
         let Some(address) = self.waiting.pop_front() else { return };
-        let outcome = connection::dial(&self.table, address.address.clone(), address.target.told);
+        let outcome = connection::dial(&self.table, address.address.clone(), permit);
         let over = outcome.map(|outcome| Step::Over(address, outcome.ok()));
         self.running.push(over.boxed());
         self.attempts += 1;

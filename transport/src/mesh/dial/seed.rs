@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::bootstrap::Failure;
+use crate::entropy::Entropy;
 use crate::id::Incarnation;
 use crate::limits;
 use crate::mesh::connection::{DialFailure, Outcome};
@@ -66,7 +67,10 @@ impl Seed {
         } else if *self.well.get_or_insert(now) + limits::LINK_SETTLED <= now {
             self.backoff = Backoff::default();
         }
-        let lookup_due = |at: Instant| now >= at + limits::SEED_LOOKUP_INTERVAL;
+        // A node that is alone with its own address waits for the others to be published.
+        let often = self.table.is_alone();
+        let every = if often { limits::WANTED_BACKOFF_MAX } else { limits::SEED_LOOKUP_INTERVAL };
+        let lookup_due = |at: Instant| now >= at + every;
         let target = Target { name: self.address.clone(), told: false };
         if self.is_missing() || self.looked_up.is_some_and(lookup_due) {
             return Plan::Dial { targets: vec![target], news: false, until: None };
@@ -133,8 +137,8 @@ impl Seed {
         None
     }
 
-    /// Draws the conclusions of a round. Returns the pause before the next one.
-    pub(super) fn end_round(&mut self, failures: &BTreeMap<String, String>) -> Duration {
+    /// Draws the conclusions of a round.
+    pub(super) fn end_round(&mut self, failures: &BTreeMap<String, String>) {
         let address = &self.address;
         let met = self.places.values().any(|place| matches!(place, Place::Met(..)));
         if failures.is_empty() || met {
@@ -149,10 +153,12 @@ impl Seed {
                 tracing::info!(address, failure, "a seed is not reached");
             }
         }
-        if !self.is_missing() {
-            return Duration::ZERO;
-        }
-        self.backoff.pause(&self.table.identity.entropy, self.table.is_alone())
+    }
+
+    /// Returns the pause before the next round, a short one if there is `haste`. There is none while
+    /// nothing is missing: then the [plan](Self::plan) has no round.
+    pub(super) fn pause(&mut self, entropy: &Entropy, haste: bool) -> Duration {
+        if self.is_missing() { self.backoff.pause(entropy, haste) } else { Duration::ZERO }
     }
 }
 

@@ -53,9 +53,9 @@ impl ConnectionGuard {
         }
         let (sender, commands) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
-        state.connection = ConnectionState::Joining(Owner { incarnation, commands: sender });
+        let asked = hello.times.down_after.min(limits::DOWN_AFTER_TOLD_MAX);
+        state.connection = ConnectionState::Joining(Owner { incarnation, asked, commands: sender });
         state.reach.addresses.say(&hello.addresses, from);
-        state.bear = hello.times.down_after.min(limits::DOWN_AFTER_TOLD_MAX);
         let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
         if let Some(earlier) = earlier {
             // Senders wait for the link of the new run, which has its whole time to come up.
@@ -113,7 +113,7 @@ impl ConnectionGuard {
             state.connection = ConnectionState::Linked(owner.clone(), link);
             (state.heard, state.linked) = (Some(self.peer.events.now()), Some(Instant::now()));
             state.presence = Presence::Up(self.node.clone());
-            (state.reach.wanted, state.reach.relink) = (None, None);
+            (state.reach.wanted, state.reach.relink, state.patience) = (None, None, None);
             // The next failure is news again.
             (state.reach.last, state.reach.logged) = (NOT_DIALLED.into(), NOT_DIALLED.into());
             state.push(&self.peer, PeerEvent::LinkUp { peer: self.node.clone(), fabric });

@@ -1,6 +1,7 @@
 //! The one connection that a peer may have, and what may be asked of the task that owns it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -27,6 +28,8 @@ pub(in crate::mesh) enum ConnectionState {
 pub(in crate::mesh) struct Owner {
     /// The run of the peer it talks to.
     pub(in crate::mesh) incarnation: Incarnation,
+    /// Silence that it asks others to bear, bounded.
+    pub(in crate::mesh) asked: Duration,
     /// Closed when the connection is given up and the peer has none.
     pub(in crate::mesh) commands: mpsc::UnboundedSender<Command>,
 }

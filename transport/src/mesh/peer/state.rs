@@ -30,8 +30,9 @@ pub(in crate::mesh) struct State {
     /// use to those that wait. This and all times of silences are by the clock of
     /// [`EventQueue::now`](crate::mesh::event_queue::EventQueue::now).
     pub(in crate::mesh) heard: Option<Instant>,
-    /// Silence that it asks others to bear, as it said when it was last met; bounded.
-    pub(in crate::mesh) bear: Duration,
+    /// The silence after which it is down, where it asked for a longer one on its last link than
+    /// this node's own.
+    pub(in crate::mesh) patience: Option<(Duration, OwnedSemaphorePermit)>,
     /// Time since when its link stands.
     pub(in crate::mesh) linked: Option<Instant>,
     /// Counts of what links that ended have carried; `None` when there was none yet.
@@ -106,7 +107,7 @@ impl State {
             presence: Presence::Unknown,
             told: None,
             heard: None,
-            bear: Duration::ZERO,
+            patience: None,
             linked: None,
             carried: None,
             waiters: Waiters::default(),
@@ -125,6 +126,7 @@ impl State {
     /// [`EventQueue::tell`](crate::mesh::event_queue::EventQueue::tell) has to follow without the
     /// lock.
     pub(in crate::mesh) fn report_down(&mut self, of: &Peer, peer: NodeId, cause: NodeDownCause) {
+        self.patience = None;
         of.events.settle(&of.name, of.unresolved.give_up());
         self.push(of, PeerEvent::NodeDown { peer, cause });
     }
@@ -180,7 +182,7 @@ impl State {
     /// Returns the silence after which it is down: what this node bears, or what it asked for
     /// itself if that is longer.
     fn down_after(&self, of: &Peer) -> Duration {
-        of.events.down_after().max(self.bear)
+        self.patience.as_ref().map_or_else(|| of.events.down_after(), |(asked, _)| *asked)
     }
 
     /// Returns when it is down, or not dialled any more, unless there is a link before.
@@ -198,13 +200,14 @@ impl State {
         self.reach.relink = relink.filter(|_| !planted!(Forsaken));
     }
 
+    /// Returns true if a sender waits for a link to it, or wanted one within `down_after`.
+    pub(super) fn has_sender(&self) -> bool {
+        self.waiters.count() > 0 || self.reach.wanted.is_some()
+    }
+
     /// Returns true if a link to it is wanted, or missed.
     pub(in crate::mesh) fn is_wanted(&self) -> bool {
-        let Reach { wanted, relink, .. } = &self.reach;
-        wanted.is_some()
-            || relink.is_some()
-            || self.waiters.count() > 0
-            || matches!(self.presence, Presence::Up(_))
+        self.has_sender() || self.reach.relink.is_some() || matches!(self.presence, Presence::Up(_))
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
@@ -239,11 +242,12 @@ impl State {
         cause: &LinkCause,
         of: &Peer,
     ) -> (bool, Vec<Waker>) {
-        if let ConnectionState::Linked(_, link) =
+        if let ConnectionState::Linked(owner, link) =
             std::mem::replace(&mut self.connection, ConnectionState::None)
         {
             self.carried = Some(total(self.carried, link.stats()));
             of.link.store(None);
+            self.patience = of.events.patience(owner.asked);
         }
         let lived = self.linked.take().map(|since| since.elapsed());
         self.reach.backoff.link_ended(lived.unwrap_or_default());
