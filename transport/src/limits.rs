@@ -33,6 +33,9 @@ pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
 pub const LINKS_PER_SOURCE_MAX: u32 = 1024;
 /// How often strangers that were refused for one cause are in the log as a warning.
 pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);
+/// Lines of links and nodes that come and go in the log in [`REFUSALS_REPORTED_EVERY`]; one more
+/// says how many were left out.
+pub const PEER_LINES_MAX: u32 = 100;
 /// How long a connection may take to prove itself.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one

@@ -1,8 +1,10 @@
 //! The listener: accepts connections; bad input closes only the connection it came on.
 //!
 //! - **MS-6 bounded**: at most `UNPROVEN_CONNECTIONS_MAX` connections are between their first byte
-//!   and their proof (or token). Of more, the source with the most of them gives up its oldest, so
-//!   that a host that opens thousands closes its own. Each has `HANDSHAKE_TIMEOUT`.
+//!   and their proof (or token). Of more, the source with the most of them gives up one, so that a
+//!   host that opens thousands closes its own. Each has `HANDSHAKE_TIMEOUT`. Which one is drawn by
+//!   lot: if it were the oldest, a crowd of nodes that dial at once over a long path would keep
+//!   each other from ever proving themselves.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bootstrap::{Failure, Rejection};
+use crate::entropy::Entropy;
 use crate::limits;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
@@ -37,7 +40,7 @@ pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
         match accepted {
             Ok(stream) => {
                 let source = Source::of(&stream.peer_address());
-                let (place, give_way) = unproven.clone().admit(source);
+                let (place, give_way) = unproven.clone().admit(source, &table.identity.entropy);
                 let refusals = refusals.clone();
                 table.tasks.spawn(serve(table.clone(), stream, place, give_way, refusals));
             }
@@ -139,7 +142,7 @@ struct Place {
 }
 
 impl Unproven {
-    fn admit(self: Arc<Self>, source: Source) -> (Place, oneshot::Receiver<()>) {
+    fn admit(self: Arc<Self>, source: Source, entropy: &Entropy) -> (Place, oneshot::Receiver<()>) {
         let (stay, give_way) = oneshot::channel();
         let (number, evicted) = {
             let mut pending = self.0.lock();
@@ -147,7 +150,7 @@ impl Unproven {
             let number = pending.next;
             pending.connections.insert(number, Waiting { source, _stay: stay });
             let full = pending.connections.len() > limits::UNPROVEN_CONNECTIONS_MAX;
-            (number, if full { pending.evict() } else { None })
+            (number, if full { pending.evict(entropy) } else { None })
         };
         drop(evicted);
         (Place { unproven: self, number, _gauged: meter::unproven() }, give_way)
@@ -155,16 +158,16 @@ impl Unproven {
 }
 
 impl Pending {
-    /// Removes the oldest connection of the source that has the most; of several such sources the
-    /// oldest of all.
-    fn evict(&mut self) -> Option<Waiting> {
+    /// Removes a connection, by lot, of those sources that have the most.
+    fn evict(&mut self, entropy: &Entropy) -> Option<Waiting> {
         let mut counts: BTreeMap<&Source, usize> = BTreeMap::new();
         for waiting in self.connections.values() {
             *counts.entry(&waiting.source).or_default() += 1;
         }
-        let most = counts.values().max()?;
-        let mut by_age = self.connections.iter();
-        let number = *by_age.find(|(_, waiting)| counts[&waiting.source] == *most)?.0;
+        let most = *counts.values().max()?;
+        let drawn = self.connections.iter().filter(|(_, waiting)| counts[&waiting.source] == most);
+        let drawn: Vec<u64> = drawn.map(|(number, _)| *number).collect();
+        let number = drawn[entropy.below(drawn.len() as u64) as usize];
         self.connections.remove(&number)
     }
 }
@@ -184,34 +187,45 @@ mod tests {
 
     /// MS-6
     #[test]
-    fn the_source_with_the_most_connections_gives_up_its_oldest() {
-        let unproven = Arc::new(Unproven::default());
+    fn the_source_with_the_most_connections_gives_up_one() {
+        let (unproven, entropy) = (Arc::new(Unproven::default()), Entropy::seeded(1));
         let admit = |host: usize| {
-            let (place, gone) = unproven.clone().admit(Source::of(&format!("192.0.2.{host}:1")));
+            let source = Source::of(&format!("192.0.2.{host}:1"));
+            let (place, gone) = unproven.clone().admit(source, &entropy);
             (host, place, gone)
         };
         let half = limits::UNPROVEN_CONNECTIONS_MAX / 2;
-        // The oldest is its host's only one; two hosts have several, one host the most.
-        let hosts = std::iter::once(1).chain([2; 2]).chain(std::iter::repeat_n(3, half));
+        // Several hosts have one connection each, one has two, one the most.
+        let hosts = [1, 2, 2].into_iter().chain(std::iter::repeat_n(3, half));
         let mut open: Vec<_> = hosts.map(admit).collect();
         while open.len() <= limits::UNPROVEN_CONNECTIONS_MAX {
             open.push(admit(100 + open.len()));
         }
         let mut gone = || {
-            let at =
-                open.iter_mut().position(|(.., gone)| gone.try_recv() != Err(TryRecvError::Empty));
-            at.map(|at| (open.remove(at).0, at))
+            let is_gone = |(.., gone): &mut (_, _, oneshot::Receiver<()>)| {
+                gone.try_recv() != Err(TryRecvError::Empty)
+            };
+            open.iter_mut().position(is_gone).map(|at| open.remove(at).0)
         };
-        assert_eq!(gone(), Some((3, 3)), "the oldest of the host that has the most");
-        assert_eq!(gone(), None);
+        assert_eq!((gone(), gone()), (Some(3), None), "one of the host that has the most");
         drop(open);
         assert!(unproven.0.lock().connections.is_empty());
+    }
 
-        let mut single: Vec<_> = (1..=limits::UNPROVEN_CONNECTIONS_MAX + 1).map(admit).collect();
-        let oldest = single[0].2.try_recv();
-        assert_eq!(oldest, Err(TryRecvError::Closed), "of many hosts the oldest of all");
-        assert!(
-            single[1..].iter_mut().all(|(.., gone)| gone.try_recv() == Err(TryRecvError::Empty))
-        );
+    /// MS-6: a new one has the same chance as an old one, at any time.
+    #[test]
+    fn of_many_sources_the_lot_decides_who_gives_way() {
+        let (unproven, entropy) = (Arc::new(Unproven::default()), Entropy::seeded(1));
+        let most = limits::UNPROVEN_CONNECTIONS_MAX;
+        let admit = |host: usize| {
+            let source = Source::of(&format!("192.0.{}.{}:1", host / 200, host % 200));
+            unproven.clone().admit(source, &entropy)
+        };
+        let mut open: Vec<_> = (0..2 * most).map(admit).collect();
+        let mut is_gone = |at: usize| open[at].1.try_recv() != Err(TryRecvError::Empty);
+        let gone: Vec<usize> = (0..2 * most).filter(|at| is_gone(*at)).collect();
+        assert_eq!(gone.len(), most);
+        let late = gone.iter().filter(|at| **at >= most).count();
+        assert!((most / 8..most / 2).contains(&late), "{gone:?}");
     }
 }

@@ -92,7 +92,10 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
         peer.is_well();
-        return tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
+        if table.events.admits_line("fabrics chosen") {
+            tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
+        }
+        return;
     }
     let cause = if chosen.is_some() { "worse_fabric" } else { "no_common_fabric" };
     let suppressed = peer.warns(&passed_over.join("; "), &table.refusals, cause);

@@ -2,7 +2,7 @@
 
 mod run_clock;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,6 +38,16 @@ pub(super) struct EventQueue {
     /// How many more lost nodes may be waited for longer than this node's own `down_after`.
     patience: Arc<Semaphore>,
     metrics_by_peer: bool,
+    lines: Mutex<Lines>,
+}
+
+/// The lines of links and nodes that come and go, of one period: a thousand nodes that come at once
+/// do not fill the log (MS-13).
+struct Lines {
+    since: Instant,
+    written: u32,
+    /// What was left out, by event.
+    left_out: BTreeMap<&'static str, u64>,
 }
 
 /// The flag that the node is closing, and those that wait for it. (A watch channel would wake its
@@ -91,6 +101,11 @@ impl EventQueue {
             relinks: Arc::new(Semaphore::new(limits::RELINKS_MAX)),
             patience: Arc::new(Semaphore::new(limits::PATIENCE_MAX)),
             metrics_by_peer,
+            lines: Mutex::new(Lines {
+                since: Instant::now(),
+                written: 0,
+                left_out: BTreeMap::new(),
+            }),
         };
         (Arc::new(events), wanted)
     }
@@ -132,10 +147,23 @@ impl EventQueue {
         now
     }
 
-    /// Looks at that clock, and tells what it finds.
+    /// Looks at that clock, and tells what it finds. Logs what was left out of the log.
     pub(super) fn look(&self) {
         self.now();
         self.tell();
+        self.lines.lock().turn();
+    }
+
+    /// Returns true if there is to be a line now for such an event of a peer.
+    pub(super) fn admits_line(&self, of: &'static str) -> bool {
+        let mut lines = self.lines.lock();
+        lines.turn();
+        lines.written += 1;
+        let admitted = lines.written <= limits::PEER_LINES_MAX;
+        if !admitted {
+            *lines.left_out.entry(of).or_default() += 1;
+        }
+        admitted
     }
 
     /// Returns true if metrics have a series for each peer.
@@ -177,7 +205,7 @@ impl EventQueue {
     fn tell_one(&self, event: Event) {
         match event {
             Event::Peer(event) => {
-                harmless(|| log(&event));
+                harmless(|| self.log(&event));
                 harmless(|| meter::count(&event, self.metrics_by_peer));
                 harmless(|| self.host.event(event));
             }
@@ -186,6 +214,25 @@ impl EventQueue {
                     harmless(|| settle(&*self.host, &peer, tell, fate));
                 }
             }
+        }
+    }
+
+    fn log(&self, event: &PeerEvent) {
+        let of = match event {
+            PeerEvent::LinkUp { .. } => "links up",
+            PeerEvent::LinkDown { .. } => "links down",
+            PeerEvent::NodeDown { .. } => "nodes down",
+            PeerEvent::NodeLeaving { .. } => "nodes leaving",
+            PeerEvent::Paused { lasted } => {
+                let what = "this node stood still: links may be lost, and others may have found \
+                            it down";
+                return tracing::warn!(?lasted, "{what}");
+            }
+        };
+        if self.admits_line(of) {
+            tracing::info!(?event, "peer");
+        } else {
+            tracing::debug!(?event, "peer");
         }
     }
 
@@ -259,15 +306,18 @@ impl EventQueue {
     }
 }
 
-fn log(event: &PeerEvent) {
-    match event {
-        PeerEvent::Paused { lasted } => {
-            tracing::warn!(
-                ?lasted,
-                "this node stood still: links may be lost, and others may have found it down"
-            );
+impl Lines {
+    /// Begins a new period, if this one is over, with a line of what was left out of it.
+    fn turn(&mut self) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.since) < limits::REFUSALS_REPORTED_EVERY {
+            return;
         }
-        event => tracing::info!(?event, "peer"),
+        let left_out = std::mem::take(&mut self.left_out);
+        (self.since, self.written) = (now, 0);
+        if !left_out.is_empty() {
+            tracing::info!(?left_out, "more peers came and went than are in the log");
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //! in `simulated`.
 
 #[cfg(feature = "sim")]
+mod crowd;
+#[cfg(feature = "sim")]
 mod dialling;
 mod encryption;
 #[cfg(feature = "sim")]

@@ -46,7 +46,8 @@ fn kinds(first_message: &[u8]) -> Vec<Kind> {
 
 async fn connect(world: &World, says: &[u8]) -> Box<dyn Stream> {
     let mut stream = world.network("stranger").0.dial("alpha:7700".into()).await.unwrap();
-    stream.write_all(says).await.unwrap();
+    // It may have had to give way already.
+    let _ = stream.write_all(says).await;
     stream
 }
 
