@@ -1,12 +1,14 @@
 //! Measures what a linked peer costs a node that has nothing to say to it: `idle [PEERS...]`, by
-//! default 50 and 200. The peers are nodes of other processes, over tcp on loopback. Prints one
-//! line for each step from one number of peers to the next: what each peer of it adds.
+//! default 50 and 200. The peers are nodes of other processes, over tcp on loopback, or over tcps
+//! with `RINGPOST_ENCRYPTION=required` and a `RINGPOST_SECRET`. Prints one line for each step from
+//! one number of peers to the next: what each peer of it adds.
 
 use std::fs;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use ringpost::NodeBuilder;
 use ringpost::prelude::*;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -45,8 +47,8 @@ async fn be_peers(seed: &str, first: &str, count: &str) -> Result<(), BoxError> 
     let (first, count): (usize, usize) = (first.parse()?, count.parse()?);
     let mut nodes = Vec::new();
     for number in first..first + count {
-        let builder = Node::builder(format!("peer-{number}")).listen("127.0.0.1:0").seeds([seed]);
-        nodes.push(builder.start().await?);
+        let builder = NodeBuilder::from_env()?.name(format!("peer-{number}"));
+        nodes.push(builder.listen("127.0.0.1:0").seeds([seed]).start().await?);
     }
     drop(tokio::io::stdin().read_to_end(&mut Vec::new()).await);
     Ok(())
@@ -54,7 +56,7 @@ async fn be_peers(seed: &str, first: &str, count: &str) -> Result<(), BoxError> 
 
 /// Measures for each of these numbers of peers what those add that the one before did not have.
 async fn measure(numbers: &[usize]) -> Result<(), BoxError> {
-    let node = Node::builder("hub").listen("127.0.0.1:0").start().await?;
+    let node = NodeBuilder::from_env()?.name("hub").listen("127.0.0.1:0").start().await?;
     let address = node.addresses().first().cloned().ok_or("the node listens nowhere")?;
     let mut children: Vec<Child> = Vec::new();
     let mut peers = 0;
