@@ -35,7 +35,7 @@ pub(crate) use ringpost_transport::endpoint::{
     ArchiveFailed, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss, SendKind,
     Unsent, Waiter,
 };
-pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port};
+pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{
     Accepted, Deliveries, Delivery, Inbox, OpenRefusal, Refusal, Target, Tells,
 };

@@ -24,6 +24,7 @@ pub use crate::link::{
 };
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
 pub use crate::profile::{InvalidProfile, Profile};
+pub use crate::wire::is_service;
 pub use remote_sender::{Archive, ArchiveFailed, RemoteSender};
 pub use waiter::Waiter;
 
@@ -111,8 +112,8 @@ impl Endpoint {
         self.mesh.version()
     }
 
-    /// Waits until the version is another than `seen`. Returns false when it is not, and the node is
-    /// closing. The wait does not keep the node alive.
+    /// Waits until the version is another than `seen`. Returns false when it is not, and the node
+    /// is closing. The wait does not keep the node alive.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

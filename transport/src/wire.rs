@@ -2,6 +2,8 @@
 
 mod lookup;
 mod preface;
+#[cfg(feature = "srv")]
+pub(crate) mod service;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,9 @@ use tokio::net::TcpStream;
 
 pub use preface::{PREFACE_BYTES, PREFACE_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
+
+/// Longest name of a service: that of any name.
+const SERVICE_BYTES_MAX: usize = 254;
 
 /// The address of a peer whose connection is gone.
 pub(crate) const UNKNOWN_ADDRESS: &str = "unknown";
@@ -38,7 +43,8 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Returns a look-up of where `address` leads now, best first: `None` for one that is no name,
-    /// and leads nowhere but there. Look-ups of names that peers have `told` leave room for others.
+    /// and leads nowhere but there. It may be a [service](is_service). Look-ups of names that peers
+    /// have `told` leave room for others.
     ///
     /// # Errors
     /// Of the look-up: the name has no address, or none was found in time.
@@ -56,6 +62,21 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// # Cancel safety
     /// Dropping the future gives the connection up.
     fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
+}
+
+/// Returns true if a text is the name of a service, `_service._tcp.name`: where it is, and at which
+/// ports, is in the SRV records of that name.
+pub fn is_service(text: &str) -> bool {
+    let mut labels = text.trim_end_matches('.').split('.');
+    let service = labels.next().is_some_and(|label| label.len() > 1 && label.starts_with('_'));
+    let is_label = |label: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        (1..=63).contains(&label.len()) && label.chars().all(is_plain)
+    };
+    let transport = labels.next() == Some("_tcp");
+    let domain: Vec<&str> = labels.collect();
+    let is_domain = !domain.is_empty() && domain.into_iter().all(is_label);
+    text.len() <= SERVICE_BYTES_MAX && service && transport && is_domain
 }
 
 /// An open port.

@@ -7,7 +7,6 @@ use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
-use super::environment::ProfileVariables;
 use super::stalls::Lookout;
 use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
@@ -101,7 +100,10 @@ impl NodeBuilder {
     /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped. The
     /// host is a name, an IPv4 address or an IPv6 address in brackets. A name is looked up at each
     /// round of dials, and every 30 s when all is well; each address to which it leads is dialled
-    /// (up to 16): one name may stand for all nodes, this one included.
+    /// (up to 16): one name may stand for all nodes, this one included. With the cargo feature
+    /// `srv`, `_service._tcp.name` is a service, of which SRV records say where and at which ports
+    /// it is: `_ringpost._tcp.cluster.example`, looked up as often, at the name servers of
+    /// `/etc/resolv.conf`.
     ///
     /// A seed is dialled again whenever the node that was last met there has no link, with pauses
     /// that grow to 30 s, or to 2 s while this node has no link at all: also after it has left, or
@@ -286,5 +288,27 @@ impl NodeBuilder {
             entropy: self.entropy,
             network: self.network.unwrap_or_else(network),
         })
+    }
+}
+
+/// The settings of a profile that the environment gives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ProfileVariables {
+    pub(super) heartbeat_interval: Option<Duration>,
+    pub(super) down_after: Option<Duration>,
+}
+
+impl ProfileVariables {
+    /// Returns a profile with them where it has the default.
+    fn fill(self, mut profile: Profile) -> Profile {
+        let default = Profile::default();
+        let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
+        if *heartbeat == default.heartbeat_interval {
+            *heartbeat = self.heartbeat_interval.unwrap_or(*heartbeat);
+        }
+        if *down_after == default.down_after {
+            *down_after = self.down_after.unwrap_or(*down_after);
+        }
+        profile
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringpost_transport::id::NodeName;
 
 use super::NodeBuilder;
-use crate::remote::{Encryption, Profile, Secret, is_host_and_port};
+use crate::remote::{Encryption, Secret, is_host_and_port, is_service};
 
 /// A variable of the environment that cannot be used. Its text names the variable and its value,
 /// but never that of a secret.
@@ -33,7 +33,7 @@ impl NodeBuilder {
     /// | `RINGPOST_NAME` | a node's name | [`builder`](crate::Node::builder) |
     /// | `RINGPOST_LISTEN` | `host:port` | [`listen`](Self::listen) |
     /// | `RINGPOST_ADVERTISE` | `host:port`, with commas | [`advertise`](Self::advertise) |
-    /// | `RINGPOST_SEEDS` | `host:port`, with commas | [`seeds`](Self::seeds) |
+    /// | `RINGPOST_SEEDS` | `host:port`, `_service._tcp.name`, commas | [`seeds`](Self::seeds) |
     /// | `RINGPOST_SECRET` | 32 random bytes, as hex | [`secret`](Self::secret) |
     /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
@@ -44,8 +44,9 @@ impl NodeBuilder {
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
     ///
     /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
-    /// changed: where it has `down_after` or `heartbeat_interval` as [`Profile::default`] has it,
-    /// the variable stays. The name is required, unless the program calls [`name`](Self::name).
+    /// changed: where its `down_after` or `heartbeat_interval` is that of
+    /// [`Profile::default`](crate::Profile::default), the variable stays. The name is required,
+    /// unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
     /// # async fn start() -> Result<(), ringpost::BoxError> {
@@ -73,15 +74,16 @@ impl NodeBuilder {
             let must = "of the form host:port";
             builder.listen = Some(listen.form(must, |at| address(at, false))?);
         }
-        for (variable, list) in
-            [("RINGPOST_ADVERTISE", &mut builder.advertise), ("RINGPOST_SEEDS", &mut builder.seeds)]
-        {
-            if let Some(addresses) = get(variable)? {
-                let must = "of the form host:port, several with commas between them";
-                let each =
-                    |list: &str| list.split(',').map(|item| address(item.trim(), true)).collect();
-                *list = addresses.form(must, each)?;
-            }
+        if let Some(addresses) = get("RINGPOST_ADVERTISE")? {
+            let must = "of the form host:port, several with commas between them";
+            builder.advertise = addresses.list(must, |at| address(at, true))?;
+        }
+        if let Some(seeds) = get("RINGPOST_SEEDS")? {
+            let must = "of the form host:port or _service._tcp.name, several with commas";
+            let seed = |text: &str| {
+                is_service(text).then(|| text.to_owned()).or_else(|| address(text, true))
+            };
+            builder.seeds = seeds.list(must, seed)?;
         }
         if let Some(secret) = get("RINGPOST_SECRET")? {
             builder = builder.secret(secret.secret()?);
@@ -95,7 +97,8 @@ impl NodeBuilder {
         if let Some(time) = get("RINGPOST_HEARTBEAT")? {
             builder.variables.heartbeat_interval = Some(time.form(TIME, duration)?);
         }
-        builder.profile = builder.variables.fill(Profile::default());
+        let profile = builder.profile.clone();
+        builder = builder.profile(profile);
         if let Some(time) = get("RINGPOST_ASK_TIMEOUT")? {
             builder = builder.ask_timeout(time.form(TIME, duration)?);
         }
@@ -115,28 +118,6 @@ impl NodeBuilder {
             builder = builder.metrics_by_peer(by_peer.form("`true` or `false`", parsed)?);
         }
         Ok(builder)
-    }
-}
-
-/// The settings of a profile that the environment gives.
-#[derive(Debug, Default)]
-pub(super) struct ProfileVariables {
-    heartbeat_interval: Option<Duration>,
-    down_after: Option<Duration>,
-}
-
-impl ProfileVariables {
-    /// Returns a profile with them where it has the default.
-    pub(super) fn fill(&self, mut profile: Profile) -> Profile {
-        let default = Profile::default();
-        let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
-        if *heartbeat == default.heartbeat_interval {
-            *heartbeat = self.heartbeat_interval.unwrap_or(*heartbeat);
-        }
-        if *down_after == default.down_after {
-            *down_after = self.down_after.unwrap_or(*down_after);
-        }
-        profile
     }
 }
 
@@ -171,6 +152,15 @@ impl Variable {
             value: format!("`{}`", self.value.escape_debug()),
             must,
         })
+    }
+
+    /// Returns what `read` makes of each item of a list with commas.
+    fn list<T>(
+        self,
+        must: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, InvalidEnvironment> {
+        self.form(must, |list| list.split(',').map(|item| read(item.trim())).collect())
     }
 
     /// Returns its value, of which an error says nothing.
@@ -212,6 +202,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::remote::Profile;
 
     const SECRET: &str = "a secret of the tests, at least 32 bytes long";
 
@@ -248,6 +239,10 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains(SECRET), "{text}");
+        let service = "_ringpost._tcp.cluster.example";
+        let seeds = format!("{service},beta.example:7700");
+        let services = built(&[("RINGPOST_SEEDS", &seeds)]).expect("a service and an address");
+        assert_eq!(services.seeds, [service, "beta.example:7700"]);
         let seeds = builder.seeds(["gamma.example:1"]).seeds;
         assert_eq!(seeds, ["gamma.example:1"], "the program wins");
         let empty = built(&[("RINGPOST_LISTEN", "")]).expect("as if it was not set");

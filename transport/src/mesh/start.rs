@@ -13,7 +13,7 @@ use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::memory::Budget;
 use crate::profile::InvalidProfile;
-use crate::wire::Listener;
+use crate::wire::{Listener, is_service};
 
 use super::address_policy::{AddressPolicy, is_host_and_port};
 use super::connection::is_loopback;
@@ -35,6 +35,12 @@ pub enum StartError {
         what: &'static str,
         /// The address that was given.
         address: String,
+    },
+    /// A seed is a service, and this build cannot look services up.
+    #[error("the seed `{seed}` is a service: build with the cargo feature `srv` to look it up")]
+    NoServices {
+        /// The seed that was given.
+        seed: String,
     },
     /// More addresses are advertised than peers are told.
     #[error("{count} addresses are advertised, but at most {max} can be", max = ADDRESSES_MAX)]
@@ -90,7 +96,12 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     };
     form("listen", config.listen.as_slice(), false)?;
     form("advertise", &config.advertise, true)?;
-    form("seed", &config.seeds, true)?;
+    let (services, seeds): (Vec<_>, Vec<_>) =
+        config.seeds.iter().cloned().partition(|seed| is_service(seed));
+    if let (Some(seed), false) = (services.first(), cfg!(feature = "srv")) {
+        return Err(StartError::NoServices { seed: seed.clone() });
+    }
+    form("seed", &seeds, true)?;
     let mut elsewhere = config.seeds.iter().filter(|seed| !is_loopback(seed));
     if config.secret.is_none()
         && let Some(seed) = elsewhere.next()

@@ -17,6 +17,8 @@ mod idle;
 mod liveness;
 #[cfg(feature = "sim")]
 mod seeds;
+#[cfg(feature = "srv")]
+mod services;
 #[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]

@@ -8,7 +8,9 @@ use futures::future::BoxFuture;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::lookup::look_up;
-use super::{Listener, Stream, UNKNOWN_ADDRESS, Wire};
+#[cfg(feature = "srv")]
+use super::service::look_up as services;
+use super::{Listener, Stream, UNKNOWN_ADDRESS, Wire, is_service};
 
 /// TCP sockets, with `TCP_NODELAY`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,7 +36,11 @@ impl Wire for TcpWire {
         }
         let name = address.to_owned();
         let found = async move {
-            let found = look_up(&name, told).await?;
+            let found = if !told && is_service(&name) {
+                services(&name).await?
+            } else {
+                look_up(&name, told).await?
+            };
             Ok(found.iter().map(SocketAddr::to_string).collect())
         };
         Some(found.boxed())
@@ -48,6 +54,12 @@ impl Wire for TcpWire {
         }
         .boxed()
     }
+}
+
+/// Fails: a node does not start with such a seed where it cannot be looked up.
+#[cfg(not(feature = "srv"))]
+async fn services(_: &str) -> io::Result<Vec<SocketAddr>> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "services need the cargo feature `srv`"))
 }
 
 /// Makes a connection fit for what nodes say.
