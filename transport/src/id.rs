@@ -66,6 +66,12 @@ impl fmt::Debug for NodeName {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Incarnation(pub u128);
 
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 /// A node of one run.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodeId {

@@ -93,6 +93,7 @@ impl Mesh {
             }
         };
         let (table, wants) = start::table(&config, addresses, host, tasks);
+        start::report(&config, &table.identity);
         table.spawn_vital("liveness", liveness::watch(table.clone()));
         table.spawn_vital("wants", dial::serve_wants(table.clone(), wants));
         if let Some(listener) = listener {

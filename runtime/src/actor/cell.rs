@@ -170,8 +170,8 @@ impl<A: Handlers> Cell<A> {
                 Some(Begun { label, envelope, in_hand: InHand { deadline: until, ask: 0 } })
             }
             Err(error) => {
-                let name = label.name();
-                tracing::warn!(actor = %self.address(), name, %error, "a message was unreadable");
+                let (actor, name) = (self.address(), label.name());
+                tracing::warn!(%actor, name, %error, "a message could not be read: it is dropped");
                 if is_tell {
                     self.bury(label, DeadLetterCause::InvalidArchive);
                 }

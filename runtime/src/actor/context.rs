@@ -434,7 +434,12 @@ fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<Item<A>> {
             Some((const { &Label::of::<A, M>() }, envelope))
         }
         Err((_, cause)) => {
-            tracing::error!(actor = A::NAME, message = M::NAME, %cause, "a message was not made");
+            tracing::error!(
+                actor = A::NAME,
+                message = M::NAME,
+                %cause,
+                "a message of an actor to itself could not be archived: it is dropped"
+            );
             None
         }
     }

@@ -302,8 +302,7 @@ impl<R: Reply> Pending<R> {
                 let payload = ready!(Pin::new(answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
                 Poll::Ready((codec.decode)(payload, node).map_err(|error| {
-                    let advice = "build both nodes alike";
-                    tracing::warn!(%error, advice, "a reply could not be read");
+                    tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
                     AskCause::InvalidReply
                 }))
             }

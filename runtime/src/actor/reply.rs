@@ -109,7 +109,7 @@ fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
     match encode(reply, &mut archive) {
         Ok(()) => replier.send(&mut archive),
         Err(error) => {
-            tracing::warn!(%error, "a reply could not be archived and its asker gets InvalidReply");
+            tracing::warn!(%error, "a reply could not be archived: its asker gets InvalidReply");
             replier.fail(code::INVALID_REPLY);
         }
     }

@@ -70,7 +70,7 @@ impl Slow {
             self.found(&before, run, &mut told, |age| tell_held(&*actor, held.duty, age));
         }
         if let Some(others) = told.checked_sub(limits::HANDLERS_REPORTED_MAX).filter(|n| *n > 0) {
-            tracing::warn!(others, "other handlers run for long");
+            tracing::warn!(others, "more handlers run for long than are named");
         }
     }
 

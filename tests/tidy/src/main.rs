@@ -3,7 +3,7 @@
 //! `tests/run tidy` runs it. Each rule has its own check with tests that plant what it looks for.
 //! In reading order: `tree` and `tokens` (what there is), `finding` (what is reported), then the
 //! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`,
-//! `invariants`, `promises`, `docs`, `bans`, `manifests`.
+//! `invariants`, `promises`, `logs`, `docs`, `bans`, `manifests`.
 
 mod bans;
 mod cycles;
@@ -12,6 +12,7 @@ mod finding;
 mod imports;
 mod invariants;
 mod layers;
+mod logs;
 mod manifests;
 mod markdown;
 mod modules;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -89,6 +90,11 @@ const RULES: [Rule; 18] = [
         name: "promises, pitfalls and their tests",
         why: "What docs/SEMANTICS.md promises and docs/PITFALLS.md rules out is checked by a test.",
         check: promises::promises,
+    },
+    Rule {
+        name: "log lines are explained",
+        why: "An operator at night looks a line up, and finds what it means and what to do.",
+        check: logs::logs,
     },
     Rule {
         name: "modules say what they are for",

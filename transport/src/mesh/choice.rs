@@ -104,13 +104,25 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
             tracing::debug!(peer = %name, ?chosen, ?passed_over, "fabric selection unchanged")
         }
         (Some(fabric), Some(suppressed)) => {
-            let what = "better ones did not come up";
-            tracing::warn!(peer = %name, fabric, encrypted, ?passed_over, suppressed, "{what}");
+            tracing::warn!(
+                peer = %name,
+                fabric,
+                encrypted,
+                ?passed_over,
+                suppressed,
+                "a better fabric did not come up"
+            );
         }
         (None, Some(suppressed)) => {
-            let what = "no fabric could be connected";
             let ours: Vec<_> = met.fabrics.iter().map(|fabric| fabric.name()).collect();
-            tracing::warn!(peer = %name, ?passed_over, ?ours, ?theirs, suppressed, "{what}");
+            tracing::warn!(
+                peer = %name,
+                ?passed_over,
+                ?ours,
+                ?theirs,
+                suppressed,
+                "no fabric could be connected"
+            );
         }
     }
 }

@@ -229,10 +229,25 @@ impl EventQueue {
                 return tracing::warn!(?lasted, "{what}");
             }
         };
-        if self.admits_line(of) {
-            tracing::info!(?event, "peer");
-        } else {
-            tracing::debug!(?event, "peer");
+        if !self.admits_line(of) {
+            return tracing::debug!(?event, "a peer came or went");
+        }
+        match event {
+            PeerEvent::LinkUp { peer, fabric } => {
+                let run = peer.incarnation.to_string();
+                tracing::info!(peer = %peer.name, run, fabric, "a link is up");
+            }
+            PeerEvent::LinkDown { peer, cause } => {
+                tracing::info!(peer = %peer.name, %cause, "a link ended");
+            }
+            PeerEvent::NodeLeaving { peer } => {
+                tracing::info!(peer = %peer.name, "a node is shutting down");
+            }
+            PeerEvent::NodeDown { peer, cause } => {
+                let run = peer.incarnation.to_string();
+                tracing::info!(peer = %peer.name, run, %cause, "a node is down");
+            }
+            PeerEvent::Paused { .. } => {}
         }
     }
 
@@ -241,8 +256,8 @@ impl EventQueue {
         *self.changes.version.lock()
     }
 
-    /// Waits until the version is another than `seen`. Returns false when it is not, and the node is
-    /// closing.
+    /// Waits until the version is another than `seen`. Returns false when it is not, and the node
+    /// is closing.
     pub(super) async fn changed(&self, seen: u64) -> bool {
         let mut closing = pin!(self.closing());
         loop {

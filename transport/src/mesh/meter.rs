@@ -1,12 +1,13 @@
-//! Metrics of links, by the `metrics` facade: counted where they happen, published once a second,
-//! so that a hot path never looks a metric up. Where no recorder is installed nothing is kept.
+//! Metrics of links, by the `metrics` facade: counted where they happen, published with each
+//! heartbeat, so that a hot path never looks a metric up. Where no recorder is installed nothing is
+//! kept.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Gauge, Label};
 
-use crate::cause::LinkCause;
+use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::{NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
@@ -102,8 +103,9 @@ pub(super) fn count(event: &PeerEvent, by_peer: bool) {
         }
         PeerEvent::NodeLeaving { .. } => {}
         PeerEvent::Paused { .. } => metrics::counter!("ringpost_pauses_total").increment(1),
-        PeerEvent::NodeDown { peer, .. } => {
-            metrics::counter!("ringpost_nodes_down_total", labels(peer, &[])).increment(1);
+        PeerEvent::NodeDown { peer, cause } => {
+            let labels = labels(peer, &[("cause", down_label(cause))]);
+            metrics::counter!("ringpost_nodes_down_total", labels).increment(1);
         }
     }
 }
@@ -130,5 +132,15 @@ fn label(cause: &LinkCause) -> &'static str {
         LinkCause::Violation(_) => "violation",
         LinkCause::PeerRestarted => "restarted",
         LinkCause::Replaced => "replaced",
+    }
+}
+
+/// As [`label`], of a node.
+fn down_label(cause: &NodeDownCause) -> &'static str {
+    match cause {
+        NodeDownCause::Left => "left",
+        NodeDownCause::Restarted => "restarted",
+        NodeDownCause::Silent { .. } => "silent",
+        NodeDownCause::Shutdown => "shutdown",
     }
 }

@@ -313,7 +313,7 @@ impl Peer {
             reach.logged.clone_from(&reach.last);
             reach.last.clone()
         };
-        tracing::info!(peer = %self.name, last, "not reached");
+        tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
     /// Returns the pause before the next round of dials: a short one while a sender wants it, or while

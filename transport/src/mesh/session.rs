@@ -107,7 +107,7 @@ impl Session {
     pub(super) async fn run(mut self) {
         if self.channel.is_by_other_secret() {
             let peer = self.guard.peer().name();
-            tracing::info!(%peer, "it uses a secret that this node only accepts");
+            tracing::info!(%peer, "a peer uses a secret that this node only accepts");
         }
         let cause = self.watch().await;
         step!(LinkEnded);

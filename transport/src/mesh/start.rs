@@ -144,6 +144,24 @@ pub(super) async fn listen(
     Ok((vec![address], Some(listener)))
 }
 
+/// Logs what a node runs with.
+pub(super) fn report(config: &Config, identity: &Identity) {
+    let Config { seeds, encryption, profile, network, .. } = config;
+    let fabrics: Vec<_> = network.fabrics.iter().map(|fabric| fabric.name()).collect();
+    tracing::info!(
+        node = %identity.node.name,
+        run = identity.node.incarnation.to_string(),
+        addresses = ?identity.addresses,
+        ?seeds,
+        ?fabrics,
+        ?encryption,
+        has_secret = config.secret.is_some(),
+        heartbeat = ?profile.heartbeat_interval,
+        down_after = ?profile.down_after,
+        "a node starts"
+    );
+}
+
 /// Returns the table of a node that is starting, and the receiver of the names of wanted peers.
 pub(super) fn table(
     config: &Config,

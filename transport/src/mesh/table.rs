@@ -243,8 +243,14 @@ impl Table {
             Ok(()) => true,
             Err(why) => {
                 if let Some(suppressed) = self.refusals.admit("address", Instant::now()) {
-                    let what = "an address that a peer names is not dialled";
-                    tracing::warn!(node = %of, from, address, %why, suppressed, "{what}");
+                    tracing::warn!(
+                        node = %of,
+                        from,
+                        address,
+                        %why,
+                        suppressed,
+                        "an address that a peer names is not dialled"
+                    );
                 }
                 false
             }

@@ -62,7 +62,9 @@ impl Tasks {
             while let Some(ended) = running.try_join_next() {
                 // What it owned was dropped: its connection, and the link on it, have ended.
                 if ended.is_err_and(|error| error.is_panic()) {
-                    tracing::error!("a task of a connection panicked: please report it");
+                    tracing::error!(
+                        "a task of a connection panicked, and its link ends: please report it"
+                    );
                 }
             }
             running.spawn_on(task, &self.own);
@@ -141,7 +143,7 @@ impl Thread {
         // Never sent: dropped as the last thing that the thread does.
         let _ = self.ended.await;
         if self.thread.join().is_err() {
-            tracing::error!("the thread of a node panicked");
+            tracing::error!("the thread of the node panicked: please report it");
         }
     }
 }

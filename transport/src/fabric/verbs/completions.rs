@@ -54,7 +54,8 @@ impl Drop for Channel {
     fn drop(&mut self) {
         // SAFETY: its one completion queue is destroyed: it drops this last (VB-1). Destroyed once.
         if let Err(error) = check(unsafe { ibv_destroy_comp_channel(self.channel.as_ptr()) }) {
-            tracing::error!(device = self.device.name(), %error, "ibv_destroy_comp_channel");
+            let (device, call) = (self.device.name(), "ibv_destroy_comp_channel");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }
@@ -164,7 +165,8 @@ impl Drop for Completions {
         // SAFETY: its queue pair is destroyed: that owns this and drops it last (VB-1). Destroyed
         // once.
         if let Err(error) = check(unsafe { ibv_destroy_cq(self.cq()) }) {
-            tracing::error!(device = self.channel.device.name(), %error, "ibv_destroy_cq");
+            let (device, call) = (self.channel.device.name(), "ibv_destroy_cq");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }

@@ -148,7 +148,8 @@ impl fabric::QueuePair for Connected {
         self.alarm.armed = Some(on);
         let Some(live) = &mut self.live else { return };
         if let Err(error) = live.queue_pair.completions.arm(on) {
-            tracing::error!(device = live.device.name(), %error, "ibv_req_notify_cq");
+            let device = live.device.name();
+            tracing::error!(device, %error, "completions of a device cannot be waited for");
             self.fail(Some(Status::Fatal));
         }
     }
@@ -191,7 +192,8 @@ impl Connected {
         let Some(live) = &mut self.live else { return false };
         self.ended.clear();
         if let Err(error) = live.queue_pair.completions.poll(&mut self.ended) {
-            tracing::error!(device = live.device.name(), %error, "a completion queue failed");
+            let device = live.device.name();
+            tracing::error!(device, %error, "completions of a device cannot be read");
             self.fail(Some(Status::Fatal));
             return !self.done.is_empty();
         }

@@ -260,7 +260,8 @@ impl Drop for Device {
         // SAFETY: whatever was made of the context holds a counted reference to this (VB-1), so
         // none of it is left, and it is closed once.
         if let Err(error) = check(unsafe { ibv_close_device(self.context()) }) {
-            tracing::error!(device = self.name, %error, "ibv_close_device");
+            let (device, call) = (&*self.name, "ibv_close_device");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }

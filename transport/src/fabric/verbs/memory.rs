@@ -45,7 +45,8 @@ impl Drop for Domain {
         // SAFETY: queue pairs and registrations hold a counted reference to this (VB-1), so none of
         // them is left, and it is given back once.
         if let Err(error) = check(unsafe { ibv_dealloc_pd(self.pd()) }) {
-            tracing::error!(device = self.device.name(), %error, "ibv_dealloc_pd");
+            let (device, call) = (self.device.name(), "ibv_dealloc_pd");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }
@@ -163,7 +164,8 @@ impl Drop for Registration {
         // SAFETY: it was made by `ibv_reg_mr` and is given back once. No work request is left that
         // names its key: a queue pair keeps the slots of its work requests, these their region.
         if let Err(error) = check(unsafe { ibv_dereg_mr(self.mr.as_ptr()) }) {
-            tracing::error!(device = self.domain.device.name(), %error, "ibv_dereg_mr");
+            let (device, call) = (self.domain.device.name(), "ibv_dereg_mr");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }
@@ -200,7 +202,7 @@ impl Pages {
             match Pages::map_with(bytes.next_multiple_of(size), MapFlags::HUGETLB) {
                 Ok(pages) => return Ok(pages),
                 Err(error) => {
-                    tracing::warn!(%error, bytes, "no huge pages; see /proc/sys/vm/nr_hugepages");
+                    tracing::warn!(%error, bytes, "no huge pages are left: small ones are taken");
                 }
             }
         }
@@ -221,7 +223,7 @@ impl Drop for Pages {
         // SAFETY: it is the whole mapping, made above, unmapped once; slots keep their region
         // alive (ME-2), so none is left.
         if let Err(error) = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) } {
-            tracing::error!(%error, "munmap");
+            tracing::error!(%error, "memory could not be given back");
         }
     }
 }

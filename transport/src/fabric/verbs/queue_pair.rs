@@ -220,7 +220,7 @@ impl QueuePair {
             }
             Ok(None) => Err(PostError::Foreign),
             Err(error) => {
-                tracing::error!(%error, "a slot cannot be used");
+                tracing::error!(%error, "memory could not be registered for RDMA");
                 Err(PostError::Device(Errno::NOMEM.raw_os_error()))
             }
         }
@@ -373,7 +373,8 @@ impl QueuePair {
         self.domain.device.listeners.remove(self.qp.as_ptr() as usize);
         // SAFETY: it was made by `ibv_create_qp`, and is destroyed once: see the flag.
         if let Err(error) = check(unsafe { ibv_destroy_qp(self.qp.as_ptr()) }) {
-            tracing::error!(device = self.domain.device.name(), %error, "ibv_destroy_qp");
+            let (device, call) = (self.domain.device.name(), "ibv_destroy_qp");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
             std::mem::forget((take(&mut self.sends), take(&mut self.recvs)));
         }
     }

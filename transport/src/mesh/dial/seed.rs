@@ -150,7 +150,7 @@ impl Seed {
             });
             let failure = each.collect::<Vec<_>>().join("; ");
             if self.table.note_unmet(address, &failure) {
-                tracing::info!(address, failure, "a seed is not reached");
+                tracing::info!(address, failure, "a seed is not reached: it is dialled again");
             }
         }
     }

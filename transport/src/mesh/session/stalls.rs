@@ -39,8 +39,14 @@ impl Stalls {
             }
             if !known {
                 let mailbox = mailbox.as_ref().map(tracing::field::display);
-                let what = "senders wait for long";
-                tracing::warn!(%peer, mailbox, senders, ?for_what, ?waited, "{what}");
+                tracing::warn!(
+                    %peer,
+                    mailbox,
+                    senders,
+                    ?for_what,
+                    ?waited,
+                    "senders wait for long"
+                );
             }
             seen.insert(line, (for_what, waited));
         }

@@ -1,0 +1,107 @@
+//! Every line that a node writes to its log is explained.
+//!
+//! A row of `docs/OBSERVING.md` whose first cell is a level explains the line whose text is in its
+//! second cell. The text of a line is the last argument of its macro, and a literal: what changes
+//! from line to line is in its fields.
+
+use std::collections::BTreeSet;
+
+use crate::finding::Finding;
+use crate::markdown::{code_spans, rows};
+use crate::tokens::{Token, group};
+use crate::tree::{File, Tree};
+
+const OBSERVING: &str = "docs/OBSERVING.md";
+/// The levels whose lines are explained one by one; those of `debug` are for developers.
+const LEVELS: [&str; 3] = ["error", "warn", "info"];
+/// Where the lines are written that users see.
+const CRATES: [&str; 2] = ["transport/src/", "runtime/src/"];
+
+/// Reports lines that the document does not explain, and rows of lines that are not written.
+pub(crate) fn logs(tree: &Tree) -> Vec<Finding> {
+    let Some(document) = tree.file(OBSERVING) else { return Vec::new() };
+    let mut findings = Vec::new();
+    let explained: BTreeSet<_> =
+        explained(document).map(|(level, text, _)| (level, text)).collect();
+    let mut written = BTreeSet::new();
+    for (file, rust) in tree.parsed().filter(|(file, _)| is_logging(&file.path)) {
+        for (level, line, text) in lines(&rust.tokens) {
+            let mut push = |what| findings.push(Finding::new(&file.path, line, what));
+            match text {
+                None => push("the text of a log line is not the literal at its end".to_owned()),
+                Some(text) if !explained.contains(&(level, text.as_str())) => {
+                    push(format!("{OBSERVING} has no row `{level}` for the line `{text}`"));
+                }
+                Some(text) => drop(written.insert((level, text))),
+            }
+        }
+    }
+    for (level, text, line) in self::explained(document) {
+        if !written.contains(&(level, text.to_owned())) {
+            let what = format!("no code writes the line `{text}` at the level `{level}`");
+            findings.push(Finding::new(OBSERVING, line, what));
+        }
+    }
+    findings
+}
+
+fn is_logging(path: &str) -> bool {
+    let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+    CRATES.iter().any(|of| path.starts_with(of)) && !is_test
+}
+
+/// The level, the text and the row of each line that the document explains.
+fn explained(document: &File) -> impl Iterator<Item = (&str, &str, usize)> {
+    rows(&document.text).filter_map(|row| {
+        let level = LEVELS.into_iter().find(|level| row.cells[0] == *level)?;
+        Some((level, code_spans(row.cells.get(1)?).next()?, row.line))
+    })
+}
+
+/// The level, the line and the text of each macro that writes to the log; no text where its last
+/// argument is none.
+fn lines(tokens: &[Token]) -> impl Iterator<Item = (&'static str, usize, Option<String>)> {
+    let head = ["tracing", ":", ":", "", "!"];
+    tokens.windows(6).enumerate().filter_map(move |(at, window)| {
+        let level = LEVELS.into_iter().find(|level| window[3].text == *level)?;
+        let fits =
+            |(token, expected): (&Token, &&str)| expected.is_empty() || token.text == **expected;
+        let is_macro = window.iter().zip(&head).all(fits);
+        is_macro.then(|| {
+            let arguments = group(&tokens[at + 5..]);
+            let last = arguments.iter().rev().find(|token| token.text != ",");
+            let text = last.and_then(|token| syn::parse_str::<syn::LitStr>(&token.text).ok());
+            let text = text.map(|text| text.value()).filter(|text| !text.contains('{'));
+            (level, window[0].line, text)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::expect;
+
+    #[test]
+    fn a_line_that_is_not_explained_and_a_row_without_a_line_are_found() {
+        let document = "| level | line | what |\n| warn | `a fire` | run |\n\
+                        | info | `a fire` | run |\n| error | `a flood` | swim |\n";
+        let code = "fn f() {\n    tracing::warn!(at = 1, \"a fire\");\n    \
+                    tracing::error!(%why, \"a storm\",);\n    tracing::info!(\"{what}\");\n    \
+                    tracing::debug!(\"a cloud\");\n}\n";
+        let tests = "fn f() { tracing::warn!(\"a test\"); }";
+        let tree = [
+            (OBSERVING, document),
+            ("runtime/src/f.rs", code),
+            ("runtime/src/f/tests.rs", tests),
+            ("examples/f.rs", tests),
+        ];
+        let expected = [
+            "docs/OBSERVING.md:3: no code writes the line `a fire` at the level `info`",
+            "docs/OBSERVING.md:4: no code writes the line `a flood` at the level `error`",
+            "runtime/src/f.rs:3: docs/OBSERVING.md has no row `error` for the line `a storm`",
+            "runtime/src/f.rs:4: the text of a log line is not the literal at its end",
+        ];
+        expect(logs, &tree, &expected);
+    }
+}
