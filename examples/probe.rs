@@ -1,7 +1,8 @@
 //! A node that is described by its environment, and whose health is behind HTTP: `/live` and
-//! `/ready`, as an orchestrator probes them.
+//! `/ready`, as an orchestrator probes them. `probe 0.0.0.0:8080` serves them there until SIGTERM,
+//! and then shuts the node down; this is what a container runs.
 //!
-//! `cargo run --example probe` prints, with `RINGPOST_LISTEN=127.0.0.1:0` or without:
+//! Without an address, `cargo run --example probe` probes itself and prints:
 //!
 //! ```text
 //! /live: HTTP/1.1 200 ready
@@ -11,21 +12,42 @@
 //! ```
 #![deny(warnings)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::NodeBuilder;
 use ringpost::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 
-/// Answers probes, one after the other. With axum it is a route of two lines:
+/// Probes that are answered at the same time; more wait to be accepted.
+const PROBES_MAX: usize = 16;
+/// How long a shutdown waits for actors. The orchestrator's grace is 4 s longer at least.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Answers probes. With axum it is a route of two lines:
 /// `get(|| async move { (status(&node), node.health().to_string()) })`.
-async fn answer_probes(node: Node, listener: TcpListener) -> std::io::Result<()> {
+async fn answer_probes(node: Node, listener: TcpListener) {
+    let places = Arc::new(Semaphore::new(PROBES_MAX));
     loop {
-        let (stream, _) = listener.accept().await?;
-        // A probe that says nothing must not keep the others waiting, nor may a long one.
-        let answered = tokio::time::timeout(Duration::from_secs(1), answer(&node, stream)).await;
-        drop(answered);
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let (stream, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                eprintln!("a probe could not be accepted: {error}");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let node = node.clone();
+        tokio::spawn(async move {
+            // A probe that says nothing must not keep its place, nor may a long one.
+            drop(timeout(Duration::from_secs(1), answer(&node, stream)).await);
+            drop(place);
+        });
     }
 }
 
@@ -51,6 +73,18 @@ async fn probe(address: &str, path: &str) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Probes a node before and after its shutdown.
+async fn probe_twice(node: &Node, address: &str) -> std::io::Result<()> {
+    for path in ["/live", "/ready"] {
+        probe(address, path).await?;
+    }
+    node.shutdown(DEADLINE).await;
+    for path in ["/live", "/ready"] {
+        probe(address, path).await?;
+    }
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let mut builder = NodeBuilder::from_env()?;
@@ -58,15 +92,16 @@ async fn main() -> Result<(), BoxError> {
         builder = builder.name("alpha");
     }
     let node = builder.start().await?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
+    let address = std::env::args().nth(1);
+    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0")).await?;
+    let here = listener.local_addr()?.to_string();
     let probes = tokio::spawn(answer_probes(node.clone(), listener));
-    for path in ["/live", "/ready"] {
-        probe(&address, path).await?;
-    }
-    node.shutdown(Duration::from_secs(5)).await;
-    for path in ["/live", "/ready"] {
-        probe(&address, path).await?;
+    if address.is_some() {
+        signal(SignalKind::terminate())?.recv().await;
+        // Probes are answered meanwhile: the node is live, and not ready.
+        node.shutdown(DEADLINE).await;
+    } else {
+        probe_twice(&node, &here).await?;
     }
     probes.abort();
     Ok(())
