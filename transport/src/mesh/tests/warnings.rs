@@ -200,6 +200,37 @@ fn nodes_at_one_address_have_no_more_links_than_it_may_have() {
     });
 }
 
+#[test]
+fn the_log_says_what_a_node_runs_with_and_what_becomes_of_others() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    sim::run(6, |world| {
+        let log = log.clone();
+        async move {
+            let alpha = Node::start(sim_config(&world, "alpha", &[])).await.unwrap();
+            let lines = log.take();
+            let [starts] = &lines[..] else { panic!("{lines:?}") };
+            let run = alpha.mesh.id().incarnation.to_string();
+            let parts = ["a node starts", "alpha:7700", "sim", "Default", "1s", "3s", &run];
+            assert!(parts.iter().all(|part| starts.contains(part)), "{starts}");
+            let beta = Node::start(sim_config(&world, "beta", &["alpha"])).await.unwrap();
+            alpha.mesh.ready(1).await;
+            beta.mesh.ready(1).await;
+            beta.shutdown().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let lines = log.take();
+            let run = beta.mesh.id().incarnation.to_string();
+            for says in ["a link is up", "a link ended", "a node is down"] {
+                let told = lines.iter().filter(|line| line.contains(says));
+                let of_beta = told.filter(|line| line.contains("beta"));
+                assert_eq!(of_beta.clone().count(), 1, "{says}: {lines:?}");
+                let names_run = of_beta.clone().all(|line| line.contains(&run));
+                assert!(names_run || says == "a link ended", "{says}: {lines:?}");
+            }
+        }
+    });
+}
+
 /// A peer that shares no fabric with beta proves itself, and waits for beta to give it up.
 async fn leave_waiting(world: &World, prefix: &str, number: usize) {
     let name = format!("{prefix}{number}");
