@@ -16,6 +16,7 @@ pub(crate) fn program(meter: Meter) -> Program {
             blocking::tcp(),
             blocking::unix(),
             ringpost::entry(),
+            ringpost::sealed_entry(),
         ],
         locals: vec![LocalEntry::of::<Tasks>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
         meter,

@@ -7,7 +7,7 @@ use ringpost_benches::Failure;
 use ringpost_benches::contestant::Role;
 use ringpost_benches::figure::Better;
 
-use crate::results::{FigureResults, Results};
+use crate::results::{Entry, FigureResults, Results};
 use crate::svg::{Anchor, Svg};
 
 /// The figures that are drawn, where they were measured.
@@ -104,7 +104,8 @@ fn picture(results: &Results) -> Option<String> {
 /// Returns the bars of a figure: Ringpost's, then those of the peers.
 fn bars(figure: &FigureResults) -> Vec<Bar> {
     let Some((_, floor)) = figure.floor() else { return Vec::new() };
-    let entries = figure.entries.iter().filter(|entry| entry.role != Role::Floor);
+    let shown = |entry: &&Entry| matches!(entry.role, Role::Ours | Role::Peer);
+    let entries = figure.entries.iter().filter(shown);
     let bars = entries.filter_map(|entry| {
         let median = entry.spread()?.median;
         let speed = match figure.better {

@@ -25,6 +25,11 @@ pub(crate) fn text(results: &Results) -> String {
         text += &line(figure);
         text.push('\n');
     }
+    let sealed: String = results.figures.iter().filter_map(sealed_line).collect();
+    if !sealed.is_empty() {
+        text.push_str("\nsealed NAME TCPS TCP RATIO\n");
+        text += &sealed;
+    }
     text
 }
 
@@ -95,10 +100,10 @@ fn block(text: &mut String, figure: &FigureResults) {
                 let (median, min, max) = (number(median), number(min), number(max));
                 let ratio = ratio(entry.spread(), floor);
                 let spread = format!("({min} to {max})");
-                writeln!(text, "  {name:<12} {median:>9} {spread:<24} {ratio:>6}")
+                writeln!(text, "  {name:<13} {median:>9} {spread:<24} {ratio:>6}")
             }
-            (None, Some(missing)) => writeln!(text, "  {name:<12} {}", sentence(missing)),
-            (None, None) => writeln!(text, "  {name:<12} no value"),
+            (None, Some(missing)) => writeln!(text, "  {name:<13} {}", sentence(missing)),
+            (None, None) => writeln!(text, "  {name:<13} no value"),
         };
     }
 }
@@ -161,6 +166,15 @@ fn line(figure: &FigureResults) -> String {
     )
 }
 
+/// Returns the line `sealed NAME TCPS TCP RATIO`: Ringpost with every link encrypted beside Ringpost
+/// in plain.
+fn sealed_line(figure: &FigureResults) -> Option<String> {
+    let (_, sealed) = figure.best(Role::Sealed)?;
+    let plain = figure.best(Role::Ours).map(|(_, spread)| spread.median);
+    let (said, ratio) = (number(sealed.median), ratio(Some(sealed), plain));
+    Some(format!("sealed {} {said} {} {ratio}\n", figure.name, known(plain)))
+}
+
 fn known(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), number)
 }
@@ -213,6 +227,15 @@ mod tests {
             entry("tonic", Role::Peer, &[50.0]),
         ];
         assert_eq!(line(&figure(entries)), "figure asks_16 250 200 125 1.25 2.00");
+    }
+
+    #[test]
+    fn what_is_encrypted_has_a_line_with_its_ratio_to_what_is_not() {
+        let ours = entry("ringpost", Role::Ours, &[250.0]);
+        let sealed = entry("ringpost-tcps", Role::Sealed, &[200.0]);
+        let line = sealed_line(&figure(vec![ours.clone(), sealed]));
+        assert_eq!(line.unwrap(), "sealed asks_16 200 250 0.80\n");
+        assert_eq!(sealed_line(&figure(vec![ours])), None);
     }
 
     #[test]

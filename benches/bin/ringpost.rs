@@ -7,8 +7,10 @@ mod pressure;
 use std::error::Error;
 use std::time::Duration;
 
+use ringpost::Encryption;
 use ringpost::prelude::*;
 use ringpost_benches::child::Server;
+use ringpost_benches::contestant::SEALED;
 use ringpost_benches::figure::{Beside, Measurement, Work};
 use ringpost_benches::program::{PairEntry, in_a_task};
 use ringpost_benches::{Client, Failure, Pair, Small, pair};
@@ -86,6 +88,9 @@ impl Scale {
 /// Ringpost between two processes.
 pub(crate) struct Nodes;
 
+/// The same, with every link encrypted.
+pub(crate) struct SealedNodes;
+
 /// References to the actors of the other process.
 #[derive(Clone)]
 pub(crate) struct Remote {
@@ -98,6 +103,11 @@ pub(crate) struct Remote {
 /// Returns the entry of Ringpost between two processes.
 pub(crate) fn entry() -> PairEntry {
     PairEntry { measure, ..PairEntry::of::<Nodes>("ringpost") }
+}
+
+/// Returns the entry of Ringpost between two processes with every link encrypted.
+pub(crate) fn sealed_entry() -> PairEntry {
+    PairEntry::of::<SealedNodes>(SEALED)
 }
 
 fn measure(server: Server, measurement: &Measurement, time: Duration) -> Result<Vec<f64>, Failure> {
@@ -118,23 +128,45 @@ impl Pair for Nodes {
     type Server = Node;
 
     async fn serve() -> Result<(String, Node), Failure> {
-        let node = Node::builder("server").listen("127.0.0.1:0").start().await;
-        let node = node.map_err(Failure::of)?;
-        node.spawn("scale", Scale::default()).await.map_err(Failure::of)?;
-        node.spawn("giver", Giver).await.map_err(Failure::of)?;
-        let address = node.addresses().first().cloned();
-        let address = address.ok_or_else(|| Failure::Failed("the node has no address".into()))?;
-        Ok((address, node))
+        serve(Encryption::default()).await
     }
 
     async fn connect(address: String) -> Result<Remote, Failure> {
-        // It does not listen: all that is sent goes by way of that address.
-        let node = Node::builder("client").seeds([address]).start().await.map_err(Failure::of)?;
-        node.ready(1).await;
-        let scale = node.actor("server/scale").await.map_err(Failure::of)?;
-        let giver = node.actor("server/giver").await.map_err(Failure::of)?;
-        Ok(Remote { scale, giver, node })
+        connect(address, Encryption::default()).await
     }
+}
+
+impl Pair for SealedNodes {
+    type Client = Remote;
+    type Server = Node;
+
+    async fn serve() -> Result<(String, Node), Failure> {
+        serve(Encryption::Required).await
+    }
+
+    async fn connect(address: String) -> Result<Remote, Failure> {
+        connect(address, Encryption::Required).await
+    }
+}
+
+async fn serve(encryption: Encryption) -> Result<(String, Node), Failure> {
+    let builder = Node::builder("server").listen("127.0.0.1:0").encryption(encryption);
+    let node = builder.start().await.map_err(Failure::of)?;
+    node.spawn("scale", Scale::default()).await.map_err(Failure::of)?;
+    node.spawn("giver", Giver).await.map_err(Failure::of)?;
+    let address = node.addresses().first().cloned();
+    let address = address.ok_or_else(|| Failure::Failed("the node has no address".into()))?;
+    Ok((address, node))
+}
+
+async fn connect(address: String, encryption: Encryption) -> Result<Remote, Failure> {
+    // It does not listen: all that is sent goes by way of that address.
+    let builder = Node::builder("client").seeds([address]).encryption(encryption);
+    let node = builder.start().await.map_err(Failure::of)?;
+    node.ready(1).await;
+    let scale = node.actor("server/scale").await.map_err(Failure::of)?;
+    let giver = node.actor("server/giver").await.map_err(Failure::of)?;
+    Ok(Remote { scale, giver, node })
 }
 
 impl Client for Remote {

@@ -71,7 +71,7 @@ fn tell(
         Err(Missing::Tool(why)) => format!("left out: {why}"),
     };
     let (name, rounds) = (contestant.name, plan.rounds);
-    eprintln!("round {round}/{rounds}  {:<26} {name:<12} {said}", measurement.name);
+    eprintln!("round {round}/{rounds}  {:<26} {name:<13} {said}", measurement.name);
 }
 
 fn record(

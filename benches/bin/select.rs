@@ -45,6 +45,7 @@ fn stands_for(word: &str, contestant: &Contestant) -> bool {
     let group = match contestant.role {
         Role::Floor => "floors",
         Role::Ours => "ringpost",
+        Role::Sealed => "ringpost-tcps",
         Role::Peer => "peers",
     };
     word == group || word == contestant.name

@@ -10,6 +10,8 @@ pub enum Role {
     Floor,
     /// The contestant is Ringpost.
     Ours,
+    /// The contestant is Ringpost with every link encrypted, to be compared with Ringpost.
+    Sealed,
     /// The contestant is another crate that does the same work.
     Peer,
 }
@@ -59,6 +61,9 @@ pub const FLOORS: [&str; 2] = ["tokio-tcp", "tokio-mpsc"];
 /// Ringpost's name.
 pub const OURS: &str = "ringpost";
 
+/// The name of Ringpost with every link encrypted.
+pub const SEALED: &str = "ringpost-tcps";
+
 /// Returns every contestant, in the order in which they are measured.
 pub fn contestants() -> Vec<Contestant> {
     let floor = |name, pair, local| Contestant { name, role: Role::Floor, pair, local };
@@ -69,6 +74,7 @@ pub fn contestants() -> Vec<Contestant> {
         floor("tcp", Between::Blocking, Within::None),
         floor("unix", Between::Blocking, Within::None),
         Contestant { name: OURS, role: Role::Ours, pair: Between::All, local: Within::All },
+        Contestant { name: SEALED, role: Role::Sealed, pair: Between::All, local: Within::None },
         peer("ractor", Between::All, Within::All),
         peer("kameo", Between::All, Within::All),
         peer("actix", Between::None, Within::Waitless),
@@ -96,6 +102,15 @@ impl Contestant {
         }
         match (self.pair, measurement.work) {
             (Between::None, _) => false,
+            // What the fabric carries in plain, it carries encrypted: latency, rates and bytes.
+            (_, work) if self.role == Role::Sealed => matches!(
+                work,
+                Work::Ask(_)
+                    | Work::Asks(_)
+                    | Work::Tells(_)
+                    | Work::LargeTell(_)
+                    | Work::LargeAsk(_)
+            ),
             // With peers this would measure their own limits, not their waiting.
             (_, Work::Waiting(_)) => self.pair == Between::All && !peer,
             (_, Work::Path(_) | Work::Bulk(Beside::Nothing | Beside::Asks)) => {
