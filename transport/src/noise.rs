@@ -1,8 +1,11 @@
 //! The Noise protocol, by the `snow` crate, with random numbers from the node's [`Entropy`]: for
 //! bootstrap connections and for sealed data connections.
+//!
+//! The ciphers are those of the crate `ring`. A data connection takes AES-GCM, which processors
+//! have instructions for; a bootstrap connection, that carries little, takes ChaChaPoly.
 
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::resolvers::{CryptoResolver, DefaultResolver, RingResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 
@@ -13,16 +16,28 @@ pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes of each of the two handshake messages: a public key and a tag.
 pub(crate) const HANDSHAKE_MESSAGE_BYTES: usize = 32 + TAG_BYTES;
 
-const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+const BOOTSTRAP_PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+const DATA_PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 
-/// Returns the dialler's side of a handshake.
+/// Returns the dialler's side of the handshake of a bootstrap connection.
 pub(crate) fn initiator(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
-    builder(key, prologue, entropy).build_initiator().expect("the pattern needs no other key")
+    handshake(BOOTSTRAP_PATTERN, true, (key, prologue, entropy))
 }
 
-/// Returns the acceptor's side of a handshake.
+/// Returns the acceptor's side of the handshake of a bootstrap connection.
 pub(crate) fn responder(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> HandshakeState {
-    builder(key, prologue, entropy).build_responder().expect("the pattern needs no other key")
+    handshake(BOOTSTRAP_PATTERN, false, (key, prologue, entropy))
+}
+
+/// Returns one side of the handshake of a sealed data connection: that of the dialler if it
+/// `begins`.
+pub(crate) fn data_connection(
+    begins: bool,
+    key: &[u8; 32],
+    prologue: &[u8],
+    entropy: &Entropy,
+) -> HandshakeState {
+    handshake(DATA_PATTERN, begins, (key, prologue, entropy))
 }
 
 /// Returns the BLAKE2s hash of `parts`, one after the other.
@@ -38,15 +53,21 @@ pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     out
 }
 
-fn builder<'a>(key: &'a [u8; 32], prologue: &'a [u8], entropy: &Entropy) -> Builder<'a> {
-    let params: NoiseParams = PATTERN.parse().expect("the pattern is well-formed");
-    Builder::with_resolver(params, Box::new(Primitives(entropy.clone())))
+fn handshake(
+    pattern: &str,
+    begins: bool,
+    (key, prologue, entropy): (&[u8; 32], &[u8], &Entropy),
+) -> HandshakeState {
+    let params: NoiseParams = pattern.parse().expect("the pattern is well-formed");
+    let builder = Builder::with_resolver(params, Box::new(Primitives(entropy.clone())))
         .psk(0, key)
         .and_then(|builder| builder.prologue(prologue))
-        .expect("key and prologue are set once")
+        .expect("key and prologue are set once");
+    let side = if begins { builder.build_initiator() } else { builder.build_responder() };
+    side.expect("the pattern needs no other key")
 }
 
-/// The crate's default primitives with another source of random numbers.
+/// The crate's primitives, ciphers by `ring`, with another source of random numbers.
 struct Primitives(Entropy);
 
 impl CryptoResolver for Primitives {
@@ -63,7 +84,7 @@ impl CryptoResolver for Primitives {
     }
 
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        DefaultResolver.resolve_cipher(choice)
+        RingResolver.resolve_cipher(choice)
     }
 }
 

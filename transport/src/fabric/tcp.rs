@@ -216,8 +216,7 @@ impl Sealing {
         let parts = if dials { [theirs, &part[..]] } else { [&part[..], theirs] };
         let key = Zeroizing::new(noise::hash(&[b"ringpost tcps", parts[0], parts[1]]));
         let mut stream = end.connect(token).await?;
-        let noise = if dials { noise::initiator } else { noise::responder };
-        let noise = noise(&key, &prologue, &entropy);
+        let noise = noise::data_connection(dials, &key, &prologue, &entropy);
         let seal = seal::agree(&mut stream, noise, dials).await.map_err(FabricError::Connect)?;
         Ok(DataStream::new(stream, Some(seal)))
     }

@@ -196,8 +196,8 @@ impl Between {
 /// Returns the keys of both ends of a data connection.
 pub(super) fn keys() -> [TransportState; 2] {
     let (key, prologue) = ([7; 32], b"a link");
-    let mut dialler = noise::initiator(&key, prologue, &Entropy::seeded(1));
-    let mut acceptor = noise::responder(&key, prologue, &Entropy::seeded(2));
+    let mut dialler = noise::data_connection(true, &key, prologue, &Entropy::seeded(1));
+    let mut acceptor = noise::data_connection(false, &key, prologue, &Entropy::seeded(2));
     let mut message = [0; 2 * HANDSHAKE_MESSAGE_BYTES];
     let length = dialler.write_message(&[], &mut message).expect("it begins");
     acceptor.read_message(&message[..length], &mut [0; 64]).expect("the keys are the same");

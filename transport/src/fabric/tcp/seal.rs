@@ -35,16 +35,20 @@ pub(super) struct Seal {
     until_rekey: Directions,
     /// Plain bytes of the next chunk, where they lay in several pieces.
     gathered: Vec<u8>,
-    /// Chunks that the stream has not taken, from `written` on.
+    /// Chunks that the stream has not taken lie between `written` and `sealed`. What is behind is
+    /// left from earlier ones: to clear it would cost as much as to copy it.
     outgoing: Vec<u8>,
     written: usize,
+    sealed: usize,
     /// What was read from the stream and not opened lies between `start` and `end`.
     incoming: Vec<u8>,
     start: usize,
     end: usize,
-    /// The chunk that was opened last; its bytes from `taken` on are not passed on yet.
+    /// The chunk that was opened last; its bytes between `taken` and `plain` are not passed on
+    /// yet.
     opened: Vec<u8>,
     taken: usize,
+    plain: usize,
 }
 
 struct Directions {
@@ -60,11 +64,13 @@ impl Seal {
             gathered: Vec::new(),
             outgoing: Vec::new(),
             written: 0,
+            sealed: 0,
             incoming: vec![0; SEALED_BYTES_MAX],
             start: 0,
             end: 0,
             opened: Vec::new(),
             taken: 0,
+            plain: 0,
         }
     }
 
@@ -73,7 +79,7 @@ impl Seal {
     pub(super) fn seal(&mut self, pieces: &[IoSlice<'_>]) -> usize {
         let mut pieces = pieces.iter().map(|piece| &piece[..]);
         let (mut piece, mut sealed): (&[u8], usize) = (&[], 0);
-        while self.outgoing.len() + SEALED_BYTES_MAX <= TCPS_BUFFERED_CHUNKS * SEALED_BYTES_MAX {
+        while self.sealed + SEALED_BYTES_MAX <= TCPS_BUFFERED_CHUNKS * SEALED_BYTES_MAX {
             self.gathered.clear();
             while self.gathered.len() < TCPS_CHUNK_BYTES_MAX {
                 if piece.is_empty() {
@@ -96,12 +102,14 @@ impl Seal {
 
     fn seal_gathered(&mut self) {
         let length = self.gathered.len() + TAG_BYTES;
-        let at = self.outgoing.len();
-        self.outgoing.extend((length as u16).to_le_bytes());
-        self.outgoing.resize(at + LENGTH_BYTES + length, 0);
+        let end = self.sealed + LENGTH_BYTES + length;
+        grow(&mut self.outgoing, end);
+        let (prefix, body) = self.outgoing[self.sealed..end].split_at_mut(LENGTH_BYTES);
+        prefix.copy_from_slice(&(length as u16).to_le_bytes());
         self.keys
-            .write_message(&self.gathered, &mut self.outgoing[at + LENGTH_BYTES..])
+            .write_message(&self.gathered, body)
             .expect("fewer than 2^64 chunks, each shorter than Noise's limit");
+        self.sealed = end;
         self.until_rekey.outgoing -= 1;
         if self.until_rekey.outgoing == 0 {
             self.until_rekey.outgoing = TCPS_REKEY_CHUNKS;
@@ -111,21 +119,20 @@ impl Seal {
 
     /// Returns the sealed bytes that the stream has not taken.
     pub(super) fn unwritten(&self) -> &[u8] {
-        &self.outgoing[self.written..]
+        &self.outgoing[self.written..self.sealed]
     }
 
     /// Notes that the stream took so many of them.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written += bytes;
-        if self.written == self.outgoing.len() {
+        if self.written == self.sealed {
             self.forget_unwritten();
         }
     }
 
     /// Drops the sealed bytes that the stream has not taken: it takes nothing any more.
     pub(super) fn forget_unwritten(&mut self) {
-        self.outgoing.clear();
-        self.written = 0;
+        (self.written, self.sealed) = (0, 0);
     }
 
     /// Returns the place for what is read from the stream next. It is never empty after
@@ -148,7 +155,7 @@ impl Seal {
 
     /// Returns true if [`open`](Self::open) has something to say without more of the stream.
     pub(super) fn has_input(&self) -> bool {
-        self.taken < self.opened.len() || !matches!(self.next_chunk(), Ok(None))
+        self.taken < self.plain || !matches!(self.next_chunk(), Ok(None))
     }
 
     /// Fills `buffers` with the next plain bytes and returns their number: 0 when the next chunk is
@@ -161,14 +168,14 @@ impl Seal {
         for buffer in buffers {
             let mut buffer = &mut buffer[..];
             while !buffer.is_empty() {
-                if self.taken == self.opened.len() {
+                if self.taken == self.plain {
                     match self.open_next() {
                         Ok(true) => {}
                         Err(forged) if passed == 0 => return Err(forged),
                         Ok(false) | Err(_) => return Ok(passed),
                     }
                 }
-                let plain = &self.opened[self.taken..];
+                let plain = &self.opened[self.taken..self.plain];
                 let now = plain.len().min(buffer.len());
                 let (filled, rest) = buffer.split_at_mut(now);
                 filled.copy_from_slice(&plain[..now]);
@@ -183,18 +190,18 @@ impl Seal {
     /// Opens the next chunk, if it is there. One that does not open stays where it is.
     fn open_next(&mut self) -> Result<bool, Forged> {
         let Some(body) = self.next_chunk()? else { return Ok(false) };
-        self.taken = 0;
-        self.opened.clear();
-        let mut plain = std::mem::take(&mut self.opened);
-        plain.resize(body.len() - TAG_BYTES, 0);
-        if self.keys.read_message(&self.incoming[body.clone()], &mut plain).is_err() {
+        (self.taken, self.plain) = (0, 0);
+        // With room for the tag the cipher needs no buffer of its own.
+        grow(&mut self.opened, body.len());
+        let sealed = &self.incoming[body.clone()];
+        if self.keys.read_message(sealed, &mut self.opened).is_err() {
             if planted!(SkippedForgery) {
                 self.start = body.end;
                 return Ok(true);
             }
             return Err(Forged);
         }
-        self.opened = plain;
+        self.plain = body.len() - TAG_BYTES;
         self.start = body.end;
         self.until_rekey.incoming -= 1;
         if self.until_rekey.incoming == 0 {
@@ -214,6 +221,20 @@ impl Seal {
         }
         let body = self.start + LENGTH_BYTES..self.start + LENGTH_BYTES + length;
         Ok((body.end <= self.end).then_some(body))
+    }
+}
+
+impl Drop for Seal {
+    /// Overwrites the keys: the library does not, and they outlive the handshake.
+    fn drop(&mut self) {
+        self.keys.rekey_manually(Some(&[0; 32]), Some(&[0; 32]));
+    }
+}
+
+/// Makes a buffer at least so long.
+fn grow(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
     }
 }
 
