@@ -11,8 +11,9 @@ use ringpost::Encryption;
 use ringpost::prelude::*;
 use ringpost_benches::child::Server;
 use ringpost_benches::contestant::SEALED;
-use ringpost_benches::figure::{Beside, Measurement, Work};
+use ringpost_benches::figure::{Beside, Measurement, Sharing, Work};
 use ringpost_benches::program::{PairEntry, in_a_task};
+use ringpost_benches::strangers::Strangers;
 use ringpost_benches::{Client, Failure, Pair, Small, pair};
 
 pub(crate) use self::near::Near;
@@ -115,6 +116,13 @@ fn measure(server: Server, measurement: &Measurement, time: Duration) -> Result<
     in_a_task(workers, async move {
         let connect = || Nodes::connect(server.address().into());
         match measurement.work {
+            Work::Reply(Sharing::Strangers) => {
+                let remote = connect().await?;
+                let strangers = Strangers::start(server.address());
+                let times = pressure::replies(&remote, Sharing::Strangers, time).await;
+                strangers.stop()?;
+                times
+            }
             Work::Reply(beside) => pressure::replies(&connect().await?, beside, time).await,
             Work::Bulk(Beside::Replies) => pressure::bulk(&connect().await?, time).await,
             Work::Ticking => pressure::ticking(&connect().await?, time).await,

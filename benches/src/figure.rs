@@ -103,6 +103,8 @@ pub enum Sharing {
     Link,
     /// The link, and the workers of the serving process.
     Workers,
+    /// The server's port with [`Strangers`](crate::strangers::Strangers): there are no tells.
+    Strangers,
 }
 
 /// The asks of 32 tasks beside which tells are measured.
@@ -179,7 +181,7 @@ pub struct Measurement {
 
 /// Name, group, work, and whether the cores are kept awake, of each measurement between two
 /// processes or within one.
-const TIMED: [(&str, &str, Work, bool); 42] = [
+const TIMED: [(&str, &str, Work, bool); 43] = [
     ("ask_32", "ask", Work::Ask(Size::B32), false),
     ("ask_1k", "ask", Work::Ask(Size::KiB1), false),
     ("ask_32_awake", "awake", Work::Ask(Size::B32), true),
@@ -203,6 +205,7 @@ const TIMED: [(&str, &str, Work, bool); 42] = [
     ("reply_quiet", "pressure", Work::Reply(Sharing::Nothing), false),
     ("reply_beside_bulk", "pressure", Work::Reply(Sharing::Link), false),
     ("reply_sharing_workers", "pressure", Work::Reply(Sharing::Workers), false),
+    ("reply_beside_strangers", "pressure", Work::Reply(Sharing::Strangers), false),
     ("bulk_quiet", "pressure", Work::Bulk(Beside::Nothing), false),
     ("bulk_beside_asks", "pressure", Work::Bulk(Beside::Asks), false),
     ("bulk_beside_replies", "pressure", Work::Bulk(Beside::Replies), false),
@@ -348,6 +351,9 @@ impl Measurement {
             }
             Work::Reply(Sharing::Workers) => {
                 "the same, beside 60 MiB tells made by the same workers".into()
+            }
+            Work::Reply(Sharing::Strangers) => {
+                "ask, reply of 9 KiB, 99th percentile, beside 1,000 strangers a second".into()
             }
             Work::Bulk(Beside::Nothing) => "1 MiB tells, alone".into(),
             Work::Bulk(Beside::Asks) => "1 MiB tells, beside asks by 32 tasks".into(),

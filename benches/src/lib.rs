@@ -12,6 +12,7 @@
 //! - [`pair`]: the traits of a contestant between two processes, and its measurement.
 //! - [`system`], [`local`]: the same within one process. The programs are in `local` itself, in
 //!   `crowd` (many actors) and in `savina`; `repeat` runs them.
+//! - [`strangers`]: what comes to a port that anyone can reach, beside a measurement.
 //! - [`serve`]: the serving process, and its answers to the measuring one.
 //! - [`program`]: the command line of a program that holds contestants.
 
@@ -30,6 +31,7 @@ pub mod program;
 mod repeat;
 mod savina;
 pub mod serve;
+pub mod strangers;
 pub mod system;
 
 pub use failure::Failure;

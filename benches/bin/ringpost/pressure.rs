@@ -114,7 +114,7 @@ pub(super) async fn replies(
     time: Duration,
 ) -> Result<Vec<f64>, Failure> {
     let handled = match beside {
-        Sharing::Nothing => None,
+        Sharing::Nothing | Sharing::Strangers => None,
         Sharing::Link => Some(pour(remote, LARGE_BYTES, true).await?),
         Sharing::Workers => Some(pour(remote, LARGE_BYTES, false).await?),
     };
