@@ -166,8 +166,8 @@ fn line(figure: &FigureResults) -> String {
     )
 }
 
-/// Returns the line `sealed NAME TCPS TCP RATIO`: Ringpost with every link encrypted beside Ringpost
-/// in plain.
+/// Returns the line `sealed NAME TCPS TCP RATIO`: Ringpost with every link encrypted beside
+/// Ringpost in plain.
 fn sealed_line(figure: &FigureResults) -> Option<String> {
     let (_, sealed) = figure.best(Role::Sealed)?;
     let plain = figure.best(Role::Ours).map(|(_, spread)| spread.median);

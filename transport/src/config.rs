@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::bootstrap::Secret;
 use crate::entropy::Entropy;
-use crate::fabric::Fabric;
 use crate::fabric::tcp::{Doors, TcpFabric};
 #[cfg(feature = "verbs")]
 use crate::fabric::verbs::{VerbsConfig, VerbsFabric};
+use crate::fabric::{Fabric, Protection};
 use crate::id::NodeName;
 use crate::ip_network::IpNetwork;
 use crate::profile::Profile;
@@ -77,18 +77,19 @@ impl Network {
             let address = address.parse::<SocketAddr>();
             address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
         };
-        let in_plain = |fabric: &dyn Fabric| match encryption {
-            Encryption::Required => false,
-            Encryption::Default => fabric.name() != TcpFabric::PLAIN || here(),
-            Encryption::Off => true,
+        let usable = |fabric: &&Arc<dyn Fabric>| match (encryption, fabric.protection()) {
+            (_, Protection::Encrypted) | (Encryption::Off, _) => true,
+            (Encryption::Required, _) => false,
+            (Encryption::Default, Protection::Network) => true,
+            (Encryption::Default, Protection::None) => here(),
         };
-        let usable = |fabric: &&Arc<dyn Fabric>| fabric.is_encrypted() || in_plain(&***fabric);
         self.fabrics.iter().filter(usable).cloned().collect()
     }
 
     /// Returns true if it can do what is asked of it.
     pub(crate) fn offers(&self, encryption: Encryption) -> bool {
-        encryption != Encryption::Required || self.fabrics.iter().any(|it| it.is_encrypted())
+        let encrypts = |fabric: &Arc<dyn Fabric>| fabric.protection() == Protection::Encrypted;
+        encryption != Encryption::Required || self.fabrics.iter().any(encrypts)
     }
 
     /// The best that this build and this machine have: RDMA, where the feature `verbs` is built in

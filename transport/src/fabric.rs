@@ -96,10 +96,10 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// Returns the name both sides know it by: `tcp`, `tcps`, `sim`, `verbs`.
     fn name(&self) -> &'static str;
 
-    /// Returns true if frames are encrypted and authenticated on their way, so that a stranger
-    /// between the nodes can neither read nor change them.
-    fn is_encrypted(&self) -> bool {
-        false
+    /// Returns what keeps frames from a stranger between the nodes. A fabric that does not say is
+    /// taken for one that anyone on the way can read and write.
+    fn protection(&self) -> Protection {
+        Protection::None
     }
 
     /// Returns what its queue pairs can do at most.
@@ -117,6 +117,17 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// [`FabricError`] when `config` asks for more than [`limits`](Self::limits) or the device
     /// refuses.
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError>;
+}
+
+/// What keeps frames from a stranger between the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing: links to other machines use the fabric only where encryption is off.
+    None,
+    /// The network, which the operator has to guard: frames go in plain, as RDMA has it.
+    Network,
+    /// Encryption and authentication: nobody between the nodes can read or change a frame.
+    Encrypted,
 }
 
 /// What a fabric's queue pairs can do at most.
@@ -342,6 +353,10 @@ pub enum Status {
     /// The peer refused the frame (PV-6).
     #[error("the peer refused the frame")]
     RemoteInvalidRequest,
+    /// The connection brought bytes that no queue pair of the peer has written: on an encrypted
+    /// fabric, they were changed on their way.
+    #[error("the connection brought bytes that the peer did not send")]
+    Corrupt,
     /// The device failed.
     #[error("fatal error of the device")]
     Fatal,

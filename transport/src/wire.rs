@@ -9,12 +9,12 @@ mod tcp;
 mod tests;
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 pub use preface::{PREFACE_BYTES, PREFACE_VERSION, Preface, PrefaceError};
 pub use tcp::TcpWire;
@@ -93,10 +93,42 @@ pub trait Listener: Send + 'static {
 
 /// A byte stream to another node.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// Returns the TCP stream it is, where it is one: the tcp fabric carries frames on it.
-    fn into_tcp(self: Box<Self>) -> Option<TcpStream>;
+    /// Makes it one that carries frames of the tcp fabric; it belongs to no runtime until attached.
+    ///
+    /// # Errors
+    /// [`Unsupported`](io::ErrorKind::Unsupported) where it cannot carry any.
+    fn into_data(self: Box<Self>) -> io::Result<Detached> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Returns where the other end is. A data connection goes there, too, and a link that leaves
     /// this machine is encrypted.
     fn peer_address(&self) -> String;
+}
+
+/// A byte stream between two runtimes: called on the one that it is to belong to, it returns the
+/// stream.
+pub type Detached = Box<dyn FnOnce() -> io::Result<Box<dyn DataSocket>> + Send>;
+
+/// A byte stream that is read and written inside the calls of its owner. No call of it waits: where
+/// there is nothing, the error is [`WouldBlock`](io::ErrorKind::WouldBlock).
+pub trait DataSocket: Send + Sync {
+    /// Reads some of what is there into `buffers`, which have room for `room` bytes; `Ok(0)` at the
+    /// end of the stream.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    fn read(&mut self, buffers: &mut [IoSliceMut<'_>], room: usize) -> io::Result<usize>;
+
+    /// Writes some of `pieces`, which hold `all` bytes.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    fn write(&mut self, pieces: &[IoSlice<'_>], all: usize) -> io::Result<usize>;
+
+    /// Returns ready if a read may find something; otherwise the task is woken when it may.
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Returns ready if something may be written; otherwise the task is woken when it may.
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }

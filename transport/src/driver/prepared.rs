@@ -15,7 +15,7 @@ use super::reports::Reports;
 use super::slots::Slots;
 use super::turn::Scratch;
 use super::{Driver, Phase, Running};
-use crate::fabric::{Fabric, FabricError, Opening, QueuePairConfig, Side};
+use crate::fabric::{Fabric, FabricError, Opening, Protection, QueuePairConfig, Side};
 use crate::limits;
 use crate::link::LinkHandle;
 use crate::memory::{Pool, Slot};
@@ -136,7 +136,7 @@ impl Prepared {
         let accounts = reports.unresolved.begin();
         let signals = reports.unresolved.signals().clone();
         signals.set_peer_blocked(false);
-        let carrier = (fabric.name(), fabric.is_encrypted());
+        let carrier = (fabric.name(), fabric.protection() == Protection::Encrypted);
         let link = LinkHandle::new(reports.peer.clone(), carrier, message_bytes_max, signals, own);
         let inline_max = limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max);
         let (phase, watched) = watch::channel(Phase::Opening);

@@ -7,8 +7,8 @@
 //! - **TC-3 again**: a sender keeps the slots of all frames that are not accepted. A frame that
 //!   found no receive is refused and all after it are skipped, until the sender starts again with
 //!   it: so order holds (PV-3) and nothing waits at the receiver (PV-5).
-//! - **TC-4 hostile bytes** end the queue pair, as if the peer were gone. Lengths are checked
-//!   first, and nothing is allocated for what a peer says.
+//! - **TC-4 hostile bytes** end the queue pair with [`Status::Corrupt`](super::Status::Corrupt).
+//!   Lengths are checked first, and nothing is allocated for what a peer says.
 //! - **TC-5 no allocation** for a frame, but where more are under way than ever before on its queue
 //!   pair: an idle one keeps little memory.
 //! - **TC-6 acknowledgement**: acceptance travels with the next frame. By itself it is written when
@@ -42,14 +42,15 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
 use self::doors::Door;
 use self::queue_pair::TcpQueuePair;
 use self::queues::Queues;
 use self::stream::DataStream;
-use super::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig, Side};
+use super::{
+    Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig, Side,
+};
 use crate::entropy::Entropy;
 use crate::limits::{
     RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
@@ -57,7 +58,7 @@ use crate::limits::{
 use crate::memory::{Owner, Region, Slot};
 use crate::noise;
 use crate::steps::step;
-use crate::wire::{Preface, Wire};
+use crate::wire::{DataSocket, Preface, Wire};
 
 pub use self::doors::Doors;
 
@@ -77,9 +78,6 @@ pub struct TcpFabric {
 }
 
 impl TcpFabric {
-    /// The name of the one that does not encrypt.
-    pub(crate) const PLAIN: &str = "tcp";
-
     /// A fabric that dials over `wire` and waits at `doors`.
     pub fn new(wire: Arc<dyn Wire>, doors: Doors, entropy: Entropy) -> Self {
         TcpFabric { wire, doors, entropy, owner: Owner::new(), sealed: false }
@@ -104,11 +102,11 @@ impl TcpFabric {
 
 impl Fabric for TcpFabric {
     fn name(&self) -> &'static str {
-        if self.sealed { "tcps" } else { Self::PLAIN }
+        if self.sealed { "tcps" } else { "tcp" }
     }
 
-    fn is_encrypted(&self) -> bool {
-        self.sealed
+    fn protection(&self) -> Protection {
+        if self.sealed { Protection::Encrypted } else { Protection::None }
     }
 
     fn limits(&self) -> Limits {
@@ -217,13 +215,13 @@ impl Sealing {
         let key = Zeroizing::new(noise::hash(&[b"ringpost tcps", parts[0], parts[1]]));
         let mut stream = end.connect(token).await?;
         let noise = noise::data_connection(dials, &key, &prologue, &entropy);
-        let seal = seal::agree(&mut stream, noise, dials).await.map_err(FabricError::Connect)?;
+        let seal = seal::agree(&mut *stream, noise, dials).await.map_err(FabricError::Connect)?;
         Ok(DataStream::new(stream, Some(seal)))
     }
 }
 
 impl End {
-    async fn connect(self, peer: &[u8]) -> Result<TcpStream, FabricError> {
+    async fn connect(self, peer: &[u8]) -> Result<Box<dyn DataSocket>, FabricError> {
         match self {
             End::Dialer { wire, address } => {
                 let token = <[u8; TOKEN_BYTES]>::try_from(peer)
@@ -236,7 +234,7 @@ impl End {
             End::Acceptor(door) => {
                 let same = || io::Error::other("another queue pair has the same token");
                 let admitted = door.admitted().await.ok_or_else(same);
-                admitted.and_then(TcpStream::from_std).map_err(FabricError::Connect)
+                admitted.and_then(|stream| stream()).map_err(FabricError::Connect)
             }
         }
     }
@@ -247,14 +245,11 @@ async fn dial(
     wire: Arc<dyn Wire>,
     address: String,
     token: [u8; TOKEN_BYTES],
-) -> io::Result<TcpStream> {
-    let stream = wire.dial(address).await?;
-    let mut stream = stream.into_tcp().ok_or_else(|| {
-        io::Error::new(io::ErrorKind::Unsupported, "the wire makes no TCP connections")
-    })?;
+) -> io::Result<Box<dyn DataSocket>> {
+    let mut stream = wire.dial(address).await?;
     step!(DataDialled);
     let preface = [&Preface::Data.encode()[..], &token].concat();
     stream.write_all(&preface).await?;
     step!(TokenSent);
-    Ok(stream)
+    stream.into_data()?()
 }

@@ -58,7 +58,7 @@ use self::memory::{Domain, PageKind};
 use self::offer::{Address, Offer};
 use self::queue_pair::{Path, QueuePair, Tuning};
 use self::survey::Rail;
-use super::{Fabric, FabricError, Limits, Opening, PostError, QueuePairConfig, Side};
+use super::{Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
     INLINE_BYTES, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX, VERBS_RETRIES,
@@ -226,6 +226,10 @@ fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
 impl Fabric for VerbsFabric {
     fn name(&self) -> &'static str {
         "verbs"
+    }
+
+    fn protection(&self) -> Protection {
+        Protection::Network
     }
 
     fn limits(&self) -> Limits {

@@ -82,7 +82,7 @@ async fn serve(
         First::Data(token) => {
             step!(TokenReceived);
             let doors = &table.network.doors;
-            if !stream.into_tcp().is_some_and(|stream| doors.admit(token, stream)) {
+            if !doors.admit(token, stream) {
                 refusals.report_token(&from);
             }
         }

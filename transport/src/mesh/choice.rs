@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
 use crate::driver::{Connected, Offer, Prepared, Reports, Running};
-use crate::fabric::{Fabric, Side};
+use crate::fabric::{Fabric, Protection, Side};
 use crate::limits;
 
 use super::table::Table;
@@ -88,7 +88,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let theirs = &met.hello.fabrics;
     let peer = table.peer(&met.hello.node.name);
     let name = peer.name();
-    let encrypted = chosen.map(|fabric| fabric.is_encrypted());
+    let encrypted = chosen.map(|fabric| fabric.protection() == Protection::Encrypted);
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
         peer.is_well();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use metrics::{Gauge, Label};
 
 use crate::cause::{LinkCause, NodeDownCause};
+use crate::fabric::Status;
 use crate::host::PeerEvent;
 use crate::id::{NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
@@ -128,6 +129,7 @@ fn label(cause: &LinkCause) -> &'static str {
         LinkCause::Closed => "closed",
         LinkCause::Silent => "silent",
         LinkCause::Failed => "failed",
+        LinkCause::Fabric(Status::Corrupt) => "corrupt",
         LinkCause::Fabric(_) => "fabric",
         LinkCause::Violation(_) => "violation",
         LinkCause::PeerRestarted => "restarted",

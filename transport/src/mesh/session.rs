@@ -16,6 +16,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::bootstrap::{Beat, Channel, Failure, Message};
 use crate::cause::{LinkCause, Violation};
+use crate::fabric::Status;
 use crate::id::NodeName;
 use crate::limits;
 use crate::steps::step;
@@ -113,10 +114,23 @@ impl Session {
         step!(LinkEnded);
         // A task that learns of the end finds all that was carried.
         self.meter.publish();
+        if cause == LinkCause::Fabric(Status::Corrupt) {
+            self.warn_of_corruption();
+        }
         self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
         let closing = self.table.events.is_closing();
         let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
         self.guard.link_down(&cause);
+    }
+
+    /// Warns of bytes that the peer did not send (MS-13: whoever can change traffic can do so with
+    /// each new link).
+    fn warn_of_corruption(&self) {
+        if let Some(suppressed) = self.table.refusals.admit("corrupt", Instant::now()) {
+            let (peer, link) = (self.guard.peer().name(), &self.carrier.running.link);
+            let (fabric, what) = (link.fabric(), "a link brought bytes that the peer did not send");
+            tracing::warn!(%peer, fabric, suppressed, "{what}; it was closed");
+        }
     }
 
     async fn watch(&mut self) -> LinkCause {

@@ -1,16 +1,26 @@
 //! The wire of TCP sockets.
+//!
+//! The reads and writes of a data connection end with the first short one: no call is made to be
+//! told that there is no more. The runtime waits by edge-triggered events. A read that fills less
+//! than its buffers, as a write that is taken in part, has met the end of what the socket has, so
+//! readiness is cleared; whatever comes later is a new event. tokio forgets no event that came
+//! since the call began: it clears only the readiness that the call was made with, and never that
+//! the stream has ended or failed.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use socket2::{SockRef, Socket};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::lookup::look_up;
 #[cfg(feature = "srv")]
 use super::service::look_up as services;
-use super::{Listener, Stream, UNKNOWN_ADDRESS, Wire, is_service};
+use super::{DataSocket, Detached, Listener, Stream, UNKNOWN_ADDRESS, Wire, is_service};
 
 /// TCP sockets, with `TCP_NODELAY`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,11 +98,57 @@ impl Listener for TcpPort {
 }
 
 impl Stream for TcpStream {
-    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
-        Some(*self)
+    fn into_data(self: Box<Self>) -> io::Result<Detached> {
+        let stream = self.into_std()?;
+        let attach = move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn DataSocket>);
+        Ok(Box::new(attach))
     }
 
     fn peer_address(&self) -> String {
         self.peer_addr().map_or_else(|_| UNKNOWN_ADDRESS.into(), |a| a.to_string())
     }
+}
+
+impl DataSocket for TcpStream {
+    fn read(&mut self, buffers: &mut [IoSliceMut<'_>], room: usize) -> io::Result<usize> {
+        once(self, Interest::READABLE, room, |mut socket| match buffers {
+            [buffer] => socket.read(buffer),
+            buffers => socket.read_vectored(buffers),
+        })
+    }
+
+    fn write(&mut self, pieces: &[IoSlice<'_>], all: usize) -> io::Result<usize> {
+        once(self, Interest::WRITABLE, all, |mut socket| match pieces {
+            [piece] => socket.write(piece),
+            pieces => socket.write_vectored(pieces),
+        })
+    }
+
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        TcpStream::poll_read_ready(self, cx)
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        TcpStream::poll_write_ready(self, cx)
+    }
+}
+
+/// Reads or writes, once, if the runtime knows of no reason against it; clears that readiness when
+/// fewer than `all` bytes were moved.
+fn once(
+    stream: &TcpStream,
+    interest: Interest,
+    all: usize,
+    call: impl FnOnce(&Socket) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut short = None;
+    let moved = stream.try_io(interest, || {
+        let moved = call(&SockRef::from(stream))?;
+        if 0 < moved && moved < all {
+            short = Some(moved);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(moved)
+    });
+    short.map_or(moved, Ok)
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::*;
@@ -123,10 +122,6 @@ impl AsyncWrite for Pipe {
 }
 
 impl Stream for Pipe {
-    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
-        None
-    }
-
     fn peer_address(&self) -> String {
         "a pipe".into()
     }

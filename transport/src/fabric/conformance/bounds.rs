@@ -178,13 +178,14 @@ pub(crate) async fn cq_overrun(pairs: &impl Pairs) {
     // That all of a's went through says that b's receives have completed.
     let Pair { a, b } = &mut pair;
     poll_fn(|cx| {
+        a.queue_pair.arm(Notify::Any);
+        a.collect();
+        b.queue_pair.arm(Notify::Any);
         for done in [&mut a.queue_pair, &mut b.queue_pair] {
-            done.arm(Notify::Any);
             if done.poll_ready(cx).is_ready() {
                 cx.waker().wake_by_ref();
             }
         }
-        a.collect();
         if a.got.len() == 32 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

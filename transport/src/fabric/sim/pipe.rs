@@ -10,6 +10,10 @@ use super::physics::Physics;
 /// Bytes that may be written and not yet read.
 const PIPE_BYTES_MAX: usize = 64 * 1024;
 
+/// Room from which on a stream is said to be writable, as of a socket: else a writer of much would
+/// be woken for each few bytes.
+const WRITABLE_BYTES: usize = PIPE_BYTES_MAX / 4;
+
 /// One direction of a stream.
 #[derive(Debug)]
 pub(super) struct Pipe {
@@ -38,6 +42,15 @@ struct End {
     dropped: bool,
 }
 
+impl End {
+    /// Keeps the waker of the task that waits, unless it is one that wakes nothing.
+    fn wait(&mut self, waker: &Waker) {
+        if !waker.will_wake(Waker::noop()) {
+            self.waker = Some(waker.clone());
+        }
+    }
+}
+
 impl Pipe {
     /// An empty direction.
     pub(super) fn new(from: NodeId, to: NodeId) -> Self {
@@ -60,7 +73,7 @@ impl Pipe {
     pub(super) fn room(
         &mut self,
         physics: &mut Physics,
-        cx: &mut Context<'_>,
+        waker: &Waker,
         most: usize,
     ) -> Poll<io::Result<usize>> {
         if let Some(kind) = self.writer.broken {
@@ -73,7 +86,7 @@ impl Pipe {
         let paused = physics.paused.contains(&self.from);
         let count = if paused { 0 } else { some_of(physics, room.min(most)) };
         if count == 0 && most > 0 {
-            self.writer.waker = Some(cx.waker().clone());
+            self.writer.wait(waker);
             return Poll::Pending;
         }
         Poll::Ready(Ok(count))
@@ -123,11 +136,11 @@ impl Pipe {
     pub(super) fn read(
         &mut self,
         physics: &mut Physics,
-        cx: &mut Context<'_>,
+        waker: &Waker,
         out: &mut tokio::io::ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if physics.paused.contains(&self.to) {
-            self.reader.waker = Some(cx.waker().clone());
+            self.reader.wait(waker);
             return Poll::Pending;
         }
         if let Some(kind) = self.reader.broken {
@@ -135,7 +148,7 @@ impl Pipe {
         }
         let count = some_of(physics, self.buffer.len().min(out.remaining()));
         if count == 0 && !self.ended && out.remaining() > 0 {
-            self.reader.waker = Some(cx.waker().clone());
+            self.reader.wait(waker);
             return Poll::Pending;
         }
         let (front, back) = self.buffer.as_slices();
@@ -147,6 +160,27 @@ impl Pipe {
             physics.wake(self.writer.waker.take());
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Returns ready if a read would find something, be it the end.
+    pub(super) fn poll_readable(&mut self, physics: &Physics, cx: &mut Context<'_>) -> Poll<()> {
+        let something = !self.buffer.is_empty() || self.ended || self.reader.broken.is_some();
+        if something && !physics.paused.contains(&self.to) {
+            return Poll::Ready(());
+        }
+        self.reader.wait(cx.waker());
+        Poll::Pending
+    }
+
+    /// Returns ready if a write of some length would be taken, or fail.
+    pub(super) fn poll_writable(&mut self, physics: &Physics, cx: &mut Context<'_>) -> Poll<()> {
+        let full = self.buffer.len() + self.in_flight > PIPE_BYTES_MAX - WRITABLE_BYTES;
+        let fails = self.writer.broken.is_some() || self.fin_sent;
+        if fails || (!full && !physics.paused.contains(&self.from)) {
+            return Poll::Ready(());
+        }
+        self.writer.wait(cx.waker());
+        Poll::Pending
     }
 
     /// Ends the stream behind what was written.

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::super::{
-    Completion, Fabric, FabricError, Limits, Notify, Opening, PostError, QueuePair,
+    Completion, Fabric, FabricError, Limits, Notify, Opening, PostError, Protection, QueuePair,
     QueuePairConfig, SendRequest,
 };
 use super::event::{Event, Number};
@@ -51,6 +51,11 @@ impl SimFabric {
 impl Fabric for SimFabric {
     fn name(&self) -> &'static str {
         "sim"
+    }
+
+    /// It stands in for RDMA.
+    fn protection(&self) -> Protection {
+        Protection::Network
     }
 
     fn limits(&self) -> Limits {

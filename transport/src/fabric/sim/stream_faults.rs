@@ -1,7 +1,7 @@
 //! Bytes that are written, and the faults they meet.
 
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, Waker, ready};
 
 use super::event::{Event, PipeEnd, PipeId};
 use super::link_model::nanos;
@@ -18,7 +18,7 @@ impl Streams {
         &mut self,
         physics: &mut Physics,
         (reads, writes): (PipeId, PipeId),
-        cx: &mut Context<'_>,
+        waker: &Waker,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let Some(pipe) = self.pipes.get_mut(&writes) else {
@@ -26,7 +26,7 @@ impl Streams {
         };
         let path = (pipe.from, pipe.to);
         let most = physics.judged_as_one(path, pipe.written, bytes.len());
-        let count = ready!(pipe.room(physics, cx, most))?;
+        let count = ready!(pipe.room(physics, waker, most))?;
         if count == 0 {
             return Poll::Ready(Ok(0));
         }

@@ -2,21 +2,23 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::event::PipeId;
 use super::state::{Life, Shared, State};
 use super::streams::Ends;
-use crate::wire::{Listener, Stream, Wire};
+use crate::wire::{DataSocket, Detached, Listener, Stream, Wire};
+
+/// Bytes that a data connection reads or writes at once: as many as a stream holds.
+const DATA_BYTES_MAX: usize = 64 * 1024;
 
 /// A node's end of the simulated network. Addresses are any strings, such as `alpha:7700`.
 #[derive(Debug)]
@@ -144,7 +146,7 @@ impl AsyncRead for SimStream {
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.shared.with(|state| match state.streams.pipe(self.reads) {
-            Some(pipe) => pipe.read(&mut state.physics, cx, out),
+            Some(pipe) => pipe.read(&mut state.physics, cx.waker(), out),
             None => Poll::Ready(Ok(())),
         })
     }
@@ -157,7 +159,7 @@ impl AsyncWrite for SimStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.shared.with(|state| {
-            state.streams.write(&mut state.physics, (self.reads, self.writes), cx, bytes)
+            state.streams.write(&mut state.physics, (self.reads, self.writes), cx.waker(), bytes)
         })
     }
 
@@ -182,12 +184,66 @@ impl Drop for SimStream {
 }
 
 impl Stream for SimStream {
-    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
-        None
+    fn into_data(self: Box<Self>) -> io::Result<Detached> {
+        Ok(Box::new(move || Ok(self as Box<dyn DataSocket>)))
     }
 
     fn peer_address(&self) -> String {
         self.peer_address.clone()
+    }
+}
+
+impl DataSocket for SimStream {
+    fn read(&mut self, buffers: &mut [IoSliceMut<'_>], room: usize) -> io::Result<usize> {
+        at_once(DataSocket::poll_read_ready(self, &mut Context::from_waker(Waker::noop())))?;
+        let mut bytes = vec![0; room.min(DATA_BYTES_MAX)];
+        let mut out = ReadBuf::new(&mut bytes);
+        let read = self.shared.with(|state| match state.streams.pipe(self.reads) {
+            Some(pipe) => pipe.read(&mut state.physics, Waker::noop(), &mut out),
+            None => Poll::Ready(Ok(())),
+        });
+        at_once(read)?;
+        let mut rest = out.filled();
+        for buffer in buffers {
+            let (now, later) = rest.split_at(rest.len().min(buffer.len()));
+            buffer[..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+        Ok(out.filled().len())
+    }
+
+    fn write(&mut self, pieces: &[IoSlice<'_>], _: usize) -> io::Result<usize> {
+        at_once(DataSocket::poll_write_ready(self, &mut Context::from_waker(Waker::noop())))?;
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            let most = piece.len().min(DATA_BYTES_MAX - bytes.len());
+            bytes.extend_from_slice(&piece[..most]);
+        }
+        at_once(self.shared.with(|state| {
+            let ends = (self.reads, self.writes);
+            state.streams.write(&mut state.physics, ends, Waker::noop(), &bytes)
+        }))
+    }
+
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.with(|state| match state.streams.pipe(self.reads) {
+            Some(pipe) => pipe.poll_readable(&state.physics, cx).map(Ok),
+            None => Poll::Ready(Ok(())),
+        })
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.with(|state| match state.streams.pipe(self.writes) {
+            Some(pipe) => pipe.poll_writable(&state.physics, cx).map(Ok),
+            None => Poll::Ready(Ok(())),
+        })
+    }
+}
+
+fn at_once<T>(outcome: Poll<io::Result<T>>) -> io::Result<T> {
+    match outcome {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
 

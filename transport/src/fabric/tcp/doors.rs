@@ -5,22 +5,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+
+use crate::wire::{Detached, Stream};
 
 /// Where incoming data connections meet the queue pairs that wait for them, by one-use token.
 /// Clones are the same doors.
 #[derive(Clone, Default)]
-pub struct Doors(Arc<Mutex<BTreeMap<u128, oneshot::Sender<std::net::TcpStream>>>>);
+pub struct Doors(Arc<Mutex<BTreeMap<u128, oneshot::Sender<Detached>>>>);
 
 impl Doors {
     /// Hands an accepted data connection to the queue pair that offered `token`; drops the
     /// connection and returns false when there is none. It leaves the runtime that accepted it: the
     /// queue pair's owner may run on another.
-    pub(crate) fn admit(&self, token: u128, stream: TcpStream) -> bool {
+    pub(crate) fn admit(&self, token: u128, stream: Box<dyn Stream>) -> bool {
         let waiting = self.0.lock().remove(&token);
         // A queue pair that is dropped in this moment drops the connection, too.
-        let claimed = waiting.zip(stream.into_std().ok()).map(|(door, stream)| door.send(stream));
+        let claimed = waiting.zip(stream.into_data().ok()).map(|(door, stream)| door.send(stream));
         matches!(claimed, Some(Ok(())))
     }
 
@@ -43,7 +44,7 @@ impl fmt::Debug for Doors {
 pub(super) struct Door {
     doors: Doors,
     token: u128,
-    stream: oneshot::Receiver<std::net::TcpStream>,
+    stream: oneshot::Receiver<Detached>,
 }
 
 impl Door {
@@ -53,7 +54,7 @@ impl Door {
 
     /// Waits for the connection, which belongs to no runtime yet; `None` when another door took the
     /// token.
-    pub(super) async fn admitted(mut self) -> Option<std::net::TcpStream> {
+    pub(super) async fn admitted(mut self) -> Option<Detached> {
         (&mut self.stream).await.ok()
     }
 }

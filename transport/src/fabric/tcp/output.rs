@@ -9,7 +9,8 @@ use arrayvec::ArrayVec;
 
 use super::queues::{FRAME_PIECES, Queues};
 use super::record::{RECORD_BYTES, Record, Refusal};
-use super::stream::{DataStream, is_fatal};
+use super::seal::is_fatal;
+use super::stream::DataStream;
 use crate::limits::TCP_WRITE_SLICES;
 
 /// Two acknowledgements, a refusal, a request for acknowledgement and the record that starts again

@@ -169,7 +169,8 @@ impl TcpQueuePair {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) if e.kind() == io::ErrorKind::InvalidData => return self.on_forgery(&e),
+                // TC-7.
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => return self.on_garbage(),
                 Err(_) => return self.fail(Failure::Send(Status::RetryExceeded)),
             }
             while !self.queues.failed()
@@ -239,14 +240,7 @@ impl TcpQueuePair {
 
     /// TC-4.
     fn on_garbage(&mut self) {
-        tracing::warn!("a data connection carried bytes that no queue pair writes; closing it");
-        self.fail(Failure::Send(Status::RetryExceeded));
-    }
-
-    /// TC-7.
-    fn on_forgery(&mut self, error: &io::Error) {
-        tracing::warn!(%error, "what a peer sent was changed on its way; closing its link");
-        self.fail(Failure::Send(Status::RetryExceeded));
+        self.fail(Failure::Stream(Status::Corrupt));
     }
 
     /// TC-3. The peer has forgotten what it was asked about the sends that it skipped.

@@ -123,6 +123,8 @@ pub(super) enum Failure {
     Send(Status),
     /// The oldest receive.
     Recv(Status),
+    /// The oldest receive, or where there is none the oldest send.
+    Stream(Status),
     /// No work request.
     Closed,
 }
@@ -263,15 +265,16 @@ impl Queues {
     pub(super) fn fail(&mut self, failure: Failure) {
         self.error = true;
         self.return_accepted();
-        if let Failure::Recv(status) = failure
-            && let Some(slot) = self.recvs.pop_front()
-        {
-            self.complete(Work::Recv { bytes: 0 }, slot, status, true);
-        }
         let mut status = match failure {
-            Failure::Send(status) => status,
+            Failure::Send(status) | Failure::Stream(status) => status,
             Failure::Recv(_) | Failure::Closed => Status::Flushed,
         };
+        if let Failure::Recv(failed) | Failure::Stream(failed) = failure
+            && let Some(slot) = self.recvs.pop_front()
+        {
+            self.complete(Work::Recv { bytes: 0 }, slot, failed, true);
+            status = Status::Flushed;
+        }
         while let Some(send) = self.sends.pop_front() {
             self.returned += 1;
             self.complete(Work::Send, send.request.slot, status, true);

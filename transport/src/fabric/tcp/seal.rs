@@ -8,15 +8,14 @@
 //!   one that the peer sealed. A chunk that was changed, repeated, moved or left out does not open,
 //!   nor does any after it; one that was cut never does.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
-
-use snow::{HandshakeState, TransportState};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::limits::{TCPS_BUFFERED_CHUNKS, TCPS_CHUNK_BYTES_MAX, TCPS_REKEY_CHUNKS};
 use crate::mutants::planted;
 use crate::noise::{HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
+use crate::wire::DataSocket;
+use snow::{HandshakeState, TransportState};
 
 /// Bytes of a chunk's length.
 const LENGTH_BYTES: usize = 2;
@@ -244,7 +243,7 @@ fn grow(buffer: &mut Vec<u8>, bytes: usize) {
 /// Those of the stream, and [`InvalidData`](io::ErrorKind::InvalidData) when the other end does not
 /// know the pre-shared key, or is bound to something else.
 pub(super) async fn agree(
-    stream: &mut TcpStream,
+    stream: &mut dyn DataSocket,
     mut noise: HandshakeState,
     begins: bool,
 ) -> io::Result<Seal> {
@@ -256,13 +255,43 @@ pub(super) async fn agree(
     for mine in [begins, !begins] {
         if mine {
             let length = noise.write_message(&[], &mut message).map_err(failed)?;
-            stream.write_all(&message[..length]).await?;
+            write_all(stream, &message[..length]).await?;
         } else {
-            stream.read_exact(&mut message[..HANDSHAKE_MESSAGE_BYTES]).await?;
+            read_exact(stream, &mut message[..HANDSHAKE_MESSAGE_BYTES]).await?;
             noise
                 .read_message(&message[..HANDSHAKE_MESSAGE_BYTES], &mut [0; TAG_BYTES])
                 .map_err(failed)?;
         }
     }
     noise.into_transport_mode().map(Seal::new).map_err(failed)
+}
+
+async fn write_all(stream: &mut dyn DataSocket, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(&[IoSlice::new(bytes)], bytes.len()) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(_) => poll_fn(|cx| stream.poll_write_ready(cx)).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn read_exact(stream: &mut dyn DataSocket, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let room = bytes.len();
+        match stream.read(&mut [IoSliceMut::new(bytes)], room) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => bytes = &mut bytes[read..],
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(_) => poll_fn(|cx| stream.poll_read_ready(cx)).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the stream is of no use after this error.
+pub(super) fn is_fatal(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,29 +1,20 @@
-//! The stream of a data connection, plain or sealed. Its reads and writes end with the first short
-//! one: no call is made to be told that there is no more.
-//!
-//! The runtime waits by edge-triggered events. A read that fills less than its buffers, as a write
-//! that is taken in part, has met the end of what the socket has, so readiness is cleared; whatever
-//! comes later is a new event. tokio forgets no event that came since the call began: it clears
-//! only the readiness that the call was made with, and never that the stream has ended or failed.
+//! The stream of a data connection, plain or sealed.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::task::{Context, Poll};
 
-use socket2::{SockRef, Socket};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-
-use super::seal::Seal;
+use super::seal::{Seal, is_fatal};
+use crate::wire::DataSocket;
 
 /// The stream of a data connection: bytes of records above, of the socket below.
 pub(super) struct DataStream {
-    socket: TcpStream,
+    socket: Box<dyn DataSocket>,
     /// `None`: the bytes of the socket are those of the records.
     seal: Option<Box<Seal>>,
 }
 
 impl DataStream {
-    pub(super) fn new(socket: TcpStream, seal: Option<Seal>) -> Self {
+    pub(super) fn new(socket: Box<dyn DataSocket>, seal: Option<Seal>) -> Self {
         DataStream { socket, seal: seal.map(Box::new) }
     }
 
@@ -38,11 +29,7 @@ impl DataStream {
         buffers: &mut [IoSliceMut<'_>],
         room: usize,
     ) -> io::Result<usize> {
-        let Some(seal) = &mut self.seal else {
-            return once(&self.socket, Interest::READABLE, room, |mut socket| {
-                socket.read_vectored(buffers)
-            });
-        };
+        let Some(seal) = &mut self.seal else { return self.socket.read(buffers, room) };
         loop {
             let forged = |forged| io::Error::new(io::ErrorKind::InvalidData, forged);
             match seal.open(buffers).map_err(forged)? {
@@ -51,7 +38,7 @@ impl DataStream {
             }
             let room = seal.room();
             let all = room.len();
-            let read = once(&self.socket, Interest::READABLE, all, |mut socket| socket.read(room))?;
+            let read = self.socket.read(&mut [IoSliceMut::new(room)], all)?;
             if read == 0 {
                 return Ok(0);
             }
@@ -64,14 +51,10 @@ impl DataStream {
     /// # Errors
     /// Those of the socket.
     pub(super) fn write(&mut self, pieces: &[IoSlice<'_>], all: usize) -> io::Result<usize> {
-        let Some(seal) = &mut self.seal else {
-            return once(&self.socket, Interest::WRITABLE, all, |mut socket| {
-                socket.write_vectored(pieces)
-            });
-        };
-        flush(&self.socket, seal)?;
+        let Some(seal) = &mut self.seal else { return self.socket.write(pieces, all) };
+        flush(&mut *self.socket, seal)?;
         let sealed = seal.seal(pieces);
-        match flush(&self.socket, seal) {
+        match flush(&mut *self.socket, seal) {
             Err(error) if is_fatal(&error) => Err(error),
             _ => Ok(sealed),
         }
@@ -83,7 +66,7 @@ impl DataStream {
     /// # Errors
     /// Those of the socket.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.seal.as_mut().map_or(Ok(()), |seal| flush(&self.socket, seal))
+        self.seal.as_mut().map_or(Ok(()), |seal| flush(&mut *self.socket, seal))
     }
 
     /// Returns true if something was sealed that the socket has not taken.
@@ -105,17 +88,10 @@ impl DataStream {
     }
 }
 
-/// Returns true if the stream is of no use after this error.
-pub(super) fn is_fatal(error: &io::Error) -> bool {
-    !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-fn flush(socket: &TcpStream, seal: &mut Seal) -> io::Result<()> {
+fn flush(socket: &mut dyn DataSocket, seal: &mut Seal) -> io::Result<()> {
     while !seal.unwritten().is_empty() {
         let unwritten = seal.unwritten();
-        let written =
-            once(socket, Interest::WRITABLE, unwritten.len(), |mut socket| socket.write(unwritten));
-        match written {
+        match socket.write(&[IoSlice::new(unwritten)], unwritten.len()) {
             Ok(0) => {
                 seal.forget_unwritten();
                 return Err(io::ErrorKind::WriteZero.into());
@@ -130,24 +106,4 @@ fn flush(socket: &TcpStream, seal: &mut Seal) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Reads or writes, once, if the runtime knows of no reason against it; clears that readiness when
-/// fewer than `all` bytes were moved.
-fn once(
-    stream: &TcpStream,
-    interest: Interest,
-    all: usize,
-    call: impl FnOnce(&Socket) -> io::Result<usize>,
-) -> io::Result<usize> {
-    let mut short = None;
-    let moved = stream.try_io(interest, || {
-        let moved = call(&SockRef::from(stream))?;
-        if 0 < moved && moved < all {
-            short = Some(moved);
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        Ok(moved)
-    });
-    short.map_or(moved, Ok)
 }

@@ -14,9 +14,10 @@ use super::hostile::peer::{Proven, identity, silence};
 use super::*;
 use crate::bootstrap::{Failure, Message, OfferMade, Rejection};
 use crate::config::Encryption::{self, Default as ByDefault, Off, Required};
-use crate::fabric::Fabric;
 use crate::fabric::tcp::{Doors, TcpFabric};
-use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream, TcpWire, Wire};
+use crate::fabric::{Fabric, FabricError, Limits, Opening, QueuePairConfig};
+use crate::memory::Region;
+use crate::wire::{Detached, Listener, PREFACE_BYTES, Preface, Stream, TcpWire, Wire};
 
 fn names(network: &Network, encryption: Encryption, address: &str) -> Vec<&'static str> {
     network.usable(encryption, address).iter().map(|fabric| fabric.name()).collect()
@@ -38,6 +39,39 @@ fn plain_tcp_is_named_on_loopback_only_unless_encryption_is_off() {
     for address in here.into_iter().chain(elsewhere) {
         assert_eq!(names(&network, Required, address), ["tcps"], "{address}");
         assert_eq!(names(&network, Off, address), ["tcp", "tcps"], "{address}");
+    }
+}
+
+/// A fabric that does not say what protects it.
+#[derive(Debug)]
+struct Unknown;
+
+impl Fabric for Unknown {
+    fn name(&self) -> &'static str {
+        "unknown"
+    }
+
+    fn limits(&self) -> Limits {
+        unreachable!("it is never chosen")
+    }
+
+    fn alloc(&self, _: usize) -> Result<Region, FabricError> {
+        unreachable!("it is never chosen")
+    }
+
+    fn open(&self, _: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        unreachable!("it is never chosen")
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_fabric_that_says_nothing_of_its_protection_counts_as_plain() {
+    let network = Network { fabrics: vec![Arc::new(Unknown)], ..Network::tcp() };
+    assert_eq!(names(&network, ByDefault, "192.0.2.1:7"), [""; 0]);
+    assert_eq!(names(&network, Required, "127.0.0.1:7"), [""; 0]);
+    for (encryption, address) in [(ByDefault, "127.0.0.1:7"), (Off, "192.0.2.1:7")] {
+        assert_eq!(names(&network, encryption, address), ["unknown"]);
     }
 }
 
@@ -120,8 +154,8 @@ impl AsyncWrite for FromElsewhere {
 }
 
 impl Stream for FromElsewhere {
-    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
-        self.0.into_tcp()
+    fn into_data(self: Box<Self>) -> io::Result<Detached> {
+        self.0.into_data()
     }
 
     fn peer_address(&self) -> String {

@@ -6,7 +6,9 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
-use crate::fabric::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig};
+use crate::fabric::{
+    Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig,
+};
 use crate::limits;
 use crate::memory::{Region, Slot};
 
@@ -374,6 +376,10 @@ struct LateOpening {
 impl Fabric for Late {
     fn name(&self) -> &'static str {
         self.fabric.name()
+    }
+
+    fn protection(&self) -> Protection {
+        self.fabric.protection()
     }
 
     fn limits(&self) -> Limits {

@@ -10,7 +10,7 @@ use super::simulated::sim_config;
 use super::*;
 use crate::bootstrap::{self, Failure, Handshake, Identity, Rejection};
 use crate::fabric::sim::{self, World};
-use crate::fabric::{Fabric, FabricError, Limits, Opening, QueuePairConfig};
+use crate::fabric::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig};
 use crate::limits;
 use crate::memory::Region;
 use crate::recorder::Recorder;
@@ -27,6 +27,10 @@ struct Locked {
 impl Fabric for Locked {
     fn name(&self) -> &'static str {
         self.fabric.name()
+    }
+
+    fn protection(&self) -> Protection {
+        self.fabric.protection()
     }
 
     fn limits(&self) -> Limits {

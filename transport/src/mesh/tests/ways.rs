@@ -6,7 +6,9 @@ use futures::future::BoxFuture;
 use super::simulated::sim_config;
 use super::*;
 use crate::fabric::sim::{self, World};
-use crate::fabric::{Fabric, FabricError, Limits, Opening, PostError, QueuePair, QueuePairConfig};
+use crate::fabric::{
+    Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig,
+};
 use crate::limits;
 use crate::memory::{Region, Slot};
 
@@ -29,6 +31,10 @@ struct WindingOpening {
 impl Fabric for Winding {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn protection(&self) -> Protection {
+        self.fabric.protection()
     }
 
     fn limits(&self) -> Limits {

@@ -7,6 +7,7 @@
 use super::peer::{FRAME_MAX, confirm, frame_of, head};
 use crate::bootstrap::{Message, Rejection};
 use crate::cause::{LinkCause, Violation};
+use crate::fabric::Status;
 use crate::limits::KIND_NAME_BYTES_MAX;
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::header::{RecordHeader, RecordKind};
@@ -293,8 +294,8 @@ fn beside() -> Vec<Breach> {
         Breach { what, act: Act::Says(says), cause }
     };
     let data = |what, bytes| {
-        // TC-4: as if the peer were gone.
-        Breach { what, act: Act::Data(bytes), cause: LinkCause::Closed }
+        // TC-4.
+        Breach { what, act: Act::Data(bytes), cause: LinkCause::Fabric(Status::Corrupt) }
     };
     let spoilt = LinkCause::Violation(Violation::Bootstrap);
     vec![

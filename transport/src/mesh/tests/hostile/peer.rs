@@ -309,10 +309,6 @@ impl AsyncWrite for Spoilt {
 }
 
 impl Stream for Spoilt {
-    fn into_tcp(self: Box<Self>) -> Option<TcpStream> {
-        None
-    }
-
     fn peer_address(&self) -> String {
         "127.0.0.1:1".into()
     }
