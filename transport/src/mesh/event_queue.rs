@@ -125,8 +125,8 @@ impl EventQueue {
         self.relinks.clone().try_acquire_owned().ok()
     }
 
-    /// Returns the silence after which a node is down that asked for `asked`, if that is longer than
-    /// this node's own and there is the right left to wait so long for a lost node.
+    /// Returns the silence after which a node is down that asked for `asked`, if that is longer
+    /// than this node's own and there is the right left to wait so long for a lost node.
     pub(super) fn patience(&self, asked: Duration) -> Option<(Duration, OwnedSemaphorePermit)> {
         let longer = (asked > self.down_after).then(|| self.patience.clone().try_acquire_owned());
         Some((asked, longer?.ok()?))
@@ -224,9 +224,10 @@ impl EventQueue {
             PeerEvent::NodeDown { .. } => "nodes down",
             PeerEvent::NodeLeaving { .. } => "nodes leaving",
             PeerEvent::Paused { lasted } => {
-                let what = "this node stood still: links may be lost, and others may have found \
-                            it down";
-                return tracing::warn!(?lasted, "{what}");
+                return tracing::warn!(
+                    ?lasted,
+                    "this node stood still: links may be lost, and others may have found it down"
+                );
             }
         };
         if !self.admits_line(of) {

@@ -316,8 +316,8 @@ impl Peer {
         tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
-    /// Returns the pause before the next round of dials: a short one while a sender wants it, or while
-    /// this node is `alone`, without any link.
+    /// Returns the pause before the next round of dials: a short one while a sender wants it, or
+    /// while this node is `alone`, without any link.
     pub(super) fn pause(&self, entropy: &Entropy, alone: bool) -> Duration {
         let mut state = self.state.lock();
         let wanted = alone || state.has_sender();

@@ -44,12 +44,7 @@ pub(super) struct Session {
     /// Time at which the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
-    /// Time between two heartbeats, the same on both sides.
-    interval: Duration,
-    /// Looks at the link of which one comes with a heartbeat: waits and counts are told as often on
-    /// slow links as on others.
-    looks_per_beat: u32,
-    looks: u32,
+    pace: Pace,
     /// Messages that came since other links had their turn.
     messages: u32,
     /// Nodes that it was asked about, and did not answer yet (MS-15).
@@ -63,6 +58,38 @@ pub(super) struct Session {
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
     /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
+}
+
+/// When the link is looked at, and when a heartbeat is due.
+struct Pace {
+    /// Time between two heartbeats, the same on both sides.
+    interval: Duration,
+    /// Looks at the link of which one comes with a heartbeat: waits and counts are told as often on
+    /// slow links as on others.
+    looks_per_beat: u32,
+    looks: u32,
+}
+
+impl Pace {
+    /// Returns the pace of a link; if it `is_fixed`, no look comes without a heartbeat.
+    fn new(interval: Duration, is_fixed: bool) -> Self {
+        let looks = interval.as_nanos().div_ceil(limits::HEARTBEAT_INTERVAL.as_nanos());
+        let looks_per_beat = if is_fixed { 1 } else { looks.max(1) as u32 };
+        Pace { interval, looks_per_beat, looks: 0 }
+    }
+
+    fn looks(&self) -> Interval {
+        let interval = self.interval / self.looks_per_beat;
+        let mut look = interval_at(Instant::now() + interval, interval);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        look
+    }
+
+    /// Records a look. Returns true if a heartbeat comes with it.
+    fn is_beat(&mut self) -> bool {
+        self.looks = (self.looks + 1) % self.looks_per_beat;
+        self.looks == 0
+    }
 }
 
 impl Session {
@@ -79,9 +106,7 @@ impl Session {
         let link = carrier.running.link.clone();
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
-        let is_fixed = table.network.wire.heartbeat_interval().is_some();
-        let most = limits::HEARTBEAT_INTERVAL.as_nanos();
-        let looks = if is_fixed { 1 } else { interval.as_nanos().div_ceil(most) };
+        let pace = Pace::new(interval, table.network.wire.heartbeat_interval().is_some());
         let (heard, liveness, probes) = (table.events.now(), LinkLiveness::default(), Vec::new());
         Session {
             table,
@@ -92,9 +117,7 @@ impl Session {
             stalls,
             heard,
             liveness,
-            interval,
-            looks_per_beat: looks.max(1) as u32,
-            looks: 0,
+            pace,
             messages: 0,
             asked: BTreeSet::new(),
             probes,
@@ -128,13 +151,16 @@ impl Session {
     fn warn_of_corruption(&self) {
         if let Some(suppressed) = self.table.refusals.admit("corrupt", Instant::now()) {
             let (peer, link) = (self.guard.peer().name(), &self.carrier.running.link);
-            let (fabric, what) = (link.fabric(), "a link brought bytes that the peer did not send");
-            tracing::warn!(%peer, fabric, suppressed, "{what}; it was closed");
+            let fabric = link.fabric();
+            tracing::warn!(
+                %peer, fabric, suppressed,
+                "a link brought bytes that the peer did not send; it was closed"
+            );
         }
     }
 
     async fn watch(&mut self) -> LinkCause {
-        let mut look = looks(self.interval / self.looks_per_beat);
+        let mut look = self.pace.looks();
         // A node that began to leave before this link was up has told its other peers already.
         if self.table.events.is_leaving()
             && let Err(failure) = self.channel.send(&Message::Heartbeat(Beat::Leaving)).await
@@ -244,12 +270,7 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        self.looks += 1;
-        if self.looks < self.looks_per_beat {
-            return Ok(());
-        }
-        self.looks = 0;
-        self.beat().await
+        if self.pace.is_beat() { self.beat().await } else { Ok(()) }
     }
 
     async fn beat(&mut self) -> Result<(), Failure> {
@@ -260,7 +281,7 @@ impl Session {
         let stalled = !heard && link.probe();
         let silent = self.liveness.beat(heard, stalled);
         let unheard = self.table.events.now().saturating_duration_since(self.heard);
-        if silent || unheard >= self.interval * limits::HEARTBEATS_MISSED_MAX {
+        if silent || unheard >= self.pace.interval * limits::HEARTBEATS_MISSED_MAX {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
@@ -294,10 +315,4 @@ impl Session {
         }
         self.probes.clear();
     }
-}
-
-fn looks(interval: Duration) -> Interval {
-    let mut look = interval_at(Instant::now() + interval, interval);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    look
 }

@@ -155,8 +155,8 @@ impl Seed {
         }
     }
 
-    /// Returns the pause before the next round, a short one if there is `haste`. There is none while
-    /// nothing is missing: then the [plan](Self::plan) has no round.
+    /// Returns the pause before the next round, a short one if there is `haste`. There is none
+    /// while nothing is missing: then the [plan](Self::plan) has no round.
     pub(super) fn pause(&mut self, entropy: &Entropy, haste: bool) -> Duration {
         if self.is_missing() { self.backoff.pause(entropy, haste) } else { Duration::ZERO }
     }
