@@ -22,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tracing_subscriber::EnvFilter;
 
 /// Probes that are answered at the same time; more wait to be accepted.
 const PROBES_MAX: usize = 16;
@@ -87,6 +88,8 @@ async fn probe_twice(node: &Node, address: &str) -> std::io::Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    let log = EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).init();
     let mut builder = NodeBuilder::from_env()?;
     if std::env::var_os("RINGPOST_NAME").is_none() {
         builder = builder.name("alpha");

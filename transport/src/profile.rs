@@ -39,8 +39,7 @@ pub struct Profile {
     /// that this node dials do not count.
     pub links_per_source_max: u32,
     /// Time between two heartbeats on each link: 250 ms to 60 s, 1 s by default. Of two nodes the
-    /// longer one counts. A link ends when its peer is silent for three of them; counters of links
-    /// are published with each.
+    /// longer one counts. A link ends when its peer is silent for three of them.
     pub heartbeat_interval: Duration,
     /// Silence after which a node is reported down: at least 3 s and three heartbeats, at most a
     /// year; 8 s by default. Peers are told: of two nodes the longer one counts, as far as it is no

@@ -50,7 +50,8 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
     /// Of the look-up: the name has no address, or none was found in time.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped: the next look-up of the name joins this one.
+    /// Nothing is lost when the future is dropped: the next look-up of a name joins this one, that
+    /// of a service begins anew.
     fn resolve(
         &self,
         address: &str,

@@ -43,6 +43,9 @@ impl NodeBuilder {
     /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
     ///
+    /// A heartbeat is 250 ms to 60 s; above 2.6 s `RINGPOST_DOWN_AFTER` has to be set, too, to
+    /// three heartbeats or more. Services need the feature `srv`.
+    ///
     /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
     /// changed: where its `down_after` or `heartbeat_interval` is that of
     /// [`Profile::default`](crate::Profile::default), the variable stays. The name is required,

@@ -21,6 +21,9 @@ const LOOKS_MAX: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a settled mesh is watched.
 const CALM: Duration = Duration::from_secs(4);
+/// Looks at what a node is told that has no link, until it must be of a new dial: a short pause,
+/// and a dial that is not answered.
+const NEWS_LOOKS: u32 = 50;
 /// What a node is told whose name is taken.
 const TAKEN: &str = "another live node has the same name";
 
@@ -205,7 +208,17 @@ impl Storm {
         reached.note("refused by name", 0);
         let tells = self.pairs().map(|(node, name)| async move {
             let linked = node.linked(name).is_some();
-            (node, name, linked, node.tell(name, "m", 64, true).await)
+            let mut told = node.tell(name, "m", 64, true).await;
+            // A send to a node that is down says what the last dial met, which may be older than
+            // the node, and has it dialled again, soon.
+            for _ in 0..NEWS_LOOKS {
+                if linked || !told.as_ref().is_err_and(|why| !why.contains(TAKEN)) {
+                    break;
+                }
+                tokio::time::sleep(PAUSE).await;
+                told = node.tell(name, "m", 64, true).await;
+            }
+            (node, name, linked, told)
         });
         for (node, name, linked, told) in futures::future::join_all(tells).await {
             // Two nodes whose names are both taken twice may have found each other only now.

@@ -1,12 +1,12 @@
 //! Reaching for peers: those that are wanted or were lost, and those that are at seeds.
 //!
-//! - **MS-4 down**: a node that was linked is down, and reported so, when it left, or when nothing
-//!   was heard of it for `down_after` since its last sign of life on a link (this node's, or the
-//!   longer one that it asked for when it was last met); one that was not linked, when it was
-//!   dialled for `down_after`. A connection that is being made into a link is
-//!   waited for. Then all senders that wait for a link fail, and from then on, until there is one,
-//!   all at once; each has the node dialled for another `down_after`. Only patient senders wait on.
-//!   Time in which this node itself stood still is not counted.
+//! - **MS-4 down**: a node that was linked is down, and reported so, when it left, when another run
+//!   of it answered, or when nothing was heard of it for `down_after` since its last sign of life
+//!   on a link (this node's, or the longer one that it asked for when it was last met); one that
+//!   was not linked, when it was dialled for `down_after`. A connection that is being made into a
+//!   link is waited for. Then all senders that wait for a link fail, and from then on, until there
+//!   is one, all at once; each has the node dialled for another `down_after`. Only patient senders
+//!   wait on. Time in which this node itself stood still is not counted.
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.
@@ -110,13 +110,24 @@ impl Dialler {
         wanted || self.table.is_alone()
     }
 
-    /// Cuts a pause short that was drawn before there was haste.
+    /// Returns true if a sender wants what it reaches for, or that is not down.
+    fn is_urgent(&self) -> bool {
+        match &self.want {
+            Want::Peer(peer) => peer.has_sender() || peer.is_alive(),
+            Want::Seed(_) => true,
+        }
+    }
+
+    /// Cuts a pause short that was drawn before there was haste, and has a round that runs go on as
+    /// an urgent one, if it is one by now.
     fn hasten(&mut self, now: Instant) {
+        if self.is_urgent() {
+            self.race.hasten();
+        }
         if self.is_far && self.has_haste() {
             let most = limits::WANTED_BACKOFF_MAX.as_micros() as u64;
             let pause = Duration::from_micros(self.table.identity.entropy.below(most + 1));
             (self.next, self.is_far) = (self.next.min(now + pause), false);
-            self.race.hasten();
         }
     }
 
@@ -136,7 +147,9 @@ impl Dialler {
                     }
                     // While a round runs, its outcome decides what is next.
                     let next = self.race.is_over().then_some(self.next);
-                    [until, next].into_iter().flatten().min()
+                    // Nothing tells of it when this node has become alone.
+                    let look = self.is_far.then(|| now + limits::WANTED_BACKOFF_MAX);
+                    [until, next, look].into_iter().flatten().min()
                 }
             };
             let (table, want) = (self.table.clone(), &self.want);
@@ -164,11 +177,7 @@ impl Dialler {
     fn begin(&mut self, targets: Vec<Target>, extra: bool) {
         self.extra = extra;
         self.unknown = targets.is_empty();
-        let urgent = match &self.want {
-            Want::Peer(peer) => peer.has_sender() || peer.is_alive(),
-            Want::Seed(_) => true,
-        };
-        self.race.begin(targets, urgent);
+        self.race.begin(targets, self.is_urgent());
         self.end_round();
     }
 
@@ -269,7 +278,7 @@ fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
         }
         (Some(_), Err(failure)) => {
             peer.reached_at(&target.name);
-            // Of a dial race there is about to be a link.
+            // A dial race is no failure: the other connection becomes the link.
             let failed = !failure.is_dial_race();
             if failed && !failure.is_goodbye() {
                 peer.has_answered();

@@ -151,13 +151,23 @@ impl EventQueue {
     pub(super) fn look(&self) {
         self.now();
         self.tell();
-        self.lines.lock().turn();
+        self.turn_lines();
+    }
+
+    /// Logs what was left out of the last period, if it is over.
+    fn turn_lines(&self) {
+        let left_out = self.lines.lock().turn();
+        if !left_out.is_empty() {
+            harmless(|| {
+                tracing::info!(?left_out, "more peers came and went than are in the log");
+            });
+        }
     }
 
     /// Returns true if there is to be a line now for such an event of a peer.
     pub(super) fn admits_line(&self, of: &'static str) -> bool {
+        self.turn_lines();
         let mut lines = self.lines.lock();
-        lines.turn();
         lines.written += 1;
         let admitted = lines.written <= limits::PEER_LINES_MAX;
         if !admitted {
@@ -323,17 +333,14 @@ impl EventQueue {
 }
 
 impl Lines {
-    /// Begins a new period, if this one is over, with a line of what was left out of it.
-    fn turn(&mut self) {
+    /// Begins a new period, if this one is over. Returns what was left out of it.
+    fn turn(&mut self) -> BTreeMap<&'static str, u64> {
         let now = Instant::now();
         if now.saturating_duration_since(self.since) < limits::REFUSALS_REPORTED_EVERY {
-            return;
+            return BTreeMap::new();
         }
-        let left_out = std::mem::take(&mut self.left_out);
         (self.since, self.written) = (now, 0);
-        if !left_out.is_empty() {
-            tracing::info!(?left_out, "more peers came and went than are in the log");
-        }
+        std::mem::take(&mut self.left_out)
     }
 }
 

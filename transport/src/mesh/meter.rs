@@ -1,5 +1,5 @@
-//! Metrics of links, by the `metrics` facade: counted where they happen, published with each
-//! heartbeat, so that a hot path never looks a metric up. Where no recorder is installed nothing is
+//! Metrics of links, by the `metrics` facade: counted where they happen, published at each look at
+//! the link, so that a hot path never looks a metric up. Where no recorder is installed nothing is
 //! kept.
 
 use std::sync::Arc;

@@ -316,12 +316,9 @@ impl Peer {
         tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
-    /// Returns the pause before the next round of dials: a short one while a sender wants it, or
-    /// while this node is `alone`, without any link.
-    pub(super) fn pause(&self, entropy: &Entropy, alone: bool) -> Duration {
-        let mut state = self.state.lock();
-        let wanted = alone || state.has_sender();
-        state.reach.backoff.pause(entropy, wanted)
+    /// Returns the pause before the next round of dials, a short one if there is `haste`.
+    pub(super) fn pause(&self, entropy: &Entropy, haste: bool) -> Duration {
+        self.state.lock().reach.backoff.pause(entropy, haste)
     }
 
     /// Returns true if a sender waits for a link to it, or wanted one a short while ago.

@@ -28,7 +28,7 @@ use crate::limits;
 /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) while too many look-ups run (WR-2).
 ///
 /// # Cancel safety
-/// Dropping the future leaves the look-up to whoever asks next.
+/// Dropping the future leaves the look-up to the next caller.
 pub(super) async fn look_up(address: &str, told: bool) -> io::Result<Vec<SocketAddr>> {
     look_up_by(&LOOKUPS, address, told, |address| Ok(address.to_socket_addrs()?.collect())).await
 }

@@ -24,7 +24,7 @@ use crate::limits;
 /// # Errors
 /// The resolver's, with the name; [`TimedOut`](io::ErrorKind::TimedOut) after `RESOLVE_TIMEOUT`.
 pub(super) async fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
-    // Read anew each time: the file may have changed, and a node looks twice a minute.
+    // Read anew each time: the file may have changed.
     let servers = TokioResolver::builder_tokio().map_err(|error| failed(name, &error))?;
     look_up_at(servers, name).await
 }
@@ -37,7 +37,8 @@ async fn look_up_at(
     let options = servers.options_mut();
     options.cache_size = 0;
     // One that does not answer leaves time for the next.
-    options.timeout = limits::RESOLVE_TIMEOUT / 4;
+    options.timeout = limits::RESOLVE_TIMEOUT / 8;
+    options.attempts = 1;
     let resolver = servers.build().map_err(|error| failed(name, &error))?;
     let found = async {
         let found = resolver.srv_lookup(name).await.map_err(|error| failed(name, &error))?;
@@ -53,7 +54,7 @@ async fn look_up_at(
     })
 }
 
-/// Returns the addresses of these services. One that has none hides no other.
+/// Returns the addresses of these services. One that has none, or is not answered, hides no other.
 async fn addresses(
     resolver: &TokioResolver,
     name: &str,
@@ -62,13 +63,21 @@ async fn addresses(
     services.retain(|service| service.port != 0 && !service.target.is_root());
     services.sort_by_key(|service| (service.priority, Reverse(service.weight)));
     services.truncate(limits::DIAL_ADDRESSES_MAX);
-    let hosts = services.iter().map(|service| resolver.lookup_ip(service.target.clone()));
+    let patience = limits::RESOLVE_TIMEOUT / 2;
+    let hosts = services
+        .iter()
+        .map(|service| timeout(patience, resolver.lookup_ip(service.target.clone())));
     let mut found = Vec::new();
     let mut why = None;
     for (service, host) in services.iter().zip(join_all(hosts).await) {
         match host {
-            Ok(host) => found.extend(host.iter().map(|ip| SocketAddr::new(ip, service.port))),
-            Err(error) => why = why.or(Some(failed(name, &error))),
+            Ok(Ok(host)) => found.extend(host.iter().map(|ip| SocketAddr::new(ip, service.port))),
+            Ok(Err(error)) => why = why.or(Some(failed(name, &error))),
+            Err(_) => {
+                let silent = format!("its host `{}` is not looked up in time", service.target);
+                let silent = format!("the service `{name}` does not resolve: {silent}");
+                why = why.or(Some(io::Error::new(io::ErrorKind::TimedOut, silent)));
+            }
         }
     }
     found.truncate(limits::DIAL_ADDRESSES_MAX);

@@ -32,7 +32,7 @@ pub(super) struct Seal {
     keys: TransportState,
     /// Chunks until the next key, of each direction.
     until_rekey: Directions,
-    /// Plain bytes of the next chunk, where they lay in several pieces.
+    /// The plain bytes of the chunk that is being sealed.
     gathered: Vec<u8>,
     /// Chunks that the stream has not taken lie between `written` and `sealed`. What is behind is
     /// left from earlier ones: to clear it would cost as much as to copy it.

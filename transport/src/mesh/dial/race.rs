@@ -119,15 +119,8 @@ impl Race {
     pub(super) async fn step(&mut self) -> Step {
         loop {
             let is_due = self.attempts == 0 || (Instant::now() >= self.next && !planted!(InTurn));
-            match self.waiting.front() {
-                Some(first) if is_due && !first.target.told => {
-                    self.start(None);
-                    continue;
-                }
-                Some(_) if is_due && self.permit.is_none() => {
-                    self.permit = Some(self.table.dial_permit(self.urgent).boxed());
-                }
-                _ => {}
+            if is_due && self.start_first() {
+                continue;
             }
             let waits = !self.waiting.is_empty() && !is_due && !planted!(InTurn);
             let permit = async {
@@ -138,7 +131,10 @@ impl Race {
             };
             tokio::select! {
                 biased;
-                permit = permit => self.start(Some(permit)),
+                permit = permit => {
+                    let told = self.waiting.iter().position(|address| address.target.told);
+                    self.start(told, Some(permit));
+                }
                 Some(step) = self.running.next() => {
                     if let Step::Over(..) = step {
                         self.attempts -= 1;
@@ -152,9 +148,29 @@ impl Race {
         }
     }
 
-    fn start(&mut self, permit: Option<DialPermit>) {
-        self.permit = None;
-        let Some(address) = self.waiting.pop_front() else { return };
+    /// Starts the attempt at the first address, or, while that waits for a permit, at the first one
+    /// that needs none: a seed, say. Returns false when there is none to be started.
+    fn start_first(&mut self) -> bool {
+        let Some(first) = self.waiting.front() else { return false };
+        let permit = match first.target.told {
+            true => {
+                let permit = self.table.dial_permit(self.urgent);
+                self.permit.get_or_insert_with(|| permit.boxed()).now_or_never()
+            }
+            false => None,
+        };
+        let needs_none = permit.is_none();
+        let is_free = |address: &Address| !(needs_none && address.target.told);
+        let at = self.waiting.iter().position(is_free);
+        self.start(at, permit);
+        at.is_some()
+    }
+
+    fn start(&mut self, at: Option<usize>, permit: Option<DialPermit>) {
+        if permit.is_some() {
+            self.permit = None;
+        }
+        let Some(address) = at.and_then(|at| self.waiting.remove(at)) else { return };
         let outcome = connection::dial(&self.table, address.address.clone(), permit);
         let over = outcome.map(|outcome| Step::Over(address, outcome.ok()));
         self.running.push(over.boxed());

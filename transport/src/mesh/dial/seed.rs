@@ -91,7 +91,7 @@ impl Seed {
             for (address, place) in gone {
                 place.leave(&address);
             }
-            // An address may stand for several nodes, of which this one is one by chance.
+            // Behind a load balancer the next dial of this address may reach another node.
             if self.table.is_alone() {
                 let own = self.places.values_mut().filter(|place| matches!(place, Place::Own));
                 own.for_each(|place| *place = Place::Unmet);
@@ -172,7 +172,7 @@ impl Place {
         }
     }
 
-    /// Returns true if there is nothing to be wished for.
+    /// Returns true if the address is this node's own, or the run met there is linked.
     fn is_well(&self) -> bool {
         match self {
             Place::Unmet => false,
@@ -183,7 +183,7 @@ impl Place {
         }
     }
 
-    /// Ends its part: the seed does not lead there any more.
+    /// Tells the peer that was met there that the seed does not lead to it any more.
     fn leave(self, address: &str) {
         if let Place::Met(peer, _) = self {
             peer.left_seed(address);

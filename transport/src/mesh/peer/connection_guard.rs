@@ -140,7 +140,7 @@ impl ConnectionGuard {
                 (1, state.ended(&self.node, cause, &self.peer))
             } else {
                 state.connection = ConnectionState::None;
-                // Another one may be there before the task looks that reaches for it (MS-4).
+                // Now, because another connection may come before the dialler plans again (MS-4).
                 let wakers = state.expire(&self.peer, self.peer.events.now());
                 let start = state.is_wanted() && !self.peer.events.is_closing();
                 (0, (start && state.reach.start(), wakers))

@@ -248,6 +248,11 @@ impl State {
             self.carried = Some(total(self.carried, link.stats()));
             of.link.store(None);
             self.patience = of.events.patience(owner.asked);
+            // Of a slow node the last sign of life may be older than what is borne: it is dialled
+            // for that long all the same.
+            if self.patience.is_none() && *cause != LinkCause::Silent {
+                self.heard = self.heard.max(Some(of.events.now()));
+            }
         }
         let lived = self.linked.take().map(|since| since.elapsed());
         self.reach.backoff.link_ended(lived.unwrap_or_default());

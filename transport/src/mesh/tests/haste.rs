@@ -155,3 +155,37 @@ fn three_hundred_lost_nodes_do_not_keep_a_healthy_one_from_being_linked_again() 
         });
     }
 }
+
+/// The dials of what peers told wait for each other; a seed's waits for none of them.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_seed_is_dialled_while_addresses_that_peers_told_wait() {
+    for seed in 0..3 {
+        sim::run(seed, |world| async move {
+            let _gamma = node(&world, "gamma", &[]).await;
+            let mut config = sim_config(&world, "beta", &["gamma"]);
+            config.advertise = ["x", "y", "z"].map(|place| format!("{place}:7700")).into();
+            config.profile.down_after = limits::DOWN_AFTER;
+            let beta = Node::start(config).await.unwrap();
+            let mut config = sim_config(&world, "alpha", &["gamma", "beta"]);
+            // Only alpha can dial beta, and only at the seed.
+            config.advertise = vec!["w:7700".into()];
+            config.profile.down_after = limits::DOWN_AFTER;
+            let alpha = Node::start(config).await.unwrap();
+            links(&world, &alpha, "beta", Duration::from_secs(5)).await;
+            world.silence_dead_addresses();
+            let mut lost = Vec::new();
+            for number in 0..400 {
+                lost.push(asking(&world, &format!("lost{number}"), &["alpha", "beta"], &[]).await);
+            }
+            alpha.mesh.ready(402).await;
+            beta.mesh.ready(402).await;
+            for (number, node) in lost.into_iter().enumerate() {
+                world.kill_node(&format!("lost{number}"));
+                node.mesh.abort(LinkCause::Shutdown);
+            }
+            sleep(Duration::from_secs(1)).await;
+            again(&world, &alpha, "beta", Duration::from_secs(3)).await;
+        });
+    }
+}
