@@ -102,7 +102,7 @@ impl Contestant {
         }
         match (self.pair, measurement.work) {
             (Between::None, _) => false,
-            // What the fabric carries in plain, it carries encrypted: latency, rates and bytes.
+            // The figures of the plain fabric, measured encrypted: latency, rates and bytes.
             (_, work) if self.role == Role::Sealed => matches!(
                 work,
                 Work::Ask(_)

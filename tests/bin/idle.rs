@@ -86,7 +86,7 @@ async fn measure(numbers: &[usize]) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What a node uses whose peers are idle.
+/// The resources that a node uses while its peers are idle.
 struct Used {
     /// Resident memory of the process.
     kilobytes: f64,

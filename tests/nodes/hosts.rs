@@ -18,7 +18,7 @@ impl Hosts {
     /// Makes the file.
     ///
     /// # Errors
-    /// What is missing on this machine.
+    /// The part that is missing on this machine.
     pub(crate) fn new() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);

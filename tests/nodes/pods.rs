@@ -10,7 +10,7 @@ use crate::hosts::{Hosts, NAME};
 use crate::rolling::{Cluster, End, Home, NAMES};
 use crate::wire::{PREFIX, ip, sweep};
 
-/// What all nodes listen on: an address that leads to no node.
+/// The address that all nodes listen on: it leads to no node.
 const LISTEN: &str = "0.0.0.0:7700";
 
 /// A network of namespaces around a switch; all are deleted when it is dropped.
@@ -31,7 +31,7 @@ impl Network {
     /// Makes the switch.
     ///
     /// # Errors
-    /// What is missing on this machine.
+    /// The part that is missing on this machine.
     fn new() -> Result<Self, String> {
         sweep();
         let switch = format!("{PREFIX}{}-pods-switch", std::process::id());
@@ -49,7 +49,7 @@ impl Network {
     /// Makes a pod, with an address that none had before.
     ///
     /// # Errors
-    /// What is missing on this machine.
+    /// The part that is missing on this machine.
     fn pod(&self) -> Result<Pod, String> {
         let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
         let (namespace, port) = (Network::namespace(number), format!("pod{number}"));

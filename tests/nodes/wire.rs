@@ -22,7 +22,7 @@ impl Wire {
     /// Makes the namespaces.
     ///
     /// # Errors
-    /// What is missing on this machine.
+    /// The part that is missing on this machine.
     pub(crate) fn new() -> Result<Self, String> {
         sweep();
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -109,7 +109,7 @@ fn device(side: usize) -> &'static str {
 /// Runs `ip`.
 ///
 /// # Errors
-/// What it says, or that it is not there.
+/// Its message, or that the program is not there.
 pub(crate) fn ip(arguments: &[&str]) -> Result<(), String> {
     let what = || format!("`ip {}`", arguments.join(" "));
     let output = Command::new("ip").args(arguments).output();

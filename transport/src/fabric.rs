@@ -119,7 +119,7 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError>;
 }
 
-/// What keeps frames from a stranger between the nodes.
+/// The protection of frames from a stranger between the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
     /// Nothing: links to other machines use the fabric only where encryption is off.

@@ -173,7 +173,7 @@ const HEADER_BYTES: usize = 4;
 /// Longest body of a record.
 pub(super) const BODY_BYTES_MAX: usize = limits::UNPROVEN_BYTES_MAX - HEADER_BYTES;
 
-/// What a record carries.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A message of the Noise handshake.

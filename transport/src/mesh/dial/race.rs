@@ -30,7 +30,7 @@ pub(super) struct Race {
     /// Look-ups and attempts.
     running: FuturesUnordered<BoxFuture<'static, Step>>,
     attempts: usize,
-    /// What the next attempt waits for.
+    /// The permit that the next attempt waits for.
     permit: Option<BoxFuture<'static, DialPermit>>,
     /// A sender wants the node, or it is not down.
     urgent: bool,
@@ -50,7 +50,7 @@ pub(super) struct Address {
     pub(super) address: String,
 }
 
-/// What happened in a round.
+/// An event of a round.
 pub(super) enum Step {
     /// The name of this rank was looked up: what is to be dialled of it has to be
     /// [added](Race::add).
