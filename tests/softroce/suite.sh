@@ -74,15 +74,15 @@ same_cases() {
     local fabric names wanted
     wanted=$(<"$here/conformance.txt")
     "$unit_tests" fabric::sim::tests::conform fabric::tcp::tests >"$scratch/emulated" || return
-    for fabric in sim::tests::conform tcp::tests verbs::tests; do
+    for fabric in sim::tests::conform{,::tcp,::tcps} tcp::tests{,::sealed} verbs::tests; do
         names=$(sed -n "s/^test fabric::$fabric::\([a-z_]*\) \.\.\. ok\r*$/\1/p" \
             "$scratch/emulated" "$scratch/one/output" | grep -xF -- "$wanted" | LC_ALL=C sort)
-        echo "${fabric%%:*}: $(grep -c . <<<"$names") cases"
+        echo "$fabric: $(grep -c . <<<"$names") cases"
         expect "$names" "$wanted" || return
     done
     # The list may only grow, and has what the simulator, which has nothing else there, runs.
     expect "$("$unit_tests" --list fabric::sim::tests::conform |
-        sed -n 's/^.*::\(.*\): test$/\1/p' | LC_ALL=C sort)" "$wanted"
+        sed -n 's/^fabric::sim::tests::conform::\([a-z_]*\): test$/\1/p' | LC_ALL=C sort)" "$wanted"
 }
 
 # Every case of the behaviour suite ran on every fabric.
