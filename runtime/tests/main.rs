@@ -16,6 +16,7 @@ mod ending;
 mod finding;
 mod forwarding;
 mod groups;
+mod idle;
 mod linking;
 mod log;
 mod names;

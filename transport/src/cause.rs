@@ -24,6 +24,10 @@ pub enum LinkCause {
     /// Both sides said goodbye.
     #[error("the peer left")]
     Left,
+    /// Neither side had used it for its [`idle_close`](crate::Profile::idle_close); the node is
+    /// linked again when something is sent to it.
+    #[error("it was idle")]
+    Idle,
     /// This node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,

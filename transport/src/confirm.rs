@@ -34,6 +34,10 @@ impl Confirms {
         (self.0.insert(Confirm(sender)) as u64 + 1, Confirmation(fate))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes one out; 0 is none.
     pub(crate) fn take(&mut self, number: u64) -> Option<Confirm> {
         self.0.try_remove(usize::try_from(number).ok()?.checked_sub(1)?)

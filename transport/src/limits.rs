@@ -125,6 +125,8 @@ pub const DOWN_AFTER: Duration = Duration::from_secs(8);
 pub const DOWN_AFTER_MIN: Duration = Duration::from_secs(3);
 /// Longest `down_after`: a year, so that no clock overflows.
 pub const DOWN_AFTER_MAX: Duration = DEADLINE_MAX;
+/// Shortest `idle_close`.
+pub const IDLE_CLOSE_MIN: Duration = Duration::from_secs(1);
 /// Longest `down_after` that a peer can ask for: no peer keeps the senders of this node waiting for
 /// longer. Three of the slowest heartbeats fit.
 pub const DOWN_AFTER_TOLD_MAX: Duration = Duration::from_secs(10 * 60);

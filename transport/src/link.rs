@@ -26,6 +26,7 @@ mod outgoing;
 mod receipt;
 mod replier;
 mod reserving;
+mod resting;
 mod sending;
 mod stats;
 #[cfg(test)]
@@ -111,6 +112,8 @@ struct State {
     gauge: Gauge,
     /// The peer's node is shutting down: nothing more is asked of it.
     peer_leaves: bool,
+    /// Nothing is committed while both nodes say whether the link is to be closed (LN-4).
+    resting: bool,
     /// The driver, or a sender that posts in its place, knows that there is something to do.
     awake: bool,
     /// The driver waits for credits for messages; everything else can be sent.
@@ -149,6 +152,7 @@ impl LinkHandle {
             uncredited: None,
             gauge,
             peer_leaves: false,
+            resting: false,
             awake: true,
             starved: false,
             quiet: false,

@@ -127,6 +127,10 @@ mod switch {
         Unsettled,
         /// A node that is down is not dialled until a sender wants it.
         Forsaken,
+        /// A link commits messages while both nodes say that it is to be closed.
+        RestlessLink,
+        /// A node whose link was closed because neither side used it is missed.
+        MissedIdle,
         /// A silence that no clock can add up is taken as the one after which nodes are down.
         UncheckedSilence,
         /// The length of a record's payload is not held against its frame. No node that keeps the

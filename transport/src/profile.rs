@@ -45,6 +45,11 @@ pub struct Profile {
     /// year; 8 s by default. Peers are told: of two nodes the longer one counts, as far as it is no
     /// longer than 10 minutes or the node's own.
     pub down_after: Duration,
+    /// Time after which a link closes that nothing uses: 1 s to a year; with `None`, the default,
+    /// none does. Both nodes have to want it: the longer one counts. A link is used that carries
+    /// messages, and one on which a sender, an ask or a wait for an actor's end waits. Its node is
+    /// not down then, and linked again when something is sent to it.
+    pub idle_close: Option<Duration>,
 }
 
 impl Default for Profile {
@@ -62,6 +67,7 @@ impl Default for Profile {
             links_per_source_max: limits::LINKS_PER_SOURCE_MAX,
             heartbeat_interval: limits::HEARTBEAT_INTERVAL,
             down_after: limits::DOWN_AFTER,
+            idle_close: None,
         }
     }
 }
@@ -128,7 +134,9 @@ impl Profile {
         between("heartbeat_interval (ms)", heartbeat, bounds, "")?;
         let silence = heartbeat * limits::HEARTBEATS_MISSED_MAX;
         let bounds = (limits::DOWN_AFTER_MIN.max(silence), limits::DOWN_AFTER_MAX);
-        between("down_after (ms)", down_after, bounds, ": no less than three heartbeats")
+        between("down_after (ms)", down_after, bounds, ": no less than three heartbeats")?;
+        let bounds = (limits::IDLE_CLOSE_MIN, limits::DOWN_AFTER_MAX);
+        self.idle_close.map_or(Ok(()), |idle| between("idle_close (ms)", idle, bounds, ""))
     }
 }
 

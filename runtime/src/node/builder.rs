@@ -296,6 +296,7 @@ impl NodeBuilder {
 pub(super) struct ProfileVariables {
     pub(super) heartbeat_interval: Option<Duration>,
     pub(super) down_after: Option<Duration>,
+    pub(super) idle_close: Option<Duration>,
 }
 
 impl ProfileVariables {
@@ -309,6 +310,7 @@ impl ProfileVariables {
         if *down_after == default.down_after {
             *down_after = self.down_after.unwrap_or(*down_after);
         }
+        profile.idle_close = profile.idle_close.or(self.idle_close);
         profile
     }
 }

@@ -38,6 +38,7 @@ impl NodeBuilder {
     /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
     /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`](crate::Profile::heartbeat_interval) |
+    /// | `RINGPOST_IDLE_CLOSE` | `10m` | [`idle_close`](crate::Profile::idle_close) |
     /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
     /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
     /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
@@ -47,7 +48,7 @@ impl NodeBuilder {
     /// three heartbeats or more. Services need the feature `srv`.
     ///
     /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
-    /// changed: where its `down_after` or `heartbeat_interval` is that of
+    /// changed: where its `down_after`, `heartbeat_interval` or `idle_close` is that of
     /// [`Profile::default`](crate::Profile::default), the variable stays. The name is required,
     /// unless the program calls [`name`](Self::name).
     ///
@@ -99,6 +100,9 @@ impl NodeBuilder {
         }
         if let Some(time) = get("RINGPOST_HEARTBEAT")? {
             builder.variables.heartbeat_interval = Some(time.form(TIME, duration)?);
+        }
+        if let Some(time) = get("RINGPOST_IDLE_CLOSE")? {
+            builder.variables.idle_close = Some(time.form(TIME, duration)?);
         }
         let profile = builder.profile.clone();
         builder = builder.profile(profile);
@@ -255,9 +259,10 @@ mod tests {
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_profile_of_the_program_wins_over_the_environment_in_what_it_changes() {
-        let variables = [("RINGPOST_DOWN_AFTER", "1m"), ("RINGPOST_HEARTBEAT", "2s")];
+        let variables = [("RINGPOST_DOWN_AFTER", "1m"), ("RINGPOST_HEARTBEAT", "2s"), ("RINGPOST_IDLE_CLOSE", "10m")];
         let times = |profile| {
             let builder = built(&variables).expect("all are of their form").profile(profile);
+            assert_eq!(builder.profile.idle_close, Some(Duration::from_secs(600)));
             (builder.profile.heartbeat_interval.as_secs(), builder.profile.down_after.as_secs())
         };
         assert_eq!(times(Profile::small()), (2, 60), "it says nothing of times");

@@ -56,10 +56,7 @@ pub(crate) enum Message {
         addresses: Vec<String>,
     },
     /// The sender's side of the link ended.
-    Bye {
-        /// After a goodbye; otherwise it was lost.
-        left: bool,
-    },
+    Bye(Parting),
     /// The sender does not want this connection, or no longer.
     Reject(Rejection),
 }
@@ -136,6 +133,21 @@ pub(crate) enum Beat {
     Stalled,
     /// That nothing more is asked of the sender, whose node is shutting down.
     Leaving,
+    /// That the link is closed, which the sender does not use: it begins nothing on it now.
+    Idle,
+    /// Nothing; the sender goes on using the link, which the other side would have closed.
+    Busy,
+}
+
+/// How the sender's side of a link ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// It was lost.
+    Lost,
+    /// After a goodbye.
+    Left,
+    /// After a goodbye, for neither side used it.
+    Idle,
 }
 
 impl Message {
@@ -152,7 +164,7 @@ impl Message {
             Message::Heartbeat(_) => "HEARTBEAT",
             Message::WhoIs(_) => "WHO_IS",
             Message::Known { .. } => "KNOWN",
-            Message::Bye { .. } => "BYE",
+            Message::Bye(_) => "BYE",
             Message::Reject(_) => "REJECT",
         }
     }
@@ -188,7 +200,7 @@ impl Message {
                 codec::put_text(&mut out, name.as_str());
                 codec::put_texts(&mut out, addresses, codec::ADDRESSES_MAX);
             }
-            Message::Bye { left } => out.extend([9, u8::from(*left)]),
+            Message::Bye(parting) => out.extend([9, *parting as u8]),
             Message::Reject(rejection) => out.extend([10, rejection.code()]),
             Message::Connected { fabric } => {
                 out.push(12);
@@ -221,17 +233,18 @@ impl Message {
                 2 => Beat::Answer,
                 3 => Beat::Stalled,
                 4 => Beat::Leaving,
+                5 => Beat::Idle,
+                6 => Beat::Busy,
                 other => return Err(number("kind of heartbeat", other)),
             }),
             7 => Message::WhoIs(reader.node_name()?),
             8 => Message::Known { name: reader.node_name()?, addresses: reader.addresses()? },
-            9 => Message::Bye {
-                left: match reader.u8()? {
-                    0 => false,
-                    1 => true,
-                    other => return Err(number("kind of end", other)),
-                },
-            },
+            9 => Message::Bye(match reader.u8()? {
+                0 => Parting::Lost,
+                1 => Parting::Left,
+                2 => Parting::Idle,
+                other => return Err(number("kind of end", other)),
+            }),
             10 => Message::Reject(Rejection::from_code(reader.u8()?)?),
             11 => Message::Resync(Resync::decode(&mut reader)?),
             12 => Message::Connected { fabric: reader.fabric_name()? },

@@ -41,11 +41,11 @@ impl Message {
             Message::Heartbeat(Beat::Question) => (QuestionSent, QuestionReceived),
             Message::Heartbeat(Beat::Answer) => (AnswerSent, AnswerReceived),
             // Nothing depends on whether it is read.
-            Message::Heartbeat(Beat::Leaving) => return None,
+            Message::Heartbeat(Beat::Leaving | Beat::Idle | Beat::Busy) => return None,
             Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),
             Message::Known { .. } => (KnownSent, KnownReceived),
-            Message::Bye { .. } => (ByeSent, ByeReceived),
+            Message::Bye(_) => (ByeSent, ByeReceived),
             Message::Reject(_) => (RejectSent, RejectReceived),
         })
     }

@@ -144,6 +144,10 @@ impl RemoteSender {
                     ready!(self.poll_left(waiter, cx));
                     continue;
                 }
+                Attempt::Rests => {
+                    ready!(self.poll_left(waiter, cx));
+                    continue;
+                }
                 Attempt::Failed(unsent) => Poll::Ready(Err(unsent)),
                 Attempt::Wait => Poll::Pending,
                 Attempt::LinkEnded => continue,
@@ -191,7 +195,7 @@ impl RemoteSender {
                 Some(Attempt::Wait) => return Poll::Pending,
                 Some(Attempt::Failed(unsent)) => return Poll::Ready(Err(unsent)),
                 // Its archive is kept.
-                Some(Attempt::LinkEnded) => {}
+                Some(Attempt::LinkEnded | Attempt::Rests) => {}
             }
         }
         self.poll_send(message, SendKind::Tell, &mut archive, waiter, cx).map_ok(|_| ())
@@ -234,7 +238,7 @@ impl RemoteSender {
             .0
             .hint
             .with(|hint| link.attempt((&self.0.request, hint), again, &mut place, Some(waker)));
-        if matches!(attempt, Attempt::Wait | Attempt::LinkEnded) {
+        if matches!(attempt, Attempt::Wait | Attempt::LinkEnded | Attempt::Rests) {
             let waiting = waiter.state();
             keep(outgoing.archive, &mut waiting.archive);
             waiting.archived = true;
@@ -305,7 +309,7 @@ impl RemoteSender {
         match attempt {
             Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(unsent) => Err(unsent),
-            Attempt::Wait | Attempt::LinkEnded => Err(Unsent::LinkDown),
+            Attempt::Wait | Attempt::LinkEnded | Attempt::Rests => Err(Unsent::LinkDown),
         }
     }
 
@@ -341,6 +345,7 @@ impl RemoteSender {
                     waiter.clear();
                     return Poll::Ready(Err(unsent));
                 }
+                Attempt::Rests => ready!(self.poll_left(waiter, cx)),
                 Attempt::LinkEnded => {}
             }
         }
@@ -418,7 +423,7 @@ impl RemoteSender {
                 Attempt::Wait => return Poll::Pending,
                 Attempt::LinkEnded => {}
                 Attempt::Failed(Unsent::Closed(end)) => return Poll::Ready(Ok(Some(end))),
-                Attempt::Committed(_) | Attempt::Failed(_) => return Poll::Ready(Ok(None)),
+                Attempt::Committed(_) | Attempt::Rests | Attempt::Failed(_) => return Poll::Ready(Ok(None)),
             }
         }
     }

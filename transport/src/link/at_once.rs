@@ -20,10 +20,12 @@ impl LinkHandle {
         archive: &[u8],
     ) -> bool {
         let mut state = self.state.lock();
+        let rests = state.rests();
         let State { send_queue, waiting, for_link, .. } = &mut *state;
         // While others wait for the link's window, it takes its turn among them (LN-2).
         if self.has_ended()
             || send_queue.is_leaving()
+            || rests
             || archive.len() > self.archive_max()
             || !for_link.is_empty()
         {

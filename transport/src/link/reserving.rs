@@ -25,9 +25,12 @@ impl LinkHandle {
         waker: &Waker,
     ) -> Attempt {
         let mut state = self.state.lock();
+        state.leave_aside(place);
         let attempt = if self.has_ended() {
             *place = None;
             Attempt::LinkEnded
+        } else if state.rests() {
+            Attempt::Rests
         } else if state.send_queue.is_leaving() {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)

@@ -22,6 +22,8 @@ pub(crate) enum Attempt {
     Committed(Awaited),
     /// Not yet; the waker is kept.
     Wait,
+    /// Not yet: the link rests, and will go on or end. See [`LinkHandle::await_left`].
+    Rests,
     /// The link has ended.
     LinkEnded,
     /// It will not be sent.
@@ -53,9 +55,12 @@ impl LinkHandle {
         waker: Option<&Waker>,
     ) -> Attempt {
         let mut state = self.state.lock();
+        state.leave_aside(place);
         let attempt = if self.has_ended() {
             *place = None;
             Attempt::LinkEnded
+        } else if state.rests() {
+            Attempt::Rests
         } else if state.refuses(outgoing.kind) {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)
@@ -77,7 +82,7 @@ impl LinkHandle {
     ) -> Result<(), Unsent> {
         let mut state = self.state.lock();
         let result = match () {
-            () if self.has_ended() => Err(Unsent::LinkDown),
+            () if self.has_ended() || state.rests() => Err(Unsent::LinkDown),
             () if state.refuses(kind) => Err(Unsent::Leaving),
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
                 Err(refused) => Err(Unsent::at_end(Some(refused), CloseReason::default())),
@@ -275,18 +280,6 @@ impl LinkHandle {
         Attempt::Committed(awaited)
     }
 
-    /// Keeps a waker for the end of a link that takes nothing more, and gives its place; gives none
-    /// where the link has ended, or takes messages.
-    pub(crate) fn await_left(&self, waker: &Waker) -> Option<usize> {
-        let mut state = self.state.lock();
-        let is_left = !self.has_ended() && (state.send_queue.is_leaving() || state.peer_leaves);
-        let message = Accepted { id: 0, layout: 0, reply: 0 };
-        let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
-        let place = is_left.then(|| state.waiting.stand_aside(waker.clone(), want));
-        self.finish(state);
-        place
-    }
-
     /// Gives up a place in a line.
     pub(crate) fn forget(&self, place: usize) {
         let mut state = self.state.lock();
@@ -337,6 +330,15 @@ impl State {
     fn refuses(&self, kind: SendKind) -> bool {
         let is_asked = matches!(kind, SendKind::Ask { .. });
         self.send_queue.is_leaving() || (self.peer_leaves && is_asked)
+    }
+
+    /// Gives up a place that is in no line: its sender waited for the link to go on or to end.
+    pub(super) fn leave_aside(&mut self, place: &mut Option<usize>) {
+        if let Some(key) = *place
+            && self.waiting.stands_aside(key)
+        {
+            self.leave(place.take());
+        }
     }
 }
 

@@ -191,6 +191,17 @@ impl WaitQueue {
         self.entries.insert(Entry { line, before, after, waker, want, standing, wait })
     }
 
+    /// Returns true if this entry waits in no line.
+    pub(super) fn stands_aside(&self, key: usize) -> bool {
+        let aside = |entry: &Entry| entry.line.is_none() && entry.standing == Standing::Waiting;
+        self.entries.get(key).is_some_and(aside)
+    }
+
+    /// Returns true if nothing waits, or was granted room and has not used it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     fn append(&mut self, key: usize, line: Line) {
         let ends = self.ends(line);
         let before = std::mem::replace(&mut ends.last, key);

@@ -125,6 +125,7 @@ pub(super) fn count_refusal(cause: &'static str) {
 fn label(cause: &LinkCause) -> &'static str {
     match cause {
         LinkCause::Left => "left",
+        LinkCause::Idle => "idle",
         LinkCause::Shutdown => "shutdown",
         LinkCause::Closed => "closed",
         LinkCause::Silent => "silent",

@@ -217,14 +217,29 @@ impl Peer {
     }
 
     /// Returns true if a seed has to be dialled at which this run of it was met: that run has no
-    /// link, and nothing is done to get one.
+    /// link, nothing is done to get one, and it is not idle.
     pub(super) fn is_missing(&self, run: Incarnation) -> bool {
         let state = self.state.lock();
         match &state.connection {
-            ConnectionState::None => !state.reach.running,
+            ConnectionState::None => !state.reach.running && !state.presence.is_idle(run),
             ConnectionState::Joining(_) => false,
             ConnectionState::Linked(owner, _) => owner.incarnation != run,
         }
+    }
+
+    /// Returns true if this run of it is linked or idle.
+    pub(super) fn is_met(&self, run: Incarnation) -> bool {
+        let state = self.state.lock();
+        match &state.connection {
+            ConnectionState::Linked(owner, _) => owner.incarnation == run,
+            ConnectionState::None | ConnectionState::Joining(_) => state.presence.is_idle(run),
+        }
+    }
+
+    /// Returns true if its last link was closed because neither side used it, and nothing was sent
+    /// to it since.
+    pub(super) fn rests(&self) -> bool {
+        matches!(self.state.lock().presence, Presence::Idle(_))
     }
 
     /// Returns how many complaints of this cause went without a warning since the last one, if this
@@ -331,7 +346,7 @@ impl Peer {
     /// live long is not made again at once.
     pub(super) fn is_new(&self) -> bool {
         let state = self.state.lock();
-        state.presence.up().is_none() && state.reach.backoff.is_new()
+        !matches!(state.presence, Presence::Up(_)) && state.reach.backoff.is_new()
     }
 
     /// Returns true if it is linked, or is missed and not down.
@@ -344,13 +359,14 @@ impl Peer {
         self.changed.notified().await;
     }
 
-    /// Returns true if nothing is known of it that could be missed, nothing is done to reach it,
+    /// Returns true if it has no link and is not missed, nothing is done to reach it,
     /// and nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn is_forgettable(&self) -> bool {
         let State { connection, presence, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
-        let unknown = matches!(connection, ConnectionState::None) && presence.up().is_none();
-        unknown && !reached_for && self.unresolved.nothing_waits()
+        let linked = !matches!(connection, ConnectionState::None);
+        let missed = matches!(presence, Presence::Up(_));
+        !linked && !missed && !reached_for && self.unresolved.nothing_waits()
     }
 
     /// Returns what to do to reach it now. Reports it down when it is time to (MS-4).

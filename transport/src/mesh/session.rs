@@ -2,8 +2,15 @@
 //!
 //! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
 //!   driver says so, and for no other reason: what this task finds out it tells the driver.
+//! - **MS-17 idle**: a side that has carried nothing for its `idle_close`, and whose link
+//!   [rests](crate::link) when it is told to, says IDLE. The other one agrees, if that is so for
+//!   it, too, by a goodbye, and says BUSY if not; then the link goes on. A link so closed has ended
+//!   as idle for the side that hears so in the other's BYE, which it waits for: the node is not
+//!   down, is not missed, and is dialled when a sender wants it. A node that is leaving does not
+//!   agree, and says in its BYE that it left.
 
 mod stalls;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,9 +19,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
-use crate::bootstrap::{Beat, Channel, Failure, Message};
+use crate::bootstrap::{Beat, Channel, Failure, Message, Parting};
 use crate::cause::{LinkCause, Violation};
 use crate::fabric::Status;
 use crate::id::NodeName;
@@ -27,6 +34,7 @@ use super::meter::Meter;
 use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
 use stalls::Stalls;
+use usage::Usage;
 
 /// Messages of a peer that are handled before other links have their turn.
 const MESSAGES_IN_A_ROW: u32 = 32;
@@ -41,6 +49,10 @@ pub(super) struct Session {
     guard: ConnectionGuard,
     meter: Meter,
     stalls: Stalls,
+    usage: Usage,
+    rest: Rest,
+    /// What the peer said of the end of its side.
+    bye: Option<Parting>,
     /// Time at which the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
@@ -58,6 +70,17 @@ pub(super) struct Session {
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
     /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
+}
+
+/// Whether the link rests, because neither side uses it (MS-17).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It does not.
+    No,
+    /// It rests until the peer says whether it is to be closed.
+    Asked,
+    /// It rests until it has ended.
+    Agreed,
 }
 
 /// When the link is looked at, and when a heartbeat is due.
@@ -106,6 +129,7 @@ impl Session {
         let link = carrier.running.link.clone();
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
+        let usage = Usage::new(carrier.running.link.clone(), table.profile.idle_close);
         let pace = Pace::new(interval, table.network.wire.heartbeat_interval().is_some());
         let (heard, liveness, probes) = (table.events.now(), LinkLiveness::default(), Vec::new());
         Session {
@@ -115,6 +139,9 @@ impl Session {
             guard,
             meter,
             stalls,
+            usage,
+            rest: Rest::No,
+            bye: None,
             heard,
             liveness,
             pace,
@@ -140,10 +167,38 @@ impl Session {
         if cause == LinkCause::Fabric(Status::Corrupt) {
             self.warn_of_corruption();
         }
-        self.channel.close(&Message::Bye { left: cause == LinkCause::Left });
+        let left = cause == LinkCause::Left;
+        let rested = left && self.rest != Rest::No;
+        let cause = if rested { self.part().await } else { cause };
+        if !rested {
+            self.channel.close(&Message::Bye(if left { Parting::Left } else { Parting::Lost }));
+        }
         let closing = self.table.events.is_closing();
-        let cause = if closing && cause == LinkCause::Left { LinkCause::Shutdown } else { cause };
+        let cause = if closing && left { LinkCause::Shutdown } else { cause };
         self.guard.link_down(&cause);
+    }
+
+    /// Says whether this side of a link that rested ended as idle, and hears it of the other one.
+    /// Returns the cause of its end.
+    async fn part(&mut self) -> LinkCause {
+        let leaving = self.table.events.is_leaving() || self.table.events.is_closing();
+        let parting = if leaving { Parting::Left } else { Parting::Idle };
+        let _ = self.channel.send(&Message::Bye(parting)).await;
+        let heard = async {
+            while self.bye.is_none()
+                && let Ok(message) = self.channel.recv().await
+            {
+                if let Message::Bye(parting) = message {
+                    self.bye = Some(parting);
+                }
+            }
+        };
+        let _ = timeout(limits::DRAIN_TIMEOUT, heard).await;
+        match self.bye {
+            Some(Parting::Idle) => LinkCause::Idle,
+            Some(Parting::Left) => LinkCause::Left,
+            Some(Parting::Lost) | None => LinkCause::Closed,
+        }
     }
 
     /// Warns of bytes that the peer did not send (MS-13: whoever can change traffic can do so with
@@ -256,14 +311,39 @@ impl Session {
                 }
                 Ok(())
             }
-            Message::Bye { left } => {
+            Message::Heartbeat(Beat::Idle) if self.rest != Rest::Agreed => self.heed_idle().await,
+            Message::Heartbeat(Beat::Busy) if self.rest == Rest::Asked => {
+                self.rest = Rest::No;
+                self.usage.refuse();
+                self.carrier.running.link.end_rest();
+                Ok(())
+            }
+            Message::Bye(parting) => {
                 // The peer's driver has ended; this one is about to find out by itself.
-                let cause = if left { LinkCause::Left } else { LinkCause::Closed };
+                self.bye = Some(parting);
+                let cause = match parting {
+                    Parting::Left => LinkCause::Left,
+                    Parting::Idle if self.rest != Rest::No => LinkCause::Idle,
+                    Parting::Idle | Parting::Lost => LinkCause::Closed,
+                };
                 self.over = Some((Instant::now() + limits::DRAIN_TIMEOUT, cause));
                 Ok(())
             }
             other => Err(Failure::unexpected(&other)),
         }
+    }
+
+    /// Has the link closed that the peer does not use, unless this side does (MS-17).
+    async fn heed_idle(&mut self) -> Result<(), Failure> {
+        let link = &self.carrier.running.link;
+        let leaving = self.table.events.is_leaving();
+        let agrees = self.rest == Rest::Asked || (!leaving && self.usage.is_over() && link.rest());
+        if !agrees {
+            return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
+        }
+        self.rest = Rest::Agreed;
+        link.goodbye();
+        Ok(())
     }
 
     /// Publishes the link's counts, and sends a heartbeat when it is time to.
@@ -286,8 +366,14 @@ impl Session {
             return Ok(());
         }
         self.beats = self.beats.wrapping_add(1);
+        let open = self.rest == Rest::No && !stalled && !self.table.events.is_leaving();
+        let rests = open && self.usage.is_to_end() && link.rest();
         let beat = match stalled {
             true => Beat::Stalled,
+            false if rests => {
+                self.rest = Rest::Asked;
+                Beat::Idle
+            }
             false if self.beats.is_multiple_of(MEASURED_EVERY) => {
                 self.measured = Some(Instant::now());
                 Beat::Question

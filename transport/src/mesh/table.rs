@@ -102,7 +102,7 @@ impl Peers {
         #[cfg(test)]
         (self.looks += count);
         // A peer is handed out here only, under the lock of the table.
-        let idle = |known: &&Known| Arc::strong_count(&known.peer) == 1 && known.peer.is_idle();
+        let idle = |known: &&Known| Arc::strong_count(&known.peer) == 1 && known.peer.is_forgettable();
         let mut idle: Vec<&Known> = self.by_name.values().filter(idle).collect();
         idle.sort_unstable_by_key(|known| known.used);
         idle.truncate(count + 1 - limits::PEERS_KNOWN_MAX);
@@ -208,9 +208,10 @@ impl Table {
         }
     }
 
-    /// Returns true if this node has no link at all.
+    /// Returns true if this node has no link at all, and no peer that is only idle (MS-17).
     pub(super) fn is_alone(&self) -> bool {
-        *self.events.linked().borrow() == 0
+        let linked = *self.events.linked().borrow() > 0;
+        !linked && !self.peers.lock().by_name.values().any(|known| known.peer.rests())
     }
 
     /// Starts a task without which the node is of no use: when it panics, the node closes.

@@ -14,6 +14,8 @@ mod haste;
 mod hostile;
 #[cfg(feature = "sim")]
 mod idle;
+#[cfg(feature = "sim")]
+mod idle_close;
 mod liveness;
 #[cfg(feature = "sim")]
 mod seeds;

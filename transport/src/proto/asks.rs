@@ -85,6 +85,11 @@ impl<W> PendingAsks<W> {
         Some(slot.written)
     }
 
+    /// Returns true if none is unanswered, those that were given up included.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
+    }
+
     /// Returns true if the asker still waits.
     pub(crate) fn is_wanted(&self, correlation: u64) -> bool {
         let slot = self.slots.get(correlation as u32 as usize);
@@ -203,6 +208,10 @@ impl OpenAsks {
             *open = Open::default();
             self.open -= 1;
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open == 0
     }
 
     /// Returns how many are open.

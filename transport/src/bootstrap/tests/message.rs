@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::bootstrap::codec::BODY_BYTES_MAX;
 use crate::bootstrap::codec::Malformed;
-use crate::bootstrap::message::{Beat, Message, OfferMade, Resync};
+use crate::bootstrap::message::{Beat, Message, OfferMade, Parting, Resync};
 use crate::bootstrap::rejection::Rejection;
 use crate::cause::Refusal;
 use crate::limits;
@@ -77,12 +77,15 @@ fn message() -> impl Strategy<Value = Message> {
             Just(Beat::Question),
             Just(Beat::Answer),
             Just(Beat::Stalled),
-            Just(Beat::Leaving)
+            Just(Beat::Leaving),
+            Just(Beat::Idle),
+            Just(Beat::Busy)
         ]
         .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),
         (name(), addresses()).prop_map(|(name, addresses)| Message::Known { name, addresses }),
-        any::<bool>().prop_map(|left| Message::Bye { left }),
+        prop_oneof![Just(Parting::Lost), Just(Parting::Left), Just(Parting::Idle)]
+            .prop_map(Message::Bye),
         (1..=9u8).prop_map(|code| Message::Reject(Rejection::from_code(code).unwrap())),
     ]
 }

@@ -13,7 +13,7 @@ use super::*;
 use crate::bootstrap::codec::Malformed;
 use crate::bootstrap::codec::{Kind, record};
 use crate::bootstrap::meet;
-use crate::bootstrap::message::{Beat, Message};
+use crate::bootstrap::message::{Beat, Message, Parting};
 use crate::bootstrap::rejection::Rejection;
 use crate::limits;
 use crate::wire::Stream;
@@ -169,7 +169,7 @@ async fn cut_and_close(holds: usize, times_out: bool) {
         assert_eq!(beta.recv().await.unwrap(), beat);
     }
     assert!(beta.recv().now_or_never().is_none(), "the rest is missing");
-    alpha.close(&Message::Bye { left: true });
+    alpha.close(&Message::Bye(Parting::Left));
     let end = beta.recv().await.unwrap_err();
     assert!(matches!(end, Failure::Closed), "{holds}: {end}");
 }

@@ -172,14 +172,12 @@ impl Place {
         }
     }
 
-    /// Returns true if the address is this node's own, or the run met there is linked.
+    /// Returns true if the address is this node's own, or the run met there is linked or idle.
     fn is_well(&self) -> bool {
         match self {
             Place::Unmet => false,
             Place::Own => true,
-            Place::Met(peer, run) => {
-                peer.linked().is_some_and(|(node, _)| node.incarnation == *run)
-            }
+            Place::Met(peer, run) => peer.is_met(*run),
         }
     }
 

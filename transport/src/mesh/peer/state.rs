@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::cause::{LinkCause, NodeDown, NodeDownCause};
 use crate::host::PeerEvent;
-use crate::id::NodeId;
+use crate::id::{Incarnation, NodeId};
 use crate::limits;
 use crate::link::LinkStats;
 use crate::mutants::planted;
@@ -49,6 +49,8 @@ pub(in crate::mesh) enum Presence {
     Unknown,
     /// This run was linked and is not reported down.
     Up(NodeId),
+    /// As `Up`, but not missed: both sides closed the link because neither used it (MS-17).
+    Idle(NodeId),
     /// It is down since then, and was not linked since (MS-4).
     Down(Instant, NodeDownCause),
 }
@@ -77,6 +79,9 @@ pub(in crate::mesh) struct Reach {
 
 /// What there is to say of a node of which no dial has failed since it was linked.
 pub(in crate::mesh) const NOT_DIALLED: &str = "not dialled yet";
+
+/// What there is to say of a node whose link was idle.
+const WAS_IDLE: &str = "not dialled since its link was idle";
 
 /// The next step of the task that reaches for a peer.
 pub(in crate::mesh) enum Plan {
@@ -175,7 +180,7 @@ impl State {
     fn silent_since(&self) -> Option<Instant> {
         match self.presence {
             Presence::Up(_) => self.heard,
-            Presence::Unknown | Presence::Down(..) => self.reach.wanted,
+            Presence::Unknown | Presence::Idle(_) | Presence::Down(..) => self.reach.wanted,
         }
     }
 
@@ -254,8 +259,14 @@ impl State {
                 self.heard = self.heard.max(Some(of.events.now()));
             }
         }
-        let lived = self.linked.take().map(|since| since.elapsed());
-        self.reach.backoff.link_ended(lived.unwrap_or_default());
+        let lived = self.linked.take().map(|since| since.elapsed()).unwrap_or_default();
+        let was_idle = *cause == LinkCause::Idle;
+        // It did not fail, however short it was.
+        self.reach.backoff.link_ended(if was_idle { limits::LINK_SETTLED } else { lived });
+        if was_idle && !planted!(MissedIdle) {
+            self.presence = Presence::Idle(node.clone());
+            (self.reach.last, self.reach.logged) = (WAS_IDLE.into(), WAS_IDLE.into());
+        }
         self.push(of, PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
         if of.events.is_closing() {
             return (false, Vec::new());
@@ -277,9 +288,14 @@ impl Presence {
     /// Returns the run that was linked and is not reported down.
     pub(in crate::mesh) fn up(&self) -> Option<&NodeId> {
         match self {
-            Presence::Up(node) => Some(node),
+            Presence::Up(node) | Presence::Idle(node) => Some(node),
             Presence::Unknown | Presence::Down(..) => None,
         }
+    }
+
+    /// Returns true if it is idle, and of this run.
+    pub(super) fn is_idle(&self, run: Incarnation) -> bool {
+        matches!(self, Presence::Idle(node) if node.incarnation == run)
     }
 }
 

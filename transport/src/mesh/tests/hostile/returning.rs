@@ -3,6 +3,7 @@
 use super::breaches::{at, open};
 use super::peer::{Proven, identity, silence};
 use super::*;
+use crate::bootstrap::Parting;
 use crate::id::Incarnation;
 
 /// Messages of one peer that may wait in one mailbox of the scene.
@@ -80,7 +81,7 @@ async fn a_peer_of_which_messages_wait_is_not_forgotten() {
     linked.frame(&open(b"stuck0")).await;
     linked.records(&[(at(RecordKind::Tell, 0, 1), &[1][..]); WINDOW]).await;
     linked.record(head(RecordKind::Goodbye)).await;
-    linked.channel.send(&Message::Bye { left: true }).await.unwrap();
+    linked.channel.send(&Message::Bye(Parting::Left)).await.unwrap();
     let PeerEvent::LinkDown { cause, .. } = scene.event().await else { panic!("another link") };
     assert_eq!((cause, scene.waiting()), (LinkCause::Left, WINDOW));
     drop(linked);

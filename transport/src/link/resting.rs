@@ -1,0 +1,61 @@
+//! Rest: a link that nothing uses commits nothing while both nodes say whether it is to be closed.
+//!
+//! - **LN-4 at rest**: a link rests only where nothing is queued, unanswered or leased, and no
+//!   sender and no reservation waits or holds room; while it rests nothing is committed. So when
+//!   both sides rest there is no message that their goodbyes could cross. A sender that comes
+//!   meanwhile waits, patient or not, until the link goes on or has ended.
+
+use std::task::Waker;
+
+use super::outgoing::SendKind;
+use super::wait_queue::Want;
+use super::{LinkHandle, State};
+use crate::mutants::planted;
+use crate::open_request::Accepted;
+
+impl LinkHandle {
+    /// Has the link rest, if nothing uses it. Returns true if it does.
+    pub(crate) fn rest(&self) -> bool {
+        let mut state = self.state.lock();
+        state.resting |= !self.has_ended() && state.is_unused();
+        state.resting
+    }
+
+    /// Has the link go on after a rest. Wakes all that wait for it.
+    pub(crate) fn end_rest(&self) {
+        let mut state = self.state.lock();
+        state.resting = false;
+        state.waiting.wake_all();
+        self.finish(state);
+    }
+
+    /// Keeps a waker for the end of a link that takes nothing more, or rests, and gives its place;
+    /// gives none where the link has ended, or takes messages.
+    pub(crate) fn await_left(&self, waker: &Waker) -> Option<usize> {
+        let mut state = self.state.lock();
+        let closed = state.resting || state.send_queue.is_leaving() || state.peer_leaves;
+        let is_left = closed && !self.has_ended();
+        let message = Accepted { id: 0, layout: 0, reply: 0 };
+        let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
+        let place = is_left.then(|| state.waiting.stand_aside(waker.clone(), want));
+        self.finish(state);
+        place
+    }
+}
+
+impl State {
+    /// Returns true if nothing has been committed that has not its fate or answer, nothing of the
+    /// peer is unanswered or kept, and nothing waits.
+    fn is_unused(&self) -> bool {
+        let State { send_queue, confirms, waiting, for_replies, gauge, .. } = self;
+        let asked = !send_queue.asks.is_empty() || !send_queue.open_asks.is_empty();
+        let waited = !waiting.is_empty() || !for_replies.is_empty();
+        let kept = send_queue.queued() > 0 || !confirms.is_empty() || gauge.leased() > 0;
+        !asked && !waited && !kept
+    }
+
+    /// Returns true if nothing is committed now because the link rests (LN-4).
+    pub(super) fn rests(&self) -> bool {
+        self.resting && !planted!(RestlessLink)
+    }
+}

@@ -1,0 +1,49 @@
+//! When a link was used last.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::link::LinkHandle;
+
+/// The use of one link, as far as messages show it.
+pub(super) struct Usage {
+    link: Arc<LinkHandle>,
+    /// This node's `idle_close`.
+    close_after: Option<Duration>,
+    /// Messages and answers that had been sent and received at the last look.
+    carried: u64,
+    /// Time of the last look that found more of them.
+    used: Instant,
+    /// Time before which the peer is not asked again.
+    refused_until: Instant,
+}
+
+impl Usage {
+    pub(super) fn new(link: Arc<LinkHandle>, close_after: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Usage { link, close_after, carried: 0, used: now, refused_until: now }
+    }
+
+    /// Returns true if nothing was carried for as long as this node wants.
+    pub(super) fn is_over(&mut self) -> bool {
+        let Some(close_after) = self.close_after else { return false };
+        let stats = self.link.stats();
+        let carried = stats.messages_sent + stats.messages_received;
+        if std::mem::replace(&mut self.carried, carried) != carried {
+            self.used = Instant::now();
+        }
+        self.used.elapsed() >= close_after
+    }
+
+    /// Returns true if [that](Self::is_over) is so, and the peer has not refused lately.
+    pub(super) fn is_to_end(&mut self) -> bool {
+        self.is_over() && Instant::now() >= self.refused_until
+    }
+
+    /// Records that the peer goes on using it: it asks itself when it is done, or is asked again.
+    pub(super) fn refuse(&mut self) {
+        self.refused_until = Instant::now() + self.close_after.unwrap_or_default();
+    }
+}
