@@ -28,10 +28,14 @@ impl Counter {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn pair(world: World) -> [Node; 2] {
+/// Two nodes that know each other by a name: links to other seeds are kept.
+async fn pair(world: sim::World) -> [Node; 2] {
+    world.set_name("any:7700", &["alpha:7700"]);
+    let world = World::Sim(world);
     let profile = Profile { idle_close: Some(SECOND), ..Profile::default() };
     let alpha = world.builder("alpha", &[]).profile(profile.clone()).start().await.unwrap();
-    let beta = world.builder("beta", &[&alpha]).profile(profile).start().await.unwrap();
+    let beta =
+        world.builder("beta", &[]).seeds(["any:7700"]).profile(profile).start().await.unwrap();
     beta.ready(1).await;
     [alpha, beta]
 }
@@ -39,7 +43,7 @@ async fn pair(world: World) -> [Node; 2] {
 /// Sends about when both nodes agree to close their link, from both sides. Returns how often the
 /// link was closed.
 async fn send_as_it_closes(world: sim::World) -> usize {
-    let [alpha, beta] = pair(World::Sim(world.clone())).await;
+    let [alpha, beta] = pair(world.clone()).await;
     let mut events = alpha.events();
     let here = alpha.spawn("here", Counter::default()).await.unwrap();
     let there = beta.spawn("there", Counter::default()).await.unwrap();
@@ -90,7 +94,7 @@ fn what_is_sent_as_an_idle_link_closes_is_sent_on_the_next_one() {
 #[test]
 fn a_link_on_which_an_end_is_waited_for_is_not_idle() {
     sim::run(1, |world| async move {
-        let [alpha, beta] = pair(World::Sim(world)).await;
+        let [alpha, beta] = pair(world).await;
         let clerk = Clerk::spawn(&alpha).await;
         let there = beta.spawn("there", Counter::default()).await.unwrap();
         let linked = || alpha.snapshot().peers.iter().any(|peer| peer.link.is_some());

@@ -125,6 +125,8 @@ pub const DOWN_AFTER: Duration = Duration::from_secs(8);
 pub const DOWN_AFTER_MIN: Duration = Duration::from_secs(3);
 /// Longest `down_after`: a year, so that no clock overflows.
 pub const DOWN_AFTER_MAX: Duration = DEADLINE_MAX;
+/// Idle nodes that are linked to ask them where another node is.
+pub const IDLE_ASKED_MAX: usize = 8;
 /// Shortest `idle_close`.
 pub const IDLE_CLOSE_MIN: Duration = Duration::from_secs(1);
 /// Longest `down_after` that a peer can ask for: no peer keeps the senders of this node waiting for

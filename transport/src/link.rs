@@ -112,7 +112,7 @@ struct State {
     gauge: Gauge,
     /// The peer's node is shutting down: nothing more is asked of it.
     peer_leaves: bool,
-    /// Nothing is committed while both nodes say whether the link is to be closed (LN-4).
+    /// Nothing is committed while both nodes say whether the link is to be closed (LN-5).
     resting: bool,
     /// The driver, or a sender that posts in its place, knows that there is something to do.
     awake: bool,

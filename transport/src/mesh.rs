@@ -5,12 +5,12 @@
 //! link, carried by the fabric that is their [`choice`]; [`session`] keeps it. All that is known of
 //! a peer is in its [`Peer`], and all peers are in the [`table`]; their events go through the
 //! [`event_queue`].
-//! The invariants `MS-1` to `MS-17` stand at the modules that keep them:
+//! The invariants `MS-1` to `MS-18` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
 //! - MS-4 down, MS-14 healed, MS-15 asked for: [`dial`]
-//! - MS-5 one owner: [`session`]
+//! - MS-5 one owner, MS-18 idle: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
@@ -115,13 +115,20 @@ impl Mesh {
         self.table.identity.addresses.clone()
     }
 
-    /// Waits until `count` other nodes are linked. When the node closes before, it waits forever.
+    /// Waits until `count` other nodes are linked, or were until neither side used the link. When
+    /// the node closes before, it waits forever.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn ready(&self, count: usize) {
         let mut linked = self.table.events.linked().subscribe();
-        let _ = linked.wait_for(|linked| *linked >= count).await;
+        loop {
+            let met = *linked.borrow_and_update();
+            let idle = self.table.each(|peer| peer.rests().then_some(())).len();
+            if met + idle >= count || linked.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Returns the nodes that are linked now, by name.

@@ -142,7 +142,7 @@ mod switch {
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 47] = [
+    pub const ALL: [Mutant; 49] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -189,6 +189,8 @@ mod switch {
         Mutant::InTurn,
         Mutant::Unsettled,
         Mutant::Forsaken,
+        Mutant::RestlessLink,
+        Mutant::MissedIdle,
         Mutant::UncheckedSilence,
     ];
 

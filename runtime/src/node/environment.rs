@@ -259,7 +259,11 @@ mod tests {
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_profile_of_the_program_wins_over_the_environment_in_what_it_changes() {
-        let variables = [("RINGPOST_DOWN_AFTER", "1m"), ("RINGPOST_HEARTBEAT", "2s"), ("RINGPOST_IDLE_CLOSE", "10m")];
+        let variables = [
+            ("RINGPOST_DOWN_AFTER", "1m"),
+            ("RINGPOST_HEARTBEAT", "2s"),
+            ("RINGPOST_IDLE_CLOSE", "10m"),
+        ];
         let times = |profile| {
             let builder = built(&variables).expect("all are of their form").profile(profile);
             assert_eq!(builder.profile.idle_close, Some(Duration::from_secs(600)));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use ringpost_transport::endpoint::Profile;
 use ringpost_transport::fabric::sim::{self, World};
+use ringpost_transport::limits;
 
 use super::node::Node;
 use super::reached::Reached;
@@ -46,6 +47,8 @@ struct Cluster {
     /// resolvers do; otherwise each has the first node, which does not
     /// move, and the others are found by asking.
     by_name: bool,
+    /// Time after which links close that nothing uses.
+    idle_close: Option<Duration>,
     /// Those that live.
     nodes: Vec<Node>,
     gone: Vec<Node>,
@@ -65,6 +68,8 @@ impl Cluster {
     fn new(world: World, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0xc1_05_7e);
         let by_name = rng.bool();
+        let rests = rng.u32(0..3) == 0;
+        let idle_close = rests.then(|| Duration::from_millis(rng.u64(1_000..4_000)));
         let mut reached = Reached::default();
         for state in [
             "cluster found by a name",
@@ -79,6 +84,8 @@ impl Cluster {
             "node reported down",
             "wanted link",
             "silence that no clock can add up",
+            "idle link closed",
+            "idle link used as it closed",
         ] {
             reached.note(state, 0);
         }
@@ -86,6 +93,7 @@ impl Cluster {
             world,
             rng,
             by_name,
+            idle_close,
             nodes: Vec::new(),
             gone: Vec::new(),
             stale: Vec::new(),
@@ -115,7 +123,8 @@ impl Cluster {
         let place = if name == "a" { "a".to_owned() } else { format!("{name}{}", self.places) };
         self.places += 1;
         self.check_silence(name, &place).await;
-        let profile = Profile { down_after: Duration::from_secs(3), ..Profile::small() };
+        let (down_after, idle_close) = (Duration::from_secs(3), self.idle_close);
+        let profile = Profile { down_after, idle_close, ..Profile::small() };
         let seed = match (self.by_name, name) {
             // It has to lead somewhere before it is looked up.
             (true, _) => {
@@ -263,6 +272,66 @@ impl Cluster {
         if let Some(amiss) = self.amiss() {
             self.faults.push(format!("CL-1: after it was well: {amiss}"));
         }
+        if let Some(idle_close) = self.idle_close {
+            self.use_as_they_close(idle_close).await;
+            self.let_rest(idle_close).await;
+        }
+    }
+
+    /// CL-6: whatever is asked of nodes that were met, as links close, is answered.
+    async fn use_as_they_close(&mut self, idle_close: Duration) {
+        let rng = &mut self.rng;
+        let pairs = self.nodes.iter().flat_map(|one| self.nodes.iter().map(move |two| (one, two)));
+        let pairs: Vec<_> = pairs
+            .filter(|(one, two)| one.name != two.name && one.knows(two))
+            .map(|(one, two)| (one, two, rng.fork()))
+            .filter(|(_, _, rng)| rng.clone().u32(0..3) == 0)
+            .collect();
+        let world = &self.world;
+        let beat = limits::HEARTBEAT_INTERVAL.as_micros() as u64;
+        let asked = pairs.into_iter().map(|(node, other, mut rng)| async move {
+            let (mut used, mut fault) = (0, None);
+            for _ in 0..20 {
+                if let Err(why) = node.ask(&other.name, "m").await {
+                    fault = Some(format!("CL-6: {} asked {}: {why}", node.place, other.place));
+                }
+                // It closes at one of the next looks, a heartbeat or more from the last link's.
+                let looks = idle_close.as_micros() as u64 / beat + rng.u64(0..3);
+                world.sleep(Duration::from_micros(looks * beat)).await;
+                // In the midst of the exchange, if there is one: the link ends within it.
+                let before = node.host.is_idle(other.endpoint.id());
+                world.sleep(Duration::from_micros(rng.u64(0..100))).await;
+                used += u64::from(before != node.host.is_idle(other.endpoint.id()));
+            }
+            (used, fault)
+        });
+        for (used, fault) in futures::future::join_all(asked).await {
+            self.reached.note("idle link used as it closed", used);
+            self.faults.extend(fault);
+        }
+    }
+
+    /// CL-6: links that nothing uses are closed, and not made again.
+    async fn let_rest(&mut self, idle_close: Duration) {
+        let beat = limits::HEARTBEAT_INTERVAL;
+        // A name may still lead to a place that was not met there.
+        self.world.sleep(BOUND + 2 * (idle_close + 2 * beat)).await;
+        let ups = |node: &Node, other: &Node| node.host.ups_of(&other.name);
+        let before: Vec<u64> = self.pairs().map(|(node, other)| ups(node, other)).collect();
+        self.world.sleep(Duration::from_secs(60)).await;
+        let faults: Vec<String> = self
+            .pairs()
+            .zip(before)
+            // Links to seeds that are no names are kept.
+            .filter(|((node, other), _)| self.by_name || (node.name != "a" && other.name != "a"))
+            .filter(|((node, other), before)| {
+                node.linked(&other.name).is_some() || ups(node, other) != *before
+            })
+            .map(|((node, other), _)| {
+                format!("CL-6: {} is linked to {}, which it does not use", node.place, other.place)
+            })
+            .collect();
+        self.faults.extend(faults);
     }
 
     /// CL-1: waits until the links stand that no sender has to want: of a name all, otherwise those
@@ -279,10 +348,12 @@ impl Cluster {
 
     fn amiss(&self) -> Option<String> {
         self.pairs().find_map(|(node, other)| {
-            let seeded = self.by_name || node.name == "a" || other.name == "a";
+            let kept = !self.by_name && (node.name == "a" || other.name == "a");
+            let seeded = self.by_name || kept;
             let parted = self.parted.contains(&(node.place.clone(), other.place.clone()));
             let lacks = (seeded || parted)
-                && node.linked(&other.name).as_ref() != Some(other.endpoint.id());
+                && node.linked(&other.name).as_ref() != Some(other.endpoint.id())
+                && (kept || !node.host.is_idle(other.endpoint.id()));
             lacks.then(|| format!("{} is not linked to {}", node.place, other.place))
         })
     }
@@ -321,6 +392,7 @@ impl Cluster {
         for node in self.nodes.iter().chain(&self.gone) {
             let seen = node.host.seen();
             self.reached.note("node reported down", seen.downs.len() as u64);
+            self.reached.note("idle link closed", seen.idle_ends);
             self.faults.extend(seen.faults);
             let healthy = seen.downs.iter().filter(|down| {
                 let pair = (node.name.clone(), down.name.to_string());

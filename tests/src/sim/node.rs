@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use ringpost_transport::endpoint::{
-    Awaited, CloseNotice, Config, Endpoint, Network, Profile, Secret, SendKind, Waiter,
+    Awaited, CloseNotice, Config, Endpoint, Network, Profile, ReplyLoss, Secret, SendKind, Waiter,
 };
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
@@ -74,6 +74,12 @@ impl Node {
         self.endpoint.linked().into_iter().find(|node| node.name.as_str() == name)
     }
 
+    /// Returns true if this one is linked to that run, or was until neither used the link.
+    pub(super) fn knows(&self, other: &Node) -> bool {
+        let run = other.endpoint.id();
+        self.linked(&other.name).as_ref() == Some(run) || self.host.is_idle(run)
+    }
+
     /// Tells a mailbox of the node `name`; when `confirmed`, waits until it is there.
     pub(super) async fn tell(
         &self,
@@ -82,20 +88,41 @@ impl Node {
         bytes: usize,
         confirmed: bool,
     ) -> Result<(), String> {
+        let kind = if confirmed { SendKind::ConfirmedTell } else { SendKind::Tell };
+        match self.send((name, mailbox), kind, bytes).await? {
+            Awaited::Fate(fate) => fate.await.map_err(|fate| format!("its fate: {fate:?}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks a mailbox of the node `name`, which answers that it does not begin.
+    pub(super) async fn ask(&self, name: &str, mailbox: &str) -> Result<(), String> {
+        let kind = SendKind::Ask { deadline: None };
+        let Awaited::Reply(reply) = self.send((name, mailbox), kind, 64).await? else {
+            return Err("an ask has a reply".into());
+        };
+        match reply.await {
+            Ok(_) | Err(ReplyLoss::Failed(_)) => Ok(()),
+            Err(loss) => Err(format!("its answer: {loss:?}")),
+        }
+    }
+
+    async fn send(
+        &self,
+        (name, mailbox): (&str, &str),
+        kind: SendKind,
+        bytes: usize,
+    ) -> Result<Awaited, String> {
         let target = Target::Name(mailbox.to_owned());
         let name = NodeName::new(name).expect("a good name");
         let remote = self.endpoint.remote_sender(&name, OpenRequest::new(target, 0));
-        let kind = if confirmed { SendKind::ConfirmedTell } else { SendKind::Tell };
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);
             Ok(())
         };
         let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
-        match sent.await.map_err(|unsent| unsent.to_string())? {
-            Awaited::Fate(fate) => fate.await.map_err(|fate| format!("its fate: {fate:?}")),
-            _ => Ok(()),
-        }
+        sent.await.map_err(|unsent| unsent.to_string())
     }
 }
 
@@ -116,6 +143,9 @@ pub(super) struct Seen {
     pub(super) ups: u64,
     pub(super) replaced: u64,
     pub(super) restarted: u64,
+    /// Runs of peers whose last link was closed because neither side used it.
+    idle: BTreeMap<String, NodeId>,
+    pub(super) idle_ends: u64,
     /// Links to each peer so far.
     ups_of: BTreeMap<String, u64>,
     /// Runs of nodes that were reported down.
@@ -128,6 +158,11 @@ impl Witness {
     /// Returns how many links there were to a peer.
     pub(super) fn ups_of(&self, name: &str) -> u64 {
         self.seen.lock().ups_of.get(name).copied().unwrap_or_default()
+    }
+
+    /// Returns true if the last link to this run was closed because neither side used it.
+    pub(super) fn is_idle(&self, run: &NodeId) -> bool {
+        self.seen.lock().idle.get(run.name.as_str()) == Some(run)
     }
 
     /// Takes what was seen.
@@ -143,6 +178,7 @@ impl Seen {
             PeerEvent::LinkUp { peer, .. } => {
                 self.ups += 1;
                 let name = peer.name.to_string();
+                self.idle.remove(&name);
                 *self.ups_of.entry(name.clone()).or_default() += 1;
                 if self.linked.insert(name.clone(), peer.clone()).is_some() {
                     self.faults.push(format!("ST-1: {name} is linked twice"));
@@ -154,6 +190,10 @@ impl Seen {
             }
             PeerEvent::LinkDown { peer, cause } => {
                 self.replaced += u64::from(cause == LinkCause::Replaced);
+                if cause == LinkCause::Idle {
+                    self.idle_ends += 1;
+                    self.idle.insert(peer.name.to_string(), peer.clone());
+                }
                 if self.linked.remove(peer.name.as_str()) != Some(peer.clone()) {
                     self.faults.push(format!("ST-1: {peer:?} is lost and was not linked"));
                 }
@@ -161,6 +201,7 @@ impl Seen {
             PeerEvent::NodeDown { peer, cause } => {
                 self.restarted += u64::from(cause == NodeDownCause::Restarted);
                 self.downs.push(peer.clone());
+                self.idle.remove(peer.name.as_str());
                 let alive = self.alive.remove(peer.name.as_str());
                 if alive != Some(peer.clone()) || self.linked.contains_key(peer.name.as_str()) {
                     self.faults.push(format!("ST-1: {peer:?} is down and was not missed"));

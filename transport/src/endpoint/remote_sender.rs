@@ -309,7 +309,8 @@ impl RemoteSender {
         match attempt {
             Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(unsent) => Err(unsent),
-            Attempt::Wait | Attempt::LinkEnded | Attempt::Rests => Err(Unsent::LinkDown),
+            Attempt::Rests => Err(Unsent::Full),
+            Attempt::Wait | Attempt::LinkEnded => Err(Unsent::LinkDown),
         }
     }
 
@@ -423,7 +424,9 @@ impl RemoteSender {
                 Attempt::Wait => return Poll::Pending,
                 Attempt::LinkEnded => {}
                 Attempt::Failed(Unsent::Closed(end)) => return Poll::Ready(Ok(Some(end))),
-                Attempt::Committed(_) | Attempt::Rests | Attempt::Failed(_) => return Poll::Ready(Ok(None)),
+                Attempt::Committed(_) | Attempt::Rests | Attempt::Failed(_) => {
+                    return Poll::Ready(Ok(None));
+                }
             }
         }
     }

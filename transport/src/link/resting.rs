@@ -1,17 +1,20 @@
 //! Rest: a link that nothing uses commits nothing while both nodes say whether it is to be closed.
 //!
-//! - **LN-4 at rest**: a link rests only where nothing is queued, unanswered or leased, and no
+//! - **LN-5 at rest**: a link rests only where nothing is queued, unanswered or leased, and no
 //!   sender and no reservation waits or holds room; while it rests nothing is committed. So when
 //!   both sides rest there is no message that their goodbyes could cross. A sender that comes
-//!   meanwhile waits, patient or not, until the link goes on or has ended.
+//!   meanwhile waits, patient or not, until the link goes on or has ended; one that does not wait
+//!   finds it full. Look-ups and waits for an end begin, and go on on the next link.
 
+use std::sync::Arc;
 use std::task::Waker;
 
-use super::outgoing::SendKind;
-use super::wait_queue::Want;
+use super::outgoing::{Hint, Outgoing, SendKind};
+use super::sending::Attempt;
+use super::wait_queue::{Line, WaitsFor, Want};
 use super::{LinkHandle, State};
 use crate::mutants::planted;
-use crate::open_request::Accepted;
+use crate::open_request::{Accepted, OpenRequest};
 
 impl LinkHandle {
     /// Has the link rest, if nothing uses it. Returns true if it does.
@@ -21,12 +24,55 @@ impl LinkHandle {
         state.resting
     }
 
+    /// Returns true if something uses the link, or waited on it since the last call.
+    pub(crate) fn take_use(&self) -> bool {
+        let mut state = self.state.lock();
+        state.waiting.take_joined() || !state.is_unused()
+    }
+
     /// Has the link go on after a rest. Wakes all that wait for it.
     pub(crate) fn end_rest(&self) {
         let mut state = self.state.lock();
         state.resting = false;
+        // Those that lead stand in line already.
+        let lines: Vec<_> = state.waiting.lines().map(|waited| waited.line).collect();
+        for line in lines {
+            if let Line::Room(mailbox) = line {
+                let contended = !state.for_link.is_empty();
+                state.send_queue.look_again(mailbox, contended);
+            }
+        }
         state.waiting.wake_all();
         self.finish(state);
+    }
+
+    /// Takes a step of a send while the link rests. One that leads (WQ-5) stands in line already,
+    /// so that what its task sends next does not pass it should the link go on.
+    pub(super) fn attempt_at_rest(
+        &self,
+        state: &mut State,
+        (request, hint): (&Arc<OpenRequest>, &mut Hint),
+        outgoing: &Outgoing<'_>,
+        place: &mut Option<usize>,
+        waker: Option<&Waker>,
+    ) -> Attempt {
+        let bytes = outgoing.archive.len();
+        let leads = outgoing.kind.leads() && bytes <= self.archive_max();
+        let (true, Some(waker)) = (leads, waker) else { return Attempt::Rests };
+        if let Some(key) = *place {
+            state.waiting.keep(key, waker);
+            return Attempt::Wait;
+        }
+        let outlet = state.send_queue.outlet(request, &mut hint.outlet);
+        let (line, for_what) = match state.send_queue.mailbox(outlet) {
+            Some((mailbox, _)) => (Line::Room(mailbox), WaitsFor::Turn),
+            None => (Line::Opening(outlet), WaitsFor::Opening),
+        };
+        let &Outgoing { message, kind, .. } = outgoing;
+        let (message, ordinal, bytes) = (*message, hint.ordinal, bytes as u32);
+        let want = Want { message, ordinal, kind, bytes };
+        *place = Some(state.waiting.join(line, waker.clone(), want, Some(for_what)));
+        Attempt::Wait
     }
 
     /// Keeps a waker for the end of a link that takes nothing more, or rests, and gives its place;
@@ -54,7 +100,7 @@ impl State {
         !asked && !waited && !kept
     }
 
-    /// Returns true if nothing is committed now because the link rests (LN-4).
+    /// Returns true if nothing is committed now because the link rests (LN-5).
     pub(super) fn rests(&self) -> bool {
         self.resting && !planted!(RestlessLink)
     }

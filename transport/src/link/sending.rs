@@ -60,7 +60,7 @@ impl LinkHandle {
             *place = None;
             Attempt::LinkEnded
         } else if state.rests() {
-            Attempt::Rests
+            self.attempt_at_rest(&mut state, (request, hint), &outgoing, place, waker)
         } else if state.refuses(outgoing.kind) {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)
@@ -82,7 +82,8 @@ impl LinkHandle {
     ) -> Result<(), Unsent> {
         let mut state = self.state.lock();
         let result = match () {
-            () if self.has_ended() || state.rests() => Err(Unsent::LinkDown),
+            () if self.has_ended() => Err(Unsent::LinkDown),
+            () if state.rests() => Err(Unsent::Full),
             () if state.refuses(kind) => Err(Unsent::Leaving),
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {
                 Err(refused) => Err(Unsent::at_end(Some(refused), CloseReason::default())),

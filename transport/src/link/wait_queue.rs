@@ -57,6 +57,8 @@ pub(super) struct WaitQueue {
     bursts: VecDeque<Burst>,
     /// Mailboxes of whose room another part is to be granted, each once.
     unshared: Vec<u32>,
+    /// A sender has joined a line since that was asked last.
+    joined: bool,
 }
 
 /// A burst of a task to a mailbox, and how many messages are left of it (WQ-4).
@@ -178,6 +180,7 @@ impl WaitQueue {
         {
             self.bursts.remove(burst);
         }
+        self.joined = true;
         let key = self.stand_aside(waker, want);
         self.entries[key].wait = for_what.map(|for_what| (for_what, Instant::now()));
         self.append(key, line);
@@ -189,6 +192,11 @@ impl WaitQueue {
         let (line, before, after, standing) = (None, NONE, NONE, Standing::Waiting);
         let (waker, wait) = (Some(waker), None);
         self.entries.insert(Entry { line, before, after, waker, want, standing, wait })
+    }
+
+    /// Returns true if a sender joined a line since the last call.
+    pub(super) fn take_joined(&mut self) -> bool {
+        std::mem::take(&mut self.joined)
     }
 
     /// Returns true if this entry waits in no line.

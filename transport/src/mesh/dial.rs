@@ -3,16 +3,17 @@
 //! - **MS-4 down**: a node that was linked is down, and reported so, when it left, when another run
 //!   of it answered, or when nothing was heard of it for `down_after` since its last sign of life
 //!   on a link (this node's, or the longer one that it asked for when it was last met); one that
-//!   was not linked, when it was dialled for `down_after`. A connection that is being made into a
-//!   link is waited for. Then all senders that wait for a link fail, and from then on, until there
-//!   is one, all at once; each has the node dialled for another `down_after`. Only patient senders
-//!   wait on. Time in which this node itself stood still is not counted.
+//!   was not linked, or idle, when it was dialled for `down_after`. A connection that is being made
+//!   into a link is waited for. Then all senders that wait for a link fail, and from then on, until
+//!   there is one, all at once; each has the node dialled for another `down_after`. Only patient
+//!   senders wait on. Time in which this node itself stood still is not counted.
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.
 //! - **MS-15 asked for**: after each round of dials that failed, all linked peers are asked where
-//!   the node is; what they answer is tried at once, and never asked for more than once a round. An
-//!   answer that was not asked for on that connection counts for nothing.
+//!   the node is, and if a sender wants it `IDLE_ASKED_MAX` idle ones are linked to be asked next;
+//!   what they answer is tried at once, and never asked for more than once a round. An answer that
+//!   was not asked for on that connection counts for nothing.
 
 mod race;
 mod seed;
@@ -244,7 +245,7 @@ impl Dialler {
                     return;
                 }
                 if self.unknown || !planted!(NeverAsks) {
-                    self.table.ask_for(peer.name());
+                    self.table.ask_for(peer.name(), peer.has_sender());
                 }
             }
             Want::Seed(seed) => seed.end_round(&failures),

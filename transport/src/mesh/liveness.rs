@@ -94,12 +94,19 @@ pub(super) struct LinkLiveness {
     beats: u32,
     /// The peer's driver does not run, as its last heartbeat says.
     peer_stalled: bool,
+    /// This side's driver did not run before its last heartbeat.
+    stalled: bool,
 }
 
 impl LinkLiveness {
     /// Records whether the peer's driver runs, as its heartbeat says.
     pub(super) fn hear(&mut self, stalled: bool) {
         self.peer_stalled = stalled;
+    }
+
+    /// Returns true if one of the two drivers did not run when that was looked at last.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled || self.peer_stalled
     }
 
     /// Records that `frames` came so far. Returns true if some came since the last heartbeat.
@@ -110,6 +117,7 @@ impl LinkLiveness {
     /// Records that a heartbeat is due. Returns true if no frame came for too long while neither
     /// driver was stalled; `stalled` is this side's.
     pub(super) fn beat(&mut self, heard: bool, stalled: bool) -> bool {
+        self.stalled = stalled;
         self.beats = if heard || stalled || self.peer_stalled { 0 } else { self.beats + 1 };
         self.beats > limits::HEARTBEATS_MISSED_MAX
     }

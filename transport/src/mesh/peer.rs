@@ -32,7 +32,7 @@ pub(super) use addresses::Target;
 pub(super) use backoff::Backoff;
 pub(super) use connection_guard::{ConnectionGuard, Unavailable};
 pub(super) use connection_state::{Command, ConnectionState};
-pub(super) use state::{NOT_DIALLED, Plan, Presence};
+pub(super) use state::{NOT_DIALLED, Plan, Presence, SeedKind};
 use state::{State, total};
 pub use view::{PeerState, PeerStatus, PeerView, Unlinked};
 
@@ -163,8 +163,8 @@ impl Peer {
         }
     }
 
-    /// Returns what it looks like now; `None` when it has no link, is not missed, and no sender
-    /// waits for it.
+    /// Returns what it looks like now; `None` when it has no link, is neither missed nor idle, and
+    /// no sender waits for it.
     pub(super) fn view(&self) -> Option<PeerView> {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
@@ -204,16 +204,13 @@ impl Peer {
     }
 
     /// Records that it was met at this seed, which is tried, too, when it is reached for.
-    pub(super) fn met_at_seed(&self, address: &str) {
-        let seeds = &mut self.state.lock().reach.seeds;
-        if !seeds.iter().any(|seed| seed == address) {
-            seeds.push(address.into());
-        }
+    pub(super) fn met_at_seed(&self, address: &str, kind: SeedKind) {
+        self.state.lock().reach.seeds.insert(address.into(), kind);
     }
 
     /// Records that another node was met at this seed.
     pub(super) fn left_seed(&self, address: &str) {
-        self.state.lock().reach.seeds.retain(|seed| seed != address);
+        self.state.lock().reach.seeds.remove(address);
     }
 
     /// Returns true if a seed has to be dialled at which this run of it was met: that run has no
@@ -234,6 +231,12 @@ impl Peer {
             ConnectionState::Linked(owner, _) => owner.incarnation == run,
             ConnectionState::None | ConnectionState::Joining(_) => state.presence.is_idle(run),
         }
+    }
+
+    /// Returns true if it was met last at an address that is a seed itself. Its link is kept,
+    /// however idle: other nodes find this one by it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.state.lock().reach.seeds.values().any(|kind| *kind == SeedKind::Address)
     }
 
     /// Returns true if its last link was closed because neither side used it, and nothing was sent
@@ -349,7 +352,7 @@ impl Peer {
         !matches!(state.presence, Presence::Up(_)) && state.reach.backoff.is_new()
     }
 
-    /// Returns true if it is linked, or is missed and not down.
+    /// Returns true if it is linked, idle, or missed and not down.
     pub(super) fn is_alive(&self) -> bool {
         self.state.lock().presence.up().is_some()
     }

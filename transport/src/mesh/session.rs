@@ -2,12 +2,13 @@
 //!
 //! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
 //!   driver says so, and for no other reason: what this task finds out it tells the driver.
-//! - **MS-17 idle**: a side that has carried nothing for its `idle_close`, and whose link
+//! - **MS-18 idle**: a side that has carried nothing for its `idle_close`, and whose link
 //!   [rests](crate::link) when it is told to, says IDLE. The other one agrees, if that is so for
 //!   it, too, by a goodbye, and says BUSY if not; then the link goes on. A link so closed has ended
 //!   as idle for the side that hears so in the other's BYE, which it waits for: the node is not
 //!   down, is not missed, and is dialled when a sender wants it. A node that is leaving does not
-//!   agree, and says in its BYE that it left.
+//!   agree, and says in its BYE that it left, also if it had asked. Kept are the links to seeds
+//!   that are no names (MS-12), and those to nodes that could not be dialled again.
 
 mod stalls;
 mod usage;
@@ -34,7 +35,7 @@ use super::meter::Meter;
 use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
 use stalls::Stalls;
-use usage::Usage;
+use usage::{Rest, Usage};
 
 /// Messages of a peer that are handled before other links have their turn.
 const MESSAGES_IN_A_ROW: u32 = 32;
@@ -50,9 +51,6 @@ pub(super) struct Session {
     meter: Meter,
     stalls: Stalls,
     usage: Usage,
-    rest: Rest,
-    /// What the peer said of the end of its side.
-    bye: Option<Parting>,
     /// Time at which the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
@@ -70,17 +68,6 @@ pub(super) struct Session {
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
     /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
-}
-
-/// Whether the link rests, because neither side uses it (MS-17).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    /// It does not.
-    No,
-    /// It rests until the peer says whether it is to be closed.
-    Asked,
-    /// It rests until it has ended.
-    Agreed,
 }
 
 /// When the link is looked at, and when a heartbeat is due.
@@ -140,8 +127,6 @@ impl Session {
             meter,
             stalls,
             usage,
-            rest: Rest::No,
-            bye: None,
             heard,
             liveness,
             pace,
@@ -168,10 +153,15 @@ impl Session {
             self.warn_of_corruption();
         }
         let left = cause == LinkCause::Left;
-        let rested = left && self.rest != Rest::No;
+        let parting = match cause {
+            LinkCause::Left => Parting::Left,
+            LinkCause::Idle => Parting::Idle,
+            _ => Parting::Lost,
+        };
+        let rested = left && self.usage.rest != Rest::No;
         let cause = if rested { self.part().await } else { cause };
         if !rested {
-            self.channel.close(&Message::Bye(if left { Parting::Left } else { Parting::Lost }));
+            self.channel.close(&Message::Bye(parting));
         }
         let closing = self.table.events.is_closing();
         let cause = if closing && left { LinkCause::Shutdown } else { cause };
@@ -185,19 +175,23 @@ impl Session {
         let parting = if leaving { Parting::Left } else { Parting::Idle };
         let _ = self.channel.send(&Message::Bye(parting)).await;
         let heard = async {
-            while self.bye.is_none()
-                && let Ok(message) = self.channel.recv().await
-            {
-                if let Message::Bye(parting) = message {
-                    self.bye = Some(parting);
+            loop {
+                match self.usage.bye {
+                    Some(bye) => break bye,
+                    None => match self.channel.recv().await {
+                        Ok(Message::Bye(bye)) => break bye,
+                        Ok(_) => {}
+                        Err(_) => break Parting::Lost,
+                    },
                 }
             }
         };
-        let _ = timeout(limits::DRAIN_TIMEOUT, heard).await;
-        match self.bye {
-            Some(Parting::Idle) => LinkCause::Idle,
-            Some(Parting::Left) => LinkCause::Left,
-            Some(Parting::Lost) | None => LinkCause::Closed,
+        // One that is there and does not say it yet had agreed all the same.
+        let bye = timeout(limits::DRAIN_TIMEOUT, heard).await.unwrap_or(Parting::Idle);
+        match bye {
+            Parting::Idle => LinkCause::Idle,
+            Parting::Left => LinkCause::Left,
+            Parting::Lost => LinkCause::Closed,
         }
     }
 
@@ -311,19 +305,21 @@ impl Session {
                 }
                 Ok(())
             }
-            Message::Heartbeat(Beat::Idle) if self.rest != Rest::Agreed => self.heed_idle().await,
-            Message::Heartbeat(Beat::Busy) if self.rest == Rest::Asked => {
-                self.rest = Rest::No;
+            Message::Heartbeat(Beat::Idle) if self.usage.rest != Rest::Agreed => {
+                self.heed_idle().await
+            }
+            Message::Heartbeat(Beat::Busy) if self.usage.rest == Rest::Asked => {
+                self.usage.rest = Rest::No;
                 self.usage.refuse();
                 self.carrier.running.link.end_rest();
                 Ok(())
             }
             Message::Bye(parting) => {
                 // The peer's driver has ended; this one is about to find out by itself.
-                self.bye = Some(parting);
+                self.usage.bye = Some(parting);
                 let cause = match parting {
                     Parting::Left => LinkCause::Left,
-                    Parting::Idle if self.rest != Rest::No => LinkCause::Idle,
+                    Parting::Idle if self.usage.rest != Rest::No => LinkCause::Idle,
                     Parting::Idle | Parting::Lost => LinkCause::Closed,
                 };
                 self.over = Some((Instant::now() + limits::DRAIN_TIMEOUT, cause));
@@ -333,15 +329,24 @@ impl Session {
         }
     }
 
-    /// Has the link closed that the peer does not use, unless this side does (MS-17).
+    /// Returns true if the link may be closed for want of use: both drivers run, and this node can
+    /// link the peer again and is not leaving.
+    fn may_rest(&self) -> bool {
+        let peer = self.guard.peer();
+        let reached = !peer.is_kept() && !peer.addresses().is_empty();
+        reached && !self.liveness.is_stalled() && !self.table.events.is_leaving()
+    }
+
+    /// Has the link closed that the peer does not use, unless this side does (MS-18).
     async fn heed_idle(&mut self) -> Result<(), Failure> {
+        let open = self.may_rest();
         let link = &self.carrier.running.link;
-        let leaving = self.table.events.is_leaving();
-        let agrees = self.rest == Rest::Asked || (!leaving && self.usage.is_over() && link.rest());
+        let agrees =
+            self.usage.rest == Rest::Asked || (open && self.usage.is_over() && link.rest());
         if !agrees {
             return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
         }
-        self.rest = Rest::Agreed;
+        self.usage.rest = Rest::Agreed;
         link.goodbye();
         Ok(())
     }
@@ -366,12 +371,12 @@ impl Session {
             return Ok(());
         }
         self.beats = self.beats.wrapping_add(1);
-        let open = self.rest == Rest::No && !stalled && !self.table.events.is_leaving();
+        let open = self.usage.rest == Rest::No && self.may_rest();
         let rests = open && self.usage.is_to_end() && link.rest();
         let beat = match stalled {
             true => Beat::Stalled,
             false if rests => {
-                self.rest = Rest::Asked;
+                self.usage.rest = Rest::Asked;
                 Beat::Idle
             }
             false if self.beats.is_multiple_of(MEASURED_EVERY) => {

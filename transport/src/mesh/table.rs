@@ -102,9 +102,10 @@ impl Peers {
         #[cfg(test)]
         (self.looks += count);
         // A peer is handed out here only, under the lock of the table.
-        let idle = |known: &&Known| Arc::strong_count(&known.peer) == 1 && known.peer.is_forgettable();
+        let idle =
+            |known: &&Known| Arc::strong_count(&known.peer) == 1 && known.peer.is_forgettable();
         let mut idle: Vec<&Known> = self.by_name.values().filter(idle).collect();
-        idle.sort_unstable_by_key(|known| known.used);
+        idle.sort_by_key(|known| (known.peer.rests(), known.used));
         idle.truncate(count + 1 - limits::PEERS_KNOWN_MAX);
         let names: Vec<NodeName> = idle.iter().map(|known| known.peer.name().clone()).collect();
         let left = count - names.len();
@@ -183,10 +184,18 @@ impl Table {
         }
     }
 
-    /// Asks all linked peers where `name` can be dialled.
-    pub(super) fn ask_for(&self, name: &NodeName) {
+    /// Asks all linked peers where `name` can be dialled, and, if it is `wanted`, has some idle
+    /// ones linked, which are asked after the next round (MS-15).
+    pub(super) fn ask_for(&self, name: &NodeName, wanted: bool) {
         for peer in self.each(|peer| peer.linked().map(|_| peer.clone())) {
             peer.send(Message::WhoIs(name.clone()));
+        }
+        if !wanted {
+            return;
+        }
+        let idle = |peer: &Arc<Peer>| (peer.name() != name && peer.rests()).then(|| peer.clone());
+        for peer in self.each(idle).iter().take(limits::IDLE_ASKED_MAX) {
+            peer.want_link();
         }
     }
 
@@ -208,7 +217,7 @@ impl Table {
         }
     }
 
-    /// Returns true if this node has no link at all, and no peer that is only idle (MS-17).
+    /// Returns true if this node has no link at all, and no peer that is only idle (MS-18).
     pub(super) fn is_alone(&self) -> bool {
         let linked = *self.events.linked().borrow() > 0;
         !linked && !self.peers.lock().by_name.values().any(|known| known.peer.rests())

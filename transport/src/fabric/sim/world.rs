@@ -3,8 +3,10 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::event::Event;
 use super::link_model::{LinkModel, nanos};
@@ -207,20 +209,32 @@ impl World {
     /// milliseconds.)
     pub async fn sleep(&self, time: Duration) {
         let deadline = self.now() + nanos(time);
-        let mut asked: Option<Waker> = None;
+        let sleeper = Arc::new(Sleeper::default());
+        let mut asked = false;
         poll_fn(|cx| {
+            *sleeper.0.lock() = Some(cx.waker().clone());
             self.0.with(|state| {
                 if state.physics.now >= deadline {
                     return Poll::Ready(());
                 }
-                if !asked.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    asked = Some(cx.waker().clone());
-                    state.physics.at(deadline, Event::Wake(cx.waker().clone()));
+                if !std::mem::replace(&mut asked, true) {
+                    state.physics.at(deadline, Event::Wake(sleeper.clone().into()));
                 }
                 Poll::Pending
             })
         })
         .await;
+    }
+}
+
+/// The task that sleeps: the one that polled last.
+#[derive(Default)]
+struct Sleeper(Mutex<Option<Waker>>);
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        let waker = self.0.lock().take();
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 

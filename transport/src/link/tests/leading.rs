@@ -38,3 +38,33 @@ fn what_is_behind_an_ask_that_leads_is_committed_after_it() {
     assert!(next.woken() == 1 && last.waits(&link));
     assert!(matches!(lead(&link, &mut next), Attempt::Committed(_)) && last.commits(&link));
 }
+
+/// WQ-5, LN-5: also where a link rests, and goes on.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn an_ask_that_leads_is_in_line_while_its_link_rests() {
+    for opened in [false, true] {
+        let link = link(WINDOW);
+        if opened {
+            let mut opener = Sender::new("one", 10);
+            assert!(opener.waits(&link));
+            open(&link, "one", 0, WINDOW);
+            opener.drop_it(&link);
+        }
+        assert!(link.rest());
+        let [mut first, mut second] = [Sender::new("one", 10), Sender::new("one", 10)];
+        assert!(matches!(lead(&link, &mut first), Attempt::Wait));
+        assert!(matches!(second.poll(&link), Attempt::Rests));
+        let waker = Waker::from(second.bell.clone());
+        second.place = link.await_left(&waker);
+        if !opened {
+            open(&link, "one", 0, WINDOW);
+        }
+        assert!(matches!(lead(&link, &mut first), Attempt::Wait), "nothing is committed");
+        link.end_rest();
+        assert!(second.woken() >= 1 && second.waits(&link), "it is behind the first");
+        assert!(matches!(lead(&link, &mut first), Attempt::Committed(_)));
+        assert!(second.commits(&link));
+        assert!(!link.rest(), "messages are under way");
+    }
+}

@@ -1,10 +1,11 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
 //! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
-//!   some node proves itself there, and again whenever that run of it has no link: by the task that
-//!   reaches for the node, or, when there is none, by the seed's own. A name is looked up again in
-//!   each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node that left, that
-//!   started again elsewhere, or that had to wait for its name is found again, whether or not
+//!   some node proves itself there, and again whenever that run of it has no link and is not idle:
+//!   by the task that reaches for the node, or, when there is none, by the seed's own. A link to a
+//!   seed that is no name is never idle (MS-18): others find this node by it. A name is looked up
+//!   again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node that left,
+//!   that started again elsewhere, or that had to wait for its name is found again, whether or not
 //!   another node knows of it. An address that is this node's own is passed over; a seed that is no
 //!   name and leads to this node is not dialled again.
 
@@ -19,7 +20,7 @@ use crate::entropy::Entropy;
 use crate::id::Incarnation;
 use crate::limits;
 use crate::mesh::connection::{DialFailure, Outcome};
-use crate::mesh::peer::{Backoff, Peer, Plan, Target};
+use crate::mesh::peer::{Backoff, Peer, Plan, SeedKind, Target};
 use crate::mesh::table::Table;
 use crate::mutants::planted;
 
@@ -127,7 +128,8 @@ impl Seed {
         {
             earlier.left_seed(address);
         }
-        peer.met_at_seed(address);
+        let kind = if self.is_name { SeedKind::Name } else { SeedKind::Address };
+        peer.met_at_seed(address, kind);
         match outcome.result.err().filter(|failure| !failure.is_dial_race()) {
             Some(failure) if failure.is_goodbye() => peer.note(format!("{address}: {failure}")),
             Some(failure) => peer.note_answer(format!("{address}: {failure}")),

@@ -1,5 +1,6 @@
 //! The state of a peer: its connection, what is known of the node, and the search for it.
 
+use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -49,10 +50,19 @@ pub(in crate::mesh) enum Presence {
     Unknown,
     /// This run was linked and is not reported down.
     Up(NodeId),
-    /// As `Up`, but not missed: both sides closed the link because neither used it (MS-17).
+    /// As `Up`, but not missed: both sides closed the link because neither used it (MS-18).
     Idle(NodeId),
     /// It is down since then, and was not linked since (MS-4).
     Down(Instant, NodeDownCause),
+}
+
+/// How an address became a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mesh) enum SeedKind {
+    /// The user gave the address.
+    Address,
+    /// A name of the user's leads to it.
+    Name,
 }
 
 /// The search for a connection.
@@ -60,7 +70,7 @@ pub(in crate::mesh) struct Reach {
     /// Time since which a link is wanted.
     pub(in crate::mesh) wanted: Option<Instant>,
     /// Seeds at which it was met last (MS-12).
-    pub(super) seeds: Vec<String>,
+    pub(super) seeds: BTreeMap<String, SeedKind>,
     /// A task reaches for it.
     pub(super) running: bool,
     /// Addresses at which it can be dialled.
@@ -98,7 +108,7 @@ impl State {
     pub(super) fn new() -> Self {
         let reach = Reach {
             wanted: None,
-            seeds: Vec::new(),
+            seeds: BTreeMap::new(),
             running: false,
             addresses: Addresses::default(),
             news: false,
@@ -247,12 +257,13 @@ impl State {
         cause: &LinkCause,
         of: &Peer,
     ) -> (bool, Vec<Waker>) {
+        let was_idle = *cause == LinkCause::Idle;
         if let ConnectionState::Linked(owner, link) =
             std::mem::replace(&mut self.connection, ConnectionState::None)
         {
             self.carried = Some(total(self.carried, link.stats()));
             of.link.store(None);
-            self.patience = of.events.patience(owner.asked);
+            self.patience = if was_idle { None } else { of.events.patience(owner.asked) };
             // Of a slow node the last sign of life may be older than what is borne: it is dialled
             // for that long all the same.
             if self.patience.is_none() && *cause != LinkCause::Silent {
@@ -260,7 +271,6 @@ impl State {
             }
         }
         let lived = self.linked.take().map(|since| since.elapsed()).unwrap_or_default();
-        let was_idle = *cause == LinkCause::Idle;
         // It did not fail, however short it was.
         self.reach.backoff.link_ended(if was_idle { limits::LINK_SETTLED } else { lived });
         if was_idle && !planted!(MissedIdle) {
@@ -303,7 +313,7 @@ impl Reach {
     /// Returns where to dial it (AB-1), the seeds where it was met last.
     pub(super) fn targets(&self) -> Vec<Target> {
         let mut targets = self.addresses.targets();
-        for seed in &self.seeds {
+        for seed in self.seeds.keys() {
             match targets.iter_mut().find(|target| target.name == *seed) {
                 Some(target) => target.told = false,
                 None => targets.push(Target { name: seed.clone(), told: false }),

@@ -1,11 +1,23 @@
-//! When a link was used last.
+//! When a link was used last, and what is said of its end for want of use.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::bootstrap::Parting;
 use crate::link::LinkHandle;
+
+/// Whether the link rests, because neither side uses it (MS-18).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It does not.
+    No,
+    /// It rests until the peer says whether it is to be closed.
+    Asked,
+    /// It rests until it has ended.
+    Agreed,
+}
 
 /// The use of one link, as far as messages show it.
 pub(super) struct Usage {
@@ -14,24 +26,29 @@ pub(super) struct Usage {
     close_after: Option<Duration>,
     /// Messages and answers that had been sent and received at the last look.
     carried: u64,
-    /// Time of the last look that found more of them.
+    /// Time of the last look that found more of them, or that something waited.
     used: Instant,
     /// Time before which the peer is not asked again.
     refused_until: Instant,
+    pub(super) rest: Rest,
+    /// What the peer said of the end of its side.
+    pub(super) bye: Option<Parting>,
 }
 
 impl Usage {
     pub(super) fn new(link: Arc<LinkHandle>, close_after: Option<Duration>) -> Self {
         let now = Instant::now();
-        Usage { link, close_after, carried: 0, used: now, refused_until: now }
+        let (carried, used, refused_until) = (0, now, now);
+        Usage { link, close_after, carried, used, refused_until, rest: Rest::No, bye: None }
     }
 
-    /// Returns true if nothing was carried for as long as this node wants.
+    /// Returns true if nothing was carried, and nothing waited, for as long as this node wants.
     pub(super) fn is_over(&mut self) -> bool {
         let Some(close_after) = self.close_after else { return false };
         let stats = self.link.stats();
         let carried = stats.messages_sent + stats.messages_received;
-        if std::mem::replace(&mut self.carried, carried) != carried {
+        let used = self.link.take_use();
+        if std::mem::replace(&mut self.carried, carried) != carried || used {
             self.used = Instant::now();
         }
         self.used.elapsed() >= close_after

@@ -1,4 +1,4 @@
-//! Links that are closed because neither side uses them (MS-17), over the simulator.
+//! Links that are closed because neither side uses them (MS-18), over the simulator.
 
 use super::simulated::sim_config;
 use super::*;
@@ -12,6 +12,11 @@ const IDLE: &str = "lost: it was idle";
 
 async fn node(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>) -> Node {
     let mut config = sim_config(world, name, seeds);
+    // Names: a link to a seed that is none is kept.
+    for seed in seeds {
+        world.set_name(&format!("any-{seed}:7700"), &[&format!("{seed}:7700")]);
+    }
+    config.seeds = seeds.iter().map(|seed| format!("any-{seed}:7700")).collect();
     config.profile.idle_close = idle_close.map(Duration::from_secs);
     Node::start(config).await.unwrap()
 }
@@ -20,7 +25,7 @@ fn texts(of: &str, told: &[&str]) -> Vec<String> {
     told.iter().map(|text| format!("{of} {text}")).collect()
 }
 
-/// A seed that knows the node, and a while in which it might be missed, change nothing.
+/// A name that leads to the node, and a while in which it might be missed, change nothing.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_that_neither_side_uses_is_closed_and_made_again_when_it_is_wanted() {
@@ -69,6 +74,58 @@ fn a_link_that_one_side_would_keep_is_not_closed() {
     }
 }
 
+/// Other nodes find this one by it.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_link_to_a_seed_that_is_no_name_is_kept() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[], Some(1)).await;
+        let mut config = sim_config(&world, "beta", &["alpha"]);
+        config.profile.idle_close = Some(Duration::from_secs(1));
+        let beta = Node::start(config).await.unwrap();
+        beta.mesh.ready(1).await;
+        sleep(Duration::from_secs(600)).await;
+        for (node, other) in [(&alpha, "beta"), (&beta, "alpha")] {
+            assert_eq!(node.watcher.texts(), texts(other, &[UP]));
+        }
+    });
+}
+
+/// Nobody could link it again but itself.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_link_to_a_node_that_names_no_address_is_kept() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[], Some(1)).await;
+        world.set_name("any:7700", &["alpha:7700"]);
+        let mut config = sim_config(&world, "beta", &[]);
+        (config.listen, config.seeds) = (None, vec!["any:7700".into()]);
+        config.profile.idle_close = Some(Duration::from_secs(1));
+        let beta = Node::start(config).await.unwrap();
+        beta.mesh.ready(1).await;
+        sleep(Duration::from_secs(600)).await;
+        for (node, other) in [(&alpha, "beta"), (&beta, "alpha")] {
+            assert_eq!(node.watcher.texts(), texts(other, &[UP]));
+        }
+    });
+}
+
+/// A node of whose links none stands is ready for those that wait for two.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn idle_nodes_count_for_those_that_wait_until_some_are_linked() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[], Some(1)).await;
+        let mut others = Vec::new();
+        for name in ["beta", "gamma"] {
+            others.push(node(&world, name, &["alpha"], Some(1)).await);
+            sleep(Duration::from_secs(10)).await;
+        }
+        assert!(alpha.linked().is_empty());
+        alpha.mesh.ready(2).await;
+    });
+}
+
 /// It is not missed, so nothing tells before it is wanted.
 // Promised in docs/SEMANTICS.md.
 #[test]
@@ -112,11 +169,15 @@ fn a_node_that_leaves_or_is_restarted_while_it_is_idle_is_told_of() {
             let told = alpha.watcher.texts();
             let left = told.contains(&"beta down: it left".into());
             assert!(left || told.contains(&texts("beta", &[IDLE])[0]), "seed {seed}: {told:?}");
-            let _beta = node(&world, "beta", &["alpha"], Some(1)).await;
-            alpha.mesh.ready(1).await;
+            let beta = node(&world, "beta", &["alpha"], Some(1)).await;
+            beta.mesh.ready(1).await;
+            sleep(Duration::from_millis(500)).await;
             let told = alpha.watcher.texts();
             let down: Vec<_> = told.iter().filter(|text| text.contains(" down: ")).collect();
-            assert_eq!(down, [if left { "beta down: it left" } else { "beta down: it was restarted" }]);
+            assert_eq!(
+                down,
+                [if left { "beta down: it left" } else { "beta down: it was restarted" }]
+            );
             usize::from(left)
         });
     }
