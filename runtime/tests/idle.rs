@@ -64,7 +64,7 @@ async fn send_as_it_closes(world: sim::World) -> usize {
                     _ => drop(to.count().await.unwrap()),
                 }
             }
-            // What was told came before what is asked.
+            // All tells came before this ask.
             assert_eq!(to.count().await, Ok(41));
             drop(counts);
         }

@@ -24,9 +24,8 @@ pub enum LinkCause {
     /// Both sides said goodbye.
     #[error("the peer left")]
     Left,
-    /// Neither side had used it for its
-    /// [`idle_close`](crate::endpoint::Profile::idle_close); the node is linked again when something
-    /// is sent to it.
+    /// Neither side had used it for its [`idle_close`](crate::endpoint::Profile::idle_close); the
+    /// node is linked again when something is sent to it.
     #[error("it was idle")]
     Idle,
     /// This node is shutting down.

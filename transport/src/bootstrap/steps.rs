@@ -40,7 +40,7 @@ impl Message {
             Message::Heartbeat(Beat::Plain) => (HeartbeatSent, HeartbeatReceived),
             Message::Heartbeat(Beat::Question) => (QuestionSent, QuestionReceived),
             Message::Heartbeat(Beat::Answer) => (AnswerSent, AnswerReceived),
-            // What depends on whether they are read, clusters draw.
+            // Clusters draw all that depends on whether they are read.
             Message::Heartbeat(Beat::Leaving | Beat::Idle | Beat::Busy) => return None,
             Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),

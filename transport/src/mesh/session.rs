@@ -339,10 +339,9 @@ impl Session {
 
     /// Has the link closed that the peer does not use, unless this side does (MS-18).
     async fn heed_idle(&mut self) -> Result<(), Failure> {
-        let open = self.may_rest();
+        let over = self.usage.is_over();
         let link = &self.carrier.running.link;
-        let agrees =
-            self.usage.rest == Rest::Asked || (open && self.usage.is_over() && link.rest());
+        let agrees = self.usage.rest == Rest::Asked || (over && self.may_rest() && link.rest());
         if !agrees {
             return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
         }
@@ -371,8 +370,8 @@ impl Session {
             return Ok(());
         }
         self.beats = self.beats.wrapping_add(1);
-        let open = self.usage.rest == Rest::No && self.may_rest();
-        let rests = open && self.usage.is_to_end() && link.rest();
+        let over = self.usage.rest == Rest::No && self.usage.is_to_end();
+        let rests = over && self.may_rest() && link.rest();
         let beat = match stalled {
             true => Beat::Stalled,
             false if rests => {

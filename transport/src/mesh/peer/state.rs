@@ -90,7 +90,7 @@ pub(in crate::mesh) struct Reach {
 /// What there is to say of a node of which no dial has failed since it was linked.
 pub(in crate::mesh) const NOT_DIALLED: &str = "not dialled yet";
 
-/// What there is to say of a node whose link was idle.
+/// The words for a node that was not dialled since its link was idle.
 const WAS_IDLE: &str = "not dialled since its link was idle";
 
 /// The next step of the task that reaches for a peer.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::bootstrap::Parting;
 use crate::link::LinkHandle;
 
-/// Whether the link rests, because neither side uses it (MS-18).
+/// How far both sides have come with closing a link that neither uses (MS-18).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// It does not.
@@ -31,7 +31,7 @@ pub(super) struct Usage {
     /// Time before which the peer is not asked again.
     refused_until: Instant,
     pub(super) rest: Rest,
-    /// What the peer said of the end of its side.
+    /// The peer's word on the end of its side.
     pub(super) bye: Option<Parting>,
 }
 
