@@ -266,7 +266,8 @@ impl State {
             self.patience = if was_idle { None } else { of.events.patience(owner.asked) };
             // Of a slow node the last sign of life may be older than what is borne: it is dialled
             // for that long all the same.
-            if self.patience.is_none() && *cause != LinkCause::Silent {
+            let slow = self.patience.is_none() && owner.asked > of.events.down_after();
+            if slow && *cause != LinkCause::Silent {
                 self.heard = self.heard.max(Some(of.events.now()));
             }
         }
