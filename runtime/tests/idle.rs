@@ -28,9 +28,9 @@ impl Counter {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two nodes that know each other by a name: links to other seeds are kept.
+/// Two nodes that know each other by a name of both: links to other seeds are kept.
 async fn pair(world: sim::World) -> [Node; 2] {
-    world.set_name("any:7700", &["alpha:7700"]);
+    world.set_name("any:7700", &["alpha:7700", "beta:7700"]);
     let world = World::Sim(world);
     let profile = Profile { idle_close: Some(SECOND), ..Profile::default() };
     let alpha = world.builder("alpha", &[]).profile(profile.clone()).start().await.unwrap();

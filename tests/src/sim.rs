@@ -50,8 +50,8 @@
 //! - **CL-4 healthy**: no node is reported down that lives and was not cut off.
 //! - **CL-5 refused**: no node starts with a silence that no clock can add up.
 //! - **CL-6 at rest**: where links close that nothing uses, all do in the end but those to seeds
-//!   that are no names, and stay closed until a sender wants one; what is asked as they close is
-//!   answered.
+//!   that lead to others only, and stay closed until a sender wants one; what is asked as they
+//!   close is answered.
 //!
 //! And `isolation.rs` is about windows:
 //!

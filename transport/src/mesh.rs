@@ -123,9 +123,10 @@ impl Mesh {
     pub(crate) async fn ready(&self, count: usize) {
         let mut linked = self.table.events.linked().subscribe();
         loop {
-            let met = *linked.borrow_and_update();
-            let idle = self.table.each(|peer| peer.rests().then_some(())).len();
-            if met + idle >= count || linked.changed().await.is_err() {
+            // The count of links only says when to look.
+            linked.mark_unchanged();
+            let met = self.table.each(|peer| peer.is_ready().then_some(())).len();
+            if met >= count || linked.changed().await.is_err() {
                 return;
             }
         }

@@ -48,8 +48,9 @@ pub struct Profile {
     /// Time after which a link closes that nothing uses: 1 s to a year; with `None`, the default,
     /// none does. Both nodes have to want it: the longer one counts. A link is used that carries
     /// messages, and one on which a sender, an ask or a wait for an end waits. Links are kept to
-    /// seeds that are no names, and to nodes that name no address. The other node is not down then,
-    /// and linked again when something is sent to it, so each must be able to dial the others.
+    /// seeds that do not lead to this node, too, and to nodes that name no address. The other node
+    /// is not down then, and linked again when something is sent to it, so each must be able to
+    /// dial the others.
     pub idle_close: Option<Duration>,
 }
 

@@ -322,7 +322,7 @@ impl Cluster {
         let faults: Vec<String> = self
             .pairs()
             .zip(before)
-            // Links to seeds that are no names are kept.
+            // Links to seeds that lead to others only are kept.
             .filter(|((node, other), _)| self.by_name || (node.name != "a" && other.name != "a"))
             .filter(|((node, other), before)| {
                 node.linked(&other.name).is_some() || ups(node, other) != *before

@@ -309,8 +309,8 @@ impl RemoteSender {
         match attempt {
             Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(unsent) => Err(unsent),
-            Attempt::Rests => Err(Unsent::Full),
-            Attempt::Wait | Attempt::LinkEnded => Err(Unsent::LinkDown),
+            Attempt::Rests if !kind.takes_no_room() => Err(Unsent::Full),
+            Attempt::Wait | Attempt::LinkEnded | Attempt::Rests => Err(Unsent::LinkDown),
         }
     }
 

@@ -74,7 +74,7 @@ impl SendKind {
     }
 
     /// Returns true if it waits for the mailbox to be open and for nothing more: it takes no room.
-    pub(super) fn takes_no_room(self) -> bool {
+    pub(crate) fn takes_no_room(self) -> bool {
         matches!(self, SendKind::UrgentSignal(_) | SendKind::LookUp)
     }
 }

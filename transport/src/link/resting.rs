@@ -4,7 +4,7 @@
 //!   sender and no reservation waits or holds room; while it rests nothing is committed. So when
 //!   both sides rest there is no message that their goodbyes could cross. A sender that comes
 //!   meanwhile waits, patient or not, until the link goes on or has ended; one that does not wait
-//!   finds it full. Look-ups and waits for an end begin, and go on on the next link.
+//!   finds it full. A wait for an end begins, and goes on on the next link.
 
 use std::sync::Arc;
 use std::task::Waker;

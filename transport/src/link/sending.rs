@@ -83,6 +83,7 @@ impl LinkHandle {
         let mut state = self.state.lock();
         let result = match () {
             () if self.has_ended() => Err(Unsent::LinkDown),
+            () if state.rests() && kind.takes_no_room() => Err(Unsent::LinkDown),
             () if state.rests() => Err(Unsent::Full),
             () if state.refuses(kind) => Err(Unsent::Leaving),
             () => match state.send_queue.try_mailbox(request, &mut hint.outlet) {

@@ -245,7 +245,7 @@ impl Dialler {
                     return;
                 }
                 if self.unknown || !planted!(NeverAsks) {
-                    self.table.ask_for(peer.name(), peer.has_sender());
+                    self.table.ask_for(peer.name(), peer.is_searched());
                 }
             }
             Want::Seed(seed) => seed.end_round(&failures),

@@ -203,14 +203,14 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// Records that it was met at this seed, which is tried, too, when it is reached for.
-    pub(super) fn met_at_seed(&self, address: &str, kind: SeedKind) {
-        self.state.lock().reach.seeds.insert(address.into(), kind);
+    /// Records that it was met where this seed leads, which is tried, too, when it is reached for.
+    pub(super) fn met_at_seed(&self, seed: &str, address: &str, kind: SeedKind) {
+        self.state.lock().reach.seeds.insert((address.into(), seed.into()), kind);
     }
 
-    /// Records that another node was met at this seed.
-    pub(super) fn left_seed(&self, address: &str) {
-        self.state.lock().reach.seeds.remove(address);
+    /// Records that this seed leads to another node there, or does not lead there any more.
+    pub(super) fn left_seed(&self, seed: &str, address: &str) {
+        self.state.lock().reach.seeds.remove(&(address.into(), seed.into()));
     }
 
     /// Returns true if a seed has to be dialled at which this run of it was met: that run has no
@@ -233,10 +233,23 @@ impl Peer {
         }
     }
 
-    /// Returns true if it was met last at an address that is a seed itself. Its link is kept,
-    /// however idle: other nodes find this one by it.
+    /// Returns true if it was met last at a seed of its own. Its link is kept, however idle: other
+    /// nodes find this one by it.
     pub(super) fn is_kept(&self) -> bool {
-        self.state.lock().reach.seeds.values().any(|kind| *kind == SeedKind::Address)
+        self.state.lock().reach.seeds.values().any(|kind| *kind == SeedKind::Own)
+    }
+
+    /// Returns true if it is linked or idle.
+    pub(super) fn is_ready(&self) -> bool {
+        let state = self.state.lock();
+        let linked = matches!(state.connection, ConnectionState::Linked(..));
+        linked || matches!(state.presence, Presence::Idle(_))
+    }
+
+    /// Returns true if a sender wants it, and it is not down.
+    pub(super) fn is_searched(&self) -> bool {
+        let state = self.state.lock();
+        state.has_sender() && !matches!(state.presence, Presence::Down(..))
     }
 
     /// Returns true if its last link was closed because neither side used it, and nothing was sent

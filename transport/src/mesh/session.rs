@@ -8,7 +8,8 @@
 //!   as idle for the side that hears so in the other's BYE, which it waits for: the node is not
 //!   down, is not missed, and is dialled when a sender wants it. A node that is leaving does not
 //!   agree, and says in its BYE that it left, also if it had asked. Kept are the links to seeds
-//!   that are no names (MS-12), and those to nodes that could not be dialled again.
+//!   that do not lead to this node, too (MS-12), and those to nodes that could not be dialled
+//!   again.
 
 mod stalls;
 mod usage;

@@ -193,7 +193,9 @@ impl Table {
         if !wanted {
             return;
         }
-        let idle = |peer: &Arc<Peer>| (peer.name() != name && peer.rests()).then(|| peer.clone());
+        let idle = |peer: &Arc<Peer>| {
+            (peer.name() != name && peer.rests() && !peer.has_sender()).then(|| peer.clone())
+        };
         for peer in self.each(idle).iter().take(limits::IDLE_ASKED_MAX) {
             peer.want_link();
         }

@@ -3,11 +3,11 @@
 //! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
 //!   some node proves itself there, and again whenever that run of it has no link and is not idle:
 //!   by the task that reaches for the node, or, when there is none, by the seed's own. A link to a
-//!   seed that is no name is never idle (MS-18): others find this node by it. A name is looked up
-//!   again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node that left,
-//!   that started again elsewhere, or that had to wait for its name is found again, whether or not
-//!   another node knows of it. An address that is this node's own is passed over; a seed that is no
-//!   name and leads to this node is not dialled again.
+//!   seed that leads to others only is never idle (MS-18): others find this node by it. A name is
+//!   looked up again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node
+//!   that left, that started again elsewhere, or that had to wait for its name is found again,
+//!   whether or not another node knows of it. An address that is this node's own is passed over; a
+//!   seed that is no name and leads to this node is not dialled again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,6 +79,11 @@ impl Seed {
         Plan::Wait(Some(now + limits::SEED_LOOK_INTERVAL))
     }
 
+    fn kind(&self) -> SeedKind {
+        let leads_here = self.places.values().any(|place| matches!(place, Place::Own));
+        if leads_here { SeedKind::Shared } else { SeedKind::Own }
+    }
+
     fn is_missing(&self) -> bool {
         self.places.is_empty() || self.places.values().any(Place::is_missing)
     }
@@ -90,7 +95,7 @@ impl Seed {
         if let Some(found) = found {
             let gone = self.places.extract_if(.., |address, _| !found.contains(address));
             for (address, place) in gone {
-                place.leave(&address);
+                place.leave(&self.address, &address);
             }
             // Behind a load balancer the next dial of this address may reach another node.
             if self.table.is_alone() {
@@ -126,10 +131,9 @@ impl Seed {
         if let Place::Met(earlier, _) = &earlier
             && !Arc::ptr_eq(earlier, &peer)
         {
-            earlier.left_seed(address);
+            earlier.left_seed(&self.address, address);
         }
-        let kind = if self.is_name { SeedKind::Name } else { SeedKind::Address };
-        peer.met_at_seed(address, kind);
+        peer.met_at_seed(&self.address, address, self.kind());
         match outcome.result.err().filter(|failure| !failure.is_dial_race()) {
             Some(failure) if failure.is_goodbye() => peer.note(format!("{address}: {failure}")),
             Some(failure) => peer.note_answer(format!("{address}: {failure}")),
@@ -142,6 +146,12 @@ impl Seed {
     /// Draws the conclusions of a round.
     pub(super) fn end_round(&mut self, failures: &BTreeMap<String, String>) {
         let address = &self.address;
+        let kind = self.kind();
+        for (at, place) in &self.places {
+            if let Place::Met(peer, _) = place {
+                peer.met_at_seed(address, at, kind);
+            }
+        }
         let met = self.places.values().any(|place| matches!(place, Place::Met(..)));
         if failures.is_empty() || met {
             self.table.unmet.lock().remove(address);
@@ -184,9 +194,9 @@ impl Place {
     }
 
     /// Tells the peer that was met there that the seed does not lead to it any more.
-    fn leave(self, address: &str) {
+    fn leave(self, seed: &str, address: &str) {
         if let Place::Met(peer, _) = self {
-            peer.left_seed(address);
+            peer.left_seed(seed, address);
         }
     }
 }

@@ -56,21 +56,21 @@ pub(in crate::mesh) enum Presence {
     Down(Instant, NodeDownCause),
 }
 
-/// How an address became a seed.
+/// The kind of a seed: which nodes it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::mesh) enum SeedKind {
-    /// The user gave the address.
-    Address,
-    /// A name of the user's leads to it.
-    Name,
+    /// It leads to others only, which may not know of this node if it does not dial them.
+    Own,
+    /// It leads to this node, too: all nodes find each other by it.
+    Shared,
 }
 
 /// The search for a connection.
 pub(in crate::mesh) struct Reach {
     /// Time since which a link is wanted.
     pub(in crate::mesh) wanted: Option<Instant>,
-    /// Seeds at which it was met last (MS-12).
-    pub(super) seeds: BTreeMap<String, SeedKind>,
+    /// Addresses at which it was met last, each with the seed that leads there (MS-12).
+    pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
     pub(super) running: bool,
     /// Addresses at which it can be dialled.
@@ -314,7 +314,7 @@ impl Reach {
     /// Returns where to dial it (AB-1), the seeds where it was met last.
     pub(super) fn targets(&self) -> Vec<Target> {
         let mut targets = self.addresses.targets();
-        for seed in self.seeds.keys() {
+        for (seed, _) in self.seeds.keys() {
             match targets.iter_mut().find(|target| target.name == *seed) {
                 Some(target) => target.told = false,
                 None => targets.push(Target { name: seed.clone(), told: false }),

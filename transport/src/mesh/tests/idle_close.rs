@@ -12,11 +12,12 @@ const IDLE: &str = "lost: it was idle";
 
 async fn node(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>) -> Node {
     let mut config = sim_config(world, name, seeds);
-    // Names: a link to a seed that is none is kept.
+    // Names that lead to the node, too: links to other seeds are kept.
     for seed in seeds {
-        world.set_name(&format!("any-{seed}:7700"), &[&format!("{seed}:7700")]);
+        let both = [format!("{seed}:7700"), format!("{name}:7700")];
+        world.set_name(&format!("{name}-{seed}:7700"), &[&both[0], &both[1]]);
     }
-    config.seeds = seeds.iter().map(|seed| format!("any-{seed}:7700")).collect();
+    config.seeds = seeds.iter().map(|seed| format!("{name}-{seed}:7700")).collect();
     config.profile.idle_close = idle_close.map(Duration::from_secs);
     Node::start(config).await.unwrap()
 }
@@ -93,8 +94,12 @@ fn keeps_its_link(config: impl Fn(&World) -> Config + Send + Sync + 'static) {
 /// Other nodes find this one by it.
 // Promised in docs/SEMANTICS.md.
 #[test]
-fn a_link_to_a_seed_that_is_no_name_is_kept() {
+fn a_link_to_a_seed_that_leads_to_others_only_is_kept() {
     keeps_its_link(|world| sim_config(world, "beta", &["alpha"]));
+    keeps_its_link(|world| {
+        let config = sim_config(world, "beta", &[]);
+        Config { seeds: vec!["any:7700".into()], ..config }
+    });
 }
 
 /// Only that node could make it again.
