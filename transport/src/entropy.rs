@@ -40,6 +40,15 @@ impl Entropy {
         u128::from_le_bytes(bytes)
     }
 
+    /// Keeps `most` of these, drawn by lot, each as likely as another.
+    pub fn draw<T>(&self, of: &mut Vec<T>, most: usize) {
+        for at in 0..most.min(of.len()) {
+            let other = at + self.below((of.len() - at) as u64) as usize;
+            of.swap(at, other);
+        }
+        of.truncate(most);
+    }
+
     /// Returns a number from 0 to `below`, `below` itself excluded.
     pub fn below(&self, below: u64) -> u64 {
         ((self.u128() as u64 as u128 * below as u128) >> 64) as u64

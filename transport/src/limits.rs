@@ -66,6 +66,9 @@ pub const TOLD_DIALS_MAX: usize = 256;
 /// Look-ups of names that a process runs at once, half of them of names that peers have told: each
 /// blocks a thread.
 pub const RESOLVE_THREADS_MAX: usize = 8;
+/// Addresses that are kept of one seed though its name does not lead there now: nodes were met
+/// there that are linked or idle.
+pub const SEED_ADDRESSES_MAX: usize = 1024;
 /// Addresses of one name that are tried in one round of dials.
 pub const DIAL_ADDRESSES_MAX: usize = 16;
 /// How long an address may be silent before the next one is tried beside it (the pause that RFC
@@ -125,8 +128,15 @@ pub const DOWN_AFTER: Duration = Duration::from_secs(8);
 pub const DOWN_AFTER_MIN: Duration = Duration::from_secs(3);
 /// Longest `down_after`: a year, so that no clock overflows.
 pub const DOWN_AFTER_MAX: Duration = DEADLINE_MAX;
-/// Idle nodes that are linked to ask them where another node is.
+/// Idle nodes that are linked at once to ask them where another node is.
 pub const IDLE_ASKED_MAX: usize = 8;
+/// How often that is done for senders that wait on though the node is down.
+pub const IDLE_ASKED_INTERVAL: Duration = Duration::from_secs(30);
+/// Linked nodes that are asked after a round of dials which no sender waits for, or only such as
+/// wait on though the node is down: that may go on for long.
+pub const LINKED_ASKED_MAX: usize = 8;
+/// Nodes that one idle node is asked for when it is linked.
+pub const QUESTIONS_MAX: usize = 64;
 /// Shortest `idle_close`.
 pub const IDLE_CLOSE_MIN: Duration = Duration::from_secs(1);
 /// Longest `down_after` that a peer can ask for: no peer keeps the senders of this node waiting for

@@ -86,6 +86,8 @@ impl Cluster {
             "silence that no clock can add up",
             "idle link closed",
             "idle link used as it closed",
+            "name answered in part",
+            "node looked for, others idle",
         ] {
             reached.note(state, 0);
         }
@@ -275,6 +277,7 @@ impl Cluster {
         if let Some(idle_close) = self.idle_close {
             self.use_as_they_close(idle_close).await;
             self.let_rest(idle_close).await;
+            self.look_for_one().await;
         }
     }
 
@@ -318,7 +321,10 @@ impl Cluster {
         self.world.sleep(BOUND + 2 * (idle_close + 2 * beat)).await;
         let ups = |node: &Node, other: &Node| node.host.ups_of(&other.name);
         let before: Vec<u64> = self.pairs().map(|(node, other)| ups(node, other)).collect();
-        self.world.sleep(Duration::from_secs(60)).await;
+        for _ in 0..3 {
+            self.answer_in_part();
+            self.world.sleep(Duration::from_secs(35)).await;
+        }
         let faults: Vec<String> = self
             .pairs()
             .zip(before)
@@ -332,6 +338,40 @@ impl Cluster {
             })
             .collect();
         self.faults.extend(faults);
+    }
+
+    /// Lets the name lead to some of the nodes only.
+    fn answer_in_part(&mut self) {
+        let mut places: Vec<&str> = self.nodes.iter().map(|node| node.place.as_str()).collect();
+        self.rng.shuffle(&mut places);
+        places.truncate(self.rng.usize(1..=places.len()));
+        self.reached.note("name answered in part", u64::from(places.len() < self.nodes.len()));
+        for node in &self.nodes {
+            self.name_from(&node.name, &places);
+        }
+    }
+
+    /// CL-4: a node that is cut off from all and looks for one of them reports no other.
+    async fn look_for_one(&mut self) {
+        let (place, one) = self.pair();
+        let others = self.nodes.iter().filter(|node| node.place != place);
+        let others: Vec<String> = others.map(|node| node.place.clone()).collect();
+        others.iter().for_each(|other| self.world.partition(&place, other));
+        let find = |place: &str| self.nodes.iter().find(|node| node.place == place);
+        let (Some(node), Some(other)) = (find(&place), find(&one)) else { return };
+        let is_idle = |other: &&Node| node.host.is_idle(other.endpoint.id());
+        let idle = self.nodes.iter().filter(is_idle).count();
+        if node.ask(&other.name, "m").await.is_ok() {
+            self.faults.push(format!("CL-4: {place} asked {one}, from which it is cut off"));
+        }
+        self.world.sleep(Duration::from_secs(60)).await;
+        self.reached.note("node looked for, others idle", u64::from(idle > 1));
+        // Those that were not idle were missed.
+        for other in self.nodes.iter().filter(|other| !is_idle(other) && other.place != place) {
+            for (a, b) in [(&node.name, &other.name), (&other.name, &node.name)] {
+                self.troubled.insert((a.clone(), b.clone()));
+            }
+        }
     }
 
     /// CL-1: waits until the links stand that no sender has to want: of a name all, otherwise those

@@ -67,6 +67,9 @@ thread_local! {
 /// Memory that a thread's scratch keeps between sends.
 const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// The function that keeps a waker at a link, if there is something to wait for.
+type Aside = fn(&LinkHandle, &Waker) -> Option<usize>;
+
 /// A link, and the place of a sender that stands in line there.
 type LinkAndPlace = (Arc<LinkHandle>, Option<usize>);
 
@@ -141,11 +144,11 @@ impl RemoteSender {
                 Attempt::Committed(awaited) => Poll::Ready(Ok(awaited)),
                 // The peer leaves; a later run of it may come.
                 Attempt::Failed(Unsent::Leaving) if waiter.is_patient() => {
-                    ready!(self.poll_left(waiter, cx));
+                    ready!(self.poll_aside(LinkHandle::await_left, waiter, cx));
                     continue;
                 }
                 Attempt::Rests => {
-                    ready!(self.poll_left(waiter, cx));
+                    ready!(self.poll_aside(LinkHandle::await_rested, waiter, cx));
                     continue;
                 }
                 Attempt::Failed(unsent) => Poll::Ready(Err(unsent)),
@@ -155,10 +158,10 @@ impl RemoteSender {
         }
     }
 
-    /// Waits until the link that takes nothing more has ended, unless there is another one.
-    fn poll_left(&self, waiter: &mut Waiter, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits for what `wait` says of the link, unless it has ended.
+    fn poll_aside(&self, wait: Aside, waiter: &mut Waiter, cx: &mut Context<'_>) -> Poll<()> {
         let Some(link) = &*self.0.peer.link() else { return Poll::Ready(()) };
-        let Some(place) = link.await_left(cx.waker()) else { return Poll::Ready(()) };
+        let Some(place) = wait(link, cx.waker()) else { return Poll::Ready(()) };
         waiter.state().place = Place::InLine(link.clone(), place);
         Poll::Pending
     }
@@ -346,7 +349,7 @@ impl RemoteSender {
                     waiter.clear();
                     return Poll::Ready(Err(unsent));
                 }
-                Attempt::Rests => ready!(self.poll_left(waiter, cx)),
+                Attempt::Rests => ready!(self.poll_aside(LinkHandle::await_rested, waiter, cx)),
                 Attempt::LinkEnded => {}
             }
         }

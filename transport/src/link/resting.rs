@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use parking_lot::MutexGuard;
+
 use super::outgoing::{Hint, Outgoing, SendKind};
 use super::sending::Attempt;
 use super::wait_queue::{Line, WaitsFor, Want};
@@ -75,15 +77,32 @@ impl LinkHandle {
         Attempt::Wait
     }
 
-    /// Keeps a waker for the end of a link that takes nothing more, or rests, and gives its place;
-    /// gives none where the link has ended, or takes messages.
+    /// Keeps a waker for the end of a link that takes nothing more, and gives its place; gives none
+    /// where the link has ended, or takes messages.
     pub(crate) fn await_left(&self, waker: &Waker) -> Option<usize> {
-        let mut state = self.state.lock();
-        let closed = state.resting || state.send_queue.is_leaving() || state.peer_leaves;
-        let is_left = closed && !self.has_ended();
+        let state = self.state.lock();
+        let is_left = state.send_queue.is_leaving() || state.peer_leaves;
+        self.stand_aside(state, is_left, waker)
+    }
+
+    /// Keeps a waker for the time when a link that rests goes on or has ended, and gives its place;
+    /// gives none where it does not rest, whether or not its peer leaves: it takes messages.
+    pub(crate) fn await_rested(&self, waker: &Waker) -> Option<usize> {
+        let state = self.state.lock();
+        let rests = state.resting;
+        self.stand_aside(state, rests, waker)
+    }
+
+    fn stand_aside(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        is_due: bool,
+        waker: &Waker,
+    ) -> Option<usize> {
         let message = Accepted { id: 0, layout: 0, reply: 0 };
         let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
-        let place = is_left.then(|| state.waiting.stand_aside(waker.clone(), want));
+        let is_due = is_due && !self.has_ended();
+        let place = is_due.then(|| state.waiting.stand_aside(waker.clone(), want));
         self.finish(state);
         place
     }

@@ -10,10 +10,13 @@
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.
-//! - **MS-15 asked for**: after each round of dials that failed, all linked peers are asked where
-//!   the node is, and if a sender wants it `IDLE_ASKED_MAX` idle ones are linked to be asked next;
-//!   what they answer is tried at once, and never asked for more than once a round. An answer that
-//!   was not asked for on that connection counts for nothing.
+//! - **MS-15 asked for**: after each round of dials that came to nothing, linked peers are asked
+//!   where the node is: all of them while a sender waits that fails when it is down, otherwise
+//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender waits, `IDLE_ASKED_MAX` idle ones are linked
+//!   and asked, too, also by lot, and once it is down every `IDLE_ASKED_INTERVAL`. That one of
+//!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
+//!   once, and never asked for more than once a round. An answer that was not asked for on that
+//!   connection counts for nothing.
 
 mod race;
 mod seed;
@@ -30,7 +33,7 @@ use crate::limits;
 use crate::mutants::planted;
 
 use super::connection::Outcome;
-use super::peer::{Peer, Plan, Target};
+use super::peer::{Peer, Plan, Search, Target};
 use super::table::Table;
 use race::{Address, Race, Step};
 use seed::Seed;
@@ -79,14 +82,17 @@ struct Dialler {
     next: Instant,
     /// That time was drawn while there was no haste.
     is_far: bool,
+    /// Time at which idle peers were asked last.
+    asked_idle: Option<Instant>,
 }
 
 impl Dialler {
     fn new(table: Arc<Table>, want: Want) -> Self {
         let race = Race::new(table.clone());
-        let (extra, unknown, failures, is_far) = Default::default();
+        let (extra, unknown, failures, is_far, asked_idle) = Default::default();
         let next = Instant::now();
-        let mut dialler = Dialler { table, want, race, extra, unknown, failures, next, is_far };
+        let mut dialler =
+            Dialler { table, want, race, extra, unknown, failures, next, is_far, asked_idle };
         if let Want::Peer(peer) = &dialler.want
             && !peer.is_new()
         {
@@ -111,10 +117,10 @@ impl Dialler {
         wanted || self.table.is_alone()
     }
 
-    /// Returns true if a sender wants what it reaches for, or that is not down.
+    /// Returns true if a sender wants what it reaches for, or that is missed and not down.
     fn is_urgent(&self) -> bool {
         match &self.want {
-            Want::Peer(peer) => peer.has_sender() || peer.is_alive(),
+            Want::Peer(peer) => peer.has_sender() || peer.is_missed(),
             Want::Seed(_) => true,
         }
     }
@@ -221,10 +227,7 @@ impl Dialler {
     fn note(&mut self, address: String, failure: String) {
         self.failures.insert(address, failure);
         if let Want::Peer(peer) = &self.want {
-            let each = self.failures.iter().map(|(at, failure)| match failure.contains(at) {
-                true => failure.clone(),
-                false => format!("{at}: {failure}"),
-            });
+            let each = self.failures.iter().map(|(at, failure)| format!("{at}: {failure}"));
             peer.note(each.collect::<Vec<_>>().join("; "));
         }
     }
@@ -240,17 +243,38 @@ impl Dialler {
                 if self.unknown {
                     peer.note(self.table.why_unknown());
                 }
-                peer.log_failures();
+                // Seeds may be about to lead to it.
+                if !(self.unknown && peer.is_wanted_lately()) {
+                    peer.log_failures();
+                }
                 if self.extra {
                     return;
                 }
                 if self.unknown || !planted!(NeverAsks) {
-                    self.table.ask_for(peer.name(), peer.is_searched());
+                    self.ask();
                 }
             }
             Want::Seed(seed) => seed.end_round(&failures),
         }
         self.pause();
+    }
+
+    /// Has peers asked where the node is, unless there is a connection by now (MS-15).
+    fn ask(&mut self) {
+        let Want::Peer(peer) = &self.want else { return };
+        let Some(search) = peer.search() else { return };
+        self.table.ask_linked_for(peer.name(), search);
+        let now = Instant::now();
+        let is_due = |asked: Instant| now >= asked + limits::IDLE_ASKED_INTERVAL;
+        let asks_idle = match search {
+            Search::Sender => true,
+            Search::Patient => self.asked_idle.is_none_or(is_due),
+            Search::Mesh => false,
+        };
+        if asks_idle {
+            self.asked_idle = Some(now);
+            self.table.ask_idle_for(peer.name());
+        }
     }
 }
 
@@ -271,7 +295,7 @@ fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
         (Some(node), _) if node.name != *peer.name() => {
             // A name may lead to several nodes, of which this one is another.
             peer.not_reached_at(&target.name, target.name == *address);
-            Some(format!("at {address} there is another node, `{}`", node.name))
+            Some(format!("there is another node, `{}`", node.name))
         }
         (Some(_), Ok(())) => {
             peer.reached_at(&target.name);
@@ -284,14 +308,14 @@ fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
             if failed && !failure.is_goodbye() {
                 peer.has_answered();
             }
-            failed.then(|| format!("{address}: {failure}"))
+            failed.then(|| failure.to_string())
         }
         (None, result) => {
             peer.not_reached_at(&target.name, false);
             result
                 .err()
                 .filter(|failure| !failure.is_dial_race())
-                .map(|f| format!("{address}: {f}"))
+                .map(|failure| failure.to_string())
         }
     }
 }

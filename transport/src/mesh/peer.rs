@@ -8,6 +8,7 @@ mod state;
 mod view;
 mod waiters;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::cause::NodeDown;
 use crate::entropy::Entropy;
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
+use crate::limits;
 use crate::link::{LinkHandle, LinkStats};
 use crate::unresolved::Unresolved;
 
@@ -32,7 +34,7 @@ pub(super) use addresses::Target;
 pub(super) use backoff::Backoff;
 pub(super) use connection_guard::{ConnectionGuard, Unavailable};
 pub(super) use connection_state::{Command, ConnectionState};
-pub(super) use state::{NOT_DIALLED, Plan, Presence, SeedKind};
+pub(super) use state::{NOT_DIALLED, Plan, Presence, Search, SeedKind};
 use state::{State, total};
 pub use view::{PeerState, PeerStatus, PeerView, Unlinked};
 
@@ -246,10 +248,27 @@ impl Peer {
         linked || matches!(state.presence, Presence::Idle(_))
     }
 
-    /// Returns true if a sender wants it, and it is not down.
-    pub(super) fn is_searched(&self) -> bool {
+    /// Returns who looks for it, after a round of dials; `None` when there is a connection.
+    pub(super) fn search(&self) -> Option<Search> {
         let state = self.state.lock();
-        state.has_sender() && !matches!(state.presence, Presence::Down(..))
+        matches!(state.connection, ConnectionState::None).then(|| state.search())
+    }
+
+    /// Has this node, which is idle, linked to ask it where `name` is.
+    pub(super) fn ask_linked(&self, name: &NodeName) {
+        let start = {
+            let mut state = self.state.lock();
+            if !matches!(state.presence, Presence::Idle(_)) || self.events.is_closing() {
+                return;
+            }
+            let now = self.events.now();
+            let (_, names) = state.reach.questions.get_or_insert((now, BTreeSet::new()));
+            if names.len() < limits::QUESTIONS_MAX {
+                names.insert(name.clone());
+            }
+            state.reach.start()
+        };
+        self.reach(start);
     }
 
     /// Returns true if its last link was closed because neither side used it, and nothing was sent
@@ -347,6 +366,12 @@ impl Peer {
         tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
+    /// Returns true if the first sender that wants it came a short while ago.
+    pub(super) fn is_wanted_lately(&self) -> bool {
+        let lately = |since: Instant| self.events.now() < since + limits::WANTED_BACKOFF_MAX;
+        self.state.lock().reach.wanted.is_some_and(lately)
+    }
+
     /// Returns the pause before the next round of dials, a short one if there is `haste`.
     pub(super) fn pause(&self, entropy: &Entropy, haste: bool) -> Duration {
         self.state.lock().reach.backoff.pause(entropy, haste)
@@ -363,6 +388,11 @@ impl Peer {
     pub(super) fn is_new(&self) -> bool {
         let state = self.state.lock();
         !matches!(state.presence, Presence::Up(_)) && state.reach.backoff.is_new()
+    }
+
+    /// Returns true if it is missed and not down.
+    pub(super) fn is_missed(&self) -> bool {
+        matches!(self.state.lock().presence, Presence::Up(_))
     }
 
     /// Returns true if it is linked, idle, or missed and not down.

@@ -27,7 +27,7 @@ use crate::profile::Profile;
 
 use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
-use super::peer::Peer;
+use super::peer::{Peer, Search};
 use super::refusals::RefusalLog;
 use super::source::Sources;
 use super::tasks::Tasks;
@@ -184,20 +184,24 @@ impl Table {
         }
     }
 
-    /// Asks all linked peers where `name` can be dialled, and, if it is `wanted`, has some idle
-    /// ones linked, which are asked after the next round (MS-15).
-    pub(super) fn ask_for(&self, name: &NodeName, wanted: bool) {
-        for peer in self.each(|peer| peer.linked().map(|_| peer.clone())) {
+    /// Asks linked peers where `name` can be dialled: all that it may (MS-15).
+    pub(super) fn ask_linked_for(&self, name: &NodeName, search: Search) {
+        let mut linked = self.each(|peer| peer.linked().map(|_| peer.clone()));
+        if search != Search::Sender {
+            self.identity.entropy.draw(&mut linked, limits::LINKED_ASKED_MAX);
+        }
+        for peer in linked {
             peer.send(Message::WhoIs(name.clone()));
         }
-        if !wanted {
-            return;
-        }
-        let idle = |peer: &Arc<Peer>| {
-            (peer.name() != name && peer.rests() && !peer.has_sender()).then(|| peer.clone())
-        };
-        for peer in self.each(idle).iter().take(limits::IDLE_ASKED_MAX) {
-            peer.want_link();
+    }
+
+    /// Has some idle peers linked, and asked where `name` can be dialled (MS-15).
+    pub(super) fn ask_idle_for(&self, name: &NodeName) {
+        let is_idle = |peer: &&Arc<Peer>| peer.name() != name && peer.rests();
+        let mut idle = self.each(|peer| Some(peer).filter(is_idle).cloned());
+        self.identity.entropy.draw(&mut idle, limits::IDLE_ASKED_MAX);
+        for peer in idle {
+            peer.ask_linked(name);
         }
     }
 

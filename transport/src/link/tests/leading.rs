@@ -56,7 +56,7 @@ fn an_ask_that_leads_is_in_line_while_its_link_rests() {
         assert!(matches!(lead(&link, &mut first), Attempt::Wait));
         assert!(matches!(second.poll(&link), Attempt::Rests));
         let waker = Waker::from(second.bell.clone());
-        second.place = link.await_left(&waker);
+        second.place = link.await_rested(&waker);
         if !opened {
             open(&link, "one", 0, WINDOW);
         }

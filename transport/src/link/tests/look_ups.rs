@@ -112,3 +112,17 @@ fn the_end_of_a_link_that_is_left_can_be_waited_for() {
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     assert_eq!(link.await_left(&waker), None);
 }
+
+/// LN-5: a peer that leaves and keeps the link takes what was put off by the rest.
+#[test]
+fn what_a_rest_put_off_does_not_wait_for_the_end_of_a_link_that_goes_on() {
+    let link = opened(&[("one", 0)]);
+    assert!(link.rest());
+    let mut sender = Sender::new("one", 10);
+    assert!(matches!(sender.poll(&link), Attempt::Rests));
+    assert!(link.peer_leaves());
+    link.end_rest();
+    let waker = Waker::from(sender.bell.clone());
+    assert_eq!(link.await_rested(&waker), None);
+    assert!(sender.commits(&link));
+}

@@ -7,7 +7,9 @@
 //!   looked up again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node
 //!   that left, that started again elsewhere, or that had to wait for its name is found again,
 //!   whether or not another node knows of it. An address that is this node's own is passed over; a
-//!   seed that is no name and leads to this node is not dialled again.
+//!   seed that is no name and leads to this node is not dialled again. An answer may be a part
+//!   of what the name leads to: of other addresses, those where all is well are kept, at most
+//!   `SEED_ADDRESSES_MAX`, so that a node that was met is not met again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +95,13 @@ impl Seed {
     pub(super) fn found(&mut self, found: Option<Vec<String>>) -> Vec<String> {
         self.looked_up = Some(Instant::now());
         if let Some(found) = found {
-            let gone = self.places.extract_if(.., |address, _| !found.contains(address));
+            // An answer may be a part of what there is.
+            let mut kept = 0;
+            let gone = self.places.extract_if(.., |address, place| {
+                let is_kept = place.is_well() && kept < limits::SEED_ADDRESSES_MAX;
+                kept += usize::from(is_kept);
+                !is_kept && !found.contains(address)
+            });
             for (address, place) in gone {
                 place.leave(&self.address, &address);
             }
@@ -134,6 +142,7 @@ impl Seed {
             earlier.left_seed(&self.address, address);
         }
         peer.met_at_seed(&self.address, address, self.kind());
+        peer.reached_at(address);
         match outcome.result.err().filter(|failure| !failure.is_dial_race()) {
             Some(failure) if failure.is_goodbye() => peer.note(format!("{address}: {failure}")),
             Some(failure) => peer.note_answer(format!("{address}: {failure}")),

@@ -1,10 +1,10 @@
-//! The addresses of one node that are known, besides the seeds where it was met. Part of the state
-//! of its [`Peer`](super::Peer).
+//! The addresses of one node that are known, and where it was reached last. Part of the state of
+//! its [`Peer`](super::Peer).
 //!
-//! - **AB-1 order**: where it was reached last comes first, then the newest before the oldest, and
-//!   those that failed since they were told come last. Where there are more than
-//!   `ADDRESSES_KNOWN_MAX` the last ones are dropped, so that addresses that fail make way for
-//!   others, and what one peer tells cannot crowd out where the node was reached.
+//! - **AB-1 order**: where it was reached last comes first, be it an address of its own or a seed;
+//!   then the newest before the oldest, those that failed since they were told, and seeds. Where
+//!   there are more than `ADDRESSES_KNOWN_MAX` the last ones are dropped, so that addresses that
+//!   fail make way for others, and what one peer tells cannot crowd out where the node was reached.
 
 use crate::limits;
 
@@ -16,9 +16,14 @@ pub(in crate::mesh) struct Target {
     pub(in crate::mesh) told: bool,
 }
 
-/// The addresses of one node, best first.
+/// The addresses of one node.
 #[derive(Debug, Default)]
-pub(in crate::mesh) struct Addresses(Vec<Known>);
+pub(in crate::mesh) struct Addresses {
+    /// Those that were told, best first.
+    known: Vec<Known>,
+    /// Where it was reached last, unless that failed since, or the node moved.
+    reached: Option<String>,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -32,12 +37,24 @@ struct Known {
 impl Addresses {
     /// Returns them, best first.
     pub(in crate::mesh) fn list(&self) -> impl Iterator<Item = &String> {
-        self.0.iter().map(|known| &known.address)
+        self.known.iter().map(|known| &known.address)
     }
 
-    /// Returns them as what is to be dialled.
-    pub(in crate::mesh) fn targets(&self) -> Vec<Target> {
-        self.list().map(|name| Target { name: name.clone(), told: true }).collect()
+    /// Returns them as what is to be dialled, with the `seeds` where the node was met.
+    pub(in crate::mesh) fn targets<'a>(
+        &self,
+        seeds: impl Iterator<Item = &'a String>,
+    ) -> Vec<Target> {
+        let target = |name: &String| Target { name: name.clone(), told: true };
+        let mut targets: Vec<Target> = self.list().map(target).collect();
+        for seed in seeds {
+            match targets.iter_mut().find(|target| target.name == *seed) {
+                Some(target) => target.told = false,
+                None => targets.push(Target { name: seed.clone(), told: false }),
+            }
+        }
+        targets.sort_by_key(|target| Some(&target.name) != self.reached.as_ref());
+        targets
     }
 
     /// Records what the node itself says: these and no others. Returns true if one of them is news.
@@ -46,11 +63,9 @@ impl Addresses {
             return false;
         }
         let news = addresses.iter().any(|address| self.at(address).is_none());
-        let first = self.0.first().filter(|known| !known.failed && !news);
-        let first = first.map(|known| known.address.clone());
-        self.0 = addresses.iter().map(|address| Known::new(address, teller)).collect();
-        if let Some(first) = first {
-            self.good(&first);
+        self.known = addresses.iter().map(|address| Known::new(address, teller)).collect();
+        if let Some(reached) = self.reached.take().filter(|_| !news) {
+            self.good(&reached);
         }
         news
     }
@@ -58,50 +73,53 @@ impl Addresses {
     /// Records what another node says, besides what is known. Returns true if one of them is news.
     pub(in crate::mesh) fn tell(&mut self, addresses: &[String], teller: &str) -> bool {
         let mut news = false;
-        let first = usize::from(self.0.first().is_some_and(|known| !known.failed));
+        let first = usize::from(self.known.first().is_some_and(|known| !known.failed));
         for address in addresses.iter().rev() {
             match self.at(address) {
                 // Told again: the node may have come back there.
-                Some(at) => self.0[at].failed = false,
+                Some(at) => self.known[at].failed = false,
                 None => {
-                    self.0.insert(first.min(self.0.len()), Known::new(address, teller));
+                    self.known.insert(first.min(self.known.len()), Known::new(address, teller));
                     news = true;
                 }
             }
         }
-        self.0.sort_by_key(|known| known.failed);
-        self.0.truncate(limits::ADDRESSES_KNOWN_MAX);
+        self.known.sort_by_key(|known| known.failed);
+        self.known.truncate(limits::ADDRESSES_KNOWN_MAX);
         news
     }
 
     /// Records that the node was reached there.
     pub(in crate::mesh) fn good(&mut self, address: &str) {
+        self.reached = Some(address.into());
         if let Some(at) = self.at(address) {
-            self.0[at].failed = false;
-            self.0[..=at].rotate_right(1);
+            self.known[at].failed = false;
+            self.known[..=at].rotate_right(1);
         }
     }
 
     /// Records that a dial of it failed.
     pub(in crate::mesh) fn failed(&mut self, address: &str) {
+        self.reached.take_if(|reached| reached == address);
         if let Some(at) = self.at(address) {
-            self.0[at].failed = true;
-            self.0[at..].rotate_left(1);
+            self.known[at].failed = true;
+            self.known[at..].rotate_left(1);
         }
     }
 
     /// Records that another node is there: what is known is stale.
     pub(in crate::mesh) fn forget(&mut self, address: &str) {
-        self.0.retain(|known| known.address != address);
+        self.reached.take_if(|reached| reached == address);
+        self.known.retain(|known| known.address != address);
     }
 
     /// Returns where the node is that told this one.
     pub(in crate::mesh) fn teller(&self, address: &str) -> Option<String> {
-        self.at(address).map(|at| self.0[at].teller.clone())
+        self.at(address).map(|at| self.known[at].teller.clone())
     }
 
     fn at(&self, address: &str) -> Option<usize> {
-        self.0.iter().position(|known| known.address == address)
+        self.known.iter().position(|known| known.address == address)
     }
 }
 
@@ -148,6 +166,24 @@ mod tests {
         assert_eq!(list(&known), ["e"]);
         assert!(!known.say(&[], ""), "a node that only dials");
         assert_eq!(list(&known), ["e"]);
+    }
+
+    /// AB-1: where only a seed leads to it, as behind a gateway.
+    #[test]
+    fn a_seed_where_it_was_reached_is_first() {
+        let mut known = Addresses::default();
+        let seeds = strings(&["b", "seed"]);
+        let names = |known: &Addresses| -> Vec<(String, bool)> {
+            known.targets(seeds.iter()).into_iter().map(|to| (to.name, to.told)).collect()
+        };
+        let all = |order: [(&str, bool); 3]| order.map(|(name, told)| (name.to_owned(), told));
+        known.say(&strings(&["a", "b"]), "");
+        assert_eq!(names(&known), all([("a", true), ("b", false), ("seed", false)]));
+        known.good("seed");
+        known.say(&strings(&["a", "b"]), "");
+        assert_eq!(names(&known), all([("seed", false), ("a", true), ("b", false)]));
+        known.failed("seed");
+        assert_eq!(names(&known), all([("a", true), ("b", false), ("seed", false)]));
     }
 
     /// AB-1: what fails makes way, and no one crowds out what is good.

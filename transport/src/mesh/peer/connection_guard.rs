@@ -6,7 +6,7 @@ use std::task::Waker;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::bootstrap::Hello;
+use crate::bootstrap::{Hello, Message};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::NodeId;
@@ -103,7 +103,7 @@ impl ConnectionGuard {
     /// down.
     pub(in crate::mesh) fn link_up(&self, link: Arc<LinkHandle>) -> bool {
         let fabric = link.fabric();
-        let wakers = {
+        let (wakers, questions) = {
             let mut state = self.peer.state.lock();
             let ConnectionState::Joining(owner) = &state.connection else { return false };
             if self.peer.events.is_closing() {
@@ -117,8 +117,11 @@ impl ConnectionGuard {
             // The next failure is news again.
             (state.reach.last, state.reach.logged) = (NOT_DIALLED.into(), NOT_DIALLED.into());
             state.push(&self.peer, PeerEvent::LinkUp { peer: self.node.clone(), fabric });
-            state.waiters.take()
+            (state.waiters.take(), state.reach.questions.take())
         };
+        for name in questions.into_iter().flat_map(|(_, names)| names) {
+            self.peer.send(Message::WhoIs(name));
+        }
         self.peer.events.tell();
         self.peer.events.linked().send_modify(|linked| *linked += 1);
         wakers.into_iter().for_each(Waker::wake);

@@ -1,6 +1,6 @@
 //! The state of a peer: its connection, what is known of the node, and the search for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::cause::{LinkCause, NodeDown, NodeDownCause};
 use crate::host::PeerEvent;
-use crate::id::{Incarnation, NodeId};
+use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::link::LinkStats;
 use crate::mutants::planted;
@@ -69,6 +69,9 @@ pub(in crate::mesh) enum SeedKind {
 pub(in crate::mesh) struct Reach {
     /// Time since which a link is wanted.
     pub(in crate::mesh) wanted: Option<Instant>,
+    /// Time since which a link to it, which is idle, is tried only to ask where others are, and
+    /// whom it is asked for. Should that come to nothing it is no news (MS-15).
+    pub(super) questions: Option<(Instant, BTreeSet<NodeName>)>,
     /// Addresses at which it was met last, each with the seed that leads there (MS-12).
     pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
@@ -93,6 +96,17 @@ pub(in crate::mesh) const NOT_DIALLED: &str = "not dialled yet";
 /// The words for a node that was not dialled since its link was idle.
 const WAS_IDLE: &str = "not dialled since its link was idle";
 
+/// Who looks for a node that has no connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mesh) enum Search {
+    /// A sender that fails when the node is down.
+    Sender,
+    /// Only senders that wait on though it is down.
+    Patient,
+    /// No sender.
+    Mesh,
+}
+
 /// The next step of the task that reaches for a peer.
 pub(in crate::mesh) enum Plan {
     /// End: there is a link, or no sender wants one and the node is not missed.
@@ -108,6 +122,7 @@ impl State {
     pub(super) fn new() -> Self {
         let reach = Reach {
             wanted: None,
+            questions: None,
             seeds: BTreeMap::new(),
             running: false,
             addresses: Addresses::default(),
@@ -204,8 +219,9 @@ impl State {
     pub(super) fn deadline(&self, of: &Peer) -> Option<Instant> {
         let down_after = self.down_after(of);
         let relink = self.reach.relink.as_ref().map(|(until, _)| *until);
+        let asked = self.reach.questions.as_ref().map(|(since, _)| *since + down_after);
         let silent = self.silent_since().map(|since| since + down_after);
-        [silent, relink].into_iter().flatten().min()
+        [silent, asked, relink].into_iter().flatten().min()
     }
 
     /// Has it dialled for a while without being wanted (MS-14).
@@ -220,9 +236,21 @@ impl State {
         self.waiters.count() > 0 || self.reach.wanted.is_some()
     }
 
-    /// Returns true if a link to it is wanted, or missed.
+    /// Returns who looks for it.
+    pub(super) fn search(&self) -> Search {
+        match (self.has_sender(), &self.presence) {
+            // Of those that send to a node that is down only the patient ones wait.
+            (true, Presence::Down(..)) if self.waiters.count() > 0 => Search::Patient,
+            (false, _) | (_, Presence::Down(..)) => Search::Mesh,
+            (true, _) => Search::Sender,
+        }
+    }
+
+    /// Returns true if a link to it is wanted, if only to ask it, or missed.
     pub(in crate::mesh) fn is_wanted(&self) -> bool {
-        self.has_sender() || self.reach.relink.is_some() || matches!(self.presence, Presence::Up(_))
+        let Reach { relink, questions, .. } = &self.reach;
+        let is_missed = matches!(self.presence, Presence::Up(_));
+        self.has_sender() || is_missed || relink.is_some() || questions.is_some()
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
@@ -233,6 +261,7 @@ impl State {
             return Vec::new();
         }
         self.reach.relink.take_if(|(until, _)| now >= *until);
+        self.reach.questions.take_if(|(since, _)| now >= *since + down_after);
         let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
             return Vec::new();
         };
@@ -313,14 +342,7 @@ impl Presence {
 impl Reach {
     /// Returns where to dial it (AB-1), the seeds where it was met last.
     pub(super) fn targets(&self) -> Vec<Target> {
-        let mut targets = self.addresses.targets();
-        for (seed, _) in self.seeds.keys() {
-            match targets.iter_mut().find(|target| target.name == *seed) {
-                Some(target) => target.told = false,
-                None => targets.push(Target { name: seed.clone(), told: false }),
-            }
-        }
-        targets
+        self.addresses.targets(self.seeds.keys().map(|(address, _)| address))
     }
 
     pub(in crate::mesh) fn start(&mut self) -> bool {

@@ -11,6 +11,10 @@ const UP: &str = "up over sim";
 const IDLE: &str = "lost: it was idle";
 
 async fn node(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>) -> Node {
+    Node::start(idle_config(world, name, seeds, idle_close)).await.unwrap()
+}
+
+fn idle_config(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>) -> Config {
     let mut config = sim_config(world, name, seeds);
     // Names that lead to the node, too: links to other seeds are kept.
     for seed in seeds {
@@ -19,7 +23,7 @@ async fn node(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>
     }
     config.seeds = seeds.iter().map(|seed| format!("{name}-{seed}:7700")).collect();
     config.profile.idle_close = idle_close.map(Duration::from_secs);
-    Node::start(config).await.unwrap()
+    config
 }
 
 fn texts(of: &str, told: &[&str]) -> Vec<String> {
@@ -184,4 +188,109 @@ fn a_node_that_leaves_or_is_restarted_while_it_is_idle_is_told_of() {
         });
     }
     assert!((1..200).contains(&left), "{left} left while they were linked");
+}
+
+/// Starts alpha, and others that were linked to it and are idle.
+async fn idle_nodes(world: &World, count: usize) -> (Node, Vec<Node>) {
+    let mut config = idle_config(world, "alpha", &[], Some(1));
+    // Some rounds of dials that are not answered fit in.
+    config.profile.down_after = Duration::from_secs(10);
+    let alpha = Node::start(config).await.unwrap();
+    let mut others = Vec::new();
+    for number in 0..count {
+        others.push(node(world, &format!("n{number}"), &["alpha"], Some(1)).await);
+        others[number].mesh.ready(1).await;
+    }
+    sleep(Duration::from_secs(20)).await;
+    assert!(alpha.linked().is_empty());
+    (alpha, others)
+}
+
+fn downs(node: &Node) -> Vec<String> {
+    node.watcher.texts().into_iter().filter(|text| text.contains(" down: ")).collect()
+}
+
+/// MS-15: a node that is cut off has idle ones linked to ask them for another. That it does not
+/// reach them is no news of nodes that nobody wants.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn idle_nodes_that_cannot_be_asked_are_not_reported() {
+    for seed in 0..5 {
+        sim::run(seed, |world| async move {
+            let (alpha, others) = idle_nodes(&world, 20).await;
+            let dialled = |world: &World| {
+                let log = world.log_text();
+                let is_dialled =
+                    |number: &usize| log.contains(&format!(" of n{number}:7700 by alpha"));
+                (0..20).filter(is_dialled).count()
+            };
+            let before = dialled(&world);
+            for number in 0..20 {
+                world.partition("alpha", &format!("n{number}"));
+            }
+            let error = alpha.link("n7").await.unwrap_err();
+            assert!(matches!(error.cause, NodeDownCause::Silent { .. }), "{error}");
+            sleep(Duration::from_secs(300)).await;
+            assert_eq!(downs(&alpha), ["n7 down: silent"], "seed {seed}");
+            assert_eq!(before, 0, "they dialled it");
+            assert!(dialled(&world) > 8, "idle ones are tried, by lot");
+            drop(others);
+        });
+    }
+}
+
+/// MS-15: also when all that know it are idle, and the sender waits long after it was down.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_patient_sender_finds_a_node_that_moved_by_asking_idle_ones() {
+    for seed in 0..10 {
+        sim::run(seed, |world| async move {
+            let (alpha, mut others) = idle_nodes(&world, 12).await;
+            world.kill_node("n0");
+            others[0].mesh.abort(LinkCause::Shutdown);
+            let moves = async {
+                sleep(Duration::from_secs(60)).await;
+                world.set_name("seed:7700", &["n1:7700", "elsewhere:7700"]);
+                let mut config = sim_config(&world, "elsewhere", &["seed"]);
+                config.name = NodeName::new("n0").unwrap();
+                config.profile.idle_close = Some(Duration::from_secs(1));
+                Node::start(config).await.unwrap()
+            };
+            let patient = tokio::time::timeout(Duration::from_secs(600), alpha.patient_link("n0"));
+            let (linked, moved) = tokio::join!(patient, moves);
+            linked.expect("it is asked for").unwrap();
+            others[0] = moved;
+            assert!(downs(&alpha).len() == 1, "{:?}", downs(&alpha));
+        });
+    }
+}
+
+/// MS-12: a name that leads to more than one answer holds, or is answered in parts.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn idle_nodes_are_not_linked_again_when_an_answer_leaves_them_out() {
+    sim::run(1, |world| async move {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let all = names.map(|name| format!("{name}:7700"));
+        let lead_to = |world: &World, from: usize, count: usize| {
+            let part: Vec<&str> = (from..from + count).map(|at| all[at % 6].as_str()).collect();
+            world.set_name("cluster:7700", &part);
+        };
+        lead_to(&world, 0, 6);
+        let mut nodes = Vec::new();
+        for name in names {
+            let mut config = sim_config(&world, name, &["cluster"]);
+            config.profile.idle_close = Some(Duration::from_secs(1));
+            nodes.push(Node::start(config).await.unwrap());
+        }
+        sleep(Duration::from_secs(100)).await;
+        let events = |nodes: &[Node]| nodes.iter().map(|node| node.watcher.texts().len()).sum();
+        let before: usize = events(&nodes);
+        assert_eq!(before, 6 * 5 * 2, "each link came and went");
+        for from in 0..30 {
+            lead_to(&world, from, 3);
+            sleep(Duration::from_secs(35)).await;
+        }
+        assert_eq!(events(&nodes), before);
+    });
 }

@@ -3,11 +3,12 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::Scene;
 use super::peer::{FRAME_MAX, Proven, confirm, frame_of, framed, head, identity, next_frame};
 use super::peer::{offer, ready_to_go, silence};
+use super::{Node, Scene, config};
 use crate::bootstrap::{Failure, Message, OfferMade, Rejection, Resync};
 use crate::cause::Refusal;
+use crate::config::Network;
 use crate::id::NodeName;
 use crate::limits;
 use crate::proto::credit::FIRST_COUNT;
@@ -172,6 +173,36 @@ async fn a_peer_has_no_address_dialled_at_which_no_node_can_be() {
     scene.lives_on().await;
     drop(wicked);
     scene.event().await;
+    scene.end().await;
+}
+
+/// MS-15: a round of dials that led to a link asks no one.
+#[tokio::test]
+async fn nobody_is_asked_for_a_node_that_is_linked() {
+    let mut scene = Scene::new().await;
+    let mut wicked = chosen(&scene, "wicked").await.link(&silence()).await;
+    let network = Network::tcp();
+    let sought = Node::start(config("sought", network, &[])).await.unwrap();
+    let peer = scene.victim.peer(&sought.mesh.id().name);
+    peer.learn(&[sought.address()], "127.0.0.1:1");
+    for name in ["sought", "lost"] {
+        if name == "lost" {
+            while peer.linked().is_none() {
+                tokio::task::yield_now().await;
+            }
+        }
+        scene.victim.peer(&NodeName::new(name).unwrap()).want_link();
+    }
+    let lost = NodeName::new("lost").unwrap();
+    let asked = loop {
+        if let Message::WhoIs(name) = wicked.channel.recv().await.unwrap() {
+            break name;
+        }
+    };
+    assert_eq!(asked, lost, "that is the first one it is asked for");
+    drop(wicked);
+    scene.event().await;
+    sought.shutdown().await;
     scene.end().await;
 }
 
