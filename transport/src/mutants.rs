@@ -131,6 +131,10 @@ mod switch {
         RestlessLink,
         /// A node whose link was closed because neither side used it is missed.
         MissedIdle,
+        /// A node that is linked to be asked for another counts as one that a sender wants.
+        AskedIsWanted,
+        /// What was met at a seed is forgotten where an answer leaves it out.
+        ForgottenSeed,
         /// A silence that no clock can add up is taken as the one after which nodes are down.
         UncheckedSilence,
         /// The length of a record's payload is not held against its frame. No node that keeps the
@@ -142,7 +146,7 @@ mod switch {
     }
 
     /// All that a network of honest nodes can show.
-    pub const ALL: [Mutant; 49] = [
+    pub const ALL: [Mutant; 51] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,
         Mutant::LostRefusal,
@@ -191,6 +195,8 @@ mod switch {
         Mutant::Forsaken,
         Mutant::RestlessLink,
         Mutant::MissedIdle,
+        Mutant::AskedIsWanted,
+        Mutant::ForgottenSeed,
         Mutant::UncheckedSilence,
     ];
 

@@ -23,6 +23,7 @@ use crate::fabric::Fabric;
 use crate::id::NodeName;
 use crate::limits;
 use crate::memory::Budget;
+use crate::mutants::planted;
 use crate::profile::Profile;
 
 use super::address_policy::AddressPolicy;
@@ -201,6 +202,9 @@ impl Table {
         let mut idle = self.each(|peer| Some(peer).filter(is_idle).cloned());
         self.identity.entropy.draw(&mut idle, limits::IDLE_ASKED_MAX);
         for peer in idle {
+            if planted!(AskedIsWanted) {
+                peer.want_link();
+            }
             peer.ask_linked(name);
         }
     }

@@ -98,7 +98,9 @@ impl Seed {
             // An answer may be a part of what there is.
             let mut kept = 0;
             let gone = self.places.extract_if(.., |address, place| {
-                let is_kept = place.is_well() && kept < limits::SEED_ADDRESSES_MAX;
+                let is_kept = place.is_well()
+                    && kept < limits::SEED_ADDRESSES_MAX
+                    && !planted!(ForgottenSeed);
                 kept += usize::from(is_kept);
                 !is_kept && !found.contains(address)
             });
