@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::proto::error::Refusal;
@@ -96,8 +98,9 @@ pub(crate) struct OfferMade {
     pub(crate) message_bytes_max: u32,
     /// Bytes that may wait in all mailboxes together: 1 to `i32::MAX`.
     pub(crate) link_window_bytes: u32,
-    /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes.
-    pub(crate) queue_pair: Vec<u8>,
+    /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes, with a part of the key of the data
+    /// connection if that is sealed.
+    pub(crate) queue_pair: Zeroizing<Vec<u8>>,
 }
 
 impl fmt::Debug for OfferMade {
@@ -169,9 +172,10 @@ impl Message {
         }
     }
 
-    /// Returns its bytes.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
+    /// Returns its bytes. An offer's part of a key comes last: the buffer does not grow after it,
+    /// so no other copy of it is left.
+    pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut out = Zeroizing::new(Vec::with_capacity(64));
         match self {
             Message::Hello(hello) => hello.encode(&mut out),
             Message::Commit { epoch } => {
@@ -362,7 +366,7 @@ impl OfferMade {
         if usize::from(length) > limits::OFFER_BYTES_MAX {
             return Err(number("length of a queue pair's offer", length));
         }
-        let queue_pair = reader.bytes(length.into())?.to_vec();
+        let queue_pair = Zeroizing::new(reader.bytes(length.into())?.to_vec());
         if !(limits::RING_SLOTS_MIN..=limits::RING_SLOTS_MAX).contains(&ring_slots) {
             return Err(number("number of ring slots", ring_slots));
         }

@@ -52,6 +52,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
 use self::connected::Connected;
 use self::memory::{Domain, PageKind};
@@ -377,8 +378,8 @@ impl VerbsOpening {
 }
 
 impl Opening for VerbsOpening {
-    fn offer(&self) -> Vec<u8> {
-        self.offer.encode()
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.offer.encode())
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
@@ -400,7 +401,7 @@ impl Opening for VerbsOpening {
 
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn super::QueuePair>, FabricError>> {
         // Registering memory takes its time, and resolving the peer's address up to a second, in

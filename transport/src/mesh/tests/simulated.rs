@@ -2,6 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
 use super::*;
 use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
@@ -396,7 +397,7 @@ impl Fabric for Late {
 }
 
 impl Opening for LateOpening {
-    fn offer(&self) -> Vec<u8> {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
         self.opening.offer()
     }
 
@@ -406,7 +407,7 @@ impl Opening for LateOpening {
 
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         async move {

@@ -2,6 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
 use super::simulated::sim_config;
 use super::*;
@@ -52,7 +53,7 @@ impl Fabric for Winding {
 }
 
 impl Opening for WindingOpening {
-    fn offer(&self) -> Vec<u8> {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
         self.opening.offer()
     }
 
@@ -66,7 +67,7 @@ impl Opening for WindingOpening {
 
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         self.of.tried.lock().push((self.of.name, way));
