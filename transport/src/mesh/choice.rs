@@ -40,7 +40,7 @@ pub(super) struct Carrier {
 impl Drop for Carrier {
     fn drop(&mut self) {
         // A link that ended before keeps its cause.
-        self.running.link.close(LinkCause::Shutdown);
+        self.running.link.close(LinkCause::of_drop());
     }
 }
 

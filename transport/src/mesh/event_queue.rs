@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::cause::{NodeDown, NodeDownCause};
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
@@ -50,12 +51,12 @@ struct Lines {
     left_out: BTreeMap<&'static str, u64>,
 }
 
-/// The flag that the node is closing, and those that wait for it. (A watch channel would wake its
+/// Why the node is closing, if it is, and those that wait for it. (A watch channel would wake its
 /// waiters in a random order, and a simulated run has to be repeatable.) A task that sees "not
 /// closing" under the lock is already registered, so it cannot miss the wake-up.
 #[derive(Default)]
 struct Closing {
-    now: Mutex<bool>,
+    cause: Mutex<Option<NodeDownCause>>,
     told: Notify,
 }
 
@@ -309,12 +310,18 @@ impl EventQueue {
 
     /// Returns true if the node is closing: no new links.
     pub(super) fn is_closing(&self) -> bool {
-        *self.closing.now.lock()
+        self.closing.cause.lock().is_some()
     }
 
-    /// Lets no new link come about from now on.
-    pub(super) fn close(&self) {
-        *self.closing.now.lock() = true;
+    /// Returns what senders are told once the node is closing.
+    pub(super) fn node_down(&self) -> NodeDown {
+        let cause = self.closing.cause.lock().clone().unwrap_or(NodeDownCause::Shutdown);
+        NodeDown { cause, down_ms: 0 }
+    }
+
+    /// Lets no new link come about from now on. The first `cause` counts.
+    pub(super) fn close(&self, cause: NodeDownCause) {
+        self.closing.cause.lock().get_or_insert(cause);
         self.closing.told.notify_waiters();
     }
 
@@ -324,7 +331,7 @@ impl EventQueue {
         async move {
             // Registered before the look, so that no wake-up falls between the two.
             let told = closing.told.notified();
-            let now = *closing.now.lock();
+            let now = closing.cause.lock().is_some();
             if !now {
                 told.await;
             }
@@ -354,7 +361,7 @@ fn harmless(run: impl FnOnce()) {
 mod tests {
     use super::*;
     use crate::cause::OpenRefusal;
-    use crate::host::{Inbox, Lost, NodeDownCause};
+    use crate::host::{Inbox, Lost};
     use crate::id::{Incarnation, NodeId};
     use crate::open_request::OpenRequest;
 

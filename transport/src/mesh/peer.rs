@@ -94,7 +94,7 @@ impl Peer {
         } else if let Some(down) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
             (Err(down), None)
         } else if self.events.is_closing() {
-            (Err(NodeDown::shutdown()), None)
+            (Err(self.events.node_down()), None)
         } else {
             let now = self.events.now();
             let start = state.want(now);
@@ -134,7 +134,7 @@ impl Peer {
                 return None;
             }
             if self.events.is_closing() {
-                return Some(NodeDown::shutdown());
+                return Some(self.events.node_down());
             }
             let now = self.events.now();
             (state.want(now), state.down(now))
@@ -413,7 +413,7 @@ impl Peer {
 
     /// Tells all that wait that no link will come any more: this node is closing.
     pub(super) fn close(&self) {
-        let wakers = self.state.lock().waiters.fail_all(&NodeDown::shutdown());
+        let wakers = self.state.lock().waiters.fail_all(&self.events.node_down());
         wakers.into_iter().for_each(Waker::wake);
         self.events.settle(&self.name, self.unresolved.close());
         self.events.tell();

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::bootstrap::{Identity, Message, Times};
-use crate::cause::LinkCause;
+use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
 use crate::id::NodeName;
@@ -168,9 +168,9 @@ impl Table {
         self.peers.lock().by_name.values().filter_map(|known| look(&known.peer)).collect()
     }
 
-    /// Lets no new link come about.
-    pub(super) fn close(&self) {
-        self.events.close();
+    /// Lets no new link come about. Senders are told `cause`.
+    pub(super) fn close(&self, cause: NodeDownCause) {
+        self.events.close(cause);
         for peer in self.each(|peer| Some(peer.clone())) {
             peer.close();
         }
@@ -178,7 +178,10 @@ impl Table {
 
     /// Closes all links at once, without a goodbye, and lets no new one come about.
     pub(super) fn abort(&self, cause: &LinkCause) {
-        self.close();
+        self.close(match cause {
+            LinkCause::Failed => NodeDownCause::Failed,
+            _ => NodeDownCause::Shutdown,
+        });
         for (_, link) in self.each(|peer| peer.linked()) {
             link.close(cause.clone());
         }
@@ -238,7 +241,7 @@ impl Table {
                     task = what,
                     "a task of the node panicked, and the node closes: please report it"
                 );
-                table.abort(&LinkCause::Shutdown);
+                table.abort(&LinkCause::Failed);
             }
         });
     }

@@ -18,6 +18,8 @@ mod idle;
 mod idle_close;
 mod liveness;
 #[cfg(feature = "sim")]
+mod panics;
+#[cfg(feature = "sim")]
 mod seeds;
 #[cfg(feature = "srv")]
 mod services;

@@ -247,21 +247,6 @@ fn links_that_fail_at_once_make_no_storm() {
     }
 }
 
-/// A task without which the node is of no use does not end in silence.
-#[test]
-fn a_panic_of_the_mesh_closes_the_node() {
-    sim::run(1, |world| async move {
-        let alpha = node(&world, "alpha", &["beta"]).await;
-        let beta = node(&world, "beta", &[]).await;
-        alpha.mesh.ready(1).await;
-        alpha.mesh.table.spawn_vital("test", async { panic!("planted") });
-        alpha.watcher.until(&["beta up over sim", "beta lost: this node is shutting down"]).await;
-        assert_eq!(alpha.link("beta").await.unwrap_err(), NodeDown::shutdown());
-        let expected = ["alpha up over sim", "alpha lost: the connection to the peer was closed"];
-        beta.watcher.until(&expected).await;
-    });
-}
-
 /// One line for each change: none for a link that came about at the first dial, one for each cause
 /// of a node that is away, and more when it is lost again after it was back.
 #[test]

@@ -24,7 +24,7 @@ pub(super) fn sim_config(world: &World, name: &str, seeds: &[&str]) -> Config {
     }
 }
 
-async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
+pub(super) async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
     Node::start(sim_config(world, name, seeds)).await.unwrap()
 }
 
@@ -274,7 +274,7 @@ fn who_asks_to_waits_for_a_node_that_is_down() {
         // Not for ever: this node's own end ends it.
         let patient = alpha.patient_link("nobody");
         let (ended, ()) = tokio::join!(patient, alpha.shutdown());
-        assert_eq!(ended.unwrap_err(), NodeDown::shutdown());
+        assert_eq!(ended.unwrap_err().cause, NodeDownCause::Shutdown);
     });
 }
 
