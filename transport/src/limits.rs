@@ -31,11 +31,12 @@ pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
 /// Default of the links that nodes at one address may have dialled: as many as a node remembers.
 pub const LINKS_PER_SOURCE_MAX: u32 = 1024;
-/// How often strangers that were refused for one cause are in the log as a warning.
-pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);
-/// Lines of links and nodes that come and go in the log in [`REFUSALS_REPORTED_EVERY`]; one more
-/// says how many were left out.
-pub const PEER_LINES_MAX: u32 = 100;
+/// Period in which the log has a bounded number of lines of each cause: one warning that a
+/// connection was refused, and [`PEER_LINES_MAX`] of links and nodes.
+pub const LOG_PERIOD: Duration = Duration::from_secs(10);
+/// Lines of each kind in the log in [`LOG_PERIOD`] about links and nodes that come and go, or are
+/// not reached; one more says how many were left out.
+pub const PEER_LINES_MAX: u32 = 50;
 /// How long a connection may take to prove itself.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one

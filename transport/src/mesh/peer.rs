@@ -23,10 +23,10 @@ use crate::entropy::Entropy;
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
+use crate::log_limiter::LogLimiter;
 use crate::unresolved::Unresolved;
 
 use super::event_queue::EventQueue;
-use super::refusals::RefusalLog;
 
 pub(super) use addresses::Target;
 pub(super) use backoff::Backoff;
@@ -264,7 +264,7 @@ impl Peer {
     pub(super) fn warns(
         &self,
         complaint: &str,
-        log: &RefusalLog,
+        log: &LogLimiter,
         cause: &'static str,
     ) -> Option<u64> {
         let last = &mut self.state.lock().complaint;
@@ -344,7 +344,9 @@ impl Peer {
             reach.logged.clone_from(&reach.last);
             reach.last.clone()
         };
-        tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        if self.events.admits_line("nodes not reached") {
+            tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        }
     }
 
     /// Returns the pause before the next round of dials, a short one if there is `haste`.

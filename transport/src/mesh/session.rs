@@ -142,7 +142,8 @@ impl Session {
 
     /// Runs until the link has ended.
     pub(super) async fn run(mut self) {
-        if self.channel.is_by_other_secret() {
+        let by_other = self.channel.is_by_other_secret();
+        if by_other && self.table.events.admits_line("peers that use an accepted secret") {
             let peer = self.guard.peer().name();
             tracing::info!(%peer, "a peer uses a secret that this node only accepts");
         }

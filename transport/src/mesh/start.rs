@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::profile::InvalidProfile;
 use crate::wire::{Listener, is_service};
@@ -197,7 +198,7 @@ pub(super) fn table(
         peers: Default::default(),
         unmet: Default::default(),
         sources: Default::default(),
-        refusals: Default::default(),
+        refusals: LogLimiter::new(1),
     };
     (Arc::new(table), wants)
 }

@@ -22,13 +22,13 @@ use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
 use crate::id::NodeName;
 use crate::limits;
+use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::profile::Profile;
 
 use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
 use super::peer::Peer;
-use super::refusals::RefusalLog;
 use super::source::Sources;
 use super::tasks::Tasks;
 
@@ -56,7 +56,7 @@ pub(super) struct Table {
     /// The links that other nodes dialled.
     pub(super) sources: Arc<Sources>,
     /// Nodes that proved themselves and got no link, or not the best one.
-    pub(super) refusals: RefusalLog,
+    pub(super) refusals: LogLimiter,
 }
 
 /// The peers that are remembered.

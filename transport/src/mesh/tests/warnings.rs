@@ -114,7 +114,7 @@ fn thousands_of_strangers_are_one_line_of_the_log_and_one_more_after_a_while() {
             let told = warnings.take();
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(told[0].contains("a connection was refused"), "{told:?}");
-            tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
+            tokio::time::sleep(limits::LOG_PERIOD).await;
             knock().await;
             let told = warnings.take();
             assert_eq!(told.len(), 1, "{told:?}");
@@ -155,12 +155,41 @@ fn a_peer_that_comes_under_ever_new_names_is_one_line_of_the_log_for_each_cause(
                 let told = warnings.take();
                 assert_eq!(told.len(), 1, "{told:?}");
                 assert!(told[0].contains(line), "{told:?}");
-                tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
+                tokio::time::sleep(limits::LOG_PERIOD).await;
                 leave_waiting(&world, prefix, NAMES).await;
                 let told = warnings.take();
                 assert_eq!(told.len(), 1, "{told:?}");
                 assert!(told[0].contains(&format!("suppressed: {}", NAMES - 1)), "{told:?}");
             }
+        }
+    });
+}
+
+/// Nodes that cannot be reached, more than have a line of the log each.
+const UNREACHED: usize = 1_000;
+
+/// MS-13: the dials of many peers fail, again and again.
+#[test]
+fn a_thousand_nodes_that_are_not_reached_fill_no_log() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    sim::run(7, |world| {
+        let log = log.clone();
+        async move {
+            let alpha = Node::start(sim_config(&world, "alpha", &[])).await.unwrap();
+            log.take();
+            for number in 0..UNREACHED {
+                let peer = alpha.mesh.peer(&NodeName::new(&format!("node-{number}")).unwrap());
+                peer.learn(&[format!("node-{number}:7700")], "elsewhere:1");
+                peer.want_link();
+            }
+            tokio::time::sleep(3 * limits::LOG_PERIOD).await;
+            let lines = log.take();
+            let of = |says: &str| lines.iter().filter(|line| line.contains(says)).count();
+            let most = limits::PEER_LINES_MAX as usize;
+            assert!((most..=3 * most).contains(&of("a node is not reached")), "{}", lines.len());
+            assert!((1..=3).contains(&of("left_out")) && of("nodes not reached") > 0);
+            assert_eq!(lines.len(), of("a node is not reached") + of("left_out"), "{lines:?}");
         }
     });
 }
