@@ -1,7 +1,6 @@
 //! One bootstrap connection from its first byte to its last.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -101,7 +100,7 @@ async fn carry(
 }
 
 async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
-    if !table.secret && !is_loopback(&address) {
+    if !table.secret && table.network.needs_secret(&address) {
         return Err(DialFailure::NotLoopback);
     }
     let dial = table.network.wire.dial(address);
@@ -168,12 +167,6 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
         Some(suppressed) => tracing::warn!(%peer, %failure, suppressed, "a node was refused"),
         None => tracing::debug!(%peer, %failure, "a connection ended"),
     }
-}
-
-/// Returns true if an address is of this machine. One that is not an IP address (a simulated one)
-/// counts.
-pub(super) fn is_loopback(address: &str) -> bool {
-    address.parse::<SocketAddr>().map_or(true, |address| address.ip().to_canonical().is_loopback())
 }
 
 impl DialFailure {
