@@ -16,8 +16,8 @@ pub const CLOSE_TEXT_BYTES_MAX: usize = 256;
 /// Alignment of every payload: an archive is used where it lies.
 pub const PAYLOAD_ALIGN: usize = 16;
 /// An archive has fewer levels than this, the root counted, each behind a pointer in the one
-/// before, as the nodes of a tree are. Each takes stack of whoever reads it; JSON parsers stop here
-/// too.
+/// before, as the nodes of a tree are. Each takes stack of the thread that reads it; JSON parsers
+/// stop here, too.
 pub const ARCHIVE_DEPTH_MAX: usize = 128;
 /// Largest offer of a fabric, in bytes.
 pub const OFFER_BYTES_MAX: usize = 256;
@@ -115,8 +115,8 @@ pub const STALLS_REPORTED_MAX: usize = 8;
 /// A node that could not run for so long stood still: it says so, and does not count that time as
 /// silence of its peers. Shorter delays are those of a busy machine.
 pub const PAUSE_NOTICED: Duration = Duration::from_secs(2);
-/// How often a node's own thread looks whether the runtime of its links gets on.
-pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
+/// Time between two probes of the runtime of a node's links by the node's own thread.
+pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an incumbent may take to answer when a newcomer claims its name.
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.

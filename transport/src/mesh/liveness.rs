@@ -47,13 +47,13 @@ async fn watch_runtime(table: &Arc<Table>) {
                 meter::count_nodes(*table.events.linked().borrow(), alive.len());
             }
             looks = looks.wrapping_add(1);
-            table.events.host().pulse(late);
+            table.events.host().liveness(late);
             buffer::free_unused();
             tokio::select! {
                 biased;
                 () = &mut closing => return,
                 ran = &mut sign => break ran,
-                () = sleep(limits::PULSE_INTERVAL) => late += limits::PULSE_INTERVAL,
+                () = sleep(limits::LIVENESS_INTERVAL) => late += limits::LIVENESS_INTERVAL,
             }
         };
         if ran.is_err() {
@@ -63,7 +63,7 @@ async fn watch_runtime(table: &Arc<Table>) {
         tokio::select! {
             biased;
             () = &mut closing => return,
-            () = sleep(limits::PULSE_INTERVAL) => {}
+            () = sleep(limits::LIVENESS_INTERVAL) => {}
         }
     }
     watch_clock(table).await;
