@@ -1,4 +1,4 @@
-//! What all nodes of a cluster know.
+//! The secret that all nodes of a cluster know, and the key made of it.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ const DIFFERENT_BYTES: usize = 8;
 /// The command that makes a secret.
 const GENERATE: &str = "openssl rand -hex 32";
 
-/// What all nodes of a cluster know: 32 random bytes, as bytes or as text. Only their hash is kept,
-/// and wiped from memory when it is dropped.
+/// The secret that all nodes of a cluster know: 32 random bytes, as bytes or as text. Only their
+/// hash is kept, and wiped from memory when it is dropped.
 #[derive(Clone)]
 pub struct Secret(Key);
 
