@@ -140,6 +140,8 @@ pub(super) async fn accepted(
     let peer = table.peer(&hello.node.name);
     let source = Source::of(&channel.peer_address());
     let max = table.profile.links_per_source_max;
+    // Links are counted by the address they come from, not by the secret: a holder of it that comes
+    // from many addresses has as many of each.
     let Some(_counted) = table.sources.admit(source, max) else {
         let why = Rejection::TooManyLinks;
         channel.close(&Message::Reject(why));
