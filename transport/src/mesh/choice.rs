@@ -1,4 +1,4 @@
-//! The choice of what carries a link: which fabric, and which of its ways to the peer.
+//! The choice of the fabric that carries a link, and of its way to the peer.
 //!
 //! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
 //!   lower-named one, and through the ways of each, best first; they leave each candidate together:
@@ -48,7 +48,7 @@ impl Drop for Carrier {
 /// A candidate that does not carry the link.
 struct GivenUp {
     why: String,
-    /// Another way to try the same fabric is next.
+    /// True if another way to try the same fabric is next.
     again: bool,
 }
 
@@ -109,7 +109,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
         peer.is_well();
-        if table.events.admits_line("fabrics chosen") {
+        if table.events.admit_line("fabrics chosen") {
             tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
         }
         return;

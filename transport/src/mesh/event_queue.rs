@@ -154,7 +154,7 @@ impl EventQueue {
     }
 
     /// Returns true if there is to be a line of this kind about a peer now; counts it if not.
-    pub(super) fn admits_line(&self, kind: &'static str) -> bool {
+    pub(super) fn admit_line(&self, kind: &'static str) -> bool {
         self.log_suppressed();
         self.lines.admit(kind, Instant::now()).is_some()
     }
@@ -223,7 +223,7 @@ impl EventQueue {
                 );
             }
         };
-        if !self.admits_line(kind) {
+        if !self.admit_line(kind) {
             return tracing::debug!(?event, "a peer came or went");
         }
         match event {

@@ -344,7 +344,7 @@ impl Peer {
             reach.logged.clone_from(&reach.last);
             reach.last.clone()
         };
-        if self.events.admits_line("nodes not reached") {
+        if self.events.admit_line("nodes not reached") {
             tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
         }
     }

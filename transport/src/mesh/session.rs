@@ -96,8 +96,8 @@ impl Pace {
         look
     }
 
-    /// Records a look. Returns true if a heartbeat comes with it.
-    fn is_beat(&mut self) -> bool {
+    /// Counts a look. Returns true if a heartbeat comes with it.
+    fn count_look(&mut self) -> bool {
         self.looks = (self.looks + 1) % self.looks_per_beat;
         self.looks == 0
     }
@@ -143,7 +143,7 @@ impl Session {
     /// Runs until the link has ended.
     pub(super) async fn run(mut self) {
         let by_other = self.channel.is_by_other_secret();
-        if by_other && self.table.events.admits_line("peers that use an accepted secret") {
+        if by_other && self.table.events.admit_line("peers that use an accepted secret") {
             let peer = self.guard.peer().name();
             tracing::info!(%peer, "a peer uses a secret that this node only accepts");
         }
@@ -346,7 +346,7 @@ impl Session {
 
     /// Has the link closed that the peer does not use, unless this side does (MS-18).
     async fn heed_idle(&mut self) -> Result<(), Failure> {
-        let over = self.usage.is_over();
+        let over = self.usage.note_use();
         let link = &self.carrier.running.link;
         let agrees = self.usage.rest == Rest::Asked || (over && self.may_rest() && link.rest());
         if !agrees {
@@ -361,13 +361,13 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        if self.pace.is_beat() { self.beat().await } else { Ok(()) }
+        if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
 
     async fn beat(&mut self) -> Result<(), Failure> {
         let link = &self.carrier.running.link;
         // A path that brings frames, and a driver that takes them, need not be asked.
-        let heard = self.liveness.has_heard(link.stats().frames_received);
+        let heard = self.liveness.note_frames(link.stats().frames_received);
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = !heard && link.probe();
         let silent = self.liveness.beat(heard, stalled);
@@ -377,7 +377,7 @@ impl Session {
             return Ok(());
         }
         self.beats = self.beats.wrapping_add(1);
-        let over = self.usage.rest == Rest::No && self.usage.is_to_end();
+        let over = self.usage.rest == Rest::No && self.usage.note_use_unless_refused();
         let rests = over && self.may_rest() && link.rest();
         let beat = match stalled {
             true => Beat::Stalled,

@@ -122,7 +122,7 @@ impl Seal {
     }
 
     /// Notes that the stream took so many of them.
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(super) fn note_written(&mut self, bytes: usize) {
         self.written += bytes;
         if self.written == self.sealed {
             self.forget_unwritten();

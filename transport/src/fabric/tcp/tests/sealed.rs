@@ -221,7 +221,7 @@ fn the_key_changes_after_so_many_chunks() {
                 assert_eq!((ours.is_ok(), read), (false, Err(Forged)));
             }
             let sealed = seal.unwritten().len();
-            seal.wrote(sealed);
+            seal.note_written(sealed);
         }
     }
 }
