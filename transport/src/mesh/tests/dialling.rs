@@ -3,7 +3,7 @@
 
 use tracing::Level;
 
-use super::simulated::sim_config;
+use super::simulated::{node, sim_config};
 use super::*;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
@@ -15,10 +15,6 @@ async fn at(world: &World, place: &str, name: &str, seeds: &[&str]) -> Node {
     let mut config = sim_config(world, place, seeds);
     config.name = NodeName::new(name).unwrap();
     Node::start(config).await.unwrap()
-}
-
-async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
-    at(world, name, name, seeds).await
 }
 
 /// Waits until `node` is linked to exactly these runs; returns how long that took.

@@ -5,49 +5,31 @@ use futures::future::join_all;
 use tokio::time::Instant;
 use tracing::Level;
 
+use super::altered::{Alteration, Altered};
 use super::hostile::peer::{identity, silence};
 use super::simulated::sim_config;
 use super::*;
 use crate::bootstrap::{self, Failure, Handshake, Identity, Rejection};
 use crate::fabric::sim::{self, World};
-use crate::fabric::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig};
+use crate::fabric::{Fabric, FabricError};
 use crate::limits;
 use crate::memory::Region;
 use crate::recorder::Recorder;
 use crate::wire::Wire;
 
-/// A fabric that cannot lock memory, until it is told how much it may.
-#[derive(Debug)]
-struct Locked {
-    fabric: Arc<dyn Fabric>,
-    /// The limit that it names; none: it can.
-    limit: Arc<Mutex<Option<u64>>>,
-}
+/// A fabric that cannot lock memory, until it is told how much it may. Holds the limit that it
+/// names; none: it can.
+#[derive(Debug, Clone)]
+struct Locked(Arc<Mutex<Option<u64>>>);
 
-impl Fabric for Locked {
-    fn name(&self) -> &'static str {
-        self.fabric.name()
-    }
-
-    fn protection(&self) -> Protection {
-        self.fabric.protection()
-    }
-
-    fn limits(&self) -> Limits {
-        self.fabric.limits()
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        match *self.limit.lock() {
+impl Alteration for Locked {
+    fn alloc(&self, fabric: &dyn Fabric, bytes: usize) -> Result<Region, FabricError> {
+        match *self.0.lock() {
             Some(limit) => {
                 Err(FabricError::Locked { need: bytes as u64, limit: limit.to_string() })
             }
-            None => self.fabric.alloc(bytes),
+            None => fabric.alloc(bytes),
         }
-    }
-
-    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
-        self.fabric.open(config)
     }
 }
 
@@ -65,7 +47,8 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 let mut alpha = sim_config(&world, "alpha", seeds[0]);
                 let fabric = alpha.network.fabrics[0].clone();
                 let limit = Arc::new(Mutex::new(Some(65_536)));
-                alpha.network.fabrics = vec![Arc::new(Locked { fabric, limit: limit.clone() })];
+                alpha.network.fabrics =
+                    vec![Arc::new(Altered { fabric, by: Locked(limit.clone()) })];
                 let alpha = Node::start(alpha).await.unwrap();
                 let beta = Node::start(sim_config(&world, "beta", seeds[1])).await.unwrap();
                 let a_while = || tokio::time::sleep(Duration::from_secs(60));
