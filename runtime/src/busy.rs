@@ -396,8 +396,9 @@ impl Watch {
         Watch { node, runtime, blocked: Mutex::new(None) }
     }
 
-    /// To be called several times a second: how late a task is that the runtime was to run at once.
-    pub(crate) fn pulse(&self, late: Duration) {
+    /// Records how late a task is that the runtime was to run at once. To be called several times a
+    /// second.
+    pub(crate) fn liveness(&self, late: Duration) {
         tick();
         metrics::gauge!("ringpost_runtime_lateness_seconds").set(late.as_secs_f64());
         let is_blocked = late >= limits::BLOCKED_AFTER;

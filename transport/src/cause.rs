@@ -38,8 +38,9 @@ pub enum LinkCause {
     /// Nothing was heard from the peer for several heartbeats.
     #[error("the peer is silent")]
     Silent,
-    /// This node's own side panicked; its log says where.
-    #[error("this node's side of the link panicked")]
+    /// A task of this node panicked: one of the link, or one without which the node closes. The log
+    /// of this node says which.
+    #[error("a task of this node panicked")]
     Failed,
     /// The fabric reported an error.
     #[error("the fabric failed: {0}")]
@@ -53,6 +54,14 @@ pub enum LinkCause {
     /// The peer proved its identity on a newer connection and its old one does not answer.
     #[error("replaced by a newer connection")]
     Replaced,
+}
+
+impl LinkCause {
+    /// Returns the cause of a link whose owner is being dropped before its end: it panicked, or its
+    /// runtime is gone.
+    pub(crate) fn of_drop() -> Self {
+        if std::thread::panicking() { LinkCause::Failed } else { LinkCause::Shutdown }
+    }
 }
 
 /// The cause for which a node is down.
@@ -76,6 +85,10 @@ pub enum NodeDownCause {
     /// This node is shutting down and reaches no other node any more.
     #[error("this node is shutting down")]
     Shutdown,
+    /// A task panicked without which this node is of no use, and it closed: it reaches no other
+    /// node any more. Its log says which task.
+    #[error("a task of this node panicked, and the node closed")]
+    Failed,
 }
 
 /// Why and since when a node is down, as senders are told that do not wait for it.
@@ -87,11 +100,4 @@ pub struct NodeDown {
     /// Time that has passed since it was found to be down, in milliseconds; 0 for a sender that
     /// waited until then.
     pub down_ms: u64,
-}
-
-impl NodeDown {
-    /// Returns what senders of a node are told that is shutting down.
-    pub(crate) fn shutdown() -> Self {
-        NodeDown { cause: NodeDownCause::Shutdown, down_ms: 0 }
-    }
 }

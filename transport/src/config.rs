@@ -73,17 +73,19 @@ impl Network {
     /// Returns the fabrics that may carry a link to a peer that is met at `address`, best first. A
     /// node names these on the connection, and uses no other on it.
     pub(crate) fn usable(&self, encryption: Encryption, address: &str) -> Vec<Arc<dyn Fabric>> {
-        let here = || {
-            let address = address.parse::<SocketAddr>();
-            address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
-        };
         let usable = |fabric: &&Arc<dyn Fabric>| match (encryption, fabric.protection()) {
             (_, Protection::Encrypted) | (Encryption::Off, _) => true,
             (Encryption::Required, _) => false,
             (Encryption::Default, Protection::Network) => true,
-            (Encryption::Default, Protection::None) => here(),
+            (Encryption::Default, Protection::None) => is_loopback(address),
         };
         self.fabrics.iter().filter(usable).cloned().collect()
+    }
+
+    /// Returns true if only a node with a secret may listen at `address`, or dial it: wherever it
+    /// is not known to be loopback. A simulated network is one process.
+    pub(crate) fn needs_secret(&self, address: &str) -> bool {
+        !self.wire.is_simulated() && !is_loopback(address)
     }
 
     /// Returns true if it can do what is asked of it.
@@ -129,5 +131,36 @@ impl Network {
         let plain = TcpFabric::new(wire.clone(), doors.clone(), Entropy::os());
         let sealed = TcpFabric::sealed(wire.clone(), doors.clone(), Entropy::os());
         Network { wire, fabrics: vec![Arc::new(plain), Arc::new(sealed)], doors }
+    }
+}
+
+/// Returns true if `address` is an IP address of loopback, with a port. A name is not, nor is a
+/// place of a simulated network: where it leads is not known.
+fn is_loopback(address: &str) -> bool {
+    let address = address.parse::<SocketAddr>();
+    address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_to_be_loopback_needs_a_secret_and_encryption() {
+        let network = Network::tcp();
+        for (address, loopback) in [
+            ("127.0.0.1:7", true),
+            ("[::1]:7", true),
+            ("[::ffff:127.0.0.1]:7", true),
+            ("192.0.2.1:7", false),
+            ("[::ffff:192.0.2.1]:7", false),
+            ("localhost:7", false),
+            ("/run/a.socket", false),
+        ] {
+            assert_eq!(network.needs_secret(address), !loopback, "{address}");
+            let fabrics = network.usable(Encryption::Default, address);
+            let plain = fabrics.iter().any(|fabric| fabric.protection() == Protection::None);
+            assert_eq!(plain, loopback, "{address}");
+        }
     }
 }

@@ -78,12 +78,11 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.link.has_ended() {
-            let panicking = std::thread::panicking();
-            if panicking {
+            let cause = LinkCause::of_drop();
+            if cause == LinkCause::Failed {
                 // A frame of which only a part was dispatched must not count as consumed.
                 self.pipe.lock().proto.distrust();
             }
-            let cause = if panicking { LinkCause::Failed } else { LinkCause::Shutdown };
             // A host that panics again must not end the process.
             drop(catch_unwind(AssertUnwindSafe(|| self.finish(cause))));
         }

@@ -88,6 +88,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
 use crate::memory::{Region, Slot, Splice};
 
@@ -180,7 +181,8 @@ pub enum Side {
 pub trait Opening: Send {
     /// Returns what the peer needs to connect to this queue pair: at most
     /// [`OFFER_BYTES_MAX`](crate::limits::OFFER_BYTES_MAX) bytes, meaningful to the same fabric.
-    fn offer(&self) -> Vec<u8>;
+    /// They may hold a part of a key, and are wiped from memory when they are dropped.
+    fn offer(&self) -> Zeroizing<Vec<u8>>;
 
     /// Posts receives before the connection is made (PV-11). Takes what it accepts from the front
     /// of `slots`.
@@ -206,7 +208,7 @@ pub trait Opening: Send {
     /// has answered.
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>>;
 }

@@ -35,9 +35,9 @@ pub trait Host: Send + Sync + 'static {
     fn event(&self, event: PeerEvent);
 
     /// Reports for how long the runtime that the node was started on has run none of its tasks;
-    /// less than [`PULSE_INTERVAL`](crate::limits::PULSE_INTERVAL) is zero. Called again and again,
-    /// but never on a simulated network.
-    fn pulse(&self, _late: Duration) {}
+    /// less than [`LIVENESS_INTERVAL`](crate::limits::LIVENESS_INTERVAL) is zero. Called again and
+    /// again, but never on a simulated network.
+    fn liveness(&self, _late: Duration) {}
 }
 
 /// A mailbox of this node, as links see it.

@@ -39,6 +39,7 @@ pub mod id;
 mod ip_network;
 pub mod limits;
 mod link;
+mod log_limiter;
 pub mod memory;
 mod mesh;
 #[cfg(feature = "mutants")]

@@ -16,8 +16,8 @@ pub const CLOSE_TEXT_BYTES_MAX: usize = 256;
 /// Alignment of every payload: an archive is used where it lies.
 pub const PAYLOAD_ALIGN: usize = 16;
 /// An archive has fewer levels than this, the root counted, each behind a pointer in the one
-/// before, as the nodes of a tree are. Each takes stack of whoever reads it; JSON parsers stop here
-/// too.
+/// before, as the nodes of a tree are. Each takes stack of the thread that reads it; JSON parsers
+/// stop here, too.
 pub const ARCHIVE_DEPTH_MAX: usize = 128;
 /// Largest offer of a fabric, in bytes.
 pub const OFFER_BYTES_MAX: usize = 256;
@@ -31,11 +31,12 @@ pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
 pub const UNPROVEN_CONNECTIONS_MAX: usize = 64;
 /// Default of the links that nodes at one address may have dialled: as many as a node remembers.
 pub const LINKS_PER_SOURCE_MAX: u32 = 1024;
-/// How often strangers that were refused for one cause are in the log as a warning.
-pub const REFUSALS_REPORTED_EVERY: Duration = Duration::from_secs(10);
-/// Lines of links and nodes that come and go in the log in [`REFUSALS_REPORTED_EVERY`]; one more
-/// says how many were left out.
-pub const PEER_LINES_MAX: u32 = 100;
+/// Period in which the log has a bounded number of lines of each cause: one warning that a
+/// connection was refused, and [`PEER_LINES_MAX`] of links and nodes.
+pub const LOG_PERIOD: Duration = Duration::from_secs(10);
+/// Lines of each kind in the log in [`LOG_PERIOD`] about links and nodes that come and go, or are
+/// not reached; one more says how many were left out.
+pub const PEER_LINES_MAX: u32 = 50;
 /// How long a connection may take to prove itself.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one
@@ -117,8 +118,8 @@ pub const STALLS_REPORTED_MAX: usize = 8;
 /// A node that could not run for so long stood still: it says so, and does not count that time as
 /// silence of its peers. Shorter delays are those of a busy machine.
 pub const PAUSE_NOTICED: Duration = Duration::from_secs(2);
-/// How often a node's own thread looks whether the runtime of its links gets on.
-pub const PULSE_INTERVAL: Duration = Duration::from_millis(250);
+/// Time between two probes of the runtime of a node's links by the node's own thread.
+pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an incumbent may take to answer when a newcomer claims its name.
 pub const DUPLICATE_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Default of `down_after`: silence after which a node is reported down.

@@ -47,7 +47,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::bootstrap::{Beat, Message};
-use crate::cause::LinkCause;
+use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Config, Encryption};
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
@@ -195,7 +195,7 @@ impl Mesh {
     /// Ends the node's part in the network, in this order: no new links; a goodbye on every link;
     /// their ends, until `deadline`; what is left is closed; the end of all tasks.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
-        self.table.close();
+        self.table.close(NodeDownCause::Shutdown);
         step!(Leaving);
         for (_, link) in self.table.each(|peer| peer.linked()) {
             link.goodbye();

@@ -86,7 +86,7 @@ async fn an_actor_is_noted_again_after_another_one_was_polled_within_it() {
 async fn a_blockage_is_known_from_its_beginning_to_its_end() {
     let watch = Watch::new("beta".into(), Handle::current().id());
     let after = |late| {
-        watch.pulse(late);
+        watch.liveness(late);
         *watch.blocked.lock()
     };
     let most = limits::BLOCKED_AFTER;

@@ -116,8 +116,8 @@ impl Host for Residents {
         drop(self.observers.events.send(event));
     }
 
-    fn pulse(&self, late: Duration) {
-        self.watch.pulse(late);
+    fn liveness(&self, late: Duration) {
+        self.watch.liveness(late);
     }
 }
 

@@ -98,7 +98,10 @@ fn exit_of(reason: CloseReason) -> ActorExit {
 /// Returns why a message was not sent `to` an actor; `failure` is what archiving it met.
 pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>) -> Cause {
     match unsent {
-        Unsent::NodeDown(NodeDown { cause: NodeDownCause::Shutdown, .. }) => Cause::Shutdown,
+        Unsent::NodeDown(NodeDown {
+            cause: NodeDownCause::Shutdown | NodeDownCause::Failed,
+            ..
+        }) => Cause::Shutdown,
         Unsent::NodeDown(down) => Cause::NodeUnreachable(down),
         Unsent::LinkDown => Cause::LinkDown,
         Unsent::Opening => Cause::Opening,

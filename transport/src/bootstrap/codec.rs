@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     pub(super) fn finish(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed::Trailing(self.0.len())) }
     }

@@ -1,4 +1,4 @@
-//! Why a connection between two nodes came to nothing, so that both sides can say it.
+//! The reasons for which a connection between two nodes came to nothing, so that both can say it.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use super::message::Message;
 use super::rejection::Rejection;
 use super::version::Versions;
 
-/// Why a connection ended before or while it carried messages.
+/// The reason for which a connection ended before or while it carried messages.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// This node does not want it.
@@ -45,7 +45,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The peer said something that does not belong here.
+    /// Returns the failure of a peer that said something that does not belong here.
     pub(crate) fn unexpected(message: &Message) -> Self {
         Failure::Malformed(Malformed::Unexpected(message.name()))
     }
@@ -66,7 +66,7 @@ impl Failure {
         }
     }
 
-    /// In a word, for metrics: the same whoever refuses.
+    /// Returns it in a word, for metrics: the same for a refusal of this side and of the peer.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Failure::Rejected(why) | Failure::RejectedByPeer(why) => why.label(),

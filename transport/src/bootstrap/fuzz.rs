@@ -62,6 +62,6 @@ pub fn messages(input: &[u8]) {
     }
     if let Ok(message) = Message::decode(rest) {
         // BS-3. Feature bits are the one thing that is read and not kept.
-        assert!(matches!(message, Message::Hello(_)) || message.encode() == rest);
+        assert!(matches!(message, Message::Hello(_)) || *message.encode() == rest);
     }
 }

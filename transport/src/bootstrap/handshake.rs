@@ -21,24 +21,26 @@ use super::secret::Key;
 use super::session::Session;
 use super::version::{VERSIONS_BYTES, Versions};
 
-/// What a node shows of itself in a handshake, and what it proves.
+/// A node as it shows itself in a handshake, and the key that it proves to know. Kept by the table
+/// of the node's peers, and cloned for each connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     /// Its name and run.
     pub(crate) node: NodeId,
-    /// Where it can be dialled.
+    /// The addresses at which it can be dialled.
     pub(crate) addresses: Vec<String>,
-    /// What it can carry a link over, best first.
+    /// The fabrics that it can carry a link over, best first.
     pub(crate) fabrics: Vec<String>,
-    /// Its heartbeats.
+    /// The times of its heartbeats.
     pub(crate) times: Times,
-    /// What it speaks.
+    /// The versions of the protocol that it speaks.
     pub(crate) versions: Versions,
-    /// What it proves to know.
+    /// The key that it proves to know.
     pub(crate) key: Key,
-    /// What those that dial it may prove to know instead, at most `SECRETS_ACCEPTED_MAX`.
+    /// The keys that a node that dials it may prove to know instead: at most
+    /// `SECRETS_ACCEPTED_MAX`.
     pub(crate) accepts: Vec<Key>,
-    /// Where its ephemeral keys come from.
+    /// The source of its ephemeral keys.
     pub(crate) entropy: Entropy,
 }
 
@@ -46,7 +48,7 @@ pub(crate) struct Identity {
 pub(crate) struct Handshake<'a> {
     identity: &'a Identity,
     dialler: bool,
-    /// The peer dialled with a secret that is only accepted.
+    /// True if the peer dialled with a secret that is only accepted.
     other_secret: bool,
     state: State,
     incoming: Vec<u8>,
@@ -78,13 +80,13 @@ const FRESH_BYTES: usize = 16;
 type Prologue = [u8; 2 * OPENING_BYTES + FRESH_BYTES];
 
 impl<'a> Handshake<'a> {
-    /// The side that dialled.
+    /// Begins the handshake of the side that dialled.
     pub(crate) fn dial(identity: &'a Identity) -> Self {
         let outgoing = opening(identity.versions).to_vec();
         Handshake { dialler: true, outgoing, ..Handshake::accept(identity) }
     }
 
-    /// The side that was dialled.
+    /// Begins the handshake of the side that was dialled.
     pub(crate) fn accept(identity: &'a Identity) -> Self {
         Handshake {
             identity,
@@ -160,7 +162,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// The step that is done when the output is sent.
+    /// Returns the step that is done when the output is sent.
     #[cfg(feature = "steps")]
     pub(crate) fn sent(&self) -> Option<crate::steps::Step> {
         use crate::steps::Step::{HelloSent, NoiseSent, OpeningSent};
@@ -269,7 +271,7 @@ impl<'a> Handshake<'a> {
         Ok(())
     }
 
-    /// The first sealed record proves the peer (BS-1).
+    /// Takes the first sealed record, which proves the peer (BS-1).
     fn handle_hello(&mut self, body: &[u8]) -> Result<(), Failure> {
         let State::Hello(session) = &mut self.state else {
             return Err(Malformed::Record(Kind::Sealed as u8).into());

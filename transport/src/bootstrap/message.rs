@@ -1,7 +1,9 @@
-//! What two proven nodes say to each other, and its bytes.
+//! The messages of two proven nodes to each other, and their bytes.
 
 use std::fmt;
 use std::time::Duration;
+
+use zeroize::Zeroizing;
 
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
@@ -11,27 +13,27 @@ use crate::proto::fate::Refused;
 use super::codec::{self, Malformed, Reader};
 use super::rejection::Rejection;
 
-/// One message.
+/// A message of a bootstrap connection, sealed by its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Who the sender is. The first message of each side, and only that.
+    /// Names the sender. The first message of each side, and no other.
     Hello(Hello),
     /// The lower-named node chose this connection for the link.
     Commit {
         /// The link's number; 0 is none.
         epoch: u64,
     },
-    /// What the sender consumed of the last link.
+    /// Tells what the sender consumed of the last link.
     Resync(Resync),
-    /// What the sender's queue pair needs from the peer's.
+    /// Tells what the peer's queue pair needs to know of the sender's.
     Offer(OfferMade),
     /// The sender gives up this fabric, or this way to try it.
     Pass {
         /// The fabric.
         fabric: String,
-        /// There is another way to try the same fabric.
+        /// True if there is another way to try the same fabric.
         again: bool,
-        /// Why, for the peer's log.
+        /// The reason, for the peer's log.
         reason: String,
     },
     /// The sender's queue pair is connected: frames may be sent to it.
@@ -44,11 +46,11 @@ pub(crate) enum Message {
         /// The fabric.
         fabric: String,
     },
-    /// The sender lives.
+    /// Shows that the sender lives, and may ask for something.
     Heartbeat(Beat),
-    /// Where is this node?
+    /// Asks where this node can be dialled.
     WhoIs(NodeName),
-    /// It is there; no address: the sender does not know.
+    /// Answers WHO_IS; without an address if the sender knows none.
     Known {
         /// The node.
         name: NodeName,
@@ -61,20 +63,21 @@ pub(crate) enum Message {
     Reject(Rejection),
 }
 
-/// Who a node is.
+/// A node, as it names itself to its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// Its name and run.
     pub(crate) node: NodeId,
-    /// Where it can be dialled.
+    /// The addresses at which it can be dialled.
     pub(crate) addresses: Vec<String>,
-    /// What it can carry a link over, best first.
+    /// The fabrics that it can carry a link over, best first.
     pub(crate) fabrics: Vec<String>,
-    /// Its heartbeats.
+    /// The times of its heartbeats.
     pub(crate) times: Times,
 }
 
-/// How often a node sends heartbeats, and how long it asks others to bear its silence.
+/// The times of a node's heartbeats: how often it sends them, and how long it asks others to bear
+/// its silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     /// Time between two heartbeats, within the limits; of two nodes the longer one counts.
@@ -96,8 +99,9 @@ pub(crate) struct OfferMade {
     pub(crate) message_bytes_max: u32,
     /// Bytes that may wait in all mailboxes together: 1 to `i32::MAX`.
     pub(crate) link_window_bytes: u32,
-    /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes.
-    pub(crate) queue_pair: Vec<u8>,
+    /// The fabric's own part: at most `OFFER_BYTES_MAX` bytes, with a part of the key of the data
+    /// connection if that is sealed.
+    pub(crate) queue_pair: Zeroizing<Vec<u8>>,
 }
 
 impl fmt::Debug for OfferMade {
@@ -110,44 +114,60 @@ impl fmt::Debug for OfferMade {
 /// A part of what a node consumed of the last link to the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resync {
-    /// Which link; 0: the sender has nothing to say of any.
+    /// The number of the link; 0 if the sender has nothing to say of any.
     pub(crate) epoch: u64,
     /// Frames, as the wrapping count.
     pub(crate) consumed: u32,
     /// Refusals: at most `RESYNC_REFUSALS_MAX`.
     pub(crate) refusals: Vec<Refused>,
-    /// Whether another part follows.
+    /// True if another part follows.
     pub(crate) more: bool,
 }
 
-/// What a heartbeat asks for.
+/// The kind of a heartbeat, by its number on the wire: what it says or asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beat {
-    /// Nothing.
-    Plain,
-    /// An answer at once.
-    Question,
-    /// It is one.
-    Answer,
-    /// Nothing; the sender's end of the link stands still for now.
-    Stalled,
-    /// That nothing more is asked of the sender, whose node is shutting down.
-    Leaving,
-    /// That the link is closed, which the sender does not use: it begins nothing on it now.
-    Idle,
-    /// Nothing; the sender goes on using the link, which the other side would have closed.
-    Busy,
+    /// Says that the sender lives.
+    Plain = 0,
+    /// Asks for an answer at once.
+    Question = 1,
+    /// Answers a question.
+    Answer = 2,
+    /// Says that the sender's end of the link stands still for now.
+    Stalled = 3,
+    /// Asks that nothing more be asked of the sender, whose node is shutting down.
+    Leaving = 4,
+    /// Asks that the link be closed, which the sender does not use: it begins nothing on it now.
+    Idle = 5,
+    /// Says that the sender goes on using the link, which the other side would have closed.
+    Busy = 6,
 }
 
-/// How the sender's side of a link ended.
+/// The end of the sender's side of a link, by its number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parting {
     /// It was lost.
-    Lost,
-    /// After a goodbye.
-    Left,
-    /// After a goodbye, for neither side used it.
-    Idle,
+    Lost = 0,
+    /// It ended after a goodbye.
+    Left = 1,
+    /// It ended after a goodbye, because neither side used it.
+    Idle = 2,
+}
+
+/// The kinds of message, as the first byte of each says.
+mod kind {
+    pub(super) const HELLO: u8 = 1;
+    pub(super) const COMMIT: u8 = 2;
+    pub(super) const OFFER: u8 = 3;
+    pub(super) const PASS: u8 = 4;
+    pub(super) const READY: u8 = 5;
+    pub(super) const HEARTBEAT: u8 = 6;
+    pub(super) const WHO_IS: u8 = 7;
+    pub(super) const KNOWN: u8 = 8;
+    pub(super) const BYE: u8 = 9;
+    pub(super) const REJECT: u8 = 10;
+    pub(super) const RESYNC: u8 = 11;
+    pub(super) const CONNECTED: u8 = 12;
 }
 
 impl Message {
@@ -169,41 +189,42 @@ impl Message {
         }
     }
 
-    /// Returns its bytes.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
+    /// Returns its bytes. An offer's part of a key comes last: the buffer does not grow after it,
+    /// so no other copy of it is left.
+    pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut out = Zeroizing::new(Vec::with_capacity(64));
         match self {
             Message::Hello(hello) => hello.encode(&mut out),
             Message::Commit { epoch } => {
-                out.push(2);
+                out.push(kind::COMMIT);
                 out.extend(epoch.to_le_bytes());
             }
             Message::Resync(resync) => resync.encode(&mut out),
             Message::Offer(offer) => offer.encode(&mut out),
             Message::Pass { fabric, again, reason } => {
-                out.push(4);
+                out.push(kind::PASS);
                 codec::put_text(&mut out, fabric);
                 out.push(u8::from(*again));
                 codec::put_text(&mut out, &reason.replace(char::is_control, " "));
             }
             Message::Ready { fabric } => {
-                out.push(5);
+                out.push(kind::READY);
                 codec::put_text(&mut out, fabric);
             }
-            Message::Heartbeat(beat) => out.extend([6, *beat as u8]),
+            Message::Heartbeat(beat) => out.extend([kind::HEARTBEAT, *beat as u8]),
             Message::WhoIs(name) => {
-                out.push(7);
+                out.push(kind::WHO_IS);
                 codec::put_text(&mut out, name.as_str());
             }
             Message::Known { name, addresses } => {
-                out.push(8);
+                out.push(kind::KNOWN);
                 codec::put_text(&mut out, name.as_str());
                 codec::put_texts(&mut out, addresses, codec::ADDRESSES_MAX);
             }
-            Message::Bye(parting) => out.extend([9, *parting as u8]),
-            Message::Reject(rejection) => out.extend([10, rejection.code()]),
+            Message::Bye(parting) => out.extend([kind::BYE, *parting as u8]),
+            Message::Reject(rejection) => out.extend([kind::REJECT, rejection.code()]),
             Message::Connected { fabric } => {
-                out.push(12);
+                out.push(kind::CONNECTED);
                 codec::put_text(&mut out, fabric);
             }
         }
@@ -214,40 +235,24 @@ impl Message {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8()? {
-            1 => Message::Hello(Hello::decode(&mut reader)?),
-            2 => Message::Commit { epoch: reader.u64()? },
-            3 => Message::Offer(OfferMade::decode(&mut reader)?),
-            4 => Message::Pass {
+            kind::HELLO => Message::Hello(Hello::decode(&mut reader)?),
+            kind::COMMIT => Message::Commit { epoch: reader.u64()? },
+            kind::OFFER => Message::Offer(OfferMade::decode(&mut reader)?),
+            kind::PASS => Message::Pass {
                 fabric: reader.fabric_name()?,
-                again: match reader.u8()? {
-                    0 => false,
-                    1 => true,
-                    other => return Err(number("mark of another way", other)),
-                },
+                again: flag("mark of another way", reader.u8()?)?,
                 reason: reader.text("reason")?,
             },
-            5 => Message::Ready { fabric: reader.fabric_name()? },
-            6 => Message::Heartbeat(match reader.u8()? {
-                0 => Beat::Plain,
-                1 => Beat::Question,
-                2 => Beat::Answer,
-                3 => Beat::Stalled,
-                4 => Beat::Leaving,
-                5 => Beat::Idle,
-                6 => Beat::Busy,
-                other => return Err(number("kind of heartbeat", other)),
-            }),
-            7 => Message::WhoIs(reader.node_name()?),
-            8 => Message::Known { name: reader.node_name()?, addresses: reader.addresses()? },
-            9 => Message::Bye(match reader.u8()? {
-                0 => Parting::Lost,
-                1 => Parting::Left,
-                2 => Parting::Idle,
-                other => return Err(number("kind of end", other)),
-            }),
-            10 => Message::Reject(Rejection::from_code(reader.u8()?)?),
-            11 => Message::Resync(Resync::decode(&mut reader)?),
-            12 => Message::Connected { fabric: reader.fabric_name()? },
+            kind::READY => Message::Ready { fabric: reader.fabric_name()? },
+            kind::HEARTBEAT => Message::Heartbeat(Beat::of(reader.u8()?)?),
+            kind::WHO_IS => Message::WhoIs(reader.node_name()?),
+            kind::KNOWN => {
+                Message::Known { name: reader.node_name()?, addresses: reader.addresses()? }
+            }
+            kind::BYE => Message::Bye(Parting::of(reader.u8()?)?),
+            kind::REJECT => Message::Reject(Rejection::from_code(reader.u8()?)?),
+            kind::RESYNC => Message::Resync(Resync::decode(&mut reader)?),
+            kind::CONNECTED => Message::Connected { fabric: reader.fabric_name()? },
             other => return Err(Malformed::MessageKind(other)),
         };
         reader.finish()?;
@@ -255,9 +260,35 @@ impl Message {
     }
 }
 
+impl Beat {
+    const ALL: [Beat; 7] = [
+        Beat::Plain,
+        Beat::Question,
+        Beat::Answer,
+        Beat::Stalled,
+        Beat::Leaving,
+        Beat::Idle,
+        Beat::Busy,
+    ];
+
+    fn of(code: u8) -> Result<Self, Malformed> {
+        let beat = Beat::ALL.into_iter().find(|beat| *beat as u8 == code);
+        beat.ok_or_else(|| number("kind of heartbeat", code))
+    }
+}
+
+impl Parting {
+    const ALL: [Parting; 3] = [Parting::Lost, Parting::Left, Parting::Idle];
+
+    fn of(code: u8) -> Result<Self, Malformed> {
+        let parting = Parting::ALL.into_iter().find(|parting| *parting as u8 == code);
+        parting.ok_or_else(|| number("kind of end", code))
+    }
+}
+
 impl Hello {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(1);
+        out.push(kind::HELLO);
         codec::put_text(out, self.node.name.as_str());
         out.extend(self.node.incarnation.0.to_le_bytes());
         out.extend(0u64.to_le_bytes());
@@ -306,7 +337,7 @@ impl Times {
 
 impl Resync {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(11);
+        out.push(kind::RESYNC);
         out.extend(self.epoch.to_le_bytes());
         out.extend(self.consumed.to_le_bytes());
         out.push(u8::from(self.more));
@@ -321,11 +352,7 @@ impl Resync {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let epoch = reader.u64()?;
         let consumed = reader.u32()?;
-        let more = match reader.u8()? {
-            0 => false,
-            1 => true,
-            other => return Err(number("mark of a part", other)),
-        };
+        let more = flag("mark of a part", reader.u8()?)?;
         let count = reader.u16()?;
         if usize::from(count) > limits::RESYNC_REFUSALS_MAX {
             return Err(number("number of refusals", count));
@@ -342,7 +369,7 @@ impl Resync {
 
 impl OfferMade {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(3);
+        out.push(kind::OFFER);
         codec::put_text(out, &self.fabric);
         out.extend(self.ring_slots.to_le_bytes());
         out.extend(self.slot_bytes.to_le_bytes());
@@ -362,7 +389,7 @@ impl OfferMade {
         if usize::from(length) > limits::OFFER_BYTES_MAX {
             return Err(number("length of a queue pair's offer", length));
         }
-        let queue_pair = reader.bytes(length.into())?.to_vec();
+        let queue_pair = Zeroizing::new(reader.bytes(length.into())?.to_vec());
         if !(limits::RING_SLOTS_MIN..=limits::RING_SLOTS_MAX).contains(&ring_slots) {
             return Err(number("number of ring slots", ring_slots));
         }
@@ -385,6 +412,15 @@ impl OfferMade {
             link_window_bytes,
             queue_pair,
         })
+    }
+}
+
+/// Returns the flag that a byte stands for.
+fn flag(what: &'static str, byte: u8) -> Result<bool, Malformed> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(number(what, other)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What all nodes of a cluster know.
+//! The secret that all nodes of a cluster know, and the key made of it.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ const DIFFERENT_BYTES: usize = 8;
 /// The command that makes a secret.
 const GENERATE: &str = "openssl rand -hex 32";
 
-/// What all nodes of a cluster know: 32 random bytes, as bytes or as text. Only their hash is kept,
-/// and wiped from memory when it is dropped.
+/// The secret that all nodes of a cluster know: 32 random bytes, as bytes or as text. Only their
+/// hash is kept, and wiped from memory when it is dropped.
 #[derive(Clone)]
 pub struct Secret(Key);
 
@@ -74,13 +74,13 @@ impl Secret {
         if different < DIFFERENT_BYTES {
             return Err(InvalidSecret::Repeated(different));
         }
-        Ok(Secret(Key(noise::hash(&[b"ringpost cluster secret", bytes]))))
+        Ok(Secret(Key(Box::new(noise::hash(&[b"ringpost cluster secret", bytes])))))
     }
 
     /// Returns the pre-shared key of the handshake. Nodes without a secret, which meet on loopback
     /// only, use zeros.
     pub(crate) fn key(secret: Option<&Secret>) -> Key {
-        secret.map_or(Key([0; 32]), |secret| secret.0.clone())
+        secret.map_or(Key(Box::new([0; 32])), |secret| secret.0.clone())
     }
 
     /// Returns a secret for tests.
@@ -91,9 +91,10 @@ impl Secret {
     }
 }
 
-/// A pre-shared key. `Debug` does not show it, and it is wiped from memory when it is dropped.
+/// A pre-shared key. `Debug` does not show it, and it is wiped from memory when it is dropped. In a
+/// box: an array would leave a copy wherever it is moved from.
 #[derive(Clone)]
-pub(crate) struct Key([u8; 32]);
+pub(crate) struct Key(Box<[u8; 32]>);
 
 impl Key {
     pub(super) fn bytes(&self) -> &[u8; 32] {

@@ -1,15 +1,16 @@
 //! Two proven nodes: messages are sealed and opened, in order, each once.
 
 use snow::TransportState;
+use zeroize::Zeroizing;
 
-use crate::noise::TAG_BYTES;
+use crate::noise::{SessionKeys, TAG_BYTES};
 
 use super::codec::{Kind, Malformed, record, take_record};
 use super::message::Message;
 
 /// The keys of one connection and what arrived on it.
 pub(crate) struct Session {
-    keys: TransportState,
+    keys: SessionKeys,
     /// The hash of the handshake, which no other connection has.
     binding: [u8; 32],
     incoming: Vec<u8>,
@@ -17,7 +18,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(super) fn new(keys: TransportState, binding: [u8; 32], incoming: Vec<u8>) -> Self {
-        Session { keys, binding, incoming }
+        Session { keys: SessionKeys::new(keys), binding, incoming }
     }
 
     /// Returns the hash of the handshake: both sides have the same, and no other connection has it.
@@ -55,7 +56,8 @@ impl Session {
 
     /// Opens the body of a sealed record.
     pub(super) fn open(&mut self, sealed: &[u8]) -> Result<Message, Malformed> {
-        let mut plain = vec![0; sealed.len()];
+        // An offer holds a part of a key. With room for the tag the cipher needs no other buffer.
+        let mut plain = Zeroizing::new(vec![0; sealed.len()]);
         let length = self.keys.read_message(sealed, &mut plain).map_err(|_| Malformed::Seal)?;
         Message::decode(&plain[..length])
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use zeroize::Zeroizing;
 
 use super::dispatch::Run;
 use super::growth::Growth;
@@ -38,7 +39,7 @@ pub(crate) struct Offer {
     /// Bytes this side has room for, over all mailboxes.
     pub(crate) link_window_bytes: u32,
     /// The fabric's own part.
-    pub(crate) queue_pair: Vec<u8>,
+    pub(crate) queue_pair: Zeroizing<Vec<u8>>,
 }
 
 /// A queue pair with its ring posted, not yet connected.

@@ -123,7 +123,7 @@
 //! use ringpost_transport::memory::Slot;
 //!
 //! fn connect(mut opening: Box<dyn Opening>, mut slots: Vec<Slot>) {
-//!     let _connecting = opening.connect(Vec::new(), 0);
+//!     let _connecting = opening.connect(Default::default(), 0);
 //!     opening.post_recv(&mut slots).unwrap();
 //! }
 //! ```

@@ -93,8 +93,8 @@ impl TcpFabric {
         if !self.sealed {
             return None;
         }
-        let mut part = Zeroizing::new([0; KEY_BYTES]);
-        self.entropy.fill(&mut *part);
+        let mut part = Zeroizing::new(vec![0; KEY_BYTES]);
+        self.entropy.fill(&mut part);
         let prologue = [&config.binding[..], self.name().as_bytes()].concat();
         Some(Sealing { part, prologue, entropy: self.entropy.clone() })
     }
@@ -159,9 +159,10 @@ enum End {
 
 /// How a data connection is sealed.
 struct Sealing {
-    /// This end's part of the key, which the other one is offered. Each end has one, so that who
-    /// foretells the random bytes of one node knows no key.
-    part: Zeroizing<[u8; KEY_BYTES]>,
+    /// This end's part of the key, which the other one is offered. Each end has one, so that
+    /// knowing the random bytes of one node is not knowing the key. On the heap: an array would
+    /// leave a copy wherever it is moved from.
+    part: Zeroizing<Vec<u8>>,
     /// What both ends know of the link, and what no other link has.
     prologue: Vec<u8>,
     entropy: Entropy,
@@ -170,12 +171,13 @@ struct Sealing {
 impl Opening for TcpOpening {
     /// Returns the acceptor's token, and the end's part of the key if the connection is to be
     /// sealed.
-    fn offer(&self) -> Vec<u8> {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
         let part = self.sealing.as_ref().map_or(&[][..], |sealing| &sealing.part[..]);
-        match &self.end {
+        // Both are allocated at their full length: a buffer that grew would leave a copy.
+        Zeroizing::new(match &self.end {
             End::Dialer { .. } => part.to_vec(),
             End::Acceptor(door) => [&door.token().to_le_bytes(), part].concat(),
-        }
+        })
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
@@ -184,11 +186,10 @@ impl Opening for TcpOpening {
 
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         _way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         let TcpOpening { queues, rnr_retry, end, sealing } = *self;
-        let peer = Zeroizing::new(peer);
         async move {
             let stream = match sealing {
                 None => DataStream::new(end.connect(&peer).await?, None),
@@ -212,9 +213,11 @@ impl Sealing {
             .filter(|(_, theirs)| theirs.len() == KEY_BYTES)
             .ok_or(FabricError::Offer(offered))?;
         let parts = if dials { [theirs, &part[..]] } else { [&part[..], theirs] };
-        let key = Zeroizing::new(noise::hash(&[b"ringpost tcps", parts[0], parts[1]]));
         let mut stream = end.connect(token).await?;
-        let noise = noise::data_connection(dials, &key, &prologue, &entropy);
+        let noise = {
+            let key = Zeroizing::new(noise::hash(&[b"ringpost tcps", parts[0], parts[1]]));
+            noise::data_connection(dials, &key, &prologue, &entropy)
+        };
         let seal = seal::agree(&mut *stream, noise, dials).await.map_err(FabricError::Connect)?;
         Ok(DataStream::new(stream, Some(seal)))
     }

@@ -52,6 +52,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use self::connected::Connected;
 use self::memory::{Domain, PageKind};
@@ -61,9 +63,10 @@ use self::survey::Rail;
 use super::{Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
-    INLINE_BYTES, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX, VERBS_RETRIES,
-    VERBS_TIMEOUT,
+    INLINE_BYTES, PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX,
+    VERBS_RETRIES, VERBS_TIMEOUT,
 };
+use crate::log_limiter::LogLimiter;
 use crate::memory::{Region, Slot};
 
 pub use self::survey::Survey;
@@ -150,6 +153,8 @@ pub struct VerbsFabric {
     limits: Limits,
     config: VerbsConfig,
     entropy: Entropy,
+    /// The lines of queue pairs that are connected.
+    log: Arc<LogLimiter>,
 }
 
 impl VerbsFabric {
@@ -178,7 +183,8 @@ impl VerbsFabric {
             }
         }
         let limits = limits(&rails)?;
-        Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy })
+        let log = Arc::new(LogLimiter::new(PEER_LINES_MAX));
+        Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy, log })
     }
 
     /// Returns the names of the devices it uses, with the ports.
@@ -260,6 +266,7 @@ impl Fabric for VerbsFabric {
             recvs: Vec::with_capacity(config.recv_queue as usize),
             config,
             tuning,
+            log: self.log.clone(),
         };
         for rail in &self.rails {
             opening.add(rail, first_packet, bootstrap.map(|(_, local)| local))?;
@@ -288,6 +295,7 @@ struct VerbsOpening {
     recvs: Vec<Slot>,
     config: QueuePairConfig,
     tuning: Tuning,
+    log: Arc<LogLimiter>,
 }
 
 /// One port's queue pair, and the places of its addresses in the offer.
@@ -370,15 +378,17 @@ impl VerbsOpening {
             tuning: self.tuning,
         };
         queue_pair.connect(&path)?;
-        let device = queue_pair.domain().device.name().to_owned();
-        tracing::info!(device, port, gid = gid_indices[ours - first], "a queue pair is connected");
+        if let Some(suppressed) = self.log.admit("connected", Instant::now()) {
+            let (device, gid) = (queue_pair.domain().device.name(), gid_indices[ours - first]);
+            tracing::info!(device, port, suppressed, gid, "a queue pair is connected");
+        }
         Connected::new(queue_pair, &self.config, posted).map_err(FabricError::Connect)
     }
 }
 
 impl Opening for VerbsOpening {
-    fn offer(&self) -> Vec<u8> {
-        self.offer.encode()
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.offer.encode())
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
@@ -400,7 +410,7 @@ impl Opening for VerbsOpening {
 
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn super::QueuePair>, FabricError>> {
         // Registering memory takes its time, and resolving the peer's address up to a second, in

@@ -18,19 +18,20 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::bootstrap::{Failure, Rejection};
 use crate::entropy::Entropy;
 use crate::limits;
+use crate::log_limiter::LogLimiter;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
 use super::connection;
 use super::meter::{self, Gauged};
-use super::refusals::RefusalLog;
+use super::refusals;
 use super::source::Source;
 use super::table::Table;
 
 /// Accepts until the node closes.
 pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
     let unproven = Arc::new(Unproven::default());
-    let refusals = Arc::new(RefusalLog::default());
+    let log = Arc::new(LogLimiter::new(1));
     loop {
         let accepted = tokio::select! {
             biased;
@@ -41,11 +42,10 @@ pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
             Ok(stream) => {
                 let source = Source::of(&stream.peer_address());
                 let (place, give_way) = unproven.clone().admit(source, &table.identity.entropy);
-                let refusals = refusals.clone();
-                table.tasks.spawn(serve(table.clone(), stream, place, give_way, refusals));
+                table.tasks.spawn(serve(table.clone(), stream, place, give_way, log.clone()));
             }
             Err(error) => {
-                refusals.report_accept(&error);
+                refusals::report_accept(&log, &error);
                 sleep(limits::ACCEPT_BACKOFF).await;
             }
         }
@@ -57,7 +57,7 @@ async fn serve(
     mut stream: Box<dyn Stream>,
     place: Place,
     mut give_way: oneshot::Receiver<()>,
-    refusals: Arc<RefusalLog>,
+    log: Arc<LogLimiter>,
 ) {
     step!(Accepted);
     let from = stream.peer_address();
@@ -73,7 +73,7 @@ async fn serve(
     };
     let first = match first {
         Ok(first) => first,
-        Err(failure) => return refusals.report(&from, &failure),
+        Err(failure) => return refusals::report(&log, &from, &failure),
     };
     let give_way = async {
         let _ = give_way.await;
@@ -83,14 +83,14 @@ async fn serve(
             step!(TokenReceived);
             let doors = &table.network.doors;
             if !doors.admit(token, stream) {
-                refusals.report_token(&from);
+                refusals::report_token(&log, &from);
             }
         }
         First::Other(bytes) => {
             let carried =
                 connection::accepted(table, stream, &bytes, deadline, give_way, place).await;
             if let Err(failure) = carried {
-                refusals.report(&from, &failure);
+                refusals::report(&log, &from, &failure);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The choice of what carries a link: which fabric, and which of its ways to the peer.
+//! The choice of the fabric that carries a link, and of its way to the peer.
 //!
 //! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
 //!   lower-named one, and through the ways of each, best first; they leave each candidate together:
@@ -15,6 +15,7 @@ use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
 use crate::driver::{Connected, Offer, Prepared, Reports, Running};
 use crate::fabric::{Fabric, Protection, Side};
+use crate::id::NodeId;
 use crate::limits;
 
 use super::table::Table;
@@ -40,15 +41,31 @@ pub(super) struct Carrier {
 impl Drop for Carrier {
     fn drop(&mut self) {
         // A link that ended before keeps its cause.
-        self.running.link.close(LinkCause::Shutdown);
+        self.running.link.close(LinkCause::of_drop());
     }
 }
 
 /// A candidate that does not carry the link.
 struct GivenUp {
     why: String,
-    /// Another way to try the same fabric is next.
+    /// True if another way to try the same fabric is next.
     again: bool,
+}
+
+/// The cause for which a candidate made no link.
+enum Unmade {
+    /// This side gives it up; the peer does not know.
+    Here(GivenUp),
+    /// The peer gave it up.
+    ByPeer(GivenUp),
+    /// The bootstrap connection is of no use any more.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unmade {
+    fn from(failure: Failure) -> Self {
+        Unmade::Failed(failure)
+    }
 }
 
 /// Connects the best fabric that both nodes can use, by the best of its ways (MS-3).
@@ -92,7 +109,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
         peer.is_well();
-        if table.events.admits_line("fabrics chosen") {
+        if table.events.admit_line("fabrics chosen") {
             tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
         }
         return;
@@ -101,7 +118,13 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let suppressed = peer.warns(&passed_over.join("; "), &table.refusals, cause);
     match (chosen, suppressed) {
         (_, None) => {
-            tracing::debug!(peer = %name, ?chosen, ?passed_over, "fabric selection unchanged")
+            tracing::debug!(
+                peer = %name,
+                ?chosen,
+                encrypted,
+                ?passed_over,
+                "fabric selection unchanged"
+            )
         }
         (Some(fabric), Some(suppressed)) => {
             tracing::warn!(
@@ -142,57 +165,69 @@ fn candidates(ours: &[Arc<dyn Fabric>], theirs: &[String], decides: bool) -> Vec
     common.into_iter().map(|(_, fabric)| fabric).collect()
 }
 
-/// Tries one way of one fabric: OFFER, CONNECTED, READY, from both sides each.
+/// Tries one way of one fabric. When this side gives it up, the peer is told.
 async fn attempt(
     table: &Table,
     met: &mut Met,
     epoch: u64,
-    (fabric, way): (&Arc<dyn Fabric>, usize),
+    candidate: (&Arc<dyn Fabric>, usize),
 ) -> Result<Result<Carrier, GivenUp>, Failure> {
+    match establish(table, met, epoch, candidate).await {
+        Ok(carrier) => Ok(Ok(carrier)),
+        Err(Unmade::ByPeer(given_up)) => Ok(Err(given_up)),
+        Err(Unmade::Here(given_up)) => give_up(met, candidate.0.name(), given_up).await.map(Err),
+        Err(Unmade::Failed(failure)) => Err(failure),
+    }
+}
+
+/// Makes a link by one way of one fabric: OFFER, CONNECTED, READY, from both sides each.
+async fn establish(
+    table: &Table,
+    met: &mut Met,
+    epoch: u64,
+    (fabric, way): (&Arc<dyn Fabric>, usize),
+) -> Result<Carrier, Unmade> {
     let name = fabric.name();
     let binding = [&met.channel.binding()[..], &epoch.to_le_bytes()].concat();
-    let prepared = match Prepared::new(fabric, &table.profile, (met.side.clone(), binding)) {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            return give_up(met, name, GivenUp { why: error.to_string(), again: false }).await;
-        }
-    };
+    let prepared = Prepared::new(fabric, &table.profile, (met.side.clone(), binding))
+        .map_err(|error| Unmade::Here(GivenUp { why: error.to_string(), again: false }))?;
+
     met.channel.send(&offer(name, prepared.offer())).await?;
-    let theirs = match answer(&mut met.channel, name).await? {
+    let theirs = match answer_unless_pass(&mut met.channel, name).await? {
         Answer::Offer(offer) => offer,
-        Answer::Pass(given_up) => return Ok(Err(given_up)),
-        other => return Err(other.unexpected(name)),
+        other => return Err(other.unexpected(name).into()),
     };
     let again = way + 1 < prepared.ways(&theirs).min(limits::WAYS_MAX);
-    let reports = Reports {
-        peer: met.hello.node.clone(),
-        host: table.events.host().clone(),
-        budget: table.budget.clone(),
-        unresolved: table.peer(&met.hello.node.name).unresolved.clone(),
-        epoch,
-    };
-    let connected = match connect(table, prepared, theirs, way, reports).await {
-        Ok(connected) => connected,
-        Err(why) => return give_up(met, name, GivenUp { why, again }).await,
-    };
+    let given_up = |why| Unmade::Here(GivenUp { why, again });
+    let reports = reports(table, &met.hello.node, epoch);
+    let connected = connect(table, prepared, theirs, way, reports).await.map_err(given_up)?;
+
     met.channel.send(&Message::Connected { fabric: name.into() }).await?;
-    match answer(&mut met.channel, name).await? {
+    match answer_unless_pass(&mut met.channel, name).await? {
         Answer::Connected => {}
-        Answer::Pass(given_up) => return Ok(Err(given_up)),
-        other => return Err(other.unexpected(name)),
+        other => return Err(other.unexpected(name).into()),
     }
-    let carrier = match confirm(connected).await {
-        Ok(carrier) => carrier,
-        Err(why) => return give_up(met, name, GivenUp { why, again }).await,
-    };
+    let carrier = confirm(connected).await.map_err(given_up)?;
+
     met.channel.send(&Message::Ready { fabric: name.into() }).await?;
     match answer(&mut met.channel, name).await? {
-        Answer::Ready => Ok(Ok(carrier)),
+        Answer::Ready => Ok(carrier),
         Answer::Pass(given_up) => {
             end(carrier).await;
-            Ok(Err(given_up))
+            Err(Unmade::ByPeer(given_up))
         }
-        other => Err(other.unexpected(name)),
+        other => Err(other.unexpected(name).into()),
+    }
+}
+
+/// Returns what the driver of a link to `peer` reports to.
+fn reports(table: &Table, peer: &NodeId, epoch: u64) -> Reports {
+    Reports {
+        peer: peer.clone(),
+        host: table.events.host().clone(),
+        budget: table.budget.clone(),
+        unresolved: table.peer(&peer.name).unresolved.clone(),
+        epoch,
     }
 }
 
@@ -202,13 +237,13 @@ async fn give_up(
     met: &mut Met,
     fabric: &'static str,
     GivenUp { why, mut again }: GivenUp,
-) -> Result<Result<Carrier, GivenUp>, Failure> {
+) -> Result<GivenUp, Failure> {
     let reason = why.clone();
     met.channel.send(&Message::Pass { fabric: fabric.into(), again, reason }).await?;
     if let Answer::Pass(theirs) = answer(&mut met.channel, fabric).await? {
         again &= theirs.again;
     }
-    Ok(Err(GivenUp { why, again }))
+    Ok(GivenUp { why, again })
 }
 
 async fn connect(
@@ -263,6 +298,15 @@ impl Answer {
     }
 }
 
+/// Waits for the peer's message about the fabric that is tried. PASS ends the attempt.
+async fn answer_unless_pass(channel: &mut Channel, fabric: &'static str) -> Result<Answer, Unmade> {
+    match answer(channel, fabric).await? {
+        Answer::Pass(given_up) => Err(Unmade::ByPeer(given_up)),
+        answer => Ok(answer),
+    }
+}
+
+/// Waits for the peer's message about the fabric that is tried.
 async fn answer(channel: &mut Channel, fabric: &'static str) -> Result<Answer, Failure> {
     let message = timeout(limits::ANSWER_TIMEOUT, channel.recv())
         .await

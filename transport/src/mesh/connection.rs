@@ -1,7 +1,6 @@
 //! One bootstrap connection from its first byte to its last.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -101,7 +100,7 @@ async fn carry(
 }
 
 async fn reach(table: &Table, address: String) -> Result<Met, DialFailure> {
-    if !table.secret && !is_loopback(&address) {
+    if !table.secret && table.network.needs_secret(&address) {
         return Err(DialFailure::NotLoopback);
     }
     let dial = table.network.wire.dial(address);
@@ -141,6 +140,8 @@ pub(super) async fn accepted(
     let peer = table.peer(&hello.node.name);
     let source = Source::of(&channel.peer_address());
     let max = table.profile.links_per_source_max;
+    // Links are counted by the address they come from, not by the secret: a holder of it that comes
+    // from many addresses has as many of each.
     let Some(_counted) = table.sources.admit(source, max) else {
         let why = Rejection::TooManyLinks;
         channel.close(&Message::Reject(why));
@@ -168,12 +169,6 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
         Some(suppressed) => tracing::warn!(%peer, %failure, suppressed, "a node was refused"),
         None => tracing::debug!(%peer, %failure, "a connection ended"),
     }
-}
-
-/// Returns true if an address is of this machine. One that is not an IP address (a simulated one)
-/// counts.
-pub(super) fn is_loopback(address: &str) -> bool {
-    address.parse::<SocketAddr>().map_or(true, |address| address.ip().to_canonical().is_loopback())
 }
 
 impl DialFailure {

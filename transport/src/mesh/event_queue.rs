@@ -2,7 +2,7 @@
 
 mod run_clock;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,10 +12,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::cause::{NodeDown, NodeDownCause};
 use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
 use crate::limits;
+use crate::log_limiter::LogLimiter;
 use crate::unresolved::Settled;
 
 use super::meter;
@@ -38,24 +40,17 @@ pub(super) struct EventQueue {
     /// How many more lost nodes may be waited for longer than this node's own `down_after`.
     patience: Arc<Semaphore>,
     metrics_by_peer: bool,
-    lines: Mutex<Lines>,
+    /// The lines of links and nodes that come and go, or are not reached: a thousand at once do not
+    /// fill the log (MS-13).
+    lines: LogLimiter,
 }
 
-/// The lines of links and nodes that come and go, of one period: a thousand nodes that come at once
-/// do not fill the log (MS-13).
-struct Lines {
-    since: Instant,
-    written: u32,
-    /// What was left out, by event.
-    left_out: BTreeMap<&'static str, u64>,
-}
-
-/// The flag that the node is closing, and those that wait for it. (A watch channel would wake its
+/// Why the node is closing, if it is, and those that wait for it. (A watch channel would wake its
 /// waiters in a random order, and a simulated run has to be repeatable.) A task that sees "not
 /// closing" under the lock is already registered, so it cannot miss the wake-up.
 #[derive(Default)]
 struct Closing {
-    now: Mutex<bool>,
+    cause: Mutex<Option<NodeDownCause>>,
     told: Notify,
 }
 
@@ -101,11 +96,7 @@ impl EventQueue {
             relinks: Arc::new(Semaphore::new(limits::RELINKS_MAX)),
             patience: Arc::new(Semaphore::new(limits::PATIENCE_MAX)),
             metrics_by_peer,
-            lines: Mutex::new(Lines {
-                since: Instant::now(),
-                written: 0,
-                left_out: BTreeMap::new(),
-            }),
+            lines: LogLimiter::new(limits::PEER_LINES_MAX),
         };
         (Arc::new(events), wanted)
     }
@@ -151,29 +142,21 @@ impl EventQueue {
     pub(super) fn look(&self) {
         self.now();
         self.tell();
-        self.turn_lines();
+        self.log_suppressed();
     }
 
-    /// Logs what was left out of the last period, if it is over.
-    fn turn_lines(&self) {
-        let left_out = self.lines.lock().turn();
+    /// Logs how many lines of each kind were left out of periods that are over.
+    fn log_suppressed(&self) {
+        let left_out = self.lines.take_suppressed(Instant::now());
         if !left_out.is_empty() {
-            harmless(|| {
-                tracing::info!(?left_out, "more peers came and went than are in the log");
-            });
+            harmless(|| tracing::info!(?left_out, "lines about peers were left out of the log"));
         }
     }
 
-    /// Returns true if there is to be a line now for such an event of a peer.
-    pub(super) fn admits_line(&self, of: &'static str) -> bool {
-        self.turn_lines();
-        let mut lines = self.lines.lock();
-        lines.written += 1;
-        let admitted = lines.written <= limits::PEER_LINES_MAX;
-        if !admitted {
-            *lines.left_out.entry(of).or_default() += 1;
-        }
-        admitted
+    /// Returns true if there is to be a line of this kind about a peer now; counts it if not.
+    pub(super) fn admit_line(&self, kind: &'static str) -> bool {
+        self.log_suppressed();
+        self.lines.admit(kind, Instant::now()).is_some()
     }
 
     /// Returns true if metrics have a series for each peer.
@@ -228,7 +211,7 @@ impl EventQueue {
     }
 
     fn log(&self, event: &PeerEvent) {
-        let of = match event {
+        let kind = match event {
             PeerEvent::LinkUp { .. } => "links up",
             PeerEvent::LinkDown { .. } => "links down",
             PeerEvent::NodeDown { .. } => "nodes down",
@@ -240,7 +223,7 @@ impl EventQueue {
                 );
             }
         };
-        if !self.admits_line(of) {
+        if !self.admit_line(kind) {
             return tracing::debug!(?event, "a peer came or went");
         }
         match event {
@@ -309,12 +292,18 @@ impl EventQueue {
 
     /// Returns true if the node is closing: no new links.
     pub(super) fn is_closing(&self) -> bool {
-        *self.closing.now.lock()
+        self.closing.cause.lock().is_some()
     }
 
-    /// Lets no new link come about from now on.
-    pub(super) fn close(&self) {
-        *self.closing.now.lock() = true;
+    /// Returns what senders are told once the node is closing.
+    pub(super) fn node_down(&self) -> NodeDown {
+        let cause = self.closing.cause.lock().clone().unwrap_or(NodeDownCause::Shutdown);
+        NodeDown { cause, down_ms: 0 }
+    }
+
+    /// Lets no new link come about from now on. The first `cause` counts.
+    pub(super) fn close(&self, cause: NodeDownCause) {
+        self.closing.cause.lock().get_or_insert(cause);
         self.closing.told.notify_waiters();
     }
 
@@ -324,23 +313,11 @@ impl EventQueue {
         async move {
             // Registered before the look, so that no wake-up falls between the two.
             let told = closing.told.notified();
-            let now = *closing.now.lock();
+            let now = closing.cause.lock().is_some();
             if !now {
                 told.await;
             }
         }
-    }
-}
-
-impl Lines {
-    /// Begins a new period, if this one is over. Returns what was left out of it.
-    fn turn(&mut self) -> BTreeMap<&'static str, u64> {
-        let now = Instant::now();
-        if now.saturating_duration_since(self.since) < limits::REFUSALS_REPORTED_EVERY {
-            return BTreeMap::new();
-        }
-        (self.since, self.written) = (now, 0);
-        std::mem::take(&mut self.left_out)
     }
 }
 
@@ -354,7 +331,7 @@ fn harmless(run: impl FnOnce()) {
 mod tests {
     use super::*;
     use crate::cause::OpenRefusal;
-    use crate::host::{Inbox, Lost, NodeDownCause};
+    use crate::host::{Inbox, Lost};
     use crate::id::{Incarnation, NodeId};
     use crate::open_request::OpenRequest;
 

@@ -47,13 +47,13 @@ async fn watch_runtime(table: &Arc<Table>) {
                 meter::count_nodes(*table.events.linked().borrow(), alive.len());
             }
             looks = looks.wrapping_add(1);
-            table.events.host().pulse(late);
+            table.events.host().liveness(late);
             buffer::free_unused();
             tokio::select! {
                 biased;
                 () = &mut closing => return,
                 ran = &mut sign => break ran,
-                () = sleep(limits::PULSE_INTERVAL) => late += limits::PULSE_INTERVAL,
+                () = sleep(limits::LIVENESS_INTERVAL) => late += limits::LIVENESS_INTERVAL,
             }
         };
         if ran.is_err() {
@@ -63,7 +63,7 @@ async fn watch_runtime(table: &Arc<Table>) {
         tokio::select! {
             biased;
             () = &mut closing => return,
-            () = sleep(limits::PULSE_INTERVAL) => {}
+            () = sleep(limits::LIVENESS_INTERVAL) => {}
         }
     }
     watch_clock(table).await;
@@ -110,7 +110,7 @@ impl LinkLiveness {
     }
 
     /// Records that `frames` came so far. Returns true if some came since the last heartbeat.
-    pub(super) fn has_heard(&mut self, frames: u64) -> bool {
+    pub(super) fn note_frames(&mut self, frames: u64) -> bool {
         std::mem::replace(&mut self.frames, frames) != frames
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_link_is_silent_only_while_both_drivers_run() {
         let mut link = LinkLiveness::default();
-        assert!(link.has_heard(1) && !link.has_heard(1) && !link.beat(true, false));
+        assert!(link.note_frames(1) && !link.note_frames(1) && !link.beat(true, false));
         let beats = |link: &mut LinkLiveness| (1..).find(|_| link.beat(false, false));
         assert_eq!(beats(&mut link), Some(4));
         let mut link = LinkLiveness::default();

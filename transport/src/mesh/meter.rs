@@ -145,5 +145,6 @@ fn down_label(cause: &NodeDownCause) -> &'static str {
         NodeDownCause::Restarted => "restarted",
         NodeDownCause::Silent { .. } => "silent",
         NodeDownCause::Shutdown => "shutdown",
+        NodeDownCause::Failed => "failed",
     }
 }

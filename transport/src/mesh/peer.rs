@@ -25,10 +25,10 @@ use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::link::{LinkHandle, LinkStats};
+use crate::log_limiter::LogLimiter;
 use crate::unresolved::Unresolved;
 
 use super::event_queue::EventQueue;
-use super::refusals::RefusalLog;
 
 pub(super) use addresses::Target;
 pub(super) use backoff::Backoff;
@@ -96,7 +96,7 @@ impl Peer {
         } else if let Some(down) = ticket.and_then(|ticket| state.waiters.failed(ticket)) {
             (Err(down), None)
         } else if self.events.is_closing() {
-            (Err(NodeDown::shutdown()), None)
+            (Err(self.events.node_down()), None)
         } else {
             let now = self.events.now();
             let start = state.want(now);
@@ -136,7 +136,7 @@ impl Peer {
                 return None;
             }
             if self.events.is_closing() {
-                return Some(NodeDown::shutdown());
+                return Some(self.events.node_down());
             }
             let now = self.events.now();
             (state.want(now), state.down(now))
@@ -283,7 +283,7 @@ impl Peer {
     pub(super) fn warns(
         &self,
         complaint: &str,
-        log: &RefusalLog,
+        log: &LogLimiter,
         cause: &'static str,
     ) -> Option<u64> {
         let last = &mut self.state.lock().complaint;
@@ -363,7 +363,9 @@ impl Peer {
             reach.logged.clone_from(&reach.last);
             reach.last.clone()
         };
-        tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        if self.events.admit_line("nodes not reached") {
+            tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        }
     }
 
     /// Returns true if the first sender that wants it came a short while ago.
@@ -443,7 +445,7 @@ impl Peer {
 
     /// Tells all that wait that no link will come any more: this node is closing.
     pub(super) fn close(&self) {
-        let wakers = self.state.lock().waiters.fail_all(&NodeDown::shutdown());
+        let wakers = self.state.lock().waiters.fail_all(&self.events.node_down());
         wakers.into_iter().for_each(Waker::wake);
         self.events.settle(&self.name, self.unresolved.close());
         self.events.tell();

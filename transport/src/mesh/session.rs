@@ -96,8 +96,8 @@ impl Pace {
         look
     }
 
-    /// Records a look. Returns true if a heartbeat comes with it.
-    fn is_beat(&mut self) -> bool {
+    /// Counts a look. Returns true if a heartbeat comes with it.
+    fn count_look(&mut self) -> bool {
         self.looks = (self.looks + 1) % self.looks_per_beat;
         self.looks == 0
     }
@@ -142,7 +142,8 @@ impl Session {
 
     /// Runs until the link has ended.
     pub(super) async fn run(mut self) {
-        if self.channel.is_by_other_secret() {
+        let by_other = self.channel.is_by_other_secret();
+        if by_other && self.table.events.admit_line("peers that use an accepted secret") {
             let peer = self.guard.peer().name();
             tracing::info!(%peer, "a peer uses a secret that this node only accepts");
         }
@@ -196,8 +197,8 @@ impl Session {
         }
     }
 
-    /// Warns of bytes that the peer did not send (MS-13: whoever can change traffic can do so with
-    /// each new link).
+    /// Warns of bytes that the peer did not send (MS-13: an attacker that can change traffic can do
+    /// so with each new link).
     fn warn_of_corruption(&self) {
         if let Some(suppressed) = self.table.refusals.admit("corrupt", Instant::now()) {
             let (peer, link) = (self.guard.peer().name(), &self.carrier.running.link);
@@ -272,62 +273,67 @@ impl Session {
         self.heard = self.table.events.now();
         self.guard.peer().heard();
         match message {
-            Message::Heartbeat(beat @ (Beat::Plain | Beat::Stalled)) => {
-                self.liveness.hear(beat == Beat::Stalled);
-                Ok(())
+            Message::Heartbeat(beat) => return self.handle_beat(beat).await,
+            Message::WhoIs(name) => {
+                let addresses = self.table.addresses_of(&name);
+                return self.channel.send(&Message::Known { name, addresses }).await;
             }
-            Message::Heartbeat(Beat::Leaving) => {
+            Message::Known { name, addresses } => self.handle_known(&name, addresses),
+            Message::Bye(parting) => self.handle_bye(parting),
+            other => return Err(Failure::unexpected(&other)),
+        }
+        Ok(())
+    }
+
+    async fn handle_beat(&mut self, beat: Beat) -> Result<(), Failure> {
+        match beat {
+            Beat::Plain | Beat::Stalled => self.liveness.hear(beat == Beat::Stalled),
+            Beat::Leaving => {
                 if self.carrier.running.link.peer_leaves() {
                     self.guard.peer().leaves();
                 }
-                Ok(())
             }
-            Message::Heartbeat(Beat::Question) => {
-                self.channel.send(&Message::Heartbeat(Beat::Answer)).await
-            }
-            Message::Heartbeat(Beat::Answer) => {
-                if let Some(sent) = self.measured.take() {
-                    self.meter.answered(sent.elapsed());
-                }
-                for answer in self.probes.drain(..) {
-                    let _ = answer.send(());
-                }
-                Ok(())
-            }
-            Message::WhoIs(name) => {
-                let addresses = self.table.addresses_of(&name);
-                self.channel.send(&Message::Known { name, addresses }).await
-            }
-            Message::Known { name, addresses } => {
-                if self.asked.remove(&name) {
-                    let from = self.channel.peer_address();
-                    let addresses = self.table.allowed(addresses, &name, &from);
-                    self.table.learn(&name, &addresses, &from);
-                }
-                Ok(())
-            }
-            Message::Heartbeat(Beat::Idle) if self.usage.rest != Rest::Agreed => {
-                self.heed_idle().await
-            }
-            Message::Heartbeat(Beat::Busy) if self.usage.rest == Rest::Asked => {
+            Beat::Question => return self.channel.send(&Message::Heartbeat(Beat::Answer)).await,
+            Beat::Answer => self.handle_answer(),
+            Beat::Idle if self.usage.rest != Rest::Agreed => return self.heed_idle().await,
+            Beat::Busy if self.usage.rest == Rest::Asked => {
                 self.usage.rest = Rest::No;
                 self.usage.refuse();
                 self.carrier.running.link.end_rest();
-                Ok(())
             }
-            Message::Bye(parting) => {
-                // The peer's driver has ended; this one is about to find out by itself.
-                self.usage.bye = Some(parting);
-                let cause = match parting {
-                    Parting::Left => LinkCause::Left,
-                    Parting::Idle if self.usage.rest != Rest::No => LinkCause::Idle,
-                    Parting::Idle | Parting::Lost => LinkCause::Closed,
-                };
-                self.over = Some((Instant::now() + limits::DRAIN_TIMEOUT, cause));
-                Ok(())
-            }
-            other => Err(Failure::unexpected(&other)),
+            Beat::Idle | Beat::Busy => return Err(Failure::unexpected(&Message::Heartbeat(beat))),
         }
+        Ok(())
+    }
+
+    /// Takes the answer to a heartbeat: measures the round trip, and tells the tasks that asked.
+    fn handle_answer(&mut self) {
+        if let Some(sent) = self.measured.take() {
+            self.meter.answered(sent.elapsed());
+        }
+        for answer in self.probes.drain(..) {
+            let _ = answer.send(());
+        }
+    }
+
+    /// Learns where a node is that the peer was asked about (MS-15, MS-16).
+    fn handle_known(&mut self, name: &NodeName, addresses: Vec<String>) {
+        if self.asked.remove(name) {
+            let from = self.channel.peer_address();
+            let addresses = self.table.allowed(addresses, name, &from);
+            self.table.learn(name, &addresses, &from);
+        }
+    }
+
+    /// Records that the peer's driver has ended; this one is about to find out by itself.
+    fn handle_bye(&mut self, parting: Parting) {
+        self.usage.bye = Some(parting);
+        let cause = match parting {
+            Parting::Left => LinkCause::Left,
+            Parting::Idle if self.usage.rest != Rest::No => LinkCause::Idle,
+            Parting::Idle | Parting::Lost => LinkCause::Closed,
+        };
+        self.over = Some((Instant::now() + limits::DRAIN_TIMEOUT, cause));
     }
 
     /// Returns true if the link may be closed for want of use: both drivers run, and this node can
@@ -340,7 +346,7 @@ impl Session {
 
     /// Has the link closed that the peer does not use, unless this side does (MS-18).
     async fn heed_idle(&mut self) -> Result<(), Failure> {
-        let over = self.usage.is_over();
+        let over = self.usage.note_use();
         let link = &self.carrier.running.link;
         let agrees = self.usage.rest == Rest::Asked || (over && self.may_rest() && link.rest());
         if !agrees {
@@ -355,13 +361,13 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        if self.pace.is_beat() { self.beat().await } else { Ok(()) }
+        if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
 
     async fn beat(&mut self) -> Result<(), Failure> {
         let link = &self.carrier.running.link;
         // A path that brings frames, and a driver that takes them, need not be asked.
-        let heard = self.liveness.has_heard(link.stats().frames_received);
+        let heard = self.liveness.note_frames(link.stats().frames_received);
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = !heard && link.probe();
         let silent = self.liveness.beat(heard, stalled);
@@ -371,7 +377,7 @@ impl Session {
             return Ok(());
         }
         self.beats = self.beats.wrapping_add(1);
-        let over = self.usage.rest == Rest::No && self.usage.is_to_end();
+        let over = self.usage.rest == Rest::No && self.usage.note_use_unless_refused();
         let rests = over && self.may_rest() && link.rest();
         let beat = match stalled {
             true => Beat::Stalled,

@@ -3,7 +3,8 @@
 //!
 //! - **MS-17 links by source**: nodes at one address have no more links at a time, of those that
 //!   they dialled, than `Profile::links_per_source_max`. So a holder of the secret that comes under
-//!   ever new names takes a bounded part of what this node has.
+//!   ever new names from one address takes a bounded part of what this node has. One that comes
+//!   from many addresses has as many links of each.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

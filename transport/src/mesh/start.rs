@@ -11,12 +11,12 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::profile::InvalidProfile;
 use crate::wire::{Listener, is_service};
 
 use super::address_policy::{AddressPolicy, is_host_and_port};
-use super::connection::is_loopback;
 use super::event_queue::EventQueue;
 use super::table::Table;
 use super::tasks::Tasks;
@@ -102,7 +102,10 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
         return Err(StartError::NoServices { seed: seed.clone() });
     }
     form("seed", &seeds, true)?;
-    let mut elsewhere = config.seeds.iter().filter(|seed| !is_loopback(seed));
+    // Where a name leads is looked at when it is dialled.
+    let is_address = |seed: &&String| seed.parse::<SocketAddr>().is_ok();
+    let mut elsewhere =
+        seeds.iter().filter(is_address).filter(|seed| config.network.needs_secret(seed));
     if config.secret.is_none()
         && let Some(seed) = elsewhere.next()
     {
@@ -132,7 +135,7 @@ pub(super) async fn listen(
         .await
         .map_err(|source| StartError::Listen { address: address.clone(), source })?;
     let address = listener.local_address();
-    if config.secret.is_none() && !is_loopback(&address) {
+    if config.secret.is_none() && config.network.needs_secret(&address) {
         return Err(StartError::NoSecret { address });
     }
     if !config.advertise.is_empty() {
@@ -197,7 +200,7 @@ pub(super) fn table(
         peers: Default::default(),
         unmet: Default::default(),
         sources: Default::default(),
-        refusals: Default::default(),
+        refusals: LogLimiter::new(1),
     };
     (Arc::new(table), wants)
 }

@@ -17,11 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::bootstrap::{Identity, Message, Times};
-use crate::cause::LinkCause;
+use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
 use crate::id::NodeName;
 use crate::limits;
+use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::mutants::planted;
 use crate::profile::Profile;
@@ -29,7 +30,6 @@ use crate::profile::Profile;
 use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
 use super::peer::{Peer, Search};
-use super::refusals::RefusalLog;
 use super::source::Sources;
 use super::tasks::Tasks;
 
@@ -57,7 +57,7 @@ pub(super) struct Table {
     /// The links that other nodes dialled.
     pub(super) sources: Arc<Sources>,
     /// Nodes that proved themselves and got no link, or not the best one.
-    pub(super) refusals: RefusalLog,
+    pub(super) refusals: LogLimiter,
 }
 
 /// The peers that are remembered.
@@ -169,9 +169,9 @@ impl Table {
         self.peers.lock().by_name.values().filter_map(|known| look(&known.peer)).collect()
     }
 
-    /// Lets no new link come about.
-    pub(super) fn close(&self) {
-        self.events.close();
+    /// Lets no new link come about. Senders are told `cause`.
+    pub(super) fn close(&self, cause: NodeDownCause) {
+        self.events.close(cause);
         for peer in self.each(|peer| Some(peer.clone())) {
             peer.close();
         }
@@ -179,7 +179,10 @@ impl Table {
 
     /// Closes all links at once, without a goodbye, and lets no new one come about.
     pub(super) fn abort(&self, cause: &LinkCause) {
-        self.close();
+        self.close(match cause {
+            LinkCause::Failed => NodeDownCause::Failed,
+            _ => NodeDownCause::Shutdown,
+        });
         for (_, link) in self.each(|peer| peer.linked()) {
             link.close(cause.clone());
         }
@@ -246,7 +249,7 @@ impl Table {
                     task = what,
                     "a task of the node panicked, and the node closes: please report it"
                 );
-                table.abort(&LinkCause::Shutdown);
+                table.abort(&LinkCause::Failed);
             }
         });
     }

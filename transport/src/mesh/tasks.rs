@@ -9,10 +9,12 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::thread::{self, JoinHandle as ThreadHandle};
 use std::time::Duration;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
 use tokio::runtime::{self, Handle};
@@ -55,18 +57,19 @@ impl Tasks {
         Ok(Tasks { own, links, thread: Mutex::new(Some(thread)), running })
     }
 
-    /// Starts one, unless they have been ended.
+    /// Starts one, unless they have been ended. When it panics, what it owned is dropped: its
+    /// connection, and the link on it, end as [`Failed`](crate::cause::LinkCause::Failed).
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = AssertUnwindSafe(task).catch_unwind().map(|ended| {
+            if ended.is_err() {
+                tracing::error!(
+                    "a task of a connection panicked, and its link ends: please report it"
+                );
+            }
+        });
         let mut running = self.running.lock();
         if let Some(running) = &mut *running {
-            while let Some(ended) = running.try_join_next() {
-                // What it owned was dropped: its connection, and the link on it, have ended.
-                if ended.is_err_and(|error| error.is_panic()) {
-                    tracing::error!(
-                        "a task of a connection panicked, and its link ends: please report it"
-                    );
-                }
-            }
+            while running.try_join_next().is_some() {}
             running.spawn_on(task, &self.own);
         }
     }

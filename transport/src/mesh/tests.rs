@@ -2,6 +2,8 @@
 //! in `simulated`.
 
 #[cfg(feature = "sim")]
+mod altered;
+#[cfg(feature = "sim")]
 mod crowd;
 #[cfg(feature = "sim")]
 mod dialling;
@@ -16,7 +18,10 @@ mod hostile;
 mod idle;
 #[cfg(feature = "sim")]
 mod idle_close;
+mod inbox;
 mod liveness;
+#[cfg(feature = "sim")]
+mod panics;
 #[cfg(feature = "sim")]
 mod seeds;
 #[cfg(feature = "srv")]

@@ -172,7 +172,7 @@ pub(crate) async fn connect_to_dropped_peer(pairs: &impl Pairs) {
 /// An offer that is not one of the fabric is refused, by both sides.
 pub(crate) async fn unusable_offer(pairs: &impl Pairs) {
     for end in open(pairs, &Plan::new(2, 2)) {
-        let refused = end.opening.connect(vec![7; 3], 0).await.map(|_| ()).unwrap_err();
+        let refused = end.opening.connect(vec![7; 3].into(), 0).await.map(|_| ()).unwrap_err();
         assert!(matches!(refused, FabricError::Offer(_)), "{refused}");
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
 use super::super::{
     Completion, Fabric, FabricError, Limits, Notify, Opening, PostError, Protection, QueuePair,
@@ -113,8 +114,8 @@ impl fmt::Debug for End {
 struct SimOpening(End);
 
 impl Opening for SimOpening {
-    fn offer(&self) -> Vec<u8> {
-        [&OFFER_MAGIC[..], &(self.0.number as u64).to_le_bytes()].concat()
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new([&OFFER_MAGIC[..], &(self.0.number as u64).to_le_bytes()].concat())
     }
 
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
@@ -123,7 +124,7 @@ impl Opening for SimOpening {
 
     fn connect(
         self: Box<Self>,
-        peer: Vec<u8>,
+        peer: Zeroizing<Vec<u8>>,
         _way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
         let end = self.0;

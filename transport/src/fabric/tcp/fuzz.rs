@@ -154,7 +154,7 @@ impl Between {
         assert_eq!(sender.seal(&[IoSlice::new(&plain)]), bytes, "it is less than a chunk");
         self.plain.extend(plain);
         let sealed = sender.unwritten().to_vec();
-        sender.wrote(sealed.len());
+        sender.note_written(sealed.len());
         self.sealed.extend_from_slice(&sealed);
         self.wire.extend(sealed);
         self.ends.push((self.sealed.len(), self.plain.len()));

@@ -5,6 +5,7 @@
 //! where it is copied once. Every length is checked before a byte is moved (TC-4).
 
 use std::io::{self, IoSliceMut};
+use std::ops::ControlFlow;
 
 use super::places::{Buffers, Places};
 use super::queues::Queues;
@@ -61,7 +62,7 @@ enum Expect {
         solicited: bool,
         acknowledge: bool,
     },
-    /// The rest of a frame that nobody takes.
+    /// The rest of a frame that has no receive.
     Skip {
         left: u32,
     },
@@ -85,6 +86,13 @@ pub(super) enum Event {
     /// The bytes are none that a queue pair writes.
     Garbage,
 }
+
+/// One step through what was read: it goes on, or stops with an event, or because the rest of
+/// something is missing.
+type Step = ControlFlow<Option<Event>>;
+
+/// The step at which the rest of something is missing.
+const MISSING: Step = ControlFlow::Break(None);
 
 impl Input {
     /// Frames from the length `long` on are expected to be followed by others of their length.
@@ -172,53 +180,69 @@ impl Input {
     /// [`Event::Garbage`].
     pub(super) fn next(&mut self, queues: &mut Queues) -> Option<Event> {
         loop {
-            let unused = &self.ahead[self.start..self.end];
-            match &mut self.expect {
-                Expect::Record if !self.places.is_empty() => {
-                    let Some(record) = self.places.take_record() else {
-                        self.start = 0;
-                        self.end = self.places.move_record(&mut self.ahead);
-                        return None;
-                    };
-                    let event = self.on_record(Record::decode(&record), queues);
-                    self.leave_places(queues);
-                    if let Some(event) = event {
-                        return Some(event);
-                    }
-                }
-                Expect::Record => {
-                    let record = Record::decode(unused.first_chunk()?);
-                    self.start += RECORD_BYTES;
-                    if let Some(event) = self.on_record(record, queues) {
-                        return Some(event);
-                    }
-                }
-                Expect::Skip { left } => {
-                    let skipped = unused.len().min(*left as usize);
-                    self.start += skipped;
-                    *left -= skipped as u32;
-                    if *left > 0 {
-                        return None;
-                    }
-                    self.expect = Expect::Record;
-                }
-                Expect::Frame { filled, bytes, solicited, acknowledge } => {
-                    let copied = unused.len().min((*bytes - *filled) as usize);
-                    let at = *filled as usize;
-                    queues.next_recv()?[at..at + copied].copy_from_slice(&unused[..copied]);
-                    self.start += copied;
-                    *filled += copied as u32;
-                    if *filled < *bytes {
-                        return None;
-                    }
-                    let (bytes, solicited, acknowledge) = (*bytes, *solicited, *acknowledge);
-                    let event = Event::Arrived { bytes, solicited, acknowledge };
-                    self.expected.note(bytes as usize);
-                    self.expect = Expect::Record;
-                    return Some(event);
-                }
+            let step = match self.expect {
+                Expect::Record if !self.places.is_empty() => self.take_placed_record(queues),
+                Expect::Record => self.take_record(queues),
+                Expect::Skip { left } => self.skip(left),
+                Expect::Frame { .. } => self.fill(queues),
+            };
+            if let ControlFlow::Break(event) = step {
+                return event;
             }
         }
+    }
+
+    /// Takes a record that was read into its place, before the frame that follows it.
+    fn take_placed_record(&mut self, queues: &mut Queues) -> Step {
+        let Some(record) = self.places.take_record() else {
+            self.start = 0;
+            self.end = self.places.move_record(&mut self.ahead);
+            return MISSING;
+        };
+        let step = self.handle_record(Record::decode(&record), queues);
+        self.leave_places(queues);
+        step
+    }
+
+    fn take_record(&mut self, queues: &mut Queues) -> Step {
+        let Some(record) = self.ahead[self.start..self.end].first_chunk() else { return MISSING };
+        let record = Record::decode(record);
+        self.start += RECORD_BYTES;
+        self.handle_record(record, queues)
+    }
+
+    /// Skips what was read of the rest of a frame, of which so many bytes are `left`.
+    fn skip(&mut self, left: u32) -> Step {
+        let skipped = (self.end - self.start).min(left as usize);
+        self.start += skipped;
+        let left = left - skipped as u32;
+        if left > 0 {
+            self.expect = Expect::Skip { left };
+            return MISSING;
+        }
+        self.expect = Expect::Record;
+        ControlFlow::Continue(())
+    }
+
+    /// Copies what was read of the rest of a frame into the oldest receive.
+    fn fill(&mut self, queues: &mut Queues) -> Step {
+        let unused = &self.ahead[self.start..self.end];
+        let Expect::Frame { filled, bytes, solicited, acknowledge } = &mut self.expect else {
+            return ControlFlow::Continue(());
+        };
+        let copied = unused.len().min((*bytes - *filled) as usize);
+        let at = *filled as usize;
+        let Some(receive) = queues.next_recv() else { return MISSING };
+        receive[at..at + copied].copy_from_slice(&unused[..copied]);
+        self.start += copied;
+        *filled += copied as u32;
+        if *filled < *bytes {
+            return MISSING;
+        }
+        let (bytes, solicited, acknowledge) = (*bytes, *solicited, *acknowledge);
+        self.expected.note(bytes as usize);
+        self.expect = Expect::Record;
+        ControlFlow::Break(Some(Event::Arrived { bytes, solicited, acknowledge }))
     }
 
     /// Uses what lies behind a record that was read into its place: the bytes of a frame, if they
@@ -235,35 +259,34 @@ impl Input {
         }
     }
 
-    fn on_record(&mut self, record: Option<Record>, queues: &mut Queues) -> Option<Event> {
-        match record {
-            Some(Record::Frame { bytes, .. }) if bytes > TCP_FRAME_BYTES_MAX => {
-                Some(Event::Garbage)
-            }
+    fn handle_record(&mut self, record: Option<Record>, queues: &mut Queues) -> Step {
+        let event = match record {
+            Some(Record::Frame { bytes, .. }) if bytes > TCP_FRAME_BYTES_MAX => Event::Garbage,
             Some(Record::Frame { bytes, .. }) if self.refusing => {
                 self.expect = Expect::Skip { left: bytes };
-                None
+                return ControlFlow::Continue(());
             }
             Some(Record::Frame { bytes, solicited, acknowledge }) => match queues.next_recv() {
                 None => {
                     self.refusing = true;
                     self.expect = Expect::Skip { left: bytes };
-                    Some(Event::NotReady)
+                    Event::NotReady
                 }
-                Some(slot) if slot.len() < bytes as usize => Some(Event::TooLong),
+                Some(slot) if slot.len() < bytes as usize => Event::TooLong,
                 Some(_) => {
                     self.expect = Expect::Frame { filled: 0, bytes, solicited, acknowledge };
-                    None
+                    return ControlFlow::Continue(());
                 }
             },
             Some(Record::Again) if self.refusing => {
                 self.refusing = false;
-                None
+                return ControlFlow::Continue(());
             }
-            Some(Record::Accepted { count }) => Some(Event::Accepted(count)),
-            Some(Record::Refused(refusal)) => Some(Event::Refused(refusal)),
-            Some(Record::Acknowledge) => Some(Event::Asked),
-            Some(Record::Again) | None => Some(Event::Garbage),
-        }
+            Some(Record::Accepted { count }) => Event::Accepted(count),
+            Some(Record::Refused(refusal)) => Event::Refused(refusal),
+            Some(Record::Acknowledge) => Event::Asked,
+            Some(Record::Again) | None => Event::Garbage,
+        };
+        ControlFlow::Break(Some(event))
     }
 }

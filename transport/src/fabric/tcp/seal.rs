@@ -13,7 +13,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 use crate::limits::{TCPS_BUFFERED_CHUNKS, TCPS_CHUNK_BYTES_MAX, TCPS_REKEY_CHUNKS};
 use crate::mutants::planted;
-use crate::noise::{HANDSHAKE_MESSAGE_BYTES, TAG_BYTES};
+use crate::noise::{HANDSHAKE_MESSAGE_BYTES, SessionKeys, TAG_BYTES};
 use crate::wire::DataSocket;
 use snow::{HandshakeState, TransportState};
 
@@ -29,7 +29,7 @@ pub(super) struct Forged;
 
 /// The keys of a data connection, and what waits on either side of them.
 pub(super) struct Seal {
-    keys: TransportState,
+    keys: SessionKeys,
     /// Chunks until the next key, of each direction.
     until_rekey: Directions,
     /// The plain bytes of the chunk that is being sealed.
@@ -58,7 +58,7 @@ struct Directions {
 impl Seal {
     pub(super) fn new(keys: TransportState) -> Self {
         Seal {
-            keys,
+            keys: SessionKeys::new(keys),
             until_rekey: Directions { outgoing: TCPS_REKEY_CHUNKS, incoming: TCPS_REKEY_CHUNKS },
             gathered: Vec::new(),
             outgoing: Vec::new(),
@@ -122,7 +122,7 @@ impl Seal {
     }
 
     /// Notes that the stream took so many of them.
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(super) fn note_written(&mut self, bytes: usize) {
         self.written += bytes;
         if self.written == self.sealed {
             self.forget_unwritten();
@@ -220,13 +220,6 @@ impl Seal {
         }
         let body = self.start + LENGTH_BYTES..self.start + LENGTH_BYTES + length;
         Ok((body.end <= self.end).then_some(body))
-    }
-}
-
-impl Drop for Seal {
-    /// Overwrites the keys: the library does not, and they outlive the handshake.
-    fn drop(&mut self) {
-        self.keys.rekey_manually(Some(&[0; 32]), Some(&[0; 32]));
     }
 }
 

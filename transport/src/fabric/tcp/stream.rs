@@ -96,7 +96,7 @@ fn flush(socket: &mut dyn DataSocket, seal: &mut Seal) -> io::Result<()> {
                 seal.forget_unwritten();
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            Ok(bytes) => seal.wrote(bytes),
+            Ok(bytes) => seal.note_written(bytes),
             Err(error) => {
                 if is_fatal(&error) {
                     seal.forget_unwritten();

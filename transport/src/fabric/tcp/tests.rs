@@ -105,7 +105,7 @@ impl Bare {
         peer.set_nodelay(true).unwrap();
         let hello = [&Preface::Data.encode()[..], &opening.offer()].concat();
         peer.write_all(&hello).await.unwrap();
-        let queue_pair = opening.connect(Vec::new(), 0).await.unwrap();
+        let queue_pair = opening.connect(Default::default(), 0).await.unwrap();
         Bare { fabric, queue_pair, got: Vec::new(), peer }
     }
 
@@ -414,7 +414,7 @@ async fn doors_open_to_their_token_only() {
     let token = opening.offer();
     assert_eq!(knock(&[7; 16]).await.read(&mut [0; 1]).await.unwrap(), 0, "unknown");
     let mut first = knock(&token).await;
-    let queue_pair = opening.connect(Vec::new(), 0).await.unwrap();
+    let queue_pair = opening.connect(Default::default(), 0).await.unwrap();
     assert_eq!(knock(&token).await.read(&mut [0; 1]).await.unwrap(), 0, "used");
     drop(queue_pair);
     assert_eq!(first.read(&mut [0; 1]).await.unwrap(), 0);

@@ -159,7 +159,7 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if !self.given_up {
-            self.give_up(&LinkCause::Shutdown);
+            self.give_up(&LinkCause::of_drop());
         }
     }
 }

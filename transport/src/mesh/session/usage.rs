@@ -1,4 +1,4 @@
-//! When a link was used last, and what is said of its end for want of use.
+//! The use of a link, and its end for want of use (MS-18).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::link::LinkHandle;
 /// How far both sides have come with closing a link that neither uses (MS-18).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// It does not.
+    /// The link is not being closed.
     No,
     /// It rests until the peer says whether it is to be closed.
     Asked,
@@ -42,8 +42,9 @@ impl Usage {
         Usage { link, close_after, carried, used, refused_until, rest: Rest::No, bye: None }
     }
 
-    /// Returns true if nothing was carried, and nothing waited, for as long as this node wants.
-    pub(super) fn is_over(&mut self) -> bool {
+    /// Notes what was carried since the last look. Returns true if that was nothing, and nothing
+    /// waited, for as long as this node wants.
+    pub(super) fn note_use(&mut self) -> bool {
         let Some(close_after) = self.close_after else { return false };
         let stats = self.link.stats();
         let carried = stats.messages_sent + stats.messages_received;
@@ -54,9 +55,9 @@ impl Usage {
         self.used.elapsed() >= close_after
     }
 
-    /// Returns true if [that](Self::is_over) is so, and the peer has not refused lately.
-    pub(super) fn is_to_end(&mut self) -> bool {
-        self.is_over() && Instant::now() >= self.refused_until
+    /// As [`note_use`](Self::note_use); returns false while the peer has refused a short while ago.
+    pub(super) fn note_use_unless_refused(&mut self) -> bool {
+        self.note_use() && Instant::now() >= self.refused_until
     }
 
     /// Records that the peer goes on using it: it asks itself when it is done, or is asked again.

@@ -3,7 +3,7 @@
 
 use tracing::Level;
 
-use super::simulated::sim_config;
+use super::simulated::{node, sim_config};
 use super::*;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
@@ -15,10 +15,6 @@ async fn at(world: &World, place: &str, name: &str, seeds: &[&str]) -> Node {
     let mut config = sim_config(world, place, seeds);
     config.name = NodeName::new(name).unwrap();
     Node::start(config).await.unwrap()
-}
-
-async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
-    at(world, name, name, seeds).await
 }
 
 /// Waits until `node` is linked to exactly these runs; returns how long that took.
@@ -245,21 +241,6 @@ fn links_that_fail_at_once_make_no_storm() {
             assert!(!alpha.linked().is_empty(), "a link that lived is made again at once");
         });
     }
-}
-
-/// A task without which the node is of no use does not end in silence.
-#[test]
-fn a_panic_of_the_mesh_closes_the_node() {
-    sim::run(1, |world| async move {
-        let alpha = node(&world, "alpha", &["beta"]).await;
-        let beta = node(&world, "beta", &[]).await;
-        alpha.mesh.ready(1).await;
-        alpha.mesh.table.spawn_vital("test", async { panic!("planted") });
-        alpha.watcher.until(&["beta up over sim", "beta lost: this node is shutting down"]).await;
-        assert_eq!(alpha.link("beta").await.unwrap_err(), NodeDown::shutdown());
-        let expected = ["alpha up over sim", "alpha lost: the connection to the peer was closed"];
-        beta.watcher.until(&expected).await;
-    });
 }
 
 /// One line for each change: none for a link that came about at the first dial, one for each cause

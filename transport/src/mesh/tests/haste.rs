@@ -3,15 +3,11 @@
 
 use tokio::time::sleep;
 
-use super::simulated::sim_config;
+use super::simulated::{node, sim_config};
 use super::*;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 use crate::limits;
-
-async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
-    Node::start(sim_config(world, name, seeds)).await.unwrap()
-}
 
 /// Returns a node that asks for more time than others give, and to be dialled at these places
 /// besides its own.

@@ -14,18 +14,20 @@ use std::collections::HashMap;
 use rkyv::util::AlignedVec;
 use tokio::sync::mpsc;
 
+use super::inbox::{MESSAGE, TestInbox};
 use super::*;
 use crate::bootstrap::{Beat, Message};
-use crate::cause::{Fate, LinkCause, Refusal, Violation};
+use crate::cause::{Fate, LinkCause, Violation};
 use crate::endpoint::{Awaited, CloseNotice, RemoteSender, SendKind, Unsent, Waiter};
-use crate::host::{Deliveries, Delivery};
+use crate::host::Delivery;
 use crate::limits;
-use crate::open_request::{Accepted, Target};
+use crate::open_request::Target;
 use crate::proto::header::RecordKind;
 use breaches::{Act, Breach};
 use peer::{Linked, Proven, head, identity};
 
-const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
+/// The mailbox that takes everything.
+const OPEN: u64 = 9;
 
 /// A layer above with a mailbox that takes everything, and some that take nothing.
 struct Boxes {
@@ -37,20 +39,21 @@ struct Boxes {
 #[derive(Default)]
 struct Shared {
     stuck: Mutex<Vec<Delivery>>,
-    notices: Mutex<Vec<CloseNotice>>,
-}
-
-struct Mailbox {
-    id: u64,
-    shared: Arc<Shared>,
+    notices: Arc<Mutex<Vec<CloseNotice>>>,
 }
 
 impl Host for Boxes {
     fn open(&self, _: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
-        let ids = HashMap::from([("open", 9), ("stuck0", 0), ("stuck1", 1), ("stuck2", 2)]);
+        let ids = HashMap::from([("open", OPEN), ("stuck0", 0), ("stuck1", 1), ("stuck2", 2)]);
         let Target::Name(name) = &request.target else { return Err(OpenRefusal::NoSuchMailbox) };
         let id = *ids.get(name.as_str()).ok_or(OpenRefusal::NoSuchMailbox)?;
-        Ok(Arc::new(Mailbox { id, shared: self.shared.clone() }))
+        let shared = self.shared.clone();
+        let take = move |run| {
+            if id != OPEN {
+                shared.stuck.lock().extend::<Vec<Delivery>>(run);
+            }
+        };
+        Ok(Arc::new(TestInbox { id, take, notices: self.shared.notices.clone() }))
     }
 
     fn lost(&self, lost: Lost) {
@@ -60,30 +63,6 @@ impl Host for Boxes {
     fn event(&self, event: PeerEvent) {
         // The test may be over.
         let _ = self.events.send(event);
-    }
-}
-
-impl Inbox for Mailbox {
-    fn id(&self) -> u64 {
-        self.id
-    }
-
-    fn accepted(&self) -> Vec<Accepted> {
-        vec![MESSAGE]
-    }
-
-    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
-        let run = run.drain(..).flatten();
-        if self.id != 9 {
-            self.shared.stuck.lock().extend(run);
-        }
-        Ok(())
-    }
-
-    fn signal(&self, _: u16) {}
-
-    fn on_close(&self, notice: CloseNotice) {
-        self.shared.notices.lock().push(notice);
     }
 }
 

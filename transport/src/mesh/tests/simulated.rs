@@ -1,16 +1,14 @@
 //! Over the simulator: what takes seconds, or a fault.
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
+use super::altered::{Alteration, Altered, Connecting};
 use super::*;
+use crate::fabric::Opening;
 use crate::fabric::sim::{self, LinkModel, Rule, Verdict, World};
 use crate::fabric::tcp::Doors;
-use crate::fabric::{
-    Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig,
-};
 use crate::limits;
-use crate::memory::{Region, Slot};
 
 pub(super) fn sim_config(world: &World, name: &str, seeds: &[&str]) -> Config {
     let (wire, fabric) = world.network(name);
@@ -23,7 +21,7 @@ pub(super) fn sim_config(world: &World, name: &str, seeds: &[&str]) -> Config {
     }
 }
 
-async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
+pub(super) async fn node(world: &World, name: &str, seeds: &[&str]) -> Node {
     Node::start(sim_config(world, name, seeds)).await.unwrap()
 }
 
@@ -273,7 +271,7 @@ fn who_asks_to_waits_for_a_node_that_is_down() {
         // Not for ever: this node's own end ends it.
         let patient = alpha.patient_link("nobody");
         let (ended, ()) = tokio::join!(patient, alpha.shutdown());
-        assert_eq!(ended.unwrap_err(), NodeDown::shutdown());
+        assert_eq!(ended.unwrap_err().cause, NodeDownCause::Shutdown);
     });
 }
 
@@ -349,7 +347,7 @@ fn a_side_that_connects_late_is_waited_for() {
             let mut configs = ["alpha", "beta"].map(|name| sim_config(&world, name, &["alpha"]));
             for config in configs.iter_mut().filter(|config| config.name.as_str() == late) {
                 let fabric = config.network.fabrics[0].clone();
-                config.network.fabrics = vec![Arc::new(Late { fabric, delay })];
+                config.network.fabrics = vec![Arc::new(Altered { fabric, by: Late(delay) })];
             }
             let [alpha, beta] = configs;
             let alpha = Node::start(alpha).await.unwrap();
@@ -361,57 +359,20 @@ fn a_side_that_connects_late_is_waited_for() {
     }
 }
 
-/// A fabric that takes its time to connect.
-#[derive(Debug)]
-struct Late {
-    fabric: Arc<dyn Fabric>,
-    delay: Duration,
-}
+/// A fabric that takes so long to connect.
+#[derive(Debug, Clone)]
+struct Late(Duration);
 
-struct LateOpening {
-    opening: Box<dyn Opening>,
-    delay: Duration,
-}
-
-impl Fabric for Late {
-    fn name(&self) -> &'static str {
-        self.fabric.name()
-    }
-
-    fn protection(&self) -> Protection {
-        self.fabric.protection()
-    }
-
-    fn limits(&self) -> Limits {
-        self.fabric.limits()
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        self.fabric.alloc(bytes)
-    }
-
-    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
-        Ok(Box::new(LateOpening { opening: self.fabric.open(config)?, delay: self.delay }))
-    }
-}
-
-impl Opening for LateOpening {
-    fn offer(&self) -> Vec<u8> {
-        self.opening.offer()
-    }
-
-    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        self.opening.post_recv(slots)
-    }
-
+impl Alteration for Late {
     fn connect(
-        self: Box<Self>,
-        peer: Vec<u8>,
+        self,
+        opening: Box<dyn Opening>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
-    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
+    ) -> Connecting {
         async move {
-            tokio::time::sleep(self.delay).await;
-            self.opening.connect(peer, way).await
+            tokio::time::sleep(self.0).await;
+            opening.connect(peer, way).await
         }
         .boxed()
     }

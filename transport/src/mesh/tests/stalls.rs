@@ -5,17 +5,15 @@ use std::io;
 use rkyv::util::AlignedVec;
 use tokio::time::sleep;
 
+use super::inbox::{MESSAGE, TestInbox};
 use super::simulated::sim_config;
 use super::*;
-use crate::cause::Refusal;
-use crate::endpoint::{CloseNotice, RemoteSender, SendKind, Waiter};
+use crate::endpoint::{RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
-use crate::host::{Deliveries, Delivery};
+use crate::host::Delivery;
 use crate::limits;
 use crate::link::WaitsFor;
-use crate::open_request::{Accepted, Called, Target};
-
-const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
+use crate::open_request::{Called, Target};
 
 /// A node with mailboxes that keep what comes, and its room, while they are `held`.
 #[derive(Default)]
@@ -29,42 +27,18 @@ impl Host for Holder {
             Target::Name(name) => name.parse().map_err(|_| OpenRefusal::NoSuchMailbox)?,
             Target::Identity { id, .. } => *id,
         };
-        Ok(Arc::new(Held { id, held: self.held.clone(), open: Mutex::default() }))
+        let held = self.held.clone();
+        let take = move |run: Vec<Delivery>| {
+            if let Some(held) = &mut *held.lock() {
+                held.extend(run);
+            }
+        };
+        Ok(Arc::new(TestInbox { id, take, notices: Arc::default() }))
     }
 
     fn lost(&self, _: Lost) {}
 
     fn event(&self, _: PeerEvent) {}
-}
-
-struct Held {
-    id: u64,
-    held: Arc<Mutex<Option<Vec<Delivery>>>>,
-    open: Mutex<Vec<CloseNotice>>,
-}
-
-impl Inbox for Held {
-    fn id(&self) -> u64 {
-        self.id
-    }
-
-    fn accepted(&self) -> Vec<Accepted> {
-        vec![MESSAGE]
-    }
-
-    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
-        let run = run.drain(..).flatten();
-        if let Some(held) = &mut *self.held.lock() {
-            held.extend(run);
-        }
-        Ok(())
-    }
-
-    fn signal(&self, _: u16) {}
-
-    fn on_close(&self, notice: CloseNotice) {
-        self.open.lock().push(notice);
-    }
 }
 
 async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Holder>) {

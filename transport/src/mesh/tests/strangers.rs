@@ -78,7 +78,7 @@ fn thousands_of_strangers_of_each_kind_fill_no_log_and_end_no_link() {
             let message = recorded(&world).await;
             for Kind { says, waits, causes } in kinds(&message) {
                 // What was told of before is told of again.
-                tokio::time::sleep(2 * limits::REFUSALS_REPORTED_EVERY).await;
+                tokio::time::sleep(2 * limits::LOG_PERIOD).await;
                 log.take();
                 let began = Instant::now();
                 let mut open = Vec::new();
@@ -93,7 +93,7 @@ fn thousands_of_strangers_of_each_kind_fill_no_log_and_end_no_link() {
                 for mut stream in open {
                     let _ = stream.read_to_end(&mut Vec::new()).await;
                 }
-                let often = began.elapsed().div_duration_f64(limits::REFUSALS_REPORTED_EVERY);
+                let often = began.elapsed().div_duration_f64(limits::LOG_PERIOD);
                 let lines = log.take();
                 let mut of_cause = BTreeMap::new();
                 for line in &lines {

@@ -316,7 +316,7 @@ async fn nothing_is_left_after_a_shutdown() {
     alpha.shutdown().await;
     assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
     assert!(TcpStream::connect(alpha.address()).await.is_err());
-    assert_eq!(alpha.link("beta").await.unwrap_err(), NodeDown::shutdown());
+    assert_eq!(alpha.link("beta").await.unwrap_err().cause, NodeDownCause::Shutdown);
     assert_eq!(Arc::strong_count(&alpha.mesh.table), 1);
     let texts = ["alpha up over tcp", "alpha lost: the peer left", "alpha down: it left"];
     beta.watcher.until(&texts).await;

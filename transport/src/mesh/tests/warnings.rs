@@ -5,49 +5,31 @@ use futures::future::join_all;
 use tokio::time::Instant;
 use tracing::Level;
 
+use super::altered::{Alteration, Altered};
 use super::hostile::peer::{identity, silence};
 use super::simulated::sim_config;
 use super::*;
 use crate::bootstrap::{self, Failure, Handshake, Identity, Rejection};
 use crate::fabric::sim::{self, World};
-use crate::fabric::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig};
+use crate::fabric::{Fabric, FabricError};
 use crate::limits;
 use crate::memory::Region;
 use crate::recorder::Recorder;
 use crate::wire::Wire;
 
-/// A fabric that cannot lock memory, until it is told how much it may.
-#[derive(Debug)]
-struct Locked {
-    fabric: Arc<dyn Fabric>,
-    /// The limit that it names; none: it can.
-    limit: Arc<Mutex<Option<u64>>>,
-}
+/// A fabric that cannot lock memory, until it is told how much it may. Holds the limit that it
+/// names; none: it can.
+#[derive(Debug, Clone)]
+struct Locked(Arc<Mutex<Option<u64>>>);
 
-impl Fabric for Locked {
-    fn name(&self) -> &'static str {
-        self.fabric.name()
-    }
-
-    fn protection(&self) -> Protection {
-        self.fabric.protection()
-    }
-
-    fn limits(&self) -> Limits {
-        self.fabric.limits()
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        match *self.limit.lock() {
+impl Alteration for Locked {
+    fn alloc(&self, fabric: &dyn Fabric, bytes: usize) -> Result<Region, FabricError> {
+        match *self.0.lock() {
             Some(limit) => {
                 Err(FabricError::Locked { need: bytes as u64, limit: limit.to_string() })
             }
-            None => self.fabric.alloc(bytes),
+            None => fabric.alloc(bytes),
         }
-    }
-
-    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
-        self.fabric.open(config)
     }
 }
 
@@ -65,7 +47,8 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
                 let mut alpha = sim_config(&world, "alpha", seeds[0]);
                 let fabric = alpha.network.fabrics[0].clone();
                 let limit = Arc::new(Mutex::new(Some(65_536)));
-                alpha.network.fabrics = vec![Arc::new(Locked { fabric, limit: limit.clone() })];
+                alpha.network.fabrics =
+                    vec![Arc::new(Altered { fabric, by: Locked(limit.clone()) })];
                 let alpha = Node::start(alpha).await.unwrap();
                 let beta = Node::start(sim_config(&world, "beta", seeds[1])).await.unwrap();
                 let a_while = || tokio::time::sleep(Duration::from_secs(60));
@@ -114,7 +97,7 @@ fn thousands_of_strangers_are_one_line_of_the_log_and_one_more_after_a_while() {
             let told = warnings.take();
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(told[0].contains("a connection was refused"), "{told:?}");
-            tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
+            tokio::time::sleep(limits::LOG_PERIOD).await;
             knock().await;
             let told = warnings.take();
             assert_eq!(told.len(), 1, "{told:?}");
@@ -155,12 +138,41 @@ fn a_peer_that_comes_under_ever_new_names_is_one_line_of_the_log_for_each_cause(
                 let told = warnings.take();
                 assert_eq!(told.len(), 1, "{told:?}");
                 assert!(told[0].contains(line), "{told:?}");
-                tokio::time::sleep(limits::REFUSALS_REPORTED_EVERY).await;
+                tokio::time::sleep(limits::LOG_PERIOD).await;
                 leave_waiting(&world, prefix, NAMES).await;
                 let told = warnings.take();
                 assert_eq!(told.len(), 1, "{told:?}");
                 assert!(told[0].contains(&format!("suppressed: {}", NAMES - 1)), "{told:?}");
             }
+        }
+    });
+}
+
+/// Nodes that cannot be reached, more than have a line of the log each.
+const UNREACHED: usize = 1_000;
+
+/// MS-13: the dials of many peers fail, again and again.
+#[test]
+fn a_thousand_nodes_that_are_not_reached_fill_no_log() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    sim::run(7, |world| {
+        let log = log.clone();
+        async move {
+            let alpha = Node::start(sim_config(&world, "alpha", &[])).await.unwrap();
+            log.take();
+            for number in 0..UNREACHED {
+                let peer = alpha.mesh.peer(&NodeName::new(&format!("node-{number}")).unwrap());
+                peer.learn(&[format!("node-{number}:7700")], "elsewhere:1");
+                peer.want_link();
+            }
+            tokio::time::sleep(3 * limits::LOG_PERIOD).await;
+            let lines = log.take();
+            let of = |says: &str| lines.iter().filter(|line| line.contains(says)).count();
+            let most = limits::PEER_LINES_MAX as usize;
+            assert!((most..=3 * most).contains(&of("a node is not reached")), "{}", lines.len());
+            assert!((1..=3).contains(&of("left_out")) && of("nodes not reached") > 0);
+            assert_eq!(lines.len(), of("a node is not reached") + of("left_out"), "{lines:?}");
         }
     });
 }

@@ -1,21 +1,18 @@
 //! MS-3: the ways of a fabric are tried in turn, by both sides.
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use zeroize::Zeroizing;
 
+use super::altered::{Alteration, Altered, Connecting};
 use super::simulated::sim_config;
 use super::*;
 use crate::fabric::sim::{self, World};
-use crate::fabric::{
-    Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig,
-};
+use crate::fabric::{Fabric, FabricError, Opening};
 use crate::limits;
-use crate::memory::{Region, Slot};
 
 /// A simulated fabric with several ways, of which at most one leads anywhere.
 #[derive(Debug, Clone)]
 struct Winding {
-    fabric: Arc<dyn Fabric>,
     name: &'static str,
     ways: usize,
     open: Option<usize>,
@@ -23,55 +20,24 @@ struct Winding {
     tried: Arc<Mutex<Vec<(&'static str, usize)>>>,
 }
 
-struct WindingOpening {
-    opening: Box<dyn Opening>,
-    of: Winding,
-}
-
-impl Fabric for Winding {
-    fn name(&self) -> &'static str {
+impl Alteration for Winding {
+    fn name(&self, _: &dyn Fabric) -> &'static str {
         self.name
     }
 
-    fn protection(&self) -> Protection {
-        self.fabric.protection()
-    }
-
-    fn limits(&self) -> Limits {
-        self.fabric.limits()
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        self.fabric.alloc(bytes)
-    }
-
-    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
-        let of = self.clone();
-        Ok(Box::new(WindingOpening { opening: self.fabric.open(config)?, of }))
-    }
-}
-
-impl Opening for WindingOpening {
-    fn offer(&self) -> Vec<u8> {
-        self.opening.offer()
-    }
-
-    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        self.opening.post_recv(slots)
-    }
-
-    fn ways(&self, _peer: &[u8]) -> usize {
-        self.of.ways
+    fn ways(&self, _: &dyn Opening, _peer: &[u8]) -> usize {
+        self.ways
     }
 
     fn connect(
-        self: Box<Self>,
-        peer: Vec<u8>,
+        self,
+        opening: Box<dyn Opening>,
+        peer: Zeroizing<Vec<u8>>,
         way: usize,
-    ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
-        self.of.tried.lock().push((self.of.name, way));
-        if self.of.open == Some(way) {
-            return self.opening.connect(peer, 0);
+    ) -> Connecting {
+        self.tried.lock().push((self.name, way));
+        if self.open == Some(way) {
+            return opening.connect(peer, 0);
         }
         async { Err(FabricError::Offer("a closed way")) }.boxed()
     }
@@ -80,6 +46,11 @@ impl Opening for WindingOpening {
 /// How many ways each side counts in its `first` fabric, and which is open.
 type Sides = [(usize, Option<usize>); 2];
 
+/// Returns the fabric with the ways of the other.
+fn altered(fabric: &Arc<dyn Fabric>, by: Winding) -> Arc<dyn Fabric> {
+    Arc::new(Altered { fabric: fabric.clone(), by })
+}
+
 /// Has two nodes meet that have a `first` fabric of some ways, and a `second` of one. Gives what
 /// each tried, and by what they were linked.
 async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], String) {
@@ -87,10 +58,10 @@ async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], S
     for (name, (ways, open)) in ["alpha", "beta"].into_iter().zip(sides) {
         let mut config = sim_config(&world, name, &["alpha"]);
         let fabric = config.network.fabrics[0].clone();
-        let first = Winding { fabric, name: "first", ways, open, tried: Arc::default() };
+        let first = Winding { name: "first", ways, open, tried: Arc::default() };
         let second = Winding { name: "second", ways: 1, open: Some(0), ..first.clone() };
         let tried = first.tried.clone();
-        config.network.fabrics = vec![Arc::new(first), Arc::new(second)];
+        config.network.fabrics = vec![altered(&fabric, first), altered(&fabric, second)];
         nodes.push((Node::start(config).await.unwrap(), tried));
     }
     nodes[0].0.mesh.ready(1).await;

@@ -185,7 +185,7 @@ async fn only_ends_of_one_link_agree() {
         assert_eq!([to_b.is_ok(), to_a.is_ok()], [agree; 2], "{link}");
     }
     let (a, b) = (dialler.open(Plan::new(1, 1).config), acceptor.open(Plan::new(1, 1).config));
-    let short = b.unwrap().offer()[..16].to_vec();
+    let short = b.unwrap().offer()[..16].to_vec().into();
     assert_eq!(a.unwrap().offer().len(), 16 + 32, "each end has its part of the key");
     let config = QueuePairConfig { side: dials, ..Plan::new(1, 1).config };
     let plain = dialler.open(config).unwrap().connect(short, 0).await;
@@ -221,7 +221,7 @@ fn the_key_changes_after_so_many_chunks() {
                 assert_eq!((ours.is_ok(), read), (false, Err(Forged)));
             }
             let sealed = seal.unwritten().len();
-            seal.wrote(sealed);
+            seal.note_written(sealed);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Proven {
     pub(in crate::mesh::tests) async fn offered(&mut self) -> Vec<u8> {
         self.say(&offer()).await;
         match self.channel.recv().await.unwrap() {
-            Message::Offer(theirs) => theirs.queue_pair,
+            Message::Offer(theirs) => theirs.queue_pair.to_vec(),
             other => panic!("{other:?}"),
         }
     }
@@ -202,7 +202,7 @@ pub(in crate::mesh::tests) fn offer() -> Message {
         slot_bytes: FRAME_MAX as u32,
         message_bytes_max: 1 << 20,
         link_window_bytes: 1 << 20,
-        queue_pair: Vec::new(),
+        queue_pair: Default::default(),
     })
 }
 

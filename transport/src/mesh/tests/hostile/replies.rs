@@ -7,6 +7,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::breaches::at;
 use super::stingy::Stingy;
 use super::*;
+use crate::cause::Refusal;
+use crate::host::Deliveries;
+use crate::open_request::Accepted;
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader};
 
 const ASK: Accepted = Accepted { id: 1, layout: 2, reply: 3 };

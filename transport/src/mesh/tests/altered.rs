@@ -1,0 +1,92 @@
+//! A fabric that a test alters in one thing, over another one that does all else.
+
+use std::fmt::Debug;
+
+use futures::future::BoxFuture;
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::fabric::{
+    Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig,
+};
+use crate::memory::{Region, Slot};
+
+/// The outcome of connecting a queue pair.
+pub(super) type Connecting = BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>>;
+
+/// An alteration: what it does not define is done by the fabric below.
+pub(super) trait Alteration: Clone + Debug + Send + Sync + 'static {
+    fn name(&self, fabric: &dyn Fabric) -> &'static str {
+        fabric.name()
+    }
+
+    fn alloc(&self, fabric: &dyn Fabric, bytes: usize) -> Result<Region, FabricError> {
+        fabric.alloc(bytes)
+    }
+
+    fn ways(&self, opening: &dyn Opening, peer: &[u8]) -> usize {
+        opening.ways(peer)
+    }
+
+    fn connect(
+        self,
+        opening: Box<dyn Opening>,
+        peer: Zeroizing<Vec<u8>>,
+        way: usize,
+    ) -> Connecting {
+        opening.connect(peer, way)
+    }
+}
+
+/// A fabric, altered.
+#[derive(Debug)]
+pub(super) struct Altered<A> {
+    pub(super) fabric: Arc<dyn Fabric>,
+    pub(super) by: A,
+}
+
+struct AlteredOpening<A> {
+    opening: Box<dyn Opening>,
+    by: A,
+}
+
+impl<A: Alteration> Fabric for Altered<A> {
+    fn name(&self) -> &'static str {
+        self.by.name(&*self.fabric)
+    }
+
+    fn protection(&self) -> Protection {
+        self.fabric.protection()
+    }
+
+    fn limits(&self) -> Limits {
+        self.fabric.limits()
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.by.alloc(&*self.fabric, bytes)
+    }
+
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        let opening = self.fabric.open(config)?;
+        Ok(Box::new(AlteredOpening { opening, by: self.by.clone() }))
+    }
+}
+
+impl<A: Alteration> Opening for AlteredOpening<A> {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        self.opening.offer()
+    }
+
+    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
+        self.opening.post_recv(slots)
+    }
+
+    fn ways(&self, peer: &[u8]) -> usize {
+        self.by.ways(&*self.opening, peer)
+    }
+
+    fn connect(self: Box<Self>, peer: Zeroizing<Vec<u8>>, way: usize) -> Connecting {
+        self.by.connect(self.opening, peer, way)
+    }
+}
