@@ -168,6 +168,7 @@ mod tests {
         }
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_host_has_the_characters_of_a_name_or_is_an_address() {
         for address in ["alpha:7700", "alpha_1.bank-2.example.:7700", "10.0.0.1:1", "[::1]:7700"] {
