@@ -298,8 +298,8 @@ async fn gauging() {
     for node in [&alpha, &beta] {
         node.shutdown(PATIENCE).await;
     }
-    assert!(look(&|links, unproven, _| (links, unproven) == (0.0, 0.0)), "all are gone");
-    look(&|_, _, seen| {
+    look(&|links, unproven, seen| {
+        assert_eq!((links, unproven), (0.0, 0.0), "all are gone");
         assert!(counted.is_ok(), "wanted {wanted:?}, seen {seen:#?}");
         assert!(!seen.iter().any(|text| text.contains("peer=alpha")), "{seen:#?}");
         true
