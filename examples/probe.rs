@@ -15,7 +15,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringpost::NodeBuilder;
 use ringpost::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -90,7 +89,7 @@ async fn probe_twice(node: &Node, address: &str) -> std::io::Result<()> {
 async fn main() -> Result<(), BoxError> {
     let log = EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).init();
-    let mut builder = NodeBuilder::from_env()?;
+    let mut builder = Node::from_env()?;
     if std::env::var_os("RINGPOST_NAME").is_none() {
         builder = builder.name("alpha");
     }

@@ -86,6 +86,8 @@ const PRELUDE: &[&str] = &[
     "LookupError",
     "Message",
     "Node",
+    "NodeBuilder",
+    "NodeEvent",
     "None",
     "NotBegun",
     "Ok",

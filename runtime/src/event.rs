@@ -16,9 +16,10 @@ pub enum NodeEvent {
         /// The fabric that carries the link.
         fabric: &'static str,
     },
-    /// A link ended. Asks that were pending on it have failed. Unless the peer left or this node is
-    /// shutting down, the peer is dialled again; a peer that left is dialled when a sender waits
-    /// for it.
+    /// A link ended. Asks that were pending on it have failed. Unless the peer left, the link was
+    /// idle or this node is shutting down, the peer is dialled again; a peer that left, or whose
+    /// link was idle, is dialled when a sender waits for it. After [`LinkCause::Idle`] there is no
+    /// `NodeDown` until then, whatever becomes of the peer.
     LinkDown {
         /// The node.
         node: NodeId,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, Message};
+use ringpost::{DeadLetterCause, Message, StartError};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::actors::{Note, Notebook, Notes, held, node};
 use crate::cause;
+use crate::log::Log;
 
 /// Reports its hooks.
 struct Reporter {
@@ -249,6 +250,36 @@ fn a_spawn_on_a_runtime_that_is_gone_fails_and_leaves_the_name_free() {
         }
         assert!(node.shutdown(Duration::ZERO).await.is_empty());
     });
+}
+
+#[tokio::test]
+async fn a_shutdown_is_in_the_log_with_its_beginning_and_its_end() {
+    let log = Log::default();
+    let _here = log.listen();
+    let node = node().await;
+    let stays = held(&node, 4).await;
+    assert_eq!(node.shutdown(Duration::ZERO).await.len(), 1);
+    node.shutdown(Duration::ZERO).await;
+    let begin = ["this node shuts down", "node=\"alpha\"", "actors=1", "deadline=0ns"];
+    assert_eq!(log.count_all(&begin), 1);
+    let end = ["this node has shut down", "node=\"alpha\"", "killed=1", "lasted="];
+    assert_eq!(log.count_all(&end), 1);
+    drop(stays);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_node_that_does_not_listen_advertises_nothing() {
+    let seeds: [&[&str]; 2] = [&[], &["127.0.0.1:1"]];
+    for seeds in seeds {
+        let builder = Node::builder("alpha").seeds(seeds.iter().copied());
+        let error = builder.advertise(["10.0.0.1:7700"]).start().await.unwrap_err();
+        let StartError::NotListening { address } = &error else { panic!("{error}") };
+        assert_eq!(address, "10.0.0.1:7700");
+        let text = format!("{error:?}");
+        assert!(text.contains("10.0.0.1:7700 is advertised, but the node does not"), "{text}");
+        assert!(text.contains("give it an address with `listen`"), "{text}");
+    }
 }
 
 #[test]

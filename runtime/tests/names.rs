@@ -1,12 +1,14 @@
 //! Names, lookups and what cannot be found.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use ringpost::prelude::*;
 use ringpost::{Profile, StartError, Unasked};
 
 use crate::actors::{Held, Note, Notebook, Notes, held, node};
 use crate::asking::{Teller, Withdraw};
-use crate::remote::{end, pair};
+use crate::remote::{PATIENCE, end, pair};
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,6 +118,27 @@ async fn texts_that_are_no_names_are_errors() {
     let profile = Profile { ring_slots: 7, ..Profile::default() };
     let error = Node::builder("a").profile(profile).start().await.unwrap_err();
     assert!(matches!(error, StartError::Network(_)), "{error}");
+}
+
+/// As `echo` writes one to a file, and `printf` does not.
+#[tokio::test]
+async fn a_secret_with_a_line_break_at_its_end_is_another_one() {
+    const SECRET: &str = "a secret of the tests, of 43 characters and more";
+    let start = async |name, seeds: Vec<String>, secret: String| {
+        let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
+        let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).secret(secret);
+        builder.profile(profile).start().await.unwrap()
+    };
+    let alpha = start("alpha", vec![], SECRET.into()).await;
+    let beta = start("beta", alpha.addresses(), format!("{SECRET}\n")).await;
+    let error = beta.actor::<Notebook>("alpha/notebook").await.unwrap_err().to_string();
+    assert!(error.contains("secret"), "{error}");
+    let gamma = start("gamma", alpha.addresses(), SECRET.into()).await;
+    gamma.ready(1).await;
+    alpha.ready(1).await;
+    assert_eq!(alpha.linked(), [gamma.id().clone()]);
+    beta.shutdown(PATIENCE).await;
+    end([alpha, gamma]).await;
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -119,6 +119,22 @@ fn alone(name: &str, test: impl Future<Output = ()>) {
     assert!(output.status.success() && said.contains("counted: "), "{output:?}");
 }
 
+#[test]
+fn a_variable_that_says_nothing_is_in_the_log_once_the_node_starts() {
+    let test = async {
+        let log = Log::default();
+        let _here = log.listen();
+        // That of `alone` is one.
+        let builder = Node::from_env().unwrap().name("alpha");
+        let line = "an environment variable is unknown: it says nothing variable=\"RINGPOST_TEST_";
+        assert_eq!(log.count(line), 0);
+        builder.start().await.unwrap();
+        assert_eq!(log.count(line), 1);
+        println!("counted: all");
+    };
+    alone("snapshot::a_variable_that_says_nothing_is_in_the_log_once_the_node_starts", test);
+}
+
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn metrics_count_links_messages_and_dead_letters() {
@@ -235,6 +251,7 @@ async fn gauging() {
     let beta = listening("beta", &[&alpha]).await;
     // A look takes what was there since the last one: increments add up, values are set again.
     let (mut links, mut unproven, mut seen) = (0.0, 0.0, BTreeSet::new());
+    let mut nodes = BTreeMap::new();
     let mut look = |until: &dyn Fn(f64, f64, &BTreeSet<String>) -> bool| {
         for (key, (_, _, value)) in snapshotter.snapshot().into_hashmap() {
             let (name, key) = (key.key().name().to_owned(), key.key().clone());
@@ -248,7 +265,10 @@ async fn gauging() {
                 DebugValue::Gauge(value) if name == "ringpost_unproven_connections" => {
                     unproven += value.0;
                 }
-                DebugValue::Gauge(value) => drop(seen.insert(text(value.0.to_string()))),
+                DebugValue::Gauge(value) => {
+                    seen.insert(text(value.0.to_string()));
+                    nodes.insert(name.clone(), value.0);
+                }
                 DebugValue::Counter(0) => continue,
                 _ => drop(seen.insert(text(String::new()))),
             }
@@ -273,15 +293,19 @@ async fn gauging() {
         }
     };
     let counted = tokio::time::timeout(PATIENCE, all).await;
+    // A look takes the values away, and they are set once a second.
+    tokio::time::sleep(Duration::from_millis(1_300)).await;
     for node in [&alpha, &beta] {
         node.shutdown(PATIENCE).await;
     }
-    assert!(look(&|links, unproven, _| (links, unproven) == (0.0, 0.0)), "all are gone");
-    look(&|_, _, seen| {
+    look(&|links, unproven, seen| {
+        assert_eq!((links, unproven), (0.0, 0.0), "all are gone");
         assert!(counted.is_ok(), "wanted {wanted:?}, seen {seen:#?}");
         assert!(!seen.iter().any(|text| text.contains("peer=alpha")), "{seen:#?}");
         true
     });
+    let left: Vec<_> = nodes.iter().filter(|(_, value)| **value != 0.0).collect();
+    assert!(left.is_empty(), "a node that has shut down has no others: {left:?}");
     println!("counted: all");
 }
 

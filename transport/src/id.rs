@@ -63,12 +63,20 @@ impl fmt::Debug for NodeName {
 
 /// One run of a node: a random 128-bit number drawn when it starts, so that a restarted node is
 /// not mistaken for the one before it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+///
+/// `Display` and `Debug` write it as the log does: 32 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u128);
 
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -79,4 +87,19 @@ pub struct NodeId {
     pub name: NodeName,
     /// Which run of it.
     pub incarnation: Incarnation,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a run in an event cannot be found in the log.
+    #[test]
+    fn a_run_is_written_in_one_form() {
+        let run = Incarnation(0xbeef);
+        let hex = "0000000000000000000000000000beef";
+        assert_eq!((run.to_string(), format!("{run:?}")), (hex.into(), hex.into()));
+        let node = NodeId { name: NodeName::new("alpha").unwrap(), incarnation: run };
+        assert!(format!("{node:?}").contains(hex), "{node:?}");
+    }
 }

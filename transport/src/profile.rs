@@ -80,8 +80,8 @@ impl Default for Profile {
 pub struct InvalidProfile {
     /// Which setting.
     pub what: &'static str,
-    /// What it was.
-    pub value: u64,
+    /// What it was; of a time with its unit.
+    pub value: String,
     /// What it has to be.
     pub must: String,
 }
@@ -101,7 +101,7 @@ impl Profile {
             if (low..=high).contains(&value) {
                 return Ok(());
             }
-            Err(InvalidProfile { what, value: value.into(), must: format!("{low} to {high}") })
+            Err(InvalidProfile { what, value: value.to_string(), must: format!("{low} to {high}") })
         };
         between("ring_slots", self.ring_slots, 8, limits::RING_SLOTS_MAX)?;
         between("ring_slots_max", self.ring_slots_max, self.ring_slots, limits::RING_SLOTS_MAX)?;
@@ -109,7 +109,7 @@ impl Profile {
         if !self.slot_bytes.is_multiple_of(limits::PAYLOAD_ALIGN as u32) {
             return Err(InvalidProfile {
                 what: "slot_bytes",
-                value: self.slot_bytes.into(),
+                value: self.slot_bytes.to_string(),
                 must: "a multiple of 16".into(),
             });
         }
@@ -124,21 +124,27 @@ impl Profile {
 
     fn validate_times(&self) -> Result<(), InvalidProfile> {
         let Profile { heartbeat_interval: heartbeat, down_after, .. } = *self;
+        let shown = |time: Duration| match time {
+            Duration::ZERO => "0s".into(),
+            limits::DOWN_AFTER_MAX => "a year".into(),
+            time => format!("{time:?}"),
+        };
         let between = |what, value: Duration, (low, high): (Duration, Duration), why: &str| {
             if (low..=high).contains(&value) || planted!(UncheckedSilence) {
                 return Ok(());
             }
-            let value = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
-            let must = format!("{} to {}{why}", low.as_millis(), high.as_millis());
-            Err(InvalidProfile { what, value, must })
+            let must = format!("{} to {}{why}", shown(low), shown(high));
+            Err(InvalidProfile { what, value: shown(value), must })
         };
         let bounds = (limits::HEARTBEAT_INTERVAL_MIN, limits::HEARTBEAT_INTERVAL_MAX);
-        between("heartbeat_interval (ms)", heartbeat, bounds, "")?;
+        between("heartbeat_interval", heartbeat, bounds, "")?;
         let silence = heartbeat * limits::HEARTBEATS_MISSED_MAX;
         let bounds = (limits::DOWN_AFTER_MIN.max(silence), limits::DOWN_AFTER_MAX);
-        between("down_after (ms)", down_after, bounds, ": no less than three heartbeats")?;
+        let why = format!(": no less than three heartbeats of {heartbeat:?}");
+        between("down_after", down_after, bounds, &why)?;
         let bounds = (limits::IDLE_CLOSE_MIN, limits::DOWN_AFTER_MAX);
-        self.idle_close.map_or(Ok(()), |idle| between("idle_close (ms)", idle, bounds, ""))
+        let why = ": without it no idle link closes";
+        self.idle_close.map_or(Ok(()), |idle| between("idle_close", idle, bounds, why))
     }
 }
 
@@ -179,8 +185,14 @@ mod tests {
             assert_eq!(result.is_ok(), sound, "{heartbeat} {down_after}");
         }
         let error = profile(10_000, 8_000).validate().unwrap_err().to_string();
-        let text = "down_after (ms) is 8000, but must be 30000 to 31536000000: no less than three \
-            heartbeats";
+        let text =
+            "down_after is 8s, but must be 30s to a year: no less than three heartbeats of 10s";
         assert_eq!(error, text);
+        let idle = Profile { idle_close: Some(Duration::ZERO), ..Profile::default() };
+        let error = idle.validate().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "idle_close is 0s, but must be 1s to a year: without it no idle link closes"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! What a node is started with.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use super::stalls::Lookout;
+use super::variables::{InvalidEnvironment, Variables};
 use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
@@ -18,8 +20,8 @@ use crate::remote::{
 };
 use crate::residents::Residents;
 
-/// A node that could not start.
-#[derive(Debug, thiserror::Error)]
+/// A node that could not start. `Debug` writes its text, too: a `main` that returns it prints that.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The text cannot be a node's name.
@@ -28,9 +30,28 @@ pub enum StartError {
     /// A secret is too easy to guess.
     #[error(transparent)]
     InvalidSecret(#[from] InvalidSecret),
+    /// A variable of the environment cannot be used beside the others, or beside what the program
+    /// says.
+    #[error(transparent)]
+    Environment(#[from] InvalidEnvironment),
+    /// Other nodes are told of an address, but the node listens nowhere.
+    #[error(
+        "{address} is advertised, but the node does not listen, so that no other node could reach \
+        it there: give it an address with `listen` (RINGPOST_LISTEN), or advertise none"
+    )]
+    NotListening {
+        /// The first address that is advertised.
+        address: String,
+    },
     /// The network could not be started.
     #[error(transparent)]
     Network(#[from] crate::remote::StartError),
+}
+
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Describes a node; [`start`](NodeBuilder::start) starts it.
@@ -46,7 +67,7 @@ pub struct NodeBuilder {
     refused_addresses: Vec<IpNetwork>,
     encryption: Encryption,
     pub(super) profile: Profile,
-    pub(super) variables: ProfileVariables,
+    pub(super) variables: Variables,
     metrics_by_peer: bool,
     mailbox_capacity: usize,
     ask_timeout: Duration,
@@ -67,7 +88,7 @@ impl NodeBuilder {
             refused_addresses: Vec::new(),
             encryption: Encryption::default(),
             profile: Profile::default(),
-            variables: ProfileVariables::default(),
+            variables: Variables::default(),
             metrics_by_peer: false,
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
@@ -91,7 +112,7 @@ impl NodeBuilder {
     }
 
     /// Addresses, `host:port`, at which other nodes reach this one, where they differ from the one
-    /// it listens on.
+    /// it listens on. A node that does not [`listen`](Self::listen) has none.
     pub fn advertise<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.advertise = addresses.into_iter().map(Into::into).collect();
         self
@@ -100,14 +121,18 @@ impl NodeBuilder {
     /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped. The
     /// host is a name, an IPv4 address or an IPv6 address in brackets. A name is looked up at each
     /// round of dials, and every 30 s when all is well; each address to which it leads is dialled
-    /// (up to 16): one name may stand for all nodes, this one included. With the cargo feature
+    /// (up to 16): one name may stand for all nodes, this one included. (While this node has no
+    /// link, its own address behind a name is dialled again at each look-up, too: behind a load
+    /// balancer another node may answer there.) With the cargo feature
     /// `srv`, `_service._tcp.name` is a service, of which SRV records say where and at which ports
     /// it is: `_ringpost._tcp.cluster.example`, looked up as often, at the name servers of
     /// `/etc/resolv.conf`.
     ///
     /// A seed is dialled again whenever the node that was last met there has no link, with pauses
     /// that grow to 30 s, or to 2 s while this node has no link at all: also after it has left, or
-    /// when there is another node at its address. These seeds take the place of earlier ones.
+    /// when there is another node at its address. Only a link that ended because it was idle
+    /// ([`Profile::idle_close`]) is made again by the next message, and not by the seed. These
+    /// seeds take the place of earlier ones.
     pub fn seeds<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.seeds = addresses.into_iter().map(Into::into).collect();
         self
@@ -228,7 +253,12 @@ impl NodeBuilder {
     /// Outside a tokio runtime, or in one without timers, or, with a network, without I/O: enable
     /// them with `enable_all`.
     pub async fn start(self) -> Result<Node, StartError> {
+        self.variables.check(&self.name, &self.profile)?;
         let name = NodeName::new(&self.name)?;
+        if let (None, Some(address)) = (&self.listen, self.advertise.first()) {
+            return Err(StartError::NotListening { address: address.clone() });
+        }
+        self.variables.log_unknown();
         let runtime = Handle::current();
         // Panics here, not at the first ask, where the runtime has no timers.
         drop(tokio::time::sleep(Duration::ZERO));
@@ -288,29 +318,5 @@ impl NodeBuilder {
             entropy: self.entropy,
             network: self.network.unwrap_or_else(network),
         })
-    }
-}
-
-/// The settings of a profile that the environment gives.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ProfileVariables {
-    pub(super) heartbeat_interval: Option<Duration>,
-    pub(super) down_after: Option<Duration>,
-    pub(super) idle_close: Option<Duration>,
-}
-
-impl ProfileVariables {
-    /// Returns a profile with them where it has the default.
-    fn fill(self, mut profile: Profile) -> Profile {
-        let default = Profile::default();
-        let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
-        if *heartbeat == default.heartbeat_interval {
-            *heartbeat = self.heartbeat_interval.unwrap_or(*heartbeat);
-        }
-        if *down_after == default.down_after {
-            *down_after = self.down_after.unwrap_or(*down_after);
-        }
-        profile.idle_close = profile.idle_close.or(self.idle_close);
-        profile
     }
 }

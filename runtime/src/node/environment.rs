@@ -6,23 +6,21 @@ use std::time::Duration;
 
 use ringpost_transport::id::NodeName;
 
-use super::NodeBuilder;
-use crate::remote::{Encryption, Secret, is_host_and_port, is_service};
+use super::variables::{Environment, InvalidEnvironment, NAME};
+use super::{Node, NodeBuilder};
+use crate::remote::{Encryption, IpNetwork, is_host_and_port, is_service};
 
-/// A variable of the environment that cannot be used. Its text names the variable and its value,
-/// but never that of a secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the environment variable {variable} is {value}, but must be {must}")]
-pub struct InvalidEnvironment {
-    /// The variable.
-    pub variable: &'static str,
-    /// Its value in quotation marks; of a secret only why it is none.
-    pub value: String,
-    /// The form that it must have.
-    pub must: &'static str,
+const TIME: &str = "a number with a unit, such as `500ms`, `8s`, `1m` or `1h`";
+
+impl Node {
+    /// Starts to describe a node by the environment: [`NodeBuilder::from_env`].
+    ///
+    /// # Errors
+    /// [`InvalidEnvironment`] names the first variable that cannot be used.
+    pub fn from_env() -> Result<NodeBuilder, InvalidEnvironment> {
+        NodeBuilder::from_env()
+    }
 }
-
-const TIME: &str = "a number with a unit, such as `500ms`, `8s` or `1m`";
 
 impl NodeBuilder {
     /// Starts to describe a node by the environment. What is said by the program afterwards wins
@@ -34,45 +32,51 @@ impl NodeBuilder {
     /// | `RINGPOST_LISTEN` | `host:port` | [`listen`](Self::listen) |
     /// | `RINGPOST_ADVERTISE` | `host:port`, with commas | [`advertise`](Self::advertise) |
     /// | `RINGPOST_SEEDS` | `host:port`, `_service._tcp.name`, commas | [`seeds`](Self::seeds) |
+    /// | `RINGPOST_REFUSE_ADDRESSES` | `10.0.0.0/8`, commas | [as here](Self::refuse_addresses) |
     /// | `RINGPOST_SECRET` | 32 random bytes, as hex | [`secret`](Self::secret) |
     /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
+    /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
     /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`](crate::Profile::heartbeat_interval) |
     /// | `RINGPOST_IDLE_CLOSE` | `10m` | [`idle_close`](crate::Profile::idle_close) |
+    /// | `RINGPOST_LINKS_PER_SOURCE_MAX` | a number | [so](crate::Profile::links_per_source_max) |
     /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
     /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
-    /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
+    /// | `RINGPOST_REPORT_HANDLERS_AFTER` | `10s` | [as here](Self::report_handlers_after) |
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
     ///
-    /// A heartbeat is 250 ms to 60 s; above 2.6 s `RINGPOST_DOWN_AFTER` has to be set, too, to
-    /// three heartbeats or more. Services need the feature `srv`.
+    /// A time has one of the units `ms`, `s`, `m` and `h`. A heartbeat is 250 ms to 60 s; above
+    /// 2.6 s `RINGPOST_DOWN_AFTER` has to be set, too, to three heartbeats or more. Services need
+    /// the feature `srv`. When the node starts the log warns of each other variable whose name
+    /// begins with `RINGPOST_`, but for those that Kubernetes sets of a service of that name.
     ///
     /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
-    /// changed: where its `down_after`, `heartbeat_interval` or `idle_close` is that of
-    /// [`Profile::default`](crate::Profile::default), the variable stays. The name is required,
-    /// unless the program calls [`name`](Self::name).
+    /// changed: where its `down_after`, `heartbeat_interval`, `idle_close` or
+    /// `links_per_source_max` is that of [`Profile::default`](crate::Profile::default), the
+    /// variable stays. The name is required, unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
     /// # async fn start() -> Result<(), ringpost::BoxError> {
-    /// let node = ringpost::NodeBuilder::from_env()?.metrics_by_peer(false).start().await?;
+    /// let node = ringpost::Node::from_env()?.metrics_by_peer(false).start().await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`InvalidEnvironment`] names the first variable that has not this form.
+    /// [`InvalidEnvironment`] names the first variable that has not this form. What cannot work
+    /// beside another setting is found by [`start`](Self::start), and named alike.
     pub fn from_env() -> Result<Self, InvalidEnvironment> {
-        Self::from_variables(|name| std::env::var_os(name))
+        Self::from_variables(std::env::vars_os())
     }
 
     fn from_variables(
-        look_up: impl Fn(&str) -> Option<OsString>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, InvalidEnvironment> {
-        let get = |variable| Variable::get(variable, &look_up);
+        let mut environment = Environment::new(variables);
+        let mut get = |variable| environment.take(variable);
         let mut builder = NodeBuilder::new(String::new());
         if let Some(name) = get("RINGPOST_NAME")? {
-            let must = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
-            builder.name = name.form(must, |name| Some(NodeName::new(name).ok()?.to_string()))?;
+            builder.name = name.form(NAME, |name| Some(NodeName::new(name).ok()?.to_string()))?;
         }
         if let Some(listen) = get("RINGPOST_LISTEN")? {
             let must = "of the form host:port";
@@ -89,28 +93,15 @@ impl NodeBuilder {
             };
             builder.seeds = seeds.list(must, seed)?;
         }
+        if let Some(networks) = get("RINGPOST_REFUSE_ADDRESSES")? {
+            let must = "a range such as 10.0.0.0/8 or fd00::/8, several with commas between them";
+            builder = builder.refuse_addresses(networks.list(must, parsed::<IpNetwork>)?);
+        }
         if let Some(secret) = get("RINGPOST_SECRET")? {
             builder = builder.secret(secret.secret()?);
         }
         if let Some(secret) = get("RINGPOST_ALSO_ACCEPT")? {
             builder = builder.also_accept(secret.secret()?);
-        }
-        if let Some(time) = get("RINGPOST_DOWN_AFTER")? {
-            builder.variables.down_after = Some(time.form(TIME, duration)?);
-        }
-        if let Some(time) = get("RINGPOST_HEARTBEAT")? {
-            builder.variables.heartbeat_interval = Some(time.form(TIME, duration)?);
-        }
-        if let Some(time) = get("RINGPOST_IDLE_CLOSE")? {
-            builder.variables.idle_close = Some(time.form(TIME, duration)?);
-        }
-        let profile = builder.profile.clone();
-        builder = builder.profile(profile);
-        if let Some(time) = get("RINGPOST_ASK_TIMEOUT")? {
-            builder = builder.ask_timeout(time.form(TIME, duration)?);
-        }
-        if let Some(messages) = get("RINGPOST_MAILBOX_CAPACITY")? {
-            builder = builder.mailbox_capacity(messages.form("a number", parsed)?);
         }
         if let Some(encryption) = get("RINGPOST_ENCRYPTION")? {
             let must = "`required`, `default` or `off`";
@@ -121,66 +112,45 @@ impl NodeBuilder {
                 _ => None,
             })?);
         }
+        builder.read_profile(&mut environment)?;
+        let mut get = |variable| environment.take(variable);
+        let profile = builder.profile.clone();
+        builder = builder.profile(profile);
+        if let Some(time) = get("RINGPOST_ASK_TIMEOUT")? {
+            let must = format!("{TIME}, and more than 0: in no time no ask is answered");
+            let time = time.form(&must, |text| duration(text).filter(|time| !time.is_zero()))?;
+            builder = builder.ask_timeout(time);
+        }
+        if let Some(messages) = get("RINGPOST_MAILBOX_CAPACITY")? {
+            builder = builder.mailbox_capacity(messages.form("a number", parsed)?);
+        }
+        if let Some(time) = get("RINGPOST_REPORT_HANDLERS_AFTER")? {
+            builder = builder.report_handlers_after(time.form(TIME, duration)?);
+        }
         if let Some(by_peer) = get("RINGPOST_METRICS_BY_PEER")? {
             builder = builder.metrics_by_peer(by_peer.form("`true` or `false`", parsed)?);
         }
+        builder.variables.are_read = true;
+        builder.variables.unknown = environment.unknown();
         Ok(builder)
     }
-}
 
-/// A variable that is set.
-struct Variable {
-    name: &'static str,
-    value: String,
-}
-
-impl Variable {
-    fn get(
-        name: &'static str,
-        look_up: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Option<Self>, InvalidEnvironment> {
-        let Some(value) = look_up(name).filter(|value| !value.is_empty()) else { return Ok(None) };
-        let value = value.into_string().map_err(|_| InvalidEnvironment {
-            variable: name,
-            value: "no text".into(),
-            must: "UTF-8",
-        })?;
-        Ok(Some(Variable { name, value }))
-    }
-
-    /// Returns what `read` makes of its value.
-    fn form<T>(
-        self,
-        must: &'static str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, InvalidEnvironment> {
-        read(&self.value).ok_or_else(|| InvalidEnvironment {
-            variable: self.name,
-            value: format!("`{}`", self.value.escape_debug()),
-            must,
-        })
-    }
-
-    /// Returns what `read` makes of each item of a list with commas.
-    fn list<T>(
-        self,
-        must: &'static str,
-        read: impl Fn(&str) -> Option<T>,
-    ) -> Result<Vec<T>, InvalidEnvironment> {
-        self.form(must, |list| list.split(',').map(|item| read(item.trim())).collect())
-    }
-
-    /// Returns its value, of which an error says nothing.
-    fn secret(self) -> Result<String, InvalidEnvironment> {
-        match Secret::new(self.value.as_bytes()) {
-            Ok(_) => Ok(self.value),
-            // Its text shows nothing of the secret.
-            Err(error) => Err(InvalidEnvironment {
-                variable: self.name,
-                value: format!("no secret ({error})"),
-                must: "32 random bytes, as the hex digits of `openssl rand -hex 32`",
-            }),
+    /// Reads what replaces the defaults of a profile.
+    fn read_profile(&mut self, environment: &mut Environment) -> Result<(), InvalidEnvironment> {
+        let mut get = |variable| environment.take(variable);
+        if let Some(time) = get("RINGPOST_DOWN_AFTER")? {
+            self.variables.down_after = Some(time.form(TIME, duration)?);
         }
+        if let Some(time) = get("RINGPOST_HEARTBEAT")? {
+            self.variables.heartbeat_interval = Some(time.form(TIME, duration)?);
+        }
+        if let Some(time) = get("RINGPOST_IDLE_CLOSE")? {
+            self.variables.idle_close = Some(time.form(TIME, duration)?);
+        }
+        if let Some(links) = get("RINGPOST_LINKS_PER_SOURCE_MAX")? {
+            self.variables.links_per_source_max = Some(links.form("a number", parsed)?);
+        }
+        Ok(())
     }
 }
 
@@ -200,22 +170,27 @@ fn duration(text: &str) -> Option<Duration> {
         "ms" => Some(Duration::from_millis(number)),
         "s" => Some(Duration::from_secs(number)),
         "m" => number.checked_mul(60).map(Duration::from_secs),
+        "h" => number.checked_mul(60 * 60).map(Duration::from_secs),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::remote::Profile;
 
     const SECRET: &str = "a secret of the tests, at least 32 bytes long";
 
     fn built(variables: &[(&str, &str)]) -> Result<NodeBuilder, InvalidEnvironment> {
-        let variables: BTreeMap<_, _> = variables.iter().copied().collect();
-        NodeBuilder::from_variables(|name| variables.get(name).map(OsString::from))
+        NodeBuilder::from_variables(
+            variables.iter().map(|(name, value)| (name.into(), value.into())),
+        )
+    }
+
+    async fn refused(variables: &[(&str, &str)]) -> String {
+        let builder = built(variables).expect("each alone has its form");
+        builder.start().await.expect_err("they do not go together").to_string()
     }
 
     // Promised in docs/SEMANTICS.md.
@@ -232,6 +207,9 @@ mod tests {
             ("RINGPOST_HEARTBEAT", "2500ms"),
             ("RINGPOST_ASK_TIMEOUT", "500ms"),
             ("RINGPOST_MAILBOX_CAPACITY", "7"),
+            ("RINGPOST_REFUSE_ADDRESSES", "10.0.0.0/8, fd00::/8"),
+            ("RINGPOST_LINKS_PER_SOURCE_MAX", "9"),
+            ("RINGPOST_REPORT_HANDLERS_AFTER", "3h"),
             ("RINGPOST_ENCRYPTION", "required"),
             ("RINGPOST_METRICS_BY_PEER", "true"),
         ]);
@@ -245,6 +223,11 @@ mod tests {
         for part in ["500ms", "mailbox_capacity: 7", "metrics_by_peer: true", "Required"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        for part in ["links_per_source_max: 9", "reported_after: 10800s", "prefix: 8 }, IpNetwork"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("unknown: []"), "{text}");
         assert!(!text.contains(SECRET), "{text}");
         let service = "_ringpost._tcp.cluster.example";
         let seeds = format!("{service},beta.example:7700");
@@ -289,6 +272,11 @@ mod tests {
             ("RINGPOST_DOWN_AFTER", "8"),
             ("RINGPOST_HEARTBEAT", "fast"),
             ("RINGPOST_ASK_TIMEOUT", "-1s"),
+            ("RINGPOST_ASK_TIMEOUT", "0s"),
+            ("RINGPOST_IDLE_CLOSE", "5124095576030432h"),
+            ("RINGPOST_REFUSE_ADDRESSES", "10.0.0.0/33"),
+            ("RINGPOST_LINKS_PER_SOURCE_MAX", "-1"),
+            ("RINGPOST_REPORT_HANDLERS_AFTER", "soon"),
             ("RINGPOST_MAILBOX_CAPACITY", "many"),
             ("RINGPOST_ENCRYPTION", "on"),
             ("RINGPOST_METRICS_BY_PEER", "yes"),
@@ -300,5 +288,72 @@ mod tests {
             let error = built(&[(variable, "hunter2")]).expect_err(variable).to_string();
             assert!(error.contains(variable) && !error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_address_that_nothing_was_filled_into_is_refused_with_the_remedy() {
+        let error = built(&[("RINGPOST_ADVERTISE", "$(POD_IP):7700")]).expect_err("no host");
+        let text = "the environment variable RINGPOST_ADVERTISE is `$(POD_IP):7700`, but must be \
+            of the form host:port, several with commas between them; nothing filled `$(..)` in: \
+            Kubernetes does where that variable is declared before this one";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(format!("{error:?}"), text, "a main that returns it prints it");
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn settings_that_do_not_go_together_name_the_variables_they_came_from() {
+        let slow = ("RINGPOST_HEARTBEAT", "5s");
+        let named = ("RINGPOST_NAME", "alpha");
+        assert_eq!(
+            refused(&[named, slow, ("RINGPOST_DOWN_AFTER", "2s")]).await,
+            "the environment variable RINGPOST_DOWN_AFTER is 2s, but must be 15s to a year: no \
+            less than three heartbeats of 5s"
+        );
+        assert_eq!(
+            refused(&[named, slow]).await,
+            "the environment variable RINGPOST_HEARTBEAT is 5s, but must be a third of \
+            `down_after` at most, which is 8s: set RINGPOST_DOWN_AFTER, too, to three heartbeats \
+            or more"
+        );
+        assert_eq!(
+            refused(&[named, ("RINGPOST_HEARTBEAT", "1h")]).await,
+            "the environment variable RINGPOST_HEARTBEAT is 3600s, but must be 250ms to 60s"
+        );
+        assert_eq!(
+            refused(&[named, ("RINGPOST_IDLE_CLOSE", "0s")]).await,
+            "the environment variable RINGPOST_IDLE_CLOSE is 0s, but must be 1s to a year: without \
+            it no idle link closes"
+        );
+        let links = refused(&[named, ("RINGPOST_LINKS_PER_SOURCE_MAX", "0")]).await;
+        assert!(links.contains("RINGPOST_LINKS_PER_SOURCE_MAX is 0, but must be 1 to"), "{links}");
+        let nameless = "the environment variable RINGPOST_NAME is not set, but must be 1 to 64 \
+            ASCII letters, digits, `.`, `_` and `-`, unless the program gives the node its name";
+        assert_eq!(refused(&[("RINGPOST_NAME", "")]).await, nameless);
+        assert_eq!(refused(&[]).await, nameless);
+        let own = Profile { down_after: Duration::from_secs(1), ..Profile::default() };
+        let own = built(&[named]).expect("it is of its form").profile(own).start().await;
+        let own = own.expect_err("the program said so").to_string();
+        assert!(own.starts_with("the profile cannot work: down_after is 1s"), "{own}");
+    }
+
+    #[test]
+    fn variables_that_say_nothing_are_unknown_and_the_nearest_name_is_told() {
+        let builder = built(&[
+            ("RINGPOST_SEED", "beta:7700"),
+            ("RINGPOST_DOWNAFTER", "8s"),
+            ("RINGPOST_COLOUR_OF_THE_LOG", "red"),
+            // Of a service that is called `ringpost`.
+            ("RINGPOST_SERVICE_HOST", "10.0.0.1"),
+            ("RINGPOST_PORT_7700_TCP_ADDR", "10.0.0.1"),
+            ("PATH", "/bin"),
+        ]);
+        let unknown = builder.expect("none of them counts").variables.unknown;
+        let expected = [
+            ("RINGPOST_COLOUR_OF_THE_LOG", None),
+            ("RINGPOST_DOWNAFTER", Some("RINGPOST_DOWN_AFTER")),
+            ("RINGPOST_SEED", Some("RINGPOST_SEEDS")),
+        ];
+        assert_eq!(unknown, expected.map(|(name, meant)| (name.to_owned(), meant)));
     }
 }

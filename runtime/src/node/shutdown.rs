@@ -10,6 +10,10 @@ use crate::address::Address;
 use crate::limits;
 use crate::resident::{Ended, Halt, Resident};
 
+/// The gauges that a node with a network sets while it runs.
+const GAUGES: [&str; 3] =
+    ["ringpost_nodes_linked", "ringpost_nodes_alive", "ringpost_runtime_lateness_seconds"];
+
 impl Node {
     /// Ends the node in order: nothing is spawned any more; the other nodes are told, so that they
     /// ask nothing more of it (their asks are `NotSent` with `Leaving`); every actor handles what
@@ -37,17 +41,23 @@ impl Node {
     }
 
     async fn end(&self, deadline: Duration) -> Vec<Address> {
-        let end = Instant::now() + deadline.min(limits::ASK_TIMEOUT_MAX);
+        let begun = Instant::now();
+        let end = begun + deadline.min(limits::ASK_TIMEOUT_MAX);
+        let is_first = !self.core.residents.is_closed();
         self.core.residents.close();
         if let Some(remote) = &self.core.remote {
             remote.leave();
         }
         let all = self.core.residents.all().into_iter();
         let (ties, actors): (Vec<_>, Vec<_>) = all.partition(|resident| resident.is_tie());
+        if is_first {
+            let (node, actors) = (self.name(), actors.len());
+            tracing::info!(node, actors, ?deadline, "this node shuts down");
+        }
         actors.iter().for_each(|actor| actor.retire(Halt::Drain));
         let late = outlast(actors, end).await;
         late.iter().for_each(|resident| resident.retire(Halt::Kill));
-        let killed = late.iter().map(|resident| resident.address().clone()).collect();
+        let killed: Vec<_> = late.iter().map(|resident| resident.address().clone()).collect();
         for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
             let actor = stuck.address();
             tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
@@ -59,6 +69,14 @@ impl Node {
         if let Some(remote) = &self.core.remote {
             let left = end.saturating_duration_since(Instant::now());
             remote.shutdown(left.max(limits::GOODBYE_TIMEOUT_MIN)).await;
+            // Nothing sets them any more: they would tell of the last second for ever.
+            for gauge in GAUGES {
+                metrics::gauge!(gauge).set(0.0);
+            }
+        }
+        if is_first {
+            let (node, killed) = (self.name(), killed.len());
+            tracing::info!(node, killed, lasted = ?begun.elapsed(), "this node has shut down");
         }
         killed
     }

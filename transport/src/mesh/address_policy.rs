@@ -105,16 +105,17 @@ fn reach(ip: IpAddr) -> Reach {
     }
 }
 
-/// Returns true if an address is one of a host and a port, which may be 0 unless it is needed.
+/// Returns true if an address is one of a host and a port, which may be 0 unless it is needed. A
+/// host is a name of ASCII letters, digits, `-`, `_` and `.`, or an IP address. So a variable that
+/// nothing has filled in, as `$(POD_IP)`, is no host.
 pub fn is_host_and_port(address: &str, port_needed: bool) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
-    // Without brackets it is not known which colon is the last of the address.
-    if host.contains([':', '[', ']']) && address.parse::<SocketAddr>().is_err() {
-        return false;
-    }
-    let port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
-    let printable = !address.chars().any(|c| c.is_control() || c.is_whitespace());
-    port && printable && !host.is_empty() && address.len() <= ADDRESS_BYTES_MAX
+    // With brackets it is known which colon is the last of an IPv6 address.
+    let is_name =
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let is_host = is_name || address.parse::<SocketAddr>().is_ok();
+    let is_port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
+    is_host && is_port && address.len() <= ADDRESS_BYTES_MAX
 }
 
 #[cfg(test)]
@@ -164,6 +165,32 @@ mod tests {
                 assert_eq!(check(address, peer), expected, "{address} of {peer}");
             }
             assert!(addresses.iter().all(|address| check(address, "alpha").is_ok()), "simulated");
+        }
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    #[test]
+    fn a_host_has_the_characters_of_a_name_or_is_an_address() {
+        for address in ["alpha:7700", "alpha_1.bank-2.example.:7700", "10.0.0.1:1", "[::1]:7700"] {
+            assert!(is_host_and_port(address, true), "{address}");
+        }
+        for address in [
+            "$(POD_IP):7700",
+            "${POD_IP}:7700",
+            "<pod>:7700",
+            "a,b:7700",
+            "http://alpha:7700",
+            "user@alpha:7700",
+            "two words:7700",
+            "alpha\n:7700",
+            "caf\u{e9}:7700",
+            "::1:7700",
+            "[alpha]:7700",
+            ":7700",
+            "alpha:77000",
+            "alpha:0",
+        ] {
+            assert!(!is_host_and_port(address, true), "{address}");
         }
     }
 

@@ -1,0 +1,228 @@
+//! The variables of the environment that are set, and the errors about them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::time::Duration;
+
+use crate::remote::{InvalidProfile, Profile, Secret};
+
+/// A variable of the environment that cannot be used. Its text names the variable and its value,
+/// but never that of a secret. `Debug` writes this text, too: a `main` that returns it prints that.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the environment variable {variable} is {value}, but must be {must}")]
+pub struct InvalidEnvironment {
+    /// The variable.
+    pub variable: &'static str,
+    /// Its value in quotation marks, or a time; of a secret only why it is none.
+    pub value: String,
+    /// The form that it must have.
+    pub must: String,
+}
+
+impl fmt::Debug for InvalidEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+const PREFIX: &str = "RINGPOST_";
+pub(super) const NAME: &str = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
+/// Edits that make a misspelled variable another one, at most.
+const EDITS_MAX: usize = 3;
+
+/// What the environment said of a node, kept until it starts: by then the program may have said
+/// more, and it has a log. Owned by a `NodeBuilder`.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    pub(super) are_read: bool,
+    pub(super) heartbeat_interval: Option<Duration>,
+    pub(super) down_after: Option<Duration>,
+    pub(super) idle_close: Option<Duration>,
+    pub(super) links_per_source_max: Option<u32>,
+    /// Those that say nothing, and the names that may have been meant.
+    pub(super) unknown: Vec<(String, Option<&'static str>)>,
+}
+
+impl Variables {
+    /// Returns a profile with them where it has the default.
+    pub(super) fn fill(&self, mut profile: Profile) -> Profile {
+        let default = Profile::default();
+        let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
+        if *heartbeat == default.heartbeat_interval {
+            *heartbeat = self.heartbeat_interval.unwrap_or(*heartbeat);
+        }
+        if *down_after == default.down_after {
+            *down_after = self.down_after.unwrap_or(*down_after);
+        }
+        if profile.links_per_source_max == default.links_per_source_max {
+            let links = self.links_per_source_max;
+            profile.links_per_source_max = links.unwrap_or(default.links_per_source_max);
+        }
+        profile.idle_close = profile.idle_close.or(self.idle_close);
+        profile
+    }
+
+    /// Checks what depends on other settings.
+    ///
+    /// # Errors
+    /// [`InvalidEnvironment`] where a setting came from a variable. What the program said itself is
+    /// left to the checks that follow.
+    pub(super) fn check(&self, name: &str, profile: &Profile) -> Result<(), InvalidEnvironment> {
+        if self.are_read && name.is_empty() {
+            let must = format!("{NAME}, unless the program gives the node its name");
+            return Err(InvalidEnvironment {
+                variable: "RINGPOST_NAME",
+                value: "not set".into(),
+                must,
+            });
+        }
+        let origin = |error| self.origin(profile, error);
+        profile.validate().err().and_then(origin).map_or(Ok(()), Err)
+    }
+
+    /// Names the variable of which a setting of the profile is that cannot work, if it is of one.
+    fn origin(&self, profile: &Profile, error: InvalidProfile) -> Option<InvalidEnvironment> {
+        let InvalidProfile { what, value, must } = error;
+        let heartbeat = profile.heartbeat_interval;
+        let beats_as_told = self.heartbeat_interval == Some(heartbeat);
+        let (variable, is_as_told) = match what {
+            "heartbeat_interval" => ("RINGPOST_HEARTBEAT", beats_as_told),
+            "down_after" => ("RINGPOST_DOWN_AFTER", self.down_after == Some(profile.down_after)),
+            "idle_close" => ("RINGPOST_IDLE_CLOSE", self.idle_close == profile.idle_close),
+            "links_per_source_max" => {
+                let is_as_told = self.links_per_source_max == Some(profile.links_per_source_max);
+                ("RINGPOST_LINKS_PER_SOURCE_MAX", is_as_told)
+            }
+            _ => return None,
+        };
+        if is_as_told {
+            return Some(InvalidEnvironment { variable, value, must });
+        }
+        // Only the heartbeat was said, and it is too long for the default of `down_after`.
+        (what == "down_after" && beats_as_told).then(|| InvalidEnvironment {
+            variable: "RINGPOST_HEARTBEAT",
+            value: format!("{heartbeat:?}"),
+            must: format!(
+                "a third of `down_after` at most, which is {value}: set RINGPOST_DOWN_AFTER, too, \
+                to three heartbeats or more"
+            ),
+        })
+    }
+
+    /// Warns of the variables that say nothing.
+    pub(super) fn log_unknown(&self) {
+        for (variable, meant) in &self.unknown {
+            tracing::warn!(variable, meant, "an environment variable is unknown: it says nothing");
+        }
+    }
+}
+
+/// The variables that are set and were not read yet. Owned by `NodeBuilder::from_env`.
+pub(super) struct Environment {
+    left: BTreeMap<String, OsString>,
+    known: Vec<&'static str>,
+}
+
+impl Environment {
+    pub(super) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let named = variables.into_iter().filter_map(|(name, value)| {
+            Some((name.into_string().ok().filter(|name| name.starts_with(PREFIX))?, value))
+        });
+        Environment { left: named.collect(), known: Vec::new() }
+    }
+
+    /// Reads a variable; `None` if it is not set, or empty.
+    pub(super) fn take(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<Variable>, InvalidEnvironment> {
+        self.known.push(name);
+        let value = self.left.remove(name).filter(|value| !value.is_empty());
+        let Some(value) = value else { return Ok(None) };
+        let value = value.into_string().map_err(|_| InvalidEnvironment {
+            variable: name,
+            value: "no text".into(),
+            must: "UTF-8".into(),
+        })?;
+        Ok(Some(Variable { name, value }))
+    }
+
+    /// Returns the variables that were not read, each with the name that may have been meant.
+    pub(super) fn unknown(self) -> Vec<(String, Option<&'static str>)> {
+        // Kubernetes sets such of each service whose name begins so.
+        let is_of_service = |name: &str| name.contains("_SERVICE_HOST") || name.contains("_PORT");
+        let unknown = self.left.into_keys().filter(|name| !is_of_service(name));
+        let meant = |name: &str| {
+            let near = self.known.iter().map(|known| (edits(name, known), *known)).min()?;
+            (near.0 <= EDITS_MAX).then_some(near.1)
+        };
+        let with_meant = |name: String| {
+            let meant = meant(&name);
+            (name, meant)
+        };
+        unknown.map(with_meant).collect()
+    }
+}
+
+/// Returns the number of characters to insert, drop or change that makes one text the other.
+fn edits(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, a) in one.bytes().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], line + 1);
+        for (at, b) in other.bytes().enumerate() {
+            let changed = corner + usize::from(a != b);
+            corner = row[at + 1];
+            row[at + 1] = changed.min(corner + 1).min(row[at] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// A variable that is set.
+pub(super) struct Variable {
+    name: &'static str,
+    value: String,
+}
+
+impl Variable {
+    /// Returns what `read` makes of its value.
+    pub(super) fn form<T>(
+        self,
+        must: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, InvalidEnvironment> {
+        read(&self.value).ok_or_else(|| {
+            let unfilled = "; nothing filled `$(..)` in: Kubernetes does where that variable is \
+                declared before this one";
+            let hint = if self.value.contains("$(") { unfilled } else { "" };
+            InvalidEnvironment {
+                variable: self.name,
+                value: format!("`{}`", self.value.escape_debug()),
+                must: format!("{must}{hint}"),
+            }
+        })
+    }
+
+    /// Returns what `read` makes of each item of a list with commas.
+    pub(super) fn list<T>(
+        self,
+        must: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, InvalidEnvironment> {
+        self.form(must, |list| list.split(',').map(|item| read(item.trim())).collect())
+    }
+
+    /// Returns its value, of which an error says nothing.
+    pub(super) fn secret(self) -> Result<String, InvalidEnvironment> {
+        match Secret::new(self.value.as_bytes()) {
+            Ok(_) => Ok(self.value),
+            // Its text shows nothing of the secret.
+            Err(error) => Err(InvalidEnvironment {
+                variable: self.name,
+                value: format!("no secret ({error})"),
+                must: "32 random bytes, as the hex digits of `openssl rand -hex 32`".into(),
+            }),
+        }
+    }
+}
