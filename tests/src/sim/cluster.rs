@@ -125,7 +125,9 @@ impl Cluster {
         let place = if name == "a" { "a".to_owned() } else { format!("{name}{}", self.places) };
         self.places += 1;
         self.check_silence(name, &place).await;
-        let (down_after, idle_close) = (Duration::from_secs(3), self.idle_close);
+        let idle_close = self.idle_close;
+        // Where idle nodes may be asked, a round of dials that are not answered fits in.
+        let down_after = Duration::from_secs(if idle_close.is_some() { 8 } else { 3 });
         let profile = Profile { down_after, idle_close, ..Profile::small() };
         let seed = match (self.by_name, name) {
             // It has to lead somewhere before it is looked up.
@@ -359,15 +361,16 @@ impl Cluster {
         others.iter().for_each(|other| self.world.partition(&place, other));
         let find = |place: &str| self.nodes.iter().find(|node| node.place == place);
         let (Some(node), Some(other)) = (find(&place), find(&one)) else { return };
+        // Those that are not idle are missed.
         let is_idle = |other: &&Node| node.host.is_idle(other.endpoint.id());
-        let idle = self.nodes.iter().filter(is_idle).count();
+        let (idle, missed): (Vec<_>, Vec<_>) =
+            self.nodes.iter().filter(|other| other.place != place).partition(is_idle);
         if node.ask(&other.name, "m").await.is_ok() {
             self.faults.push(format!("CL-4: {place} asked {one}, from which it is cut off"));
         }
         self.world.sleep(Duration::from_secs(60)).await;
-        self.reached.note("node looked for, others idle", u64::from(idle > 1));
-        // Those that were not idle were missed.
-        for other in self.nodes.iter().filter(|other| !is_idle(other) && other.place != place) {
+        self.reached.note("node looked for, others idle", u64::from(idle.len() > 1));
+        for other in missed {
             for (a, b) in [(&node.name, &other.name), (&other.name, &node.name)] {
                 self.troubled.insert((a.clone(), b.clone()));
             }
