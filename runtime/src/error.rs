@@ -263,11 +263,15 @@ pub enum AskCause {
         `timeout` waits longer"
     )]
     Timeout,
-    /// The handler began and there is no answer: it panicked, its actor was killed, its
+    /// The handler began, and panicked before it gave an answer. The way back
+    /// ([`ReplyTo`](crate::ReplyTo)) was still with it.
+    #[error("the handler panicked: the log of the actor's node says how")]
+    Panicked,
+    /// The handler began and there is no answer: its actor was killed or failed, its
     /// [`ReplyTo`](crate::ReplyTo) was dropped, or the actor that the ask was forwarded to did not
     /// answer.
     #[error(
-        "the handler began and gave no answer, because it panicked, its actor was killed, its \
+        "the handler began and gave no answer, because its actor was killed or failed, its \
         `ReplyTo` was dropped, or the actor that the ask was forwarded to did not answer: the log \
         of the actor's node says more"
     )]
@@ -297,6 +301,7 @@ impl AskCause {
             AskCause::NotSent(cause) => cause.is_retryable(),
             AskCause::NotBegun(why) => why.is_retryable(),
             AskCause::Timeout
+            | AskCause::Panicked
             | AskCause::NoReply
             | AskCause::LinkDown(_)
             | AskCause::ReplyTooLarge

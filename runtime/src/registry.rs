@@ -11,9 +11,6 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::RwLock;
 
-/// Most places that are looked at under one turn of the lock.
-const PLACES_AT_ONCE: usize = 256;
-
 /// The place that there is not.
 const NO_PLACE: u32 = u32::MAX;
 
@@ -133,21 +130,6 @@ impl<T: ?Sized> Registry<T> {
         self.table.read().closed
     }
 
-    /// Returns the occupants that `fits` finds, in the order of their places. It is called under
-    /// the table's lock, which others have now and then meanwhile: it must not wait for a lock
-    /// whose holder may wait for that one.
-    pub(crate) fn select(&self, fits: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let (mut found, mut from) = (Vec::new(), 0);
-        loop {
-            let table = self.table.read();
-            let Some(rest @ [_, ..]) = table.places.get(from..) else { return found };
-            let part = &rest[..rest.len().min(PLACES_AT_ONCE)];
-            from += part.len();
-            let occupants = part.iter().filter_map(|place| place.occupant.as_ref());
-            found.extend(occupants.filter(|occupant| fits(occupant)).cloned());
-        }
-    }
-
     /// Returns all occupants, in the order of their places.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let table = self.table.read();
@@ -248,18 +230,5 @@ mod tests {
         again.sort_unstable();
         assert_eq!(again, (0..=1000).collect::<Vec<u32>>());
         assert!(registry.at(first[0]).is_none() && registry.all().len() == 1001);
-    }
-
-    #[test]
-    fn all_places_are_looked_at_a_part_at_a_time() {
-        let registry = Registry::<usize>::new();
-        let count = 2 * PLACES_AT_ONCE + 1;
-        for number in 0..count {
-            registry.insert(None, |_| Arc::new(number), |made| made).unwrap();
-        }
-        let (first, last) = (registry.select(|number| *number == 0), count - 1);
-        let found = registry.select(|number| *number == 0 || *number == last);
-        assert_eq!((first.len(), found.len(), *found[1]), (1, 2, last));
-        assert_eq!(registry.select(|_| true).len(), count);
     }
 }

@@ -133,6 +133,9 @@ pub(crate) trait Resident: Inbox {
 
     /// Returns which of its handlers waits, and for which actor.
     fn waits(&self) -> &Mutex<Option<Box<Waits>>>;
+
+    /// Lists it for the log's look-out: a handler of it waits, or a sender for room in its mailbox.
+    fn list(&self);
 }
 
 /// Waits until an actor of this node has ended, and says how.

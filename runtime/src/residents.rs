@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use ringpost_transport::id::Incarnation;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -20,11 +21,19 @@ pub(crate) struct Residents {
     incarnation: OnceLock<Incarnation>,
     /// Notified when a name is given.
     named: Notify,
+    /// The numbers of actors with a handler or a sender that waits, or did when the look-out looked
+    /// last. Each is here once ([`is_listed`](crate::waits::Waits::is_listed)); those that have ended go at the next look.
+    listed: Mutex<Vec<u64>>,
 }
 
 impl Residents {
     pub(crate) fn new() -> Self {
-        Residents { registry: Registry::new(), incarnation: OnceLock::new(), named: Notify::new() }
+        Residents {
+            registry: Registry::new(),
+            incarnation: OnceLock::new(),
+            named: Notify::new(),
+            listed: Mutex::default(),
+        }
     }
 
     /// The node has started. Called once.
@@ -84,10 +93,30 @@ impl Residents {
         self.registry.all()
     }
 
-    /// Returns the actors that `fits` finds, the oldest places first. It must not look for another
-    /// one.
-    pub(crate) fn select(&self, fits: impl Fn(&dyn Resident) -> bool) -> Vec<Arc<dyn Resident>> {
-        self.registry.select(fits)
+    /// Lists the actor with this number; called by [`Resident::list`] only.
+    pub(crate) fn list(&self, id: u64) {
+        self.listed.lock().push(id);
+    }
+
+    /// Returns the actors of which a handler waits, or a sender for room in their mailbox. The
+    /// others are listed no longer.
+    pub(crate) fn listed(&self) -> Vec<Arc<dyn Resident>> {
+        let listed = std::mem::take(&mut *self.listed.lock());
+        let waits = |actor: &Arc<dyn Resident>| {
+            // In this order: what begins to wait after the look has it listed again.
+            let handler = match &mut *actor.waits().lock() {
+                Some(waits) => {
+                    waits.is_listed = false;
+                    waits.handler
+                }
+                None => None,
+            };
+            handler.is_some() || actor.intake().is_waited_for()
+        };
+        let listed: Vec<_> =
+            listed.into_iter().filter_map(|id| self.by_id(id)).filter(waits).collect();
+        listed.iter().for_each(|actor| actor.list());
+        listed
     }
 
     /// Returns the actor with this number: see [`Inbox::id`].

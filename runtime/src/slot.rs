@@ -12,6 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -198,7 +199,12 @@ impl<R> Drop for Answerer<R> {
             State::Open { begun, .. } => *begun,
             State::Answered(_) | State::Lost(_) | State::Done => return,
         };
-        let error = if begun { AskCause::NoReply } else { AskCause::NotBegun(NotBegun::Stopped) };
+        let error = match begun {
+            // It is dropped by the panic of the handler that had it.
+            true if thread::panicking() => AskCause::Panicked,
+            true => AskCause::NoReply,
+            false => AskCause::NotBegun(NotBegun::Stopped),
+        };
         // Only the actor's side begins, and it does so no more: `begun` stays as it is.
         drop(slot.end(State::lost(error)));
     }

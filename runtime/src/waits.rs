@@ -8,9 +8,11 @@ use crate::busy::Duty;
 use crate::slot::OpenAsk;
 
 /// The handler or hook of an actor that waits, and for which actors. There from the first one on
-/// that did.
+/// that did, or from the first sender on that waited for room in its mailbox.
 #[derive(Default)]
 pub(crate) struct Waits {
+    /// The actor is among those at which the log's look-out looks.
+    pub(crate) is_listed: bool,
     pub(crate) handler: Option<&'static Duty>,
     /// Which one it is: the next one has another number.
     pub(crate) number: u32,

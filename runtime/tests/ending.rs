@@ -326,7 +326,7 @@ async fn a_tree_that_fails_leaves_the_other_actors_of_its_node_alone() {
     };
     let (first, second) = (tree("first").await.unwrap(), tree("second").await.unwrap());
     let failing = node.actor::<Notebook>("first's child").await.unwrap();
-    assert_eq!(cause(failing.ask(crate::actors::Fail).await), Err(AskCause::NoReply));
+    assert_eq!(cause(failing.ask(crate::actors::Fail).await), Err(AskCause::Panicked));
     assert!(matches!(first.wait_stopped().await, ActorExit::Failed(_)));
     let other = node.actor::<Notebook>("second's child").await.unwrap();
     assert_eq!(other.notes().await, Ok(vec![]));

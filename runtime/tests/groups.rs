@@ -208,7 +208,7 @@ async fn children_that_fail_at_once_are_all_restarted() {
                 tokio::spawn(async move { worker.ask(explode()).await.unwrap_err().cause })
             };
             let (first, second) = tokio::join!(fail(0), fail(2));
-            assert_eq!((first.unwrap(), second.unwrap()), (AskCause::NoReply, AskCause::NoReply));
+            assert_eq!((first.unwrap(), second.unwrap()), (AskCause::Panicked, AskCause::Panicked));
         }
         for worker in &workers {
             assert!(worker.work().await.is_ok(), "{strategy:?}");

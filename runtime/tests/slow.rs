@@ -119,6 +119,21 @@ async fn a_handler_that_waits_for_long_is_in_the_log_once_with_what_it_waits_for
     }
 }
 
+/// The owner of an inbox takes the next message when it likes: no handler is slow.
+#[tokio::test(start_paused = true)]
+async fn an_inbox_that_is_not_read_is_no_slow_handler() {
+    let log = Log::default();
+    let _here = log.listen();
+    let node = node().await;
+    let mut inbox = node.inbox::<Hold>(4).await.unwrap();
+    for _ in 0..3 {
+        inbox.recipient().tell(Hold).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.count("waits for long"), 0);
+    assert!(inbox.receive().await.is_some());
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {

@@ -133,7 +133,7 @@ async fn an_actor_that_is_restarted_keeps_its_name_its_references_and_what_waits
     assert!(futures::poll!(&mut exploded).is_pending());
     let next = futures::future::join_all([worker.work(), worker.work()]);
     let (exploded, next) = tokio::join!(exploded, next);
-    assert_eq!(cause(exploded), Err(AskCause::NoReply), "the message in hand is not tried again");
+    assert_eq!(cause(exploded), Err(AskCause::Panicked), "the message in hand is not tried again");
     assert_eq!(next, [Ok(1), Ok(2)], "what waited is handled by the next incarnation");
     assert_eq!(node.actor::<Worker>("w").await.unwrap(), worker);
     assert_eq!(diary.take(), ["w started", "w dropped", "w started"]);
@@ -148,7 +148,7 @@ async fn an_actor_that_fails_too_often_ends_and_says_why() {
     let (node, diary) = (node().await, Diary::default());
     let worker = node.supervise(Worker::child("w", &diary).restart(quick())).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(cause(worker.explode("boom".into()).await), Err(AskCause::NoReply));
+        assert_eq!(cause(worker.explode("boom".into()).await), Err(AskCause::Panicked));
     }
     assert_eq!(worker.work().await, Ok(1));
     worker.kill().await.unwrap();

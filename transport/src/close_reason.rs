@@ -21,9 +21,11 @@ impl CloseReason {
         &text.as_bytes()[..text.floor_char_boundary(CLOSE_TEXT_BYTES_MAX)]
     }
 
-    /// Reads what a peer sent; what is no text, or too long, is made one that is not.
+    /// Reads what a peer sent; what is no text, or too long, is made one that is not. It is one
+    /// line, whatever the peer sent: it reaches the log.
     pub(crate) fn read(code: u16, text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&text[..text.len().min(CLOSE_TEXT_BYTES_MAX)]);
+        let text = text.replace(char::is_control, " ");
         CloseReason { code, text: (!text.is_empty()).then(|| text.into()) }
     }
 }
@@ -41,6 +43,8 @@ mod tests {
             CloseReason::read(0, CloseReason::default().text_bytes()),
             CloseReason::default()
         );
+        let forged = CloseReason::read(2, b"left: 1\n right: 2\r\x1b[2Jan actor failed\t");
+        assert_eq!(forged.text.as_deref(), Some("left: 1  right: 2  [2Jan actor failed "));
         let garbage = CloseReason::read(9, &[0xff; 70_000]);
         assert_eq!(garbage.text.unwrap().chars().count(), CLOSE_TEXT_BYTES_MAX);
     }

@@ -206,8 +206,7 @@ impl<A: Handlers> Cell<A> {
             if let Some(label) = label {
                 self.bury(label, DeadLetterCause::Stopped);
             }
-            // A message whose own `Drop` panics must not keep the others, and who waits, from the
-            // end.
+            // A panicking `Drop` of a message must not stop the remaining cleanup.
             drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
         }
     }
@@ -401,6 +400,15 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
         &self.waits
+    }
+
+    fn list(&self) {
+        let mut waits = self.waits.lock();
+        let was_listed = std::mem::replace(&mut waits.get_or_insert_default().is_listed, true);
+        drop(waits);
+        if !was_listed {
+            self.node.residents().list(self.id());
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use futures::Stream;
 use tokio::sync::mpsc;
 
 use super::{Actor, ActorRef, Context, Handler, Recipient, SpawnOptions};
+use crate::busy::at_rest;
 use crate::error::SpawnError;
 use crate::message::Message;
 use crate::node::Node;
@@ -40,8 +41,9 @@ impl<M: Message> Handler<M> for Clerk<M> {
     type Reply = ();
 
     async fn handle(&mut self, msg: M, _cx: &mut Context<Self>) {
-        // An error says that the inbox is gone: this one is about to stop.
-        drop(self.messages.send(msg).await);
+        // Its owner may take the next one whenever it likes. An error says that the inbox is gone:
+        // this one is about to stop.
+        drop(at_rest(self.messages.send(msg)).await);
     }
 }
 

@@ -179,6 +179,7 @@ impl Line {
     #[cold]
     pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
         let Some(turn) = self.turn() else { return Ok(()) };
+        whom.list();
         match &self.near {
             Some(near) if near.wait.is_some() => {}
             _ => return self.begin_wait(whom, Awaits::Room(turn)),

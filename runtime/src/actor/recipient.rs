@@ -62,6 +62,11 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
         })
     }
 
+    pub(super) fn with_timeout_of(mut self, ask_timeout: AskTimeout) -> Self {
+        self.ask_timeout = ask_timeout;
+        self
+    }
+
     pub(super) fn destination(&self) -> &Destination<Row<M, R>> {
         &self.to
     }

@@ -48,7 +48,11 @@ pub struct Raw<A: Handlers> {
 
 impl<A: Handlers> ActorRef<A> {
     pub(super) fn new(to: Destination<Near<A>>) -> Self {
-        ActorRef { client: A::Client::new(Raw { to, ask_timeout: AskTimeout::default() }) }
+        ActorRef::with(to, AskTimeout::default())
+    }
+
+    pub(super) fn with(to: Destination<Near<A>>, ask_timeout: AskTimeout) -> Self {
+        ActorRef { client: A::Client::new(Raw { to, ask_timeout }) }
     }
 
     pub(super) fn local(cell: Arc<Cell<A>>) -> Self {
@@ -114,11 +118,11 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     /// Returns the same reference, whose asks wait this long unless one of them says otherwise: to
-    /// the millisecond, 49 days at most. Clones of it do, too; where it arrives in a message, it
+    /// the millisecond, 49 days at most. So do those of its clones and of what is made of it
+    /// ([`asker`](Self::asker), [`downgrade`](Self::downgrade)); where it arrives in a message, it
     /// is as new.
     pub fn with_ask_timeout(self, timeout: Duration) -> Self {
-        let to = self.destination().clone();
-        ActorRef { client: A::Client::new(Raw { to, ask_timeout: AskTimeout::of(timeout) }) }
+        ActorRef::with(self.destination().clone(), AskTimeout::of(timeout))
     }
 
     /// Returns the same actor, known only as one that can be told `M`.
@@ -151,14 +155,19 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
-        match self.destination() {
+        let recipient = match self.destination() {
             Destination::Local(near) => {
                 Recipient::local(near.shared(), near.cell().route(M::ID, None))
             }
             Destination::Elsewhere(elsewhere) => {
                 Recipient::new(Destination::Elsewhere(elsewhere.clone()))
             }
-        }
+        };
+        recipient.with_timeout_of(self.client.raw().ask_timeout.or(A::ASK_TIMEOUT))
+    }
+
+    pub(super) fn ask_timeout(&self) -> AskTimeout {
+        self.client.raw().ask_timeout
     }
 
     pub(super) fn destination(&self) -> &Destination<Near<A>> {

@@ -22,6 +22,11 @@ impl AskTimeout {
         AskTimeout(NonZeroU32::new(milliseconds))
     }
 
+    /// Returns the same, or else `other`.
+    pub(super) fn or(self, other: Option<Duration>) -> Self {
+        AskTimeout(self.0.or_else(|| AskTimeout::of(other?).0))
+    }
+
     /// Returns the time, if the reference has one.
     #[inline]
     pub(super) fn get(self) -> Option<Duration> {

@@ -1,16 +1,20 @@
 //! `WeakActorRef`: a reference that keeps nothing alive.
 
 use std::fmt;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::destination::{Destination, Elsewhere};
 use super::reference::WeakNear;
+use super::time_limit::AskTimeout;
 use super::{ActorRef, Handlers};
 
 /// A reference that keeps nothing alive: neither its node nor, after the end of an actor, what is
 /// left of it. (An actor lives without references: see [`Node::spawn`](crate::Node::spawn).) Made
 /// by [`ActorRef::downgrade`].
-pub struct WeakActorRef<A: Handlers>(To<A>);
+pub struct WeakActorRef<A: Handlers> {
+    to: To<A>,
+    ask_timeout: AskTimeout,
+}
 
 enum To<A: Handlers> {
     Local(WeakNear<A>),
@@ -20,12 +24,11 @@ enum To<A: Handlers> {
 impl<A: Handlers> ActorRef<A> {
     /// Returns a reference that keeps nothing alive.
     pub fn downgrade(&self) -> WeakActorRef<A> {
-        WeakActorRef(match self.destination() {
+        let to = match self.destination() {
             Destination::Local(near) => To::Local(near.downgrade()),
-            Destination::Elsewhere(elsewhere) => {
-                To::Elsewhere(std::sync::Arc::downgrade(elsewhere))
-            }
-        })
+            Destination::Elsewhere(elsewhere) => To::Elsewhere(Arc::downgrade(elsewhere)),
+        };
+        WeakActorRef { to, ask_timeout: self.ask_timeout() }
     }
 }
 
@@ -34,19 +37,21 @@ impl<A: Handlers> WeakActorRef<A> {
     /// reference to it does, of another one as long as a clone of the reference does that this was
     /// made of.
     pub fn upgrade(&self) -> Option<ActorRef<A>> {
-        Some(ActorRef::new(match &self.0 {
+        let to = match &self.to {
             To::Local(near) => Destination::Local(near.upgrade()?),
             To::Elsewhere(elsewhere) => Destination::Elsewhere(elsewhere.upgrade()?),
-        }))
+        };
+        Some(ActorRef::with(to, self.ask_timeout))
     }
 }
 
 impl<A: Handlers> Clone for WeakActorRef<A> {
     fn clone(&self) -> Self {
-        WeakActorRef(match &self.0 {
+        let to = match &self.to {
             To::Local(near) => To::Local(near.clone()),
             To::Elsewhere(elsewhere) => To::Elsewhere(elsewhere.clone()),
-        })
+        };
+        WeakActorRef { to, ask_timeout: self.ask_timeout }
     }
 }
 

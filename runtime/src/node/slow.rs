@@ -4,6 +4,7 @@
 //! that the next one does not have; one that is found again by later looks has run since.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Id;
@@ -41,17 +42,12 @@ impl Slow {
         Slow { runtime, after, seen: HashMap::new() }
     }
 
-    /// One look at all actors and all threads.
-    pub(super) fn look(&mut self, residents: &Residents) {
+    /// One look at the actors that are listed, and at all threads.
+    pub(super) fn look(&mut self, residents: &Residents, listed: &[Arc<dyn Resident>]) {
         let before = std::mem::take(&mut self.seen);
         let mut told = 0;
         let holding = held(self.runtime);
-        // One whose note is held is looked at below, without the lock of the table.
-        let waits = |actor: &dyn Resident| {
-            let waits = actor.waits().try_lock();
-            waits.is_none_or(|waits| waits.as_ref().is_some_and(|waits| waits.handler.is_some()))
-        };
-        for actor in residents.select(waits) {
+        for actor in listed {
             // One that waited once and holds a thread now is named for that.
             if holding.iter().any(|held| held.id == actor.id()) {
                 continue;
@@ -59,8 +55,8 @@ impl Slow {
             let waits = actor.waits().lock().as_ref().map(|waits| (waits.handler, waits.number));
             if let Some((Some(duty), number)) = waits {
                 let run = Run::Waits(actor.id(), number);
-                let waits_for = || residents.awaited_by(&*actor);
-                self.found(&before, run, &mut told, |age| tell(&*actor, duty, age, waits_for()));
+                let waits_for = || residents.awaited_by(&**actor);
+                self.found(&before, run, &mut told, |age| tell(&**actor, duty, age, waits_for()));
             }
         }
         for held in holding {

@@ -12,6 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::limits;
 use crate::mailbox::Depth;
+use crate::resident::Resident;
 use crate::residents::Residents;
 
 use super::slow::Slow;
@@ -45,16 +46,21 @@ async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
     loop {
         turns.tick().await;
         let Some(residents) = residents.upgrade() else { return };
-        look(&residents, &mut told);
-        slow.look(&residents);
+        let listed = residents.listed();
+        look(&residents, &listed, &mut told);
+        slow.look(&residents, &listed);
     }
 }
 
-/// One look at all mailboxes. `told` are those that the log told of, with how long the first sender
-/// had waited when it was seen last.
-fn look(residents: &Residents, told: &mut BTreeMap<usize, (String, Duration)>) {
+/// One look at the mailboxes of the actors that are listed. `told` are those that the log told of,
+/// with how long the first sender had waited when it was seen last.
+fn look(
+    residents: &Residents,
+    listed: &[Arc<dyn Resident>],
+    told: &mut BTreeMap<usize, (String, Duration)>,
+) {
     let mut seen = BTreeMap::new();
-    for resident in residents.select(|resident| resident.intake().is_waited_for()) {
+    for resident in listed {
         let Depth { local, senders, longest, .. } = resident.depth();
         let Some(waited) = longest.filter(|waited| *waited >= limits::STALL_REPORTED) else {
             continue;

@@ -133,6 +133,7 @@ pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
         ReplyLoss::Unsent(_) => AskCause::NotSent(Cause::LinkDown),
         ReplyLoss::Failed(Replier::LATE) => AskCause::NotBegun(NotBegun::Timeout),
         ReplyLoss::Failed(Replier::EXPIRED) => AskCause::Timeout,
+        ReplyLoss::Failed(Replier::PANICKED) => AskCause::Panicked,
         ReplyLoss::Failed(code::INVALID_ASK) => AskCause::NotBegun(NotBegun::InvalidArchive),
         ReplyLoss::Failed(Replier::TOO_LARGE) => AskCause::ReplyTooLarge,
         ReplyLoss::Failed(code::INVALID_REPLY) => AskCause::InvalidReply,

@@ -61,7 +61,7 @@ pub async fn a_panic_on_another_node_is_an_error_for_the_asker(world: &World) {
     let [alpha, beta] = world.pair().await;
     beta.spawn("notebook", Notebook::new()).await.unwrap();
     let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
-    assert_eq!(cause(notebook.ask(Fail).await), Err(AskCause::NoReply));
+    assert_eq!(cause(notebook.ask(Fail).await), Err(AskCause::Panicked));
     gone(notebook.wait_stopped().await);
     end([alpha, beta]).await;
 }

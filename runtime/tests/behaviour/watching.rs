@@ -100,7 +100,7 @@ pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
             "stop" => here.stop().await.unwrap(),
             "drain" => here.drain().await.unwrap(),
             "kill" => here.kill().await.unwrap(),
-            _ => assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply)),
+            _ => assert_eq!(cause(here.ask(Fail).await), Err(AskCause::Panicked)),
         }
         let exit = there.wait_stopped().await;
         let told = next_ends(&watcher, 1).await;
@@ -212,7 +212,7 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     let here = alpha.actor::<Notebook>("beta/watched").await.unwrap();
     watcher.watch(Watch { actor: here.clone() }).await.unwrap();
     here.tell(Note { number: 1 }).await.unwrap();
-    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply));
+    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::Panicked));
     // It rests, or has begun anew.
     here.tell(Note { number: 2 }).await.unwrap();
     assert_eq!(here.notes().await, Ok(vec![2]));
@@ -222,7 +222,7 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     }
     assert_eq!(alpha.actor::<Notebook>("beta/watched").await.as_ref(), Ok(&here));
     assert_eq!(watcher.ends().await.unwrap().0, []);
-    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply));
+    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::Panicked));
     let told = next_ends(&watcher, 1).await;
     assert_eq!(told, [("beta/watched".into(), there.wait_stopped().await)]);
     assert!(matches!(&told[0].1, ActorExit::Failed(_)), "{told:?}");
@@ -237,7 +237,7 @@ pub async fn an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_nod
     let there = beta.supervise(restarted(2, 10 * MINUTE)).await.unwrap();
     let here = alpha.actor::<Notebook>("beta/watched").await.unwrap();
     watcher.watch(Watch { actor: here.clone() }).await.unwrap();
-    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::NoReply));
+    assert_eq!(cause(here.ask(Fail).await), Err(AskCause::Panicked));
     here.stop().await.unwrap();
     let told = next_ends(&watcher, 1).await;
     assert_eq!(told, [("beta/watched".into(), ActorExit::Stopped)]);

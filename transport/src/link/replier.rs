@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread;
 
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
@@ -11,7 +12,7 @@ use super::LinkHandle;
 use crate::steps::step;
 
 /// The way of an answer to its asker. When it is dropped unused, the asker is told
-/// [`Replier::NOT_BEGUN`] or [`Replier::NO_REPLY`].
+/// [`Replier::NOT_BEGUN`], [`Replier::NO_REPLY`] or [`Replier::PANICKED`].
 pub struct Replier {
     link: Arc<LinkHandle>,
     correlation: u64,
@@ -30,6 +31,8 @@ impl Replier {
     pub const LATE: u16 = 0xfffc;
     /// The code an asker gets when its ask was begun and the answer came too late to be sent.
     pub const EXPIRED: u16 = crate::proto::send_queue::REPLY_EXPIRED;
+    /// The code an asker gets when a panic dropped its replier after the ask was begun.
+    pub const PANICKED: u16 = 0xfffa;
 
     pub(crate) fn new(link: Arc<LinkHandle>, correlation: u64) -> Self {
         Replier { link, correlation, begun: false, used: false }
@@ -85,7 +88,7 @@ impl Replier {
         }
     }
 
-    /// Sends a code instead of an answer: 1 to 0xfffa mean what the layer above wants.
+    /// Sends a code instead of an answer: 1 to 0xfff9 mean what the layer above wants.
     pub fn fail(mut self, code: u16) {
         debug_assert!(code != 0, "0 is an answer");
         self.finish(code, &mut AlignedVec::new());
@@ -106,7 +109,11 @@ impl Replier {
 impl Drop for Replier {
     fn drop(&mut self) {
         if !self.used {
-            let code = if self.begun { Self::NO_REPLY } else { Self::NOT_BEGUN };
+            let code = match self.begun {
+                true if thread::panicking() => Self::PANICKED,
+                true => Self::NO_REPLY,
+                false => Self::NOT_BEGUN,
+            };
             self.finish(code, &mut AlignedVec::new());
         }
     }

@@ -100,7 +100,8 @@ impl OpenRefusal {
             1 => Ok(OpenRefusal::NoSuchMailbox),
             2 if payload.len() <= KIND_NAME_BYTES_MAX => {
                 let found = std::str::from_utf8(payload).map_err(|_| Violation::Opening)?;
-                Ok(OpenRefusal::WrongKind { found: found.into() })
+                // One line, whatever the peer sent: it reaches the log.
+                Ok(OpenRefusal::WrongKind { found: found.replace(char::is_control, " ").into() })
             }
             _ => Err(Violation::Opening),
         }

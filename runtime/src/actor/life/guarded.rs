@@ -94,10 +94,15 @@ fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
         }
         (Turn::Waits(duty, _), _) => {
             *is_waiting = true;
-            let mut waits = cell.waits().lock();
-            let waits = waits.get_or_insert_default();
+            let mut guard = cell.waits().lock();
+            let waits = guard.get_or_insert_default();
             waits.handler = Some(duty);
             waits.number = waits.number.wrapping_add(1);
+            let is_listed = waits.is_listed;
+            drop(guard);
+            if !is_listed {
+                cell.list();
+            }
         }
     }
 }
