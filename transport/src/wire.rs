@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use preface::{PREFACE_BYTES, PREFACE_VERSION, Preface, PrefaceError};
+pub use preface::{PREFACE_BYTES, Preface, PrefaceError};
 pub use tcp::TcpWire;
 
 /// Longest name of a service: that of any name.

@@ -98,10 +98,10 @@ impl NodeBuilder {
             builder = builder.refuse_addresses(networks.list(must, parsed::<IpNetwork>)?);
         }
         if let Some(secret) = get("RINGPOST_SECRET")? {
-            builder = builder.secret(secret.secret()?);
+            builder = builder.secret(&*secret.secret()?);
         }
         if let Some(secret) = get("RINGPOST_ALSO_ACCEPT")? {
-            builder = builder.also_accept(secret.secret()?);
+            builder = builder.also_accept(&*secret.secret()?);
         }
         if let Some(encryption) = get("RINGPOST_ENCRYPTION")? {
             let must = "`required`, `default` or `off`";
@@ -288,6 +288,17 @@ mod tests {
             let error = built(&[(variable, "hunter2")]).expect_err(variable).to_string();
             assert!(error.contains(variable) && !error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn bytes_that_are_no_text_are_refused_and_not_shown() {
+        use std::os::unix::ffi::OsStringExt;
+        let value = OsString::from_vec(b"hunter2 \xff".to_vec());
+        let refused = NodeBuilder::from_variables([("RINGPOST_SECRET".into(), value)]);
+        let error = refused.expect_err("no text");
+        let text = "the environment variable RINGPOST_SECRET is no text, but must be UTF-8";
+        assert_eq!((error.to_string(), format!("{error:?}")), (text.into(), text.into()));
     }
 
     #[test]

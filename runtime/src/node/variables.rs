@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::remote::{InvalidProfile, Profile, Secret};
 
 /// A variable of the environment that cannot be used. Its text names the variable and its value,
@@ -118,16 +120,18 @@ impl Variables {
     }
 }
 
-/// The variables that are set and were not read yet. Owned by `NodeBuilder::from_env`.
+/// The variables that are set and were not read yet. Owned by `NodeBuilder::from_env`. Values are
+/// wiped when they are dropped, for one may be a secret; the process keeps its own environment.
 pub(super) struct Environment {
-    left: BTreeMap<String, OsString>,
+    left: BTreeMap<String, Zeroizing<Vec<u8>>>,
     known: Vec<&'static str>,
 }
 
 impl Environment {
     pub(super) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let named = variables.into_iter().filter_map(|(name, value)| {
-            Some((name.into_string().ok().filter(|name| name.starts_with(PREFIX))?, value))
+            let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+            Some((name, Zeroizing::new(value.into_encoded_bytes())))
         });
         Environment { left: named.collect(), known: Vec::new() }
     }
@@ -139,13 +143,15 @@ impl Environment {
     ) -> Result<Option<Variable>, InvalidEnvironment> {
         self.known.push(name);
         let value = self.left.remove(name).filter(|value| !value.is_empty());
-        let Some(value) = value else { return Ok(None) };
-        let value = value.into_string().map_err(|_| InvalidEnvironment {
-            variable: name,
-            value: "no text".into(),
-            must: "UTF-8".into(),
-        })?;
-        Ok(Some(Variable { name, value }))
+        let Some(mut value) = value else { return Ok(None) };
+        match String::from_utf8(std::mem::take(&mut *value)) {
+            Ok(value) => Ok(Some(Variable { name, value: Zeroizing::new(value) })),
+            Err(error) => {
+                drop(Zeroizing::new(error.into_bytes()));
+                let (value, must) = ("no text".into(), "UTF-8".into());
+                Err(InvalidEnvironment { variable: name, value, must })
+            }
+        }
     }
 
     /// Returns the variables that were not read, each with the name that may have been meant.
@@ -179,10 +185,10 @@ fn edits(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// A variable that is set.
+/// A variable that is set. Its value is wiped when it is dropped.
 pub(super) struct Variable {
     name: &'static str,
-    value: String,
+    value: Zeroizing<String>,
 }
 
 impl Variable {
@@ -213,8 +219,8 @@ impl Variable {
         self.form(must, |list| list.split(',').map(|item| read(item.trim())).collect())
     }
 
-    /// Returns its value, of which an error says nothing.
-    pub(super) fn secret(self) -> Result<String, InvalidEnvironment> {
+    /// Returns its value, which is wiped when it is dropped, and of which an error says nothing.
+    pub(super) fn secret(self) -> Result<Zeroizing<String>, InvalidEnvironment> {
         match Secret::new(self.value.as_bytes()) {
             Ok(_) => Ok(self.value),
             // Its text shows nothing of the secret.

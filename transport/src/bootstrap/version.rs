@@ -7,11 +7,9 @@ use super::codec::Malformed;
 /// Bytes of a range of versions.
 pub(super) const VERSIONS_BYTES: usize = 2;
 
-/// The versions of the protocol that this build speaks. Raise it with every change of what
-/// docs/WIRE.md describes, so that nodes of two releases refuse each other by name. The preface
-/// (`PREFACE_VERSION`), a frame and an offer of `verbs` have a byte for the version of their own
-/// format, by which bytes of another format are refused where they are read; a change of one of
-/// them is a change of the protocol, too.
+/// The versions of the protocol that this build speaks: the one place that says it. Raise it with
+/// every change of what docs/WIRE.md describes, also of a frame or of an offer of a fabric: nodes
+/// say it before anything else, so that those of two releases refuse each other by name.
 pub(crate) const VERSIONS: Versions = Versions { min: 3, max: 3 };
 
 /// A range of versions, both ends included.

@@ -16,8 +16,8 @@ pub(crate) const RECORD_HEADER: usize = 32;
 /// Bytes of a record header with a deadline.
 pub(crate) const RECORD_HEADER_MAX: usize = 48;
 
-/// The version of this format.
-const VERSION: u8 = 2;
+/// The first byte of every frame.
+const MARK: u8 = 2;
 /// Frame flag: answer with a frame at once, so that the sender learns what was consumed.
 const ANSWER_NOW: u8 = 1;
 /// Frame flag: the sender has messages and, after this frame, no credits for them.
@@ -44,7 +44,7 @@ pub(crate) struct FrameHeader {
 impl FrameHeader {
     pub(crate) fn encode(&self) -> [u8; FRAME_HEADER] {
         let mut out = [0; FRAME_HEADER];
-        out[0] = VERSION;
+        out[0] = MARK;
         out[1] = if self.answer_now { ANSWER_NOW } else { 0 } | if self.short { SHORT } else { 0 };
         out[2..4].copy_from_slice(&self.records.to_le_bytes());
         out[4..8].copy_from_slice(&self.consumed.to_le_bytes());
@@ -64,7 +64,7 @@ impl FrameHeader {
             bytes: u32_at(head, 8),
             clock_ms: u32_at(head, 12),
         };
-        if head[0] != VERSION || header.bytes as usize != frame.len() {
+        if head[0] != MARK || header.bytes as usize != frame.len() {
             return Err(Violation::Frame);
         }
         Ok(header)

@@ -3,8 +3,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..8 | `RINGPOST` |
-//! | 8 | version of the preface: 1 |
+//! | 0..9 | `RINGPOST` and a byte 1 |
 //! | 9 | kind: 1 bootstrap, 2 data |
 //! | 10..12 | zero |
 //!
@@ -13,10 +12,9 @@
 
 /// Length of a preface, in bytes.
 pub const PREFACE_BYTES: usize = 12;
-/// The version of the preface. Which versions of the protocol a node speaks, it says after it.
-pub const PREFACE_VERSION: u8 = 1;
 
-const MAGIC: [u8; 8] = *b"RINGPOST";
+/// Never changes: which versions of the protocol a node speaks, it says after the preface.
+const MAGIC: [u8; 9] = *b"RINGPOST\x01";
 
 /// What a connection is for, as its first bytes say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +29,7 @@ impl Preface {
     /// Returns the bytes the dialler sends first.
     pub fn encode(self) -> [u8; PREFACE_BYTES] {
         let mut bytes = [0; PREFACE_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8] = PREFACE_VERSION;
+        bytes[..9].copy_from_slice(&MAGIC);
         bytes[9] = match self {
             Preface::Bootstrap => 1,
             Preface::Data => 2,
@@ -45,11 +42,8 @@ impl Preface {
     /// # Errors
     /// [`PrefaceError`], by the first byte that is wrong.
     pub fn decode(bytes: &[u8; PREFACE_BYTES]) -> Result<Self, PrefaceError> {
-        if bytes[..8] != MAGIC {
+        if bytes[..9] != MAGIC {
             return Err(PrefaceError::Magic);
-        }
-        if bytes[8] != PREFACE_VERSION {
-            return Err(PrefaceError::Version { theirs: bytes[8] });
         }
         if bytes[10..] != [0; 2] {
             return Err(PrefaceError::Reserved);
@@ -69,12 +63,6 @@ pub enum PrefaceError {
     /// Something else than a node dialled this port, or this node dialled something else.
     #[error("the connection does not speak this protocol")]
     Magic,
-    /// A node whose connections begin in another way.
-    #[error("the connection begins as of version {theirs}, this node knows only {PREFACE_VERSION}")]
-    Version {
-        /// The peer's.
-        theirs: u8,
-    },
     /// A kind of connection that this version does not have.
     #[error("unknown kind of connection: {0}")]
     Kind(u8),
@@ -103,7 +91,7 @@ mod tests {
             Preface::decode(&bytes)
         };
         assert_eq!(with(0, b'G'), Err(PrefaceError::Magic));
-        assert_eq!(with(8, 2), Err(PrefaceError::Version { theirs: 2 }));
+        assert_eq!(with(8, 2), Err(PrefaceError::Magic));
         assert_eq!(with(9, 3), Err(PrefaceError::Kind(3)));
         assert_eq!(with(10, 1), Err(PrefaceError::Reserved));
         assert_eq!(with(11, 1), Err(PrefaceError::Reserved));

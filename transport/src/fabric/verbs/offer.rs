@@ -11,8 +11,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use crate::fabric::{FabricError, Side};
 use crate::limits::VERBS_ADDRESSES_MAX;
 
-const MAGIC: [u8; 2] = *b"RV";
-const VERSION: u8 = 1;
+/// The first bytes of every offer.
+const MAGIC: [u8; 3] = *b"RV\x01";
 const HEADER_BYTES: usize = 20;
 const ADDRESS_BYTES: usize = 30;
 
@@ -52,7 +52,7 @@ pub(super) struct Offer {
 impl Offer {
     pub(super) fn encode(&self) -> Vec<u8> {
         let count = self.addresses.len().min(VERBS_ADDRESSES_MAX);
-        let mut bytes = [&MAGIC[..], &[VERSION, count as u8], &self.dialled].concat();
+        let mut bytes = [&MAGIC[..], &[count as u8], &self.dialled].concat();
         for address in &self.addresses[..count] {
             bytes.extend([address.kind as u8, address.prefix, address.mtu]);
             bytes.push(u8::from(address.on_the_way));
@@ -69,11 +69,8 @@ impl Offer {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, FabricError> {
         let (header, rest) = bytes
             .split_first_chunk::<HEADER_BYTES>()
-            .filter(|(header, _)| header[..2] == MAGIC)
+            .filter(|(header, _)| header[..3] == MAGIC)
             .ok_or(FabricError::Offer("it is not one of verbs"))?;
-        if header[2] != VERSION {
-            return Err(FabricError::Offer("it is of another version of this fabric"));
-        }
         let count = usize::from(header[3]);
         if count > VERBS_ADDRESSES_MAX || rest.len() != count * ADDRESS_BYTES {
             return Err(FabricError::Offer("its length is wrong"));
@@ -242,7 +239,7 @@ mod tests {
             tail in proptest::collection::vec(any::<u8>(), 0..260),
             count in 0..9u8,
         ) {
-            let bytes = [&MAGIC[..], &[VERSION, count], &tail].concat();
+            let bytes = [&MAGIC[..], &[count], &tail].concat();
             let whole = bytes.len().min(20 + 30 * usize::from(count));
             for bytes in [&bytes[..], &tail, &bytes[..whole]] {
                 if let Ok(offer) = Offer::decode(bytes) {

@@ -3,8 +3,9 @@
 //! - **BO-1 no storm**: the n-th pause in a row is drawn evenly from nothing to
 //!   `REDIAL_BACKOFF_MIN * 2^n`, at most `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential
 //!   Backoff And Jitter", AWS Architecture Blog, 2015), so that nodes that lost the same peer do
-//!   not come back at once. A link that did not live for `LINK_SETTLED` counts as a pause: what
-//!   fails right after it was linked is linked ever more rarely.
+//!   not come back at once. Only a link that lived for `LINK_SETTLED`, or that both sides closed as
+//!   idle, begins a new row: what fails right after it was linked is linked ever more rarely, as
+//!   what is not reached is dialled ever more rarely.
 
 use std::time::Duration;
 
@@ -16,8 +17,6 @@ use crate::mutants::planted;
 #[derive(Debug, Default)]
 pub(in crate::mesh) struct Backoff {
     pauses: u32,
-    /// Links in a row that did not live long.
-    brief_links: u32,
 }
 
 impl Backoff {
@@ -28,10 +27,9 @@ impl Backoff {
 
     /// Records that a link ended which lived so long.
     pub(in crate::mesh) fn link_ended(&mut self, lived: Duration) {
-        let brief = lived < limits::LINK_SETTLED && !planted!(Unsettled);
-        self.brief_links = if brief { self.brief_links.saturating_add(1) } else { 0 };
-        // Dials that failed before the link count no more: it showed that the node is there.
-        self.pauses = self.brief_links;
+        if lived >= limits::LINK_SETTLED || planted!(Unsettled) {
+            self.pauses = 0;
+        }
     }
 
     /// Returns the next pause, at most `WANTED_BACKOFF_MAX` if the link is `wanted` now.
@@ -53,9 +51,7 @@ mod tests {
     fn pauses_double_to_their_bound_with_full_jitter() {
         let entropy = Entropy::seeded(1);
         let millis = |pauses, wanted| -> Vec<u128> {
-            (0..2_000)
-                .map(|_| Backoff { pauses, brief_links: 0 }.pause(&entropy, wanted).as_millis())
-                .collect()
+            (0..2_000).map(|_| Backoff { pauses }.pause(&entropy, wanted).as_millis()).collect()
         };
         for (pauses, window) in
             [(0, 10), (1, 20), (5, 320), (11, 20_480), (12, 30_000), (40, 30_000)]
@@ -72,5 +68,20 @@ mod tests {
         assert!(backoff.is_new());
         backoff.pause(&entropy, false);
         assert!(!backoff.is_new());
+    }
+
+    // Promised in docs/SEMANTICS.md.
+    /// BO-1: neither failed dials nor links that were brief are forgotten before a link lived.
+    #[test]
+    fn only_a_link_that_lived_begins_the_pauses_anew() {
+        let entropy = Entropy::seeded(1);
+        let mut backoff = Backoff::default();
+        for pauses in 1..10 {
+            backoff.pause(&entropy, false);
+            backoff.link_ended(limits::LINK_SETTLED - Duration::from_millis(1));
+            assert_eq!(backoff.pauses, pauses);
+        }
+        backoff.link_ended(limits::LINK_SETTLED);
+        assert!(backoff.is_new());
     }
 }

@@ -301,7 +301,7 @@ impl State {
             }
         }
         let lived = self.linked.take().map(|since| since.elapsed()).unwrap_or_default();
-        // It did not fail, however short it was.
+        // A link that was idle did not fail, however short it was.
         self.reach.backoff.link_ended(if was_idle { limits::LINK_SETTLED } else { lived });
         if was_idle && !planted!(MissedIdle) {
             self.presence = Presence::Idle(node.clone());

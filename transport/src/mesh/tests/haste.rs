@@ -88,6 +88,33 @@ fn a_sender_cuts_a_long_pause_short() {
     }
 }
 
+/// BO-1: alpha and beta are cut off from each other for long, and their next link is cut at once.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn failed_dials_count_on_after_a_brief_link() {
+    let took: Duration = (0..10)
+        .map(|seed| {
+            sim::run(seed, |world| async move {
+                let alpha = node(&world, "alpha", &[]).await;
+                let _gamma = node(&world, "gamma", &["alpha"]).await;
+                let beta = asking(&world, "beta", &["gamma"], &[]).await;
+                beta.mesh.ready(1).await;
+                alpha.link("beta").await.unwrap();
+                world.partition("alpha", "beta");
+                sleep(Duration::from_secs(300 + seed)).await;
+                world.mend("alpha", "beta");
+                let most = limits::REDIAL_BACKOFF_MAX + limits::DIAL_TIMEOUT;
+                links(&world, &alpha, "beta", most).await;
+                let began = world.now();
+                again(&world, &alpha, "beta", most).await;
+                Duration::from_nanos(world.now() - began)
+            })
+        })
+        .sum();
+    // The shorter of two pauses up to 30 s is 10 s in the mean.
+    assert!(took > Duration::from_secs(30), "{took:?} in all");
+}
+
 /// MS-4: a peer that comes under ever new names leaves no more of them behind than this.
 #[test]
 fn only_so_many_lost_nodes_are_waited_for_as_long_as_they_ask() {
