@@ -22,7 +22,7 @@ pub(crate) struct Residents {
     /// Notified when a name is given.
     named: Notify,
     /// The numbers of actors with a handler or a sender that waits, or did when the look-out looked
-    /// last. Each is here once ([`is_listed`](crate::waits::Waits::is_listed)); those that have ended go at the next look.
+    /// last. Each is here once (`Waits::is_listed`); those that have ended go at the next look.
     listed: Mutex<Vec<u64>>,
 }
 

@@ -43,8 +43,8 @@ mod tests {
             CloseReason::read(0, CloseReason::default().text_bytes()),
             CloseReason::default()
         );
-        let forged = CloseReason::read(2, b"left: 1\n right: 2\r\x1b[2Jan actor failed\t");
-        assert_eq!(forged.text.as_deref(), Some("left: 1  right: 2  [2Jan actor failed "));
+        let forged = CloseReason::read(2, b"left: 1\n right: 2\r\x1b[2Ja disk is full\t");
+        assert_eq!(forged.text.as_deref(), Some("left: 1  right: 2  [2Ja disk is full "));
         let garbage = CloseReason::read(9, &[0xff; 70_000]);
         assert_eq!(garbage.text.unwrap().chars().count(), CLOSE_TEXT_BYTES_MAX);
     }

@@ -154,6 +154,7 @@ pub(super) fn report(config: &Config, identity: &Identity) {
     tracing::info!(
         node = %identity.node.name,
         run = identity.node.incarnation.to_string(),
+        listen = config.listen.as_deref().unwrap_or("nowhere"),
         addresses = ?identity.addresses,
         ?seeds,
         ?fabrics,
@@ -161,6 +162,7 @@ pub(super) fn report(config: &Config, identity: &Identity) {
         has_secret = config.secret.is_some(),
         heartbeat = ?profile.heartbeat_interval,
         down_after = ?profile.down_after,
+        idle_close = profile.idle_close.map_or("never".into(), |idle| format!("{idle:?}")),
         "a node starts"
     );
 }

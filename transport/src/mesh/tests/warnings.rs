@@ -227,7 +227,16 @@ fn the_log_says_what_a_node_runs_with_and_what_becomes_of_others() {
             let lines = log.take();
             let [starts] = &lines[..] else { panic!("{lines:?}") };
             let run = alpha.mesh.id().incarnation.to_string();
-            let parts = ["a node starts", "alpha:7700", "sim", "Default", "1s", "3s", &run];
+            let parts = [
+                "a node starts",
+                "listen: \"alpha:7700\"",
+                "never",
+                "sim",
+                "Default",
+                "1s",
+                "3s",
+                &run,
+            ];
             assert!(parts.iter().all(|part| starts.contains(part)), "{starts}");
             let beta = Node::start(sim_config(&world, "beta", &["alpha"])).await.unwrap();
             alpha.mesh.ready(1).await;
