@@ -111,16 +111,19 @@ impl Dialler {
         (self.next, self.is_far) = (Instant::now() + pause, !haste);
     }
 
-    /// Returns true if a sender wants what it reaches for, or this node has no link at all.
+    /// Returns true if a sender wants what it reaches for, that is to be asked for another node, or
+    /// this node has no link at all.
     fn has_haste(&self) -> bool {
-        let wanted = matches!(&self.want, Want::Peer(peer) if peer.has_sender());
+        let is_wanted = |peer: &Peer| peer.has_sender() || peer.has_questions();
+        let wanted = matches!(&self.want, Want::Peer(peer) if is_wanted(peer));
         wanted || self.table.is_alone()
     }
 
-    /// Returns true if a sender wants what it reaches for, or that is missed and not down.
+    /// Returns true if a sender wants what it reaches for, that is to be asked for another node, or
+    /// it is missed and not down.
     fn is_urgent(&self) -> bool {
         match &self.want {
-            Want::Peer(peer) => peer.has_sender() || peer.is_missed(),
+            Want::Peer(peer) => peer.has_sender() || peer.has_questions() || peer.is_missed(),
             Want::Seed(_) => true,
         }
     }

@@ -8,7 +8,6 @@ mod state;
 mod view;
 mod waiters;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -262,11 +261,14 @@ impl Peer {
                 return;
             }
             let now = self.events.now();
-            let (_, names) = state.reach.questions.get_or_insert((now, BTreeSet::new()));
-            if names.len() < limits::QUESTIONS_MAX {
-                names.insert(name.clone());
+            let reach = &mut state.reach;
+            if reach.wanted.is_none() && reach.questions.is_empty() {
+                reach.begin_anew();
             }
-            state.reach.start()
+            if reach.questions.len() < limits::QUESTIONS_MAX {
+                reach.questions.entry(name.clone()).or_insert(now);
+            }
+            reach.start()
         };
         self.reach(start);
     }
@@ -382,6 +384,11 @@ impl Peer {
     /// Returns true if a sender waits for a link to it, or wanted one a short while ago.
     pub(super) fn has_sender(&self) -> bool {
         self.state.lock().has_sender()
+    }
+
+    /// Returns true if a link to it is tried to ask where others are.
+    pub(super) fn has_questions(&self) -> bool {
+        !self.state.lock().reach.questions.is_empty()
     }
 
     /// Returns true if it is to be dialled without a pause: it is met for the first time. After a

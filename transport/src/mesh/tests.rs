@@ -4,6 +4,8 @@
 #[cfg(feature = "sim")]
 mod altered;
 #[cfg(feature = "sim")]
+mod asking;
+#[cfg(feature = "sim")]
 mod crowd;
 #[cfg(feature = "sim")]
 mod dialling;

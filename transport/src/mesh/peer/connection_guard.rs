@@ -117,9 +117,9 @@ impl ConnectionGuard {
             // The next failure is news again.
             (state.reach.last, state.reach.logged) = (NOT_DIALLED.into(), NOT_DIALLED.into());
             state.push(&self.peer, PeerEvent::LinkUp { peer: self.node.clone(), fabric });
-            (state.waiters.take(), state.reach.questions.take())
+            (state.waiters.take(), std::mem::take(&mut state.reach.questions))
         };
-        for name in questions.into_iter().flat_map(|(_, names)| names) {
+        for name in questions.into_keys() {
             self.peer.send(Message::WhoIs(name));
         }
         self.peer.events.tell();

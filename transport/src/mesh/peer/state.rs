@@ -1,6 +1,6 @@
 //! The state of a peer: its connection, what is known of the node, and the search for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -69,9 +69,9 @@ pub(in crate::mesh) enum SeedKind {
 pub(in crate::mesh) struct Reach {
     /// Time since which a link is wanted.
     pub(in crate::mesh) wanted: Option<Instant>,
-    /// Time since which a link to it, which is idle, is tried only to ask where others are, and
-    /// whom it is asked for. Should that come to nothing it is no news (MS-15).
-    pub(super) questions: Option<(Instant, BTreeSet<NodeName>)>,
+    /// Nodes it is to be asked for, which is idle, and the time since which a link to it is tried
+    /// for that. Should that come to nothing it is no news (MS-15).
+    pub(super) questions: BTreeMap<NodeName, Instant>,
     /// Addresses at which it was met last, each with the seed that leads there (MS-12).
     pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
@@ -122,7 +122,7 @@ impl State {
     pub(super) fn new() -> Self {
         let reach = Reach {
             wanted: None,
-            questions: None,
+            questions: BTreeMap::new(),
             seeds: BTreeMap::new(),
             running: false,
             addresses: Addresses::default(),
@@ -193,6 +193,9 @@ impl State {
 
     /// Records that a link is wanted. Returns true if a task has to be started that makes one.
     pub(super) fn want(&mut self, now: Instant) -> bool {
+        if self.reach.wanted.is_none() && matches!(self.presence, Presence::Idle(_)) {
+            self.reach.begin_anew();
+        }
         let first = *self.reach.wanted.get_or_insert(now);
         // One that is down is dialled for as long as something is sent to it.
         let is_down = matches!(self.presence, Presence::Down(..));
@@ -219,7 +222,7 @@ impl State {
     pub(super) fn deadline(&self, of: &Peer) -> Option<Instant> {
         let down_after = self.down_after(of);
         let relink = self.reach.relink.as_ref().map(|(until, _)| *until);
-        let asked = self.reach.questions.as_ref().map(|(since, _)| *since + down_after);
+        let asked = self.reach.questions.values().min().map(|since| *since + down_after);
         let silent = self.silent_since().map(|since| since + down_after);
         [silent, asked, relink].into_iter().flatten().min()
     }
@@ -250,7 +253,7 @@ impl State {
     pub(in crate::mesh) fn is_wanted(&self) -> bool {
         let Reach { relink, questions, .. } = &self.reach;
         let is_missed = matches!(self.presence, Presence::Up(_));
-        self.has_sender() || is_missed || relink.is_some() || questions.is_some()
+        self.has_sender() || is_missed || relink.is_some() || !questions.is_empty()
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
@@ -261,7 +264,7 @@ impl State {
             return Vec::new();
         }
         self.reach.relink.take_if(|(until, _)| now >= *until);
-        self.reach.questions.take_if(|(since, _)| now >= *since + down_after);
+        self.reach.questions.retain(|_, since| now < *since + down_after);
         let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
             return Vec::new();
         };
@@ -347,6 +350,12 @@ impl Reach {
 
     pub(in crate::mesh) fn start(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
+    }
+
+    /// Forgets the pauses of earlier dials: they are of no account for a node whose last link did
+    /// not fail, and which is tried now for another cause.
+    pub(super) fn begin_anew(&mut self) {
+        self.backoff = Backoff::default();
     }
 }
 

@@ -1,0 +1,67 @@
+//! Peers that are asked where a node is (MS-15), and what that costs, over the simulator.
+
+use tokio::time::sleep;
+
+use super::idle_close::idle_nodes;
+use super::*;
+use crate::fabric::sim::{self, World};
+use crate::limits;
+
+fn name(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+/// Waits until `node` is linked to `other`; returns how long that took.
+async fn links(world: &World, node: &Node, other: &str) -> Duration {
+    let began = world.now();
+    while !node.linked().iter().any(|linked| linked == other) {
+        sleep(Duration::from_millis(10)).await;
+        assert!(world.now() - began < 60 * 1_000_000_000, "no link to {other}");
+    }
+    Duration::from_nanos(world.now() - began)
+}
+
+/// MS-15, BO-1: after many questions that came to nothing, as in a long partition.
+#[test]
+fn a_question_and_a_send_are_dialled_afresh_however_many_questions_came_to_nothing() {
+    for (seed, asks) in (0..20).flat_map(|seed| [(seed, true), (seed, false)]) {
+        sim::run(seed, |world| async move {
+            let (alpha, _others) = idle_nodes(&world, 2).await;
+            world.partition("alpha", "n0");
+            let peer = alpha.mesh.peer(&name("n0"));
+            for _ in 0..10 {
+                peer.ask_linked(&name("ghost"));
+                sleep(Duration::from_secs(30)).await;
+            }
+            world.mend("alpha", "n0");
+            if asks {
+                peer.ask_linked(&name("ghost"))
+            } else {
+                drop(peer.want_link())
+            }
+            let took = links(&world, &alpha, "n0").await;
+            assert!(took <= Duration::from_millis(500), "seed {seed}: {took:?}");
+        });
+    }
+}
+
+/// MS-15: each question has its whole time, also one that finds others waiting.
+#[test]
+fn a_question_that_is_asked_beside_an_older_one_has_its_own_time() {
+    for seed in 0..20 {
+        sim::run(seed, |world| async move {
+            let (alpha, _others) = idle_nodes(&world, 2).await;
+            world.partition("alpha", "n0");
+            let peer = alpha.mesh.peer(&name("n0"));
+            peer.ask_linked(&name("ghost0"));
+            sleep(Duration::from_secs(8)).await;
+            peer.ask_linked(&name("ghost1"));
+            sleep(Duration::from_secs(3)).await;
+            world.mend("alpha", "n0");
+            let took = links(&world, &alpha, "n0").await;
+            // A dial that began before the mend is silent.
+            let most = limits::WANTED_BACKOFF_MAX + limits::DIAL_TIMEOUT;
+            assert!(took <= most + Duration::from_millis(200), "seed {seed}: {took:?}");
+        });
+    }
+}
