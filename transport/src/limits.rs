@@ -136,6 +136,9 @@ pub const IDLE_ASKED_INTERVAL: Duration = Duration::from_secs(30);
 /// Linked nodes that are asked after a round of dials which no sender waits for, or only such as
 /// wait on though the node is down: that may go on for long.
 pub const LINKED_ASKED_MAX: usize = 8;
+/// Time after which other idle nodes are linked to be asked, while a sender waits that fails when
+/// the node is down.
+pub const LINKED_ASKED_INTERVAL: Duration = Duration::from_secs(1);
 /// Nodes that one idle node is asked for when it is linked.
 pub const QUESTIONS_MAX: usize = 64;
 /// Shortest `idle_close`.

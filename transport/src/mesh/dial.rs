@@ -12,11 +12,12 @@
 //!   `RELINKS_MAX` are so dialled at once.
 //! - **MS-15 asked for**: after each round of dials that came to nothing, linked peers are asked
 //!   where the node is: all of them while a sender waits that fails when it is down, otherwise
-//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender waits, `IDLE_ASKED_MAX` idle ones are linked
-//!   and asked, too, also by lot, and once it is down every `IDLE_ASKED_INTERVAL`. That one of
-//!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
-//!   once, and never asked for more than once a round. An answer that was not asked for on that
-//!   connection counts for nothing.
+//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender waits, idle ones are linked and asked, too,
+//!   also by lot, `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once it is
+//!   down every `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for
+//!   `down_after`. That one of these cannot be linked is no news, and has no other one asked. What
+//!   they answer is tried at once, and never asked for more than once a round. An answer that was
+//!   not asked for on that connection counts for nothing.
 
 mod race;
 mod seed;
@@ -246,8 +247,10 @@ impl Dialler {
                 if self.unknown {
                     peer.note(self.table.why_unknown());
                 }
-                // Seeds may be about to lead to it.
-                if !(self.unknown && peer.is_wanted_lately()) {
+                if peer.is_only_to_be_asked() {
+                    tracing::debug!(peer = %peer.name(), ?failures, "an idle node is not reached");
+                } else if !(self.unknown && peer.is_wanted_lately()) {
+                    // Otherwise seeds may be about to lead to it.
                     peer.log_failures();
                 }
                 if self.extra {
@@ -268,13 +271,12 @@ impl Dialler {
         let Some(search) = peer.search() else { return };
         self.table.ask_linked_for(peer.name(), search);
         let now = Instant::now();
-        let is_due = |asked: Instant| now >= asked + limits::IDLE_ASKED_INTERVAL;
-        let asks_idle = match search {
-            Search::Sender => true,
-            Search::Patient => self.asked_idle.is_none_or(is_due),
-            Search::Mesh => false,
+        let interval = match search {
+            Search::Sender => limits::LINKED_ASKED_INTERVAL,
+            Search::Patient => limits::IDLE_ASKED_INTERVAL,
+            Search::Mesh => return,
         };
-        if asks_idle {
+        if self.asked_idle.is_none_or(|asked| now >= asked + interval) {
             self.asked_idle = Some(now);
             self.table.ask_idle_for(peer.name());
         }

@@ -247,10 +247,26 @@ impl Peer {
         linked || matches!(state.presence, Presence::Idle(_))
     }
 
-    /// Returns who looks for it, after a round of dials; `None` when there is a connection.
+    /// Returns who looks for it, after a round of dials; `None` when there is a connection, and
+    /// when it is only to be asked for others.
     pub(super) fn search(&self) -> Option<Search> {
         let state = self.state.lock();
-        matches!(state.connection, ConnectionState::None).then(|| state.search())
+        let is_sought =
+            matches!(state.connection, ConnectionState::None) && state.is_wanted_itself();
+        is_sought.then(|| state.search())
+    }
+
+    /// Returns true if a link to it is tried only to ask it for others.
+    pub(super) fn is_only_to_be_asked(&self) -> bool {
+        let state = self.state.lock();
+        let asked =
+            matches!(state.presence, Presence::Idle(_)) || !state.reach.questions.is_empty();
+        asked && !state.is_wanted_itself()
+    }
+
+    /// Returns true if a link to it is tried to ask it where `name` is.
+    pub(super) fn is_to_be_asked(&self, name: &NodeName) -> bool {
+        self.state.lock().reach.questions.contains_key(name)
     }
 
     /// Has this node, which is idle, linked to ask it where `name` is.

@@ -199,11 +199,16 @@ impl Table {
         }
     }
 
-    /// Has some idle peers linked, and asked where `name` can be dialled (MS-15).
+    /// Has some idle peers linked, and asked where `name` can be dialled: so many that
+    /// `IDLE_ASKED_MAX` are tried for that at once (MS-15).
     pub(super) fn ask_idle_for(&self, name: &NodeName) {
-        let is_idle = |peer: &&Arc<Peer>| peer.name() != name && peer.rests();
-        let mut idle = self.each(|peer| Some(peer).filter(is_idle).cloned());
-        self.identity.entropy.draw(&mut idle, limits::IDLE_ASKED_MAX);
+        let mut tried = 0;
+        let mut idle = self.each(|peer| {
+            let is_tried = peer.is_to_be_asked(name);
+            tried += usize::from(is_tried);
+            (!is_tried && peer.name() != name && peer.rests()).then(|| peer.clone())
+        });
+        self.identity.entropy.draw(&mut idle, limits::IDLE_ASKED_MAX.saturating_sub(tried));
         for peer in idle {
             if planted!(AskedIsWanted) {
                 peer.want_link();

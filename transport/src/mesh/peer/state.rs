@@ -251,9 +251,13 @@ impl State {
 
     /// Returns true if a link to it is wanted, if only to ask it, or missed.
     pub(in crate::mesh) fn is_wanted(&self) -> bool {
-        let Reach { relink, questions, .. } = &self.reach;
+        self.is_wanted_itself() || !self.reach.questions.is_empty()
+    }
+
+    /// Returns true if a link to it is wanted or missed, and not only to ask it for others.
+    pub(super) fn is_wanted_itself(&self) -> bool {
         let is_missed = matches!(self.presence, Presence::Up(_));
-        self.has_sender() || is_missed || relink.is_some() || !questions.is_empty()
+        self.has_sender() || is_missed || self.reach.relink.is_some()
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the

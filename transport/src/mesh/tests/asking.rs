@@ -1,11 +1,13 @@
 //! Peers that are asked where a node is (MS-15), and what that costs, over the simulator.
 
 use tokio::time::sleep;
+use tracing::Level;
 
 use super::idle_close::idle_nodes;
 use super::*;
 use crate::fabric::sim::{self, World};
 use crate::limits;
+use crate::recorder::Recorder;
 
 fn name(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
@@ -19,6 +21,11 @@ async fn links(world: &World, node: &Node, other: &str) -> Duration {
         assert!(world.now() - began < 60 * 1_000_000_000, "no link to {other}");
     }
     Duration::from_nanos(world.now() - began)
+}
+
+/// Returns how many dials of `place` there were by alpha.
+fn dials(world: &World, place: &str) -> usize {
+    world.log_text().matches(&format!(" of {place}:7700 by alpha")).count()
 }
 
 /// MS-15, BO-1: after many questions that came to nothing, as in a long partition.
@@ -62,6 +69,53 @@ fn a_question_that_is_asked_beside_an_older_one_has_its_own_time() {
             // A dial that began before the mend is silent.
             let most = limits::WANTED_BACKOFF_MAX + limits::DIAL_TIMEOUT;
             assert!(took <= most + Duration::from_millis(200), "seed {seed}: {took:?}");
+        });
+    }
+}
+
+/// MS-15: a round of dials comes each few milliseconds at first.
+#[test]
+fn one_search_has_a_few_idle_nodes_linked_at_a_time() {
+    for seed in 0..3 {
+        sim::run(seed, |world| async move {
+            let (alpha, _others) = idle_nodes(&world, 40).await;
+            let before = alpha.watcher.texts().len();
+            let ups = || {
+                let texts = alpha.watcher.texts();
+                texts[before..].iter().filter(|text| text.contains(" up over ")).count()
+            };
+            let (_, early) = tokio::join!(alpha.link("ghost"), async {
+                sleep(Duration::from_millis(900)).await;
+                ups()
+            });
+            assert_eq!(early, limits::IDLE_ASKED_MAX, "seed {seed}");
+            assert!(ups() > early, "seed {seed}: others are asked later");
+        });
+    }
+}
+
+/// MS-15: idle nodes that cannot be linked to be asked.
+#[test]
+fn one_search_dials_a_few_idle_nodes_in_vain_has_no_other_asked_and_is_one_line_of_the_log() {
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    for seed in 0..5 {
+        sim::run(seed, |world| {
+            let log = log.clone();
+            async move {
+                let (alpha, _others) = idle_nodes(&world, 40).await;
+                let places: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+                places.iter().for_each(|place| world.partition("alpha", place));
+                log.take();
+                alpha.link("ghost").await.unwrap_err();
+                let dialled = places.iter().filter(|place| dials(&world, place) > 0).count();
+                assert_eq!(dialled, limits::IDLE_ASKED_MAX, "seed {seed}");
+                let lines = log.take();
+                let lines: Vec<_> =
+                    lines.iter().filter(|line| line.contains("a node is not reached")).collect();
+                assert!(lines.len() <= 1, "seed {seed}: {lines:?}");
+                assert!(lines.iter().all(|line| line.contains("ghost")), "seed {seed}: {lines:?}");
+            }
         });
     }
 }
