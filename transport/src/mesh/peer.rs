@@ -374,16 +374,18 @@ impl Peer {
     /// Logs what the last attempts to reach it met, if that is news.
     pub(super) fn log_failures(&self) {
         let last = {
-            let reach = &mut self.state.lock().reach;
+            let reach = &self.state.lock().reach;
             if reach.last == reach.logged {
                 return;
             }
-            reach.logged.clone_from(&reach.last);
             reach.last.clone()
         };
-        if self.events.admit_line("nodes not reached") {
-            tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        if !self.events.admit_line("nodes not reached") {
+            // It is still to be named.
+            return tracing::debug!(peer = %self.name, last, "a node is not reached");
         }
+        self.state.lock().reach.logged.clone_from(&last);
+        tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
     /// Returns true if the first sender that wants it came a short while ago.
