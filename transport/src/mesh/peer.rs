@@ -4,6 +4,7 @@ mod addresses;
 mod backoff;
 mod connection_guard;
 mod connection_state;
+mod link_questions;
 mod state;
 mod view;
 mod waiters;
@@ -187,6 +188,29 @@ impl Peer {
         if let ConnectionState::Linked(owner, _) = connection {
             let _ = owner.commands.send(Command::Send(message));
         }
+    }
+
+    /// Has it asked where `name` is, if there is a link and it was not asked a short while ago.
+    pub(super) fn ask(&self, name: &NodeName) {
+        let owner = {
+            let mut state = self.state.lock();
+            let ConnectionState::Linked(owner, _) = &state.connection else { return };
+            let owner = owner.clone();
+            state.link_questions.queue(name, Instant::now()).then_some(owner)
+        };
+        if let Some(owner) = owner {
+            let _ = owner.commands.send(Command::Send(Message::WhoIs(name.clone())));
+        }
+    }
+
+    /// Records that it is being asked where `name` is.
+    pub(super) fn note_question(&self, name: &NodeName) {
+        self.state.lock().link_questions.send(name);
+    }
+
+    /// Records that it said where `name` is. Returns false if it was not asked.
+    pub(super) fn note_known(&self, name: &NodeName) -> bool {
+        self.state.lock().link_questions.answer(name)
     }
 
     /// Returns where it can be dialled; as many as one node tells another.

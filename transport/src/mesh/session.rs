@@ -14,7 +14,6 @@
 mod stalls;
 mod usage;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,8 +57,6 @@ pub(super) struct Session {
     pace: Pace,
     /// Messages that came since other links had their turn.
     messages: u32,
-    /// Nodes that it was asked about, and did not answer yet (MS-15).
-    asked: BTreeSet<NodeName>,
     /// Tasks that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// Heartbeats that were sent; one in [`MEASURED_EVERY`] asks for an answer.
@@ -132,7 +129,6 @@ impl Session {
             liveness,
             pace,
             messages: 0,
-            asked: BTreeSet::new(),
             probes,
             beats: 0,
             measured: None,
@@ -258,7 +254,7 @@ impl Session {
             }
             Command::Send(message) if self.over.is_none() => {
                 if let Message::WhoIs(name) = &message {
-                    self.asked.insert(name.clone());
+                    self.guard.peer().note_question(name);
                 }
                 self.channel.send(&message).await
             }
@@ -318,7 +314,7 @@ impl Session {
 
     /// Learns where a node is that the peer was asked about (MS-15, MS-16).
     fn handle_known(&mut self, name: &NodeName, addresses: Vec<String>) {
-        if self.asked.remove(name) {
+        if self.guard.peer().note_known(name) {
             let from = self.channel.peer_address();
             let addresses = self.table.allowed(addresses, name, &from);
             self.table.learn(name, &addresses, &from);

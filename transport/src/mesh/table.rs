@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::bootstrap::{Identity, Message, Times};
+use crate::bootstrap::{Identity, Times};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
@@ -195,7 +195,7 @@ impl Table {
             self.identity.entropy.draw(&mut linked, limits::LINKED_ASKED_MAX);
         }
         for peer in linked {
-            peer.send(Message::WhoIs(name.clone()));
+            peer.ask(name);
         }
     }
 

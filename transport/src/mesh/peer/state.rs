@@ -18,6 +18,7 @@ use super::Peer;
 use super::addresses::{Addresses, Target};
 use super::backoff::Backoff;
 use super::connection_state::ConnectionState;
+use super::link_questions::LinkQuestions;
 use super::view::PeerState;
 use super::waiters::Waiters;
 
@@ -38,6 +39,8 @@ pub(in crate::mesh) struct State {
     pub(in crate::mesh) linked: Option<Instant>,
     /// Counts of what links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
+    /// Nodes that it is asked for on its link.
+    pub(super) link_questions: LinkQuestions,
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
     /// The complaint about it that the log was told last.
@@ -140,6 +143,7 @@ impl State {
             patience: None,
             linked: None,
             carried: None,
+            link_questions: LinkQuestions::default(),
             waiters: Waiters::default(),
             reach,
             complaint: None,
