@@ -152,6 +152,12 @@ impl Node {
     }
 }
 
+/// Returns a node over the simulator.
+#[cfg(feature = "sim")]
+pub(super) async fn sim_mesh(world: &crate::fabric::sim::World, name: &str) -> Arc<Mesh> {
+    simulated::node(world, name, &[]).await.mesh
+}
+
 fn config(name: &str, network: Network, seeds: &[String]) -> Config {
     Config {
         name: NodeName::new(name).unwrap(),
