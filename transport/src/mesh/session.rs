@@ -220,7 +220,7 @@ impl Session {
             let step = tokio::select! {
                 biased;
                 cause = self.carrier.running.ended() => return cause,
-                command = self.guard.command() => self.handle_command(command).await,
+                command = self.guard.command() => self.handle_command_and_read(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
                 // After what the peer said meanwhile: it may be all that shows that it lives.
                 _ = look.tick(), if open => self.look().await,
@@ -244,6 +244,18 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Handles a command, and then what the peer has said already: where commands never cease, it
+    /// would otherwise not be heard, nor be able to send.
+    async fn handle_command_and_read(&mut self, command: Command) -> Result<(), Failure> {
+        self.handle_command(command).await?;
+        if self.over.is_none()
+            && let Some(message) = self.channel.recv().now_or_never()
+        {
+            self.handle_message(message).await?;
+        }
+        Ok(())
     }
 
     async fn handle_command(&mut self, command: Command) -> Result<(), Failure> {

@@ -63,3 +63,20 @@ async fn a_linked_peer_that_never_answers_is_asked_for_so_many_nodes_in_a_second
     }
     scene.end().await;
 }
+
+/// MS-5: however much this node has to say to it.
+#[tokio::test]
+async fn a_peer_is_heard_while_many_commands_wait() {
+    const COMMANDS: usize = 20_000;
+    let scene = Scene::new().await;
+    let mut wicked = linked(&scene).await;
+    let peer = scene.victim.peer(&NodeName::new("wicked").unwrap());
+    (0..COMMANDS).for_each(|_| peer.send(Message::Heartbeat(Beat::Plain)));
+    wicked.channel.send(&Message::Heartbeat(Beat::Question)).await.unwrap();
+    let mut before = 0;
+    while wicked.channel.recv().await.unwrap() != Message::Heartbeat(Beat::Answer) {
+        before += 1;
+    }
+    assert!(before < COMMANDS / 2, "{before} messages came before the answer");
+    scene.end().await;
+}
