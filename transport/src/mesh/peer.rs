@@ -243,7 +243,7 @@ impl Peer {
     pub(super) fn is_missing(&self, run: Incarnation) -> bool {
         let state = self.state.lock();
         match &state.connection {
-            ConnectionState::None => !state.reach.running && !state.presence.is_idle(run),
+            ConnectionState::None => !state.reach.running && !state.is_resting(run),
             ConnectionState::Joining(_) => false,
             ConnectionState::Linked(owner, _) => owner.incarnation != run,
         }
@@ -254,7 +254,7 @@ impl Peer {
         let state = self.state.lock();
         match &state.connection {
             ConnectionState::Linked(owner, _) => owner.incarnation == run,
-            ConnectionState::None | ConnectionState::Joining(_) => state.presence.is_idle(run),
+            ConnectionState::None | ConnectionState::Joining(_) => state.is_resting(run),
         }
     }
 
@@ -313,10 +313,18 @@ impl Peer {
         self.reach(start);
     }
 
-    /// Returns true if its last link was closed because neither side used it, and nothing was sent
-    /// to it since.
+    /// Returns true if its last link was closed because neither side used it, nothing was sent to it
+    /// since, and no question to it came to nothing.
     pub(super) fn rests(&self) -> bool {
-        matches!(self.state.lock().presence, Presence::Idle(_))
+        self.state.lock().resting().is_some()
+    }
+
+    /// Returns true if it is idle and may be linked `now` to be asked for another node: if it was
+    /// not tried in vain a short while ago.
+    pub(super) fn may_be_asked(&self, now: Instant) -> bool {
+        let state = self.state.lock();
+        let is_over = |doubted: Instant| now >= doubted + limits::IDLE_ASKED_INTERVAL;
+        matches!(state.presence, Presence::Idle(_)) && state.reach.doubted.is_none_or(is_over)
     }
 
     /// Returns how many complaints of this cause went without a warning since the last one, if this

@@ -202,13 +202,17 @@ impl Table {
     /// Has some idle peers linked, and asked where `name` can be dialled: so many that
     /// `IDLE_ASKED_MAX` are tried for that at once (MS-15).
     pub(super) fn ask_idle_for(&self, name: &NodeName) {
-        let mut tried = 0;
+        let (mut tried, now) = (0, self.events.now());
         let mut idle = self.each(|peer| {
             let is_tried = peer.is_to_be_asked(name);
             tried += usize::from(is_tried);
-            (!is_tried && peer.name() != name && peer.rests()).then(|| peer.clone())
+            (!is_tried && peer.name() != name && peer.may_be_asked(now)).then(|| peer.clone())
         });
-        self.identity.entropy.draw(&mut idle, limits::IDLE_ASKED_MAX.saturating_sub(tried));
+        // Those that were tried in vain come last.
+        let count = idle.len();
+        self.identity.entropy.draw(&mut idle, count);
+        idle.sort_by_cached_key(|peer| !peer.rests());
+        idle.truncate(limits::IDLE_ASKED_MAX.saturating_sub(tried));
         for peer in idle {
             if planted!(AskedIsWanted) {
                 peer.want_link();

@@ -1,7 +1,7 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
 //! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
-//!   some node proves itself there, and again whenever that run of it has no link and is not idle:
+//!   some node proves itself there, and again whenever that run of it has no link and is not idle, or was to be asked in vain (MS-15):
 //!   by the task that reaches for the node, or, when there is none, by the seed's own. A link to a
 //!   seed that leads to others only is never idle (MS-18): others find this node by it. A name is
 //!   looked up again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node

@@ -114,6 +114,7 @@ impl ConnectionGuard {
             state.connection = ConnectionState::Linked(owner.clone(), link);
             (state.heard, state.linked) = (Some(self.peer.events.now()), Some(Instant::now()));
             state.presence = Presence::Up(self.node.clone());
+            state.reach.doubted = None;
             state.link_questions = LinkQuestions::default();
             (state.reach.wanted, state.reach.relink, state.patience) = (None, None, None);
             // The next failure is news again.

@@ -75,6 +75,8 @@ pub(in crate::mesh) struct Reach {
     /// Nodes it is to be asked for, which is idle, and the time since which a link to it is tried
     /// for that. Should that come to nothing it is no news (MS-15).
     pub(super) questions: BTreeMap<NodeName, Instant>,
+    /// Time at which a question to it, which is idle, came to nothing: it may be gone.
+    pub(super) doubted: Option<Instant>,
     /// Addresses at which it was met last, each with the seed that leads there (MS-12).
     pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
@@ -126,6 +128,7 @@ impl State {
         let reach = Reach {
             wanted: None,
             questions: BTreeMap::new(),
+            doubted: None,
             seeds: BTreeMap::new(),
             running: false,
             addresses: Addresses::default(),
@@ -148,6 +151,19 @@ impl State {
             reach,
             complaint: None,
         }
+    }
+
+    /// Returns the run that is idle and, as far as is known, there.
+    pub(super) fn resting(&self) -> Option<&NodeId> {
+        match &self.presence {
+            Presence::Idle(node) if self.reach.doubted.is_none() => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Returns true if this run of it is idle and, as far as is known, there.
+    pub(super) fn is_resting(&self, run: Incarnation) -> bool {
+        self.resting().is_some_and(|node| node.incarnation == run)
     }
 
     /// Queues an event of the peer `of`, whose state this is.
@@ -272,7 +288,11 @@ impl State {
             return Vec::new();
         }
         self.reach.relink.take_if(|(until, _)| now >= *until);
+        let questions = self.reach.questions.len();
         self.reach.questions.retain(|_, since| now < *since + down_after);
+        if self.reach.questions.len() < questions && matches!(self.presence, Presence::Idle(_)) {
+            self.reach.doubted = Some(now);
+        }
         let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
             return Vec::new();
         };
@@ -316,6 +336,7 @@ impl State {
         self.reach.backoff.link_ended(if was_idle { limits::LINK_SETTLED } else { lived });
         if was_idle && !planted!(MissedIdle) {
             self.presence = Presence::Idle(node.clone());
+            self.reach.doubted = None;
             (self.reach.last, self.reach.logged) = (WAS_IDLE.into(), WAS_IDLE.into());
         }
         self.push(of, PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
@@ -342,11 +363,6 @@ impl Presence {
             Presence::Up(node) | Presence::Idle(node) => Some(node),
             Presence::Unknown | Presence::Down(..) => None,
         }
-    }
-
-    /// Returns true if it is idle, and of this run.
-    pub(super) fn is_idle(&self, run: Incarnation) -> bool {
-        matches!(self, Presence::Idle(node) if node.incarnation == run)
     }
 }
 

@@ -3,8 +3,10 @@
 use tokio::time::sleep;
 use tracing::Level;
 
-use super::idle_close::idle_nodes;
+use super::idle_close::{idle_config, idle_nodes, node};
+use super::simulated::sim_config;
 use super::*;
+use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 use crate::limits;
 use crate::recorder::Recorder;
@@ -26,6 +28,11 @@ async fn links(world: &World, node: &Node, other: &str) -> Duration {
 /// Returns how many dials of `place` there were by alpha.
 fn dials(world: &World, place: &str) -> usize {
     world.log_text().matches(&format!(" of {place}:7700 by alpha")).count()
+}
+
+async fn kill(world: &World, node: &Node) {
+    world.kill_node(node.mesh.id().name.as_str());
+    node.mesh.abort(LinkCause::Shutdown);
 }
 
 /// MS-15, BO-1: after many questions that came to nothing, as in a long partition.
@@ -116,6 +123,55 @@ fn one_search_dials_a_few_idle_nodes_in_vain_has_no_other_asked_and_is_one_line_
                 assert!(lines.len() <= 1, "seed {seed}: {lines:?}");
                 assert!(lines.iter().all(|line| line.contains("ghost")), "seed {seed}: {lines:?}");
             }
+        });
+    }
+}
+
+/// MS-9, MS-15: of one that did not answer it is not known that it lives.
+#[test]
+fn an_idle_node_that_did_not_answer_is_left_alone_for_a_while() {
+    for seed in 0..5 {
+        sim::run(seed, |world| async move {
+            let (alpha, others) = idle_nodes(&world, 6).await;
+            for other in &others {
+                kill(&world, other).await;
+            }
+            let dialled =
+                |world: &World| (0..6).map(|number| dials(world, &format!("n{number}"))).sum();
+            alpha.link("ghost0").await.unwrap_err();
+            // The last questions have come to nothing then.
+            sleep(Duration::from_secs(1)).await;
+            let before: usize = dialled(&world);
+            assert!(before >= 6, "seed {seed}");
+            alpha.link("ghost1").await.unwrap_err();
+            assert_eq!(dialled(&world), before, "seed {seed}: they are not asked again at once");
+            assert!(alpha.mesh.table.is_alone(), "seed {seed}");
+            sleep(limits::IDLE_ASKED_INTERVAL).await;
+            alpha.link("ghost2").await.unwrap_err();
+            assert!(dialled(&world) > before, "seed {seed}: they may be there again");
+        });
+    }
+}
+
+/// MS-12: a seed is not content with a node of which it is not known that it lives.
+#[test]
+fn another_node_where_an_idle_one_died_is_met_by_the_seed() {
+    for seed in 0..5 {
+        sim::run(seed, |world| async move {
+            let gone = node(&world, "gone", &[], Some(1)).await;
+            let mut config = idle_config(&world, "alpha", &["gone"], Some(1));
+            config.profile.down_after = Duration::from_secs(8);
+            let alpha = Node::start(config).await.unwrap();
+            alpha.mesh.ready(1).await;
+            sleep(Duration::from_secs(20)).await;
+            assert!(alpha.linked().is_empty());
+            kill(&world, &gone).await;
+            alpha.link("ghost").await.unwrap_err();
+            let mut other = sim_config(&world, "gone", &[]);
+            other.name = name("other");
+            let _other = Node::start(other).await.unwrap();
+            links(&world, &alpha, "other").await;
+            assert!(alpha.mesh.peer(&name("gone")).is_forgettable(), "seed {seed}");
         });
     }
 }
