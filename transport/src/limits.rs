@@ -136,6 +136,11 @@ pub const IDLE_ASKED_INTERVAL: Duration = Duration::from_secs(30);
 /// Linked nodes that are asked after a round of dials which no sender waits for, or only such as
 /// wait on though the node is down: that may go on for long.
 pub const LINKED_ASKED_MAX: usize = 8;
+/// Time after which a linked node is asked for the same node again, and other idle ones are linked
+/// to be asked, while a sender waits that fails when the node is down.
+pub const LINKED_ASKED_INTERVAL: Duration = Duration::from_secs(1);
+/// Nodes that a linked node is asked for within [`LINKED_ASKED_INTERVAL`].
+pub const LINKED_QUESTIONS_MAX: usize = 256;
 /// Nodes that one idle node is asked for when it is linked.
 pub const QUESTIONS_MAX: usize = 64;
 /// Shortest `idle_close`.

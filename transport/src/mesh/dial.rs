@@ -12,11 +12,14 @@
 //!   `RELINKS_MAX` are so dialled at once.
 //! - **MS-15 asked for**: after each round of dials that came to nothing, linked peers are asked
 //!   where the node is: all of them while a sender waits that fails when it is down, otherwise
-//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender waits, `IDLE_ASKED_MAX` idle ones are linked
-//!   and asked, too, also by lot, and once it is down every `IDLE_ASKED_INTERVAL`. That one of
-//!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
-//!   once, and never asked for more than once a round. An answer that was not asked for on that
-//!   connection counts for nothing.
+//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender waits, idle ones are linked and asked, too,
+//!   also by lot, `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once it is
+//!   down every `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for
+//!   `down_after`. One that was tried for so long in vain is not tried again for
+//!   `IDLE_ASKED_INTERVAL`, and after that when no others are left: it may be gone. That one of these cannot be linked is no news, and has no other one asked. What
+//!   they answer is tried at once, and each is asked for a node once a second at most, for
+//!   `LINKED_QUESTIONS_MAX` nodes in that time, and never for one while it owes that answer. An answer that was
+//!   not asked for on that connection counts for nothing.
 
 mod race;
 mod seed;
@@ -111,16 +114,19 @@ impl Dialler {
         (self.next, self.is_far) = (Instant::now() + pause, !haste);
     }
 
-    /// Returns true if a sender wants what it reaches for, or this node has no link at all.
+    /// Returns true if a sender wants what it reaches for, that is to be asked for another node, or
+    /// this node has no link at all.
     fn has_haste(&self) -> bool {
-        let wanted = matches!(&self.want, Want::Peer(peer) if peer.has_sender());
+        let is_wanted = |peer: &Peer| peer.has_sender() || peer.has_questions();
+        let wanted = matches!(&self.want, Want::Peer(peer) if is_wanted(peer));
         wanted || self.table.is_alone()
     }
 
-    /// Returns true if a sender wants what it reaches for, or that is missed and not down.
+    /// Returns true if a sender wants what it reaches for, that is to be asked for another node, or
+    /// it is missed and not down.
     fn is_urgent(&self) -> bool {
         match &self.want {
-            Want::Peer(peer) => peer.has_sender() || peer.is_missed(),
+            Want::Peer(peer) => peer.has_sender() || peer.has_questions() || peer.is_missed(),
             Want::Seed(_) => true,
         }
     }
@@ -243,8 +249,10 @@ impl Dialler {
                 if self.unknown {
                     peer.note(self.table.why_unknown());
                 }
-                // Seeds may be about to lead to it.
-                if !(self.unknown && peer.is_wanted_lately()) {
+                if peer.is_only_to_be_asked() {
+                    tracing::debug!(peer = %peer.name(), ?failures, "an idle node is not reached");
+                } else if !(self.unknown && peer.is_wanted_lately()) {
+                    // Otherwise seeds may be about to lead to it.
                     peer.log_failures();
                 }
                 if self.extra {
@@ -265,13 +273,12 @@ impl Dialler {
         let Some(search) = peer.search() else { return };
         self.table.ask_linked_for(peer.name(), search);
         let now = Instant::now();
-        let is_due = |asked: Instant| now >= asked + limits::IDLE_ASKED_INTERVAL;
-        let asks_idle = match search {
-            Search::Sender => true,
-            Search::Patient => self.asked_idle.is_none_or(is_due),
-            Search::Mesh => false,
+        let interval = match search {
+            Search::Sender => limits::LINKED_ASKED_INTERVAL,
+            Search::Patient => limits::IDLE_ASKED_INTERVAL,
+            Search::Mesh => return,
         };
-        if asks_idle {
+        if self.asked_idle.is_none_or(|asked| now >= asked + interval) {
             self.asked_idle = Some(now);
             self.table.ask_idle_for(peer.name());
         }

@@ -4,11 +4,11 @@ mod addresses;
 mod backoff;
 mod connection_guard;
 mod connection_state;
+mod link_questions;
 mod state;
 mod view;
 mod waiters;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -190,6 +190,29 @@ impl Peer {
         }
     }
 
+    /// Has it asked where `name` is, if there is a link and it was not asked a short while ago.
+    pub(super) fn ask(&self, name: &NodeName) {
+        let owner = {
+            let mut state = self.state.lock();
+            let ConnectionState::Linked(owner, _) = &state.connection else { return };
+            let owner = owner.clone();
+            state.link_questions.queue(name, Instant::now()).then_some(owner)
+        };
+        if let Some(owner) = owner {
+            let _ = owner.commands.send(Command::Send(Message::WhoIs(name.clone())));
+        }
+    }
+
+    /// Records that it is being asked where `name` is.
+    pub(super) fn note_question(&self, name: &NodeName) {
+        self.state.lock().link_questions.send(name);
+    }
+
+    /// Records that it said where `name` is. Returns false if it was not asked.
+    pub(super) fn note_known(&self, name: &NodeName) -> bool {
+        self.state.lock().link_questions.answer(name)
+    }
+
     /// Returns where it can be dialled; as many as one node tells another.
     pub(super) fn addresses(&self) -> Vec<String> {
         let targets = self.state.lock().reach.targets();
@@ -220,7 +243,7 @@ impl Peer {
     pub(super) fn is_missing(&self, run: Incarnation) -> bool {
         let state = self.state.lock();
         match &state.connection {
-            ConnectionState::None => !state.reach.running && !state.presence.is_idle(run),
+            ConnectionState::None => !state.reach.running && !state.is_resting(run),
             ConnectionState::Joining(_) => false,
             ConnectionState::Linked(owner, _) => owner.incarnation != run,
         }
@@ -231,7 +254,7 @@ impl Peer {
         let state = self.state.lock();
         match &state.connection {
             ConnectionState::Linked(owner, _) => owner.incarnation == run,
-            ConnectionState::None | ConnectionState::Joining(_) => state.presence.is_idle(run),
+            ConnectionState::None | ConnectionState::Joining(_) => state.is_resting(run),
         }
     }
 
@@ -248,10 +271,26 @@ impl Peer {
         linked || matches!(state.presence, Presence::Idle(_))
     }
 
-    /// Returns who looks for it, after a round of dials; `None` when there is a connection.
+    /// Returns who looks for it, after a round of dials; `None` when there is a connection, and
+    /// when it is only to be asked for others.
     pub(super) fn search(&self) -> Option<Search> {
         let state = self.state.lock();
-        matches!(state.connection, ConnectionState::None).then(|| state.search())
+        let is_sought =
+            matches!(state.connection, ConnectionState::None) && state.is_wanted_itself();
+        is_sought.then(|| state.search())
+    }
+
+    /// Returns true if a link to it is tried only to ask it for others.
+    pub(super) fn is_only_to_be_asked(&self) -> bool {
+        let state = self.state.lock();
+        let asked =
+            matches!(state.presence, Presence::Idle(_)) || !state.reach.questions.is_empty();
+        asked && !state.is_wanted_itself()
+    }
+
+    /// Returns true if a link to it is tried to ask it where `name` is.
+    pub(super) fn is_to_be_asked(&self, name: &NodeName) -> bool {
+        self.state.lock().reach.questions.contains_key(name)
     }
 
     /// Has this node, which is idle, linked to ask it where `name` is.
@@ -262,19 +301,30 @@ impl Peer {
                 return;
             }
             let now = self.events.now();
-            let (_, names) = state.reach.questions.get_or_insert((now, BTreeSet::new()));
-            if names.len() < limits::QUESTIONS_MAX {
-                names.insert(name.clone());
+            let reach = &mut state.reach;
+            if reach.wanted.is_none() && reach.questions.is_empty() {
+                reach.begin_anew();
             }
-            state.reach.start()
+            if reach.questions.len() < limits::QUESTIONS_MAX {
+                reach.questions.entry(name.clone()).or_insert(now);
+            }
+            reach.start()
         };
         self.reach(start);
     }
 
-    /// Returns true if its last link was closed because neither side used it, and nothing was sent
-    /// to it since.
+    /// Returns true if its last link was closed because neither side used it, nothing was sent to it
+    /// since, and no question to it came to nothing.
     pub(super) fn rests(&self) -> bool {
-        matches!(self.state.lock().presence, Presence::Idle(_))
+        self.state.lock().resting().is_some()
+    }
+
+    /// Returns true if it is idle and may be linked `now` to be asked for another node: if it was
+    /// not tried in vain a short while ago.
+    pub(super) fn may_be_asked(&self, now: Instant) -> bool {
+        let state = self.state.lock();
+        let is_over = |doubted: Instant| now >= doubted + limits::IDLE_ASKED_INTERVAL;
+        matches!(state.presence, Presence::Idle(_)) && state.reach.doubted.is_none_or(is_over)
     }
 
     /// Returns how many complaints of this cause went without a warning since the last one, if this
@@ -356,16 +406,18 @@ impl Peer {
     /// Logs what the last attempts to reach it met, if that is news.
     pub(super) fn log_failures(&self) {
         let last = {
-            let reach = &mut self.state.lock().reach;
+            let reach = &self.state.lock().reach;
             if reach.last == reach.logged {
                 return;
             }
-            reach.logged.clone_from(&reach.last);
             reach.last.clone()
         };
-        if self.events.admit_line("nodes not reached") {
-            tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        if !self.events.admit_line("nodes not reached") {
+            // It is still to be named.
+            return tracing::debug!(peer = %self.name, last, "a node is not reached");
         }
+        self.state.lock().reach.logged.clone_from(&last);
+        tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
     /// Returns true if the first sender that wants it came a short while ago.
@@ -382,6 +434,11 @@ impl Peer {
     /// Returns true if a sender waits for a link to it, or wanted one a short while ago.
     pub(super) fn has_sender(&self) -> bool {
         self.state.lock().has_sender()
+    }
+
+    /// Returns true if a link to it is tried to ask where others are.
+    pub(super) fn has_questions(&self) -> bool {
+        !self.state.lock().reach.questions.is_empty()
     }
 
     /// Returns true if it is to be dialled without a pause: it is met for the first time. After a

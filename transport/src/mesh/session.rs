@@ -14,7 +14,6 @@
 mod stalls;
 mod usage;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,8 +57,6 @@ pub(super) struct Session {
     pace: Pace,
     /// Messages that came since other links had their turn.
     messages: u32,
-    /// Nodes that it was asked about, and did not answer yet (MS-15).
-    asked: BTreeSet<NodeName>,
     /// Tasks that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
     /// Heartbeats that were sent; one in [`MEASURED_EVERY`] asks for an answer.
@@ -132,7 +129,6 @@ impl Session {
             liveness,
             pace,
             messages: 0,
-            asked: BTreeSet::new(),
             probes,
             beats: 0,
             measured: None,
@@ -224,7 +220,7 @@ impl Session {
             let step = tokio::select! {
                 biased;
                 cause = self.carrier.running.ended() => return cause,
-                command = self.guard.command() => self.handle_command(command).await,
+                command = self.guard.command() => self.handle_command_and_read(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
                 // After what the peer said meanwhile: it may be all that shows that it lives.
                 _ = look.tick(), if open => self.look().await,
@@ -250,6 +246,18 @@ impl Session {
         }
     }
 
+    /// Handles a command, and then what the peer has said already: where commands never cease, it
+    /// would otherwise not be heard, nor be able to send.
+    async fn handle_command_and_read(&mut self, command: Command) -> Result<(), Failure> {
+        self.handle_command(command).await?;
+        if self.over.is_none()
+            && let Some(message) = self.channel.recv().now_or_never()
+        {
+            self.handle_message(message).await?;
+        }
+        Ok(())
+    }
+
     async fn handle_command(&mut self, command: Command) -> Result<(), Failure> {
         match command {
             Command::Probe(answer) if self.over.is_none() => {
@@ -258,7 +266,7 @@ impl Session {
             }
             Command::Send(message) if self.over.is_none() => {
                 if let Message::WhoIs(name) = &message {
-                    self.asked.insert(name.clone());
+                    self.guard.peer().note_question(name);
                 }
                 self.channel.send(&message).await
             }
@@ -318,7 +326,7 @@ impl Session {
 
     /// Learns where a node is that the peer was asked about (MS-15, MS-16).
     fn handle_known(&mut self, name: &NodeName, addresses: Vec<String>) {
-        if self.asked.remove(name) {
+        if self.guard.peer().note_known(name) {
             let from = self.channel.peer_address();
             let addresses = self.table.allowed(addresses, name, &from);
             self.table.learn(name, &addresses, &from);

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::bootstrap::{Identity, Message, Times};
+use crate::bootstrap::{Identity, Times};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
@@ -195,15 +195,24 @@ impl Table {
             self.identity.entropy.draw(&mut linked, limits::LINKED_ASKED_MAX);
         }
         for peer in linked {
-            peer.send(Message::WhoIs(name.clone()));
+            peer.ask(name);
         }
     }
 
-    /// Has some idle peers linked, and asked where `name` can be dialled (MS-15).
+    /// Has some idle peers linked, and asked where `name` can be dialled: so many that
+    /// `IDLE_ASKED_MAX` are tried for that at once (MS-15).
     pub(super) fn ask_idle_for(&self, name: &NodeName) {
-        let is_idle = |peer: &&Arc<Peer>| peer.name() != name && peer.rests();
-        let mut idle = self.each(|peer| Some(peer).filter(is_idle).cloned());
-        self.identity.entropy.draw(&mut idle, limits::IDLE_ASKED_MAX);
+        let (mut tried, now) = (0, self.events.now());
+        let mut idle = self.each(|peer| {
+            let is_tried = peer.is_to_be_asked(name);
+            tried += usize::from(is_tried);
+            (!is_tried && peer.name() != name && peer.may_be_asked(now)).then(|| peer.clone())
+        });
+        // Those that were tried in vain come last.
+        let count = idle.len();
+        self.identity.entropy.draw(&mut idle, count);
+        idle.sort_by_cached_key(|peer| !peer.rests());
+        idle.truncate(limits::IDLE_ASKED_MAX.saturating_sub(tried));
         for peer in idle {
             if planted!(AskedIsWanted) {
                 peer.want_link();

@@ -4,6 +4,8 @@
 #[cfg(feature = "sim")]
 mod altered;
 #[cfg(feature = "sim")]
+mod asking;
+#[cfg(feature = "sim")]
 mod crowd;
 #[cfg(feature = "sim")]
 mod dialling;
@@ -148,6 +150,12 @@ impl Node {
         self.mesh.shutdown(Duration::from_secs(5)).await;
         assert_eq!(self.mesh.linked(), []);
     }
+}
+
+/// Returns a node over the simulator.
+#[cfg(feature = "sim")]
+pub(super) async fn sim_mesh(world: &crate::fabric::sim::World, name: &str) -> Arc<Mesh> {
+    simulated::node(world, name, &[]).await.mesh
 }
 
 fn config(name: &str, network: Network, seeds: &[String]) -> Config {

@@ -1,13 +1,14 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
 //! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
-//!   some node proves itself there, and again whenever that run of it has no link and is not idle:
+//!   some node proves itself there, and again whenever that run of it has no link and is not idle, or was to be asked in vain (MS-15):
 //!   by the task that reaches for the node, or, when there is none, by the seed's own. A link to a
 //!   seed that leads to others only is never idle (MS-18): others find this node by it. A name is
 //!   looked up again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node
 //!   that left, that started again elsewhere, or that had to wait for its name is found again,
 //!   whether or not another node knows of it. An address that is this node's own is passed over; a
-//!   seed that is no name and leads to this node is not dialled again. An answer may be a part
+//!   seed that is no name and leads to this node is not dialled again, unless another node was met
+//!   there before. An answer may be a part
 //!   of what the name leads to: of other addresses, those where all is well are kept, at most
 //!   `SEED_ADDRESSES_MAX`, so that a node that was met is not met again and again.
 
@@ -32,8 +33,11 @@ pub(super) struct Seed {
     address: String,
     /// Where it leads, and what was met there last.
     places: BTreeMap<String, Place>,
-    /// Time of the last look-up, of a name.
+    /// Time of the last look-up, of a name; of another address that of the last dial, if that met
+    /// this node itself.
     looked_up: Option<Instant>,
+    /// Another node was met there.
+    led_elsewhere: bool,
     is_name: bool,
     backoff: Backoff,
     /// Time since when all its nodes are linked.
@@ -55,13 +59,14 @@ impl Seed {
         let is_name = table.network.wire.resolve(&address, false).is_some();
         let places =
             if is_name { BTreeMap::new() } else { [(address.clone(), Place::Unmet)].into() };
-        let (looked_up, well) = (None, None);
-        Seed { table, address, places, looked_up, is_name, backoff: Backoff::default(), well }
+        let (looked_up, led_elsewhere, well) = (None, false, None);
+        let backoff = Backoff::default();
+        Seed { table, address, places, looked_up, led_elsewhere, is_name, backoff, well }
     }
 
     /// Returns what to do now.
     pub(super) fn plan(&mut self, now: Instant) -> Plan {
-        let is_final = !self.is_name || planted!(OwnNameEnds);
+        let is_final = self.is_own_final() || planted!(OwnNameEnds);
         if is_final && self.places.values().any(|place| matches!(place, Place::Own)) {
             return Plan::Stop;
         }
@@ -75,10 +80,21 @@ impl Seed {
         let every = if often { limits::WANTED_BACKOFF_MAX } else { limits::SEED_LOOKUP_INTERVAL };
         let lookup_due = |at: Instant| now >= at + every;
         let target = Target { name: self.address.clone(), told: false };
-        if self.is_missing() || self.looked_up.is_some_and(lookup_due) {
+        let is_due = self.looked_up.is_some_and(lookup_due);
+        if is_due && often && !self.is_name {
+            // It is this node's own; behind a load balancer the next dial may reach another node.
+            self.looked_up = None;
+            self.places.values_mut().for_each(|place| *place = Place::Unmet);
+        }
+        if self.is_missing() || (is_due && self.is_name) {
             return Plan::Dial { targets: vec![target], news: false, until: None };
         }
         Plan::Wait(Some(now + limits::SEED_LOOK_INTERVAL))
+    }
+
+    /// Returns true if it is not dialled again where it leads to this node itself.
+    fn is_own_final(&self) -> bool {
+        !self.is_name && !self.led_elsewhere
     }
 
     fn kind(&self) -> SeedKind {
@@ -122,20 +138,28 @@ impl Seed {
 
     /// Records what a dial met. Returns why no node proved itself.
     pub(super) fn met(&mut self, address: &str, outcome: Outcome) -> Option<String> {
+        let is_own_final = self.is_own_final();
         let place = self.places.get_mut(address)?;
         let Some(node) = outcome.node else {
             let failure = outcome.result.err()?;
             if let DialFailure::Failed(Failure::SelfConnection) = failure {
-                *place = Place::Own;
-                if self.is_name {
-                    tracing::debug!(seed = self.address, address, "an address of this node");
-                } else {
+                std::mem::replace(place, Place::Own).leave(&self.address, address);
+                if !self.is_name {
+                    self.looked_up = Some(Instant::now());
+                }
+                if is_own_final {
                     tracing::info!(address, "a seed is this node itself: it is not dialled again");
+                } else {
+                    tracing::debug!(seed = self.address, address, "an address of this node");
                 }
                 return None;
             }
             return Some(failure.to_string());
         };
+        self.led_elsewhere = true;
+        if !self.is_name {
+            self.looked_up = None;
+        }
         let peer = self.table.peer(&node.name);
         let earlier = std::mem::replace(place, Place::Met(peer.clone(), node.incarnation));
         if let Place::Met(earlier, _) = &earlier
@@ -209,5 +233,52 @@ impl Place {
         if let Place::Met(peer, _) = self {
             peer.left_seed(seed, address);
         }
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use crate::fabric::sim;
+    use crate::id::{NodeId, NodeName};
+    use crate::mesh::tests::sim_mesh;
+
+    /// As behind a load balancer, or after a machine was given another's address.
+    #[test]
+    fn a_node_is_not_of_a_seed_that_became_this_node_itself() {
+        sim::run(1, |world| async move {
+            world.set_name("name:7700", &["place:7700"]);
+            let mesh = sim_mesh(&world, "alpha").await;
+            for address in ["name:7700", "place:7700"] {
+                let mut seed = Seed::new(mesh.table.clone(), address.into());
+                if seed.is_name {
+                    seed.found(Some(vec!["place:7700".into()]));
+                }
+                let name = NodeName::new("beta").expect("a name");
+                let node = NodeId { name: name.clone(), incarnation: Incarnation(1) };
+                let met = Outcome { node: Some(node), result: Err(DialFailure::NoAnswer) };
+                seed.met("place:7700", met);
+                let peer = mesh.peer(&name);
+                assert!(peer.is_kept() && !peer.is_forgettable(), "{address}");
+                let failure = DialFailure::Failed(Failure::SelfConnection);
+                seed.met("place:7700", Outcome { node: None, result: Err(failure) });
+                assert!(!peer.is_kept() && peer.is_forgettable(), "{address}");
+                // As it was another node's, it may be again.
+                assert!(!matches!(seed.plan(Instant::now()), Plan::Stop), "{address}");
+                let later = Instant::now() + limits::WANTED_BACKOFF_MAX;
+                assert!(matches!(seed.plan(later), Plan::Dial { .. }), "{address}");
+            }
+        });
+    }
+
+    #[test]
+    fn an_address_that_is_only_ever_this_node_itself_is_not_dialled_again() {
+        sim::run(1, |world| async move {
+            let mesh = sim_mesh(&world, "alpha").await;
+            let mut seed = Seed::new(mesh.table.clone(), "place:7700".into());
+            let failure = DialFailure::Failed(Failure::SelfConnection);
+            seed.met("place:7700", Outcome { node: None, result: Err(failure) });
+            assert!(matches!(seed.plan(Instant::now()), Plan::Stop));
+        });
     }
 }

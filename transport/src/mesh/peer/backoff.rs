@@ -4,8 +4,8 @@
 //!   `REDIAL_BACKOFF_MIN * 2^n`, at most `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential
 //!   Backoff And Jitter", AWS Architecture Blog, 2015), so that nodes that lost the same peer do
 //!   not come back at once. Only a link that lived for `LINK_SETTLED`, or that both sides closed as
-//!   idle, begins a new row: what fails right after it was linked is linked ever more rarely, as
-//!   what is not reached is dialled ever more rarely.
+//!   idle, begins a new row, and so does a want of a node that is idle: what fails right after it
+//!   was linked is linked ever more rarely, as what is not reached is dialled ever more rarely.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::task::Waker;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::bootstrap::{Hello, Message};
+use crate::bootstrap::Hello;
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
 use crate::id::NodeId;
@@ -16,6 +16,7 @@ use crate::mutants::planted;
 use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
+use super::link_questions::LinkQuestions;
 use super::{NOT_DIALLED, Peer, Presence};
 
 /// The right to be a peer's one connection. Dropping it gives it up.
@@ -113,14 +114,16 @@ impl ConnectionGuard {
             state.connection = ConnectionState::Linked(owner.clone(), link);
             (state.heard, state.linked) = (Some(self.peer.events.now()), Some(Instant::now()));
             state.presence = Presence::Up(self.node.clone());
+            state.reach.doubted = None;
+            state.link_questions = LinkQuestions::default();
             (state.reach.wanted, state.reach.relink, state.patience) = (None, None, None);
             // The next failure is news again.
             (state.reach.last, state.reach.logged) = (NOT_DIALLED.into(), NOT_DIALLED.into());
             state.push(&self.peer, PeerEvent::LinkUp { peer: self.node.clone(), fabric });
-            (state.waiters.take(), state.reach.questions.take())
+            (state.waiters.take(), std::mem::take(&mut state.reach.questions))
         };
-        for name in questions.into_iter().flat_map(|(_, names)| names) {
-            self.peer.send(Message::WhoIs(name));
+        for name in questions.into_keys() {
+            self.peer.ask(&name);
         }
         self.peer.events.tell();
         self.peer.events.linked().send_modify(|linked| *linked += 1);

@@ -1,6 +1,6 @@
 //! The state of a peer: its connection, what is known of the node, and the search for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::Peer;
 use super::addresses::{Addresses, Target};
 use super::backoff::Backoff;
 use super::connection_state::ConnectionState;
+use super::link_questions::LinkQuestions;
 use super::view::PeerState;
 use super::waiters::Waiters;
 
@@ -38,6 +39,8 @@ pub(in crate::mesh) struct State {
     pub(in crate::mesh) linked: Option<Instant>,
     /// Counts of what links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
+    /// Nodes that it is asked for on its link.
+    pub(super) link_questions: LinkQuestions,
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
     /// The complaint about it that the log was told last.
@@ -69,9 +72,11 @@ pub(in crate::mesh) enum SeedKind {
 pub(in crate::mesh) struct Reach {
     /// Time since which a link is wanted.
     pub(in crate::mesh) wanted: Option<Instant>,
-    /// Time since which a link to it, which is idle, is tried only to ask where others are, and
-    /// whom it is asked for. Should that come to nothing it is no news (MS-15).
-    pub(super) questions: Option<(Instant, BTreeSet<NodeName>)>,
+    /// Nodes it is to be asked for, which is idle, and the time since which a link to it is tried
+    /// for that. Should that come to nothing it is no news (MS-15).
+    pub(super) questions: BTreeMap<NodeName, Instant>,
+    /// Time at which a question to it, which is idle, came to nothing: it may be gone.
+    pub(super) doubted: Option<Instant>,
     /// Addresses at which it was met last, each with the seed that leads there (MS-12).
     pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
@@ -122,7 +127,8 @@ impl State {
     pub(super) fn new() -> Self {
         let reach = Reach {
             wanted: None,
-            questions: None,
+            questions: BTreeMap::new(),
+            doubted: None,
             seeds: BTreeMap::new(),
             running: false,
             addresses: Addresses::default(),
@@ -140,10 +146,24 @@ impl State {
             patience: None,
             linked: None,
             carried: None,
+            link_questions: LinkQuestions::default(),
             waiters: Waiters::default(),
             reach,
             complaint: None,
         }
+    }
+
+    /// Returns the run that is idle and, as far as is known, there.
+    pub(super) fn resting(&self) -> Option<&NodeId> {
+        match &self.presence {
+            Presence::Idle(node) if self.reach.doubted.is_none() => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Returns true if this run of it is idle and, as far as is known, there.
+    pub(super) fn is_resting(&self, run: Incarnation) -> bool {
+        self.resting().is_some_and(|node| node.incarnation == run)
     }
 
     /// Queues an event of the peer `of`, whose state this is.
@@ -193,6 +213,9 @@ impl State {
 
     /// Records that a link is wanted. Returns true if a task has to be started that makes one.
     pub(super) fn want(&mut self, now: Instant) -> bool {
+        if self.reach.wanted.is_none() && matches!(self.presence, Presence::Idle(_)) {
+            self.reach.begin_anew();
+        }
         let first = *self.reach.wanted.get_or_insert(now);
         // One that is down is dialled for as long as something is sent to it.
         let is_down = matches!(self.presence, Presence::Down(..));
@@ -219,7 +242,7 @@ impl State {
     pub(super) fn deadline(&self, of: &Peer) -> Option<Instant> {
         let down_after = self.down_after(of);
         let relink = self.reach.relink.as_ref().map(|(until, _)| *until);
-        let asked = self.reach.questions.as_ref().map(|(since, _)| *since + down_after);
+        let asked = self.reach.questions.values().min().map(|since| *since + down_after);
         let silent = self.silent_since().map(|since| since + down_after);
         [silent, asked, relink].into_iter().flatten().min()
     }
@@ -248,9 +271,13 @@ impl State {
 
     /// Returns true if a link to it is wanted, if only to ask it, or missed.
     pub(in crate::mesh) fn is_wanted(&self) -> bool {
-        let Reach { relink, questions, .. } = &self.reach;
+        self.is_wanted_itself() || !self.reach.questions.is_empty()
+    }
+
+    /// Returns true if a link to it is wanted or missed, and not only to ask it for others.
+    pub(super) fn is_wanted_itself(&self) -> bool {
         let is_missed = matches!(self.presence, Presence::Up(_));
-        self.has_sender() || is_missed || relink.is_some() || questions.is_some()
+        self.has_sender() || is_missed || self.reach.relink.is_some()
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
@@ -261,7 +288,11 @@ impl State {
             return Vec::new();
         }
         self.reach.relink.take_if(|(until, _)| now >= *until);
-        self.reach.questions.take_if(|(since, _)| now >= *since + down_after);
+        let questions = self.reach.questions.len();
+        self.reach.questions.retain(|_, since| now < *since + down_after);
+        if self.reach.questions.len() < questions && matches!(self.presence, Presence::Idle(_)) {
+            self.reach.doubted = Some(now);
+        }
         let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
             return Vec::new();
         };
@@ -305,6 +336,7 @@ impl State {
         self.reach.backoff.link_ended(if was_idle { limits::LINK_SETTLED } else { lived });
         if was_idle && !planted!(MissedIdle) {
             self.presence = Presence::Idle(node.clone());
+            self.reach.doubted = None;
             (self.reach.last, self.reach.logged) = (WAS_IDLE.into(), WAS_IDLE.into());
         }
         self.push(of, PeerEvent::LinkDown { peer: node.clone(), cause: cause.clone() });
@@ -332,11 +364,6 @@ impl Presence {
             Presence::Unknown | Presence::Down(..) => None,
         }
     }
-
-    /// Returns true if it is idle, and of this run.
-    pub(super) fn is_idle(&self, run: Incarnation) -> bool {
-        matches!(self, Presence::Idle(node) if node.incarnation == run)
-    }
 }
 
 impl Reach {
@@ -347,6 +374,12 @@ impl Reach {
 
     pub(in crate::mesh) fn start(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
+    }
+
+    /// Forgets the pauses of earlier dials: they are of no account for a node whose last link did
+    /// not fail, and which is tried now for another cause.
+    pub(super) fn begin_anew(&mut self) {
+        self.backoff = Backoff::default();
     }
 }
 

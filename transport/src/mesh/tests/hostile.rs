@@ -1,6 +1,7 @@
 //! A peer that knows the secret and breaks the protocol, in every way there is, against a whole
 //! node over loopback TCP.
 
+mod asking;
 mod breaches;
 mod joining;
 pub(super) mod peer;

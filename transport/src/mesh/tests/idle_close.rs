@@ -10,11 +10,21 @@ use tokio::time::sleep;
 const UP: &str = "up over sim";
 const IDLE: &str = "lost: it was idle";
 
-async fn node(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>) -> Node {
+pub(super) async fn node(
+    world: &World,
+    name: &str,
+    seeds: &[&str],
+    idle_close: Option<u64>,
+) -> Node {
     Node::start(idle_config(world, name, seeds, idle_close)).await.unwrap()
 }
 
-fn idle_config(world: &World, name: &str, seeds: &[&str], idle_close: Option<u64>) -> Config {
+pub(super) fn idle_config(
+    world: &World,
+    name: &str,
+    seeds: &[&str],
+    idle_close: Option<u64>,
+) -> Config {
     let mut config = sim_config(world, name, seeds);
     // Names that lead to the node, too: links to other seeds are kept.
     for seed in seeds {
@@ -191,7 +201,7 @@ fn a_node_that_leaves_or_is_restarted_while_it_is_idle_is_told_of() {
 }
 
 /// Starts alpha, and others that were linked to it and are idle.
-async fn idle_nodes(world: &World, count: usize) -> (Node, Vec<Node>) {
+pub(super) async fn idle_nodes(world: &World, count: usize) -> (Node, Vec<Node>) {
     let mut config = idle_config(world, "alpha", &[], Some(1));
     // Some rounds of dials that are not answered fit in.
     config.profile.down_after = Duration::from_secs(10);

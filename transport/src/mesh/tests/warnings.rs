@@ -177,6 +177,37 @@ fn a_thousand_nodes_that_are_not_reached_fill_no_log() {
     });
 }
 
+/// MS-13: more than have a line each in one period, for longer.
+#[test]
+fn a_node_whose_line_was_left_out_is_named_later() {
+    const NODES: usize = 2 * limits::PEER_LINES_MAX as usize + 20;
+    let log = Recorder::new(Level::INFO);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    sim::run(8, |world| {
+        let log = log.clone();
+        async move {
+            let mut alpha = sim_config(&world, "alpha", &[]);
+            alpha.profile.down_after = Duration::from_secs(600);
+            let alpha = Node::start(alpha).await.unwrap();
+            log.take();
+            for number in 0..NODES {
+                let peer = alpha.mesh.peer(&NodeName::new(&format!("node-{number}-")).unwrap());
+                peer.learn(&[format!("node-{number}:7700")], "elsewhere:1");
+                peer.want_link();
+            }
+            tokio::time::sleep(5 * limits::LOG_PERIOD).await;
+            let lines = log.take();
+            let names = |number: &usize| {
+                let name = format!("node-{number}-");
+                let says =
+                    |line: &&String| line.contains("a node is not reached") && line.contains(&name);
+                lines.iter().filter(says).count() == 1
+            };
+            assert_eq!((0..NODES).filter(names).count(), NODES, "{lines:?}");
+        }
+    });
+}
+
 /// MS-17: a node above the bound is refused by name, and linked when another one has left.
 // Promised in docs/SEMANTICS.md.
 #[test]
