@@ -1,8 +1,11 @@
 //! Answers that another actor gives.
 
+use std::error::Error;
+
 use tokio::time::Instant;
 
-use super::{Accepts, ActorRef, Reply, ReplyTo};
+use super::destination::View;
+use super::{Accepts, ActorRef, Handlers, Reply, ReplyTo};
 use crate::limits;
 use crate::message::Message;
 
@@ -17,8 +20,13 @@ impl<R: Reply> ReplyTo<R> {
     where
         B: Accepts<M, Reply = R>,
     {
-        // A reference to no actor has no runtime, and no answer.
-        let Some(deadlines) = to.destination().deadlines::<M>() else { return };
+        let Some(deadlines) = to.destination().deadlines::<M>() else {
+            // A reference to no actor has no runtime.
+            if let View::Dead(cause) = to.destination().view() {
+                unanswered(to, cause);
+            }
+            return;
+        };
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);
         let to = to.clone();
@@ -26,11 +34,12 @@ impl<R: Reply> ReplyTo<R> {
             let ask = to.ask(message).timeout(left);
             match ask.await {
                 Ok(answer) => self.send(answer),
-                Err(error) => {
-                    let actor = to.address();
-                    tracing::warn!(%actor, %error, "no answer to an ask that was forwarded to it");
-                }
+                Err(error) => unanswered(&to, &error),
             }
         });
     }
+}
+
+fn unanswered<B: Handlers>(to: &ActorRef<B>, error: &dyn Error) {
+    tracing::warn!(actor = %to.address(), %error, "no answer to an ask that was forwarded to it");
 }

@@ -16,10 +16,11 @@
 //!   also by lot, `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once it is
 //!   down every `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for
 //!   `down_after`. One that was tried for so long in vain is not tried again for
-//!   `IDLE_ASKED_INTERVAL`, and after that when no others are left: it may be gone. That one of these cannot be linked is no news, and has no other one asked. What
-//!   they answer is tried at once, and each is asked for a node once a second at most, for
-//!   `LINKED_QUESTIONS_MAX` nodes in that time, and never for one while it owes that answer. An answer that was
-//!   not asked for on that connection counts for nothing.
+//!   `IDLE_ASKED_INTERVAL`, and after that when no others are left: it may be gone. That one of
+//!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
+//!   once, and each is asked for a node once a second at most, for `LINKED_QUESTIONS_MAX` nodes in
+//!   that time, and never for one while it owes that answer. An answer that was not asked for on
+//!   that connection counts for nothing.
 
 mod race;
 mod seed;

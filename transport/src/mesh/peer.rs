@@ -4,7 +4,7 @@ mod addresses;
 mod backoff;
 mod connection_guard;
 mod connection_state;
-mod link_questions;
+mod questions;
 mod state;
 mod view;
 mod waiters;
@@ -190,29 +190,6 @@ impl Peer {
         }
     }
 
-    /// Has it asked where `name` is, if there is a link and it was not asked a short while ago.
-    pub(super) fn ask(&self, name: &NodeName) {
-        let owner = {
-            let mut state = self.state.lock();
-            let ConnectionState::Linked(owner, _) = &state.connection else { return };
-            let owner = owner.clone();
-            state.link_questions.queue(name, Instant::now()).then_some(owner)
-        };
-        if let Some(owner) = owner {
-            let _ = owner.commands.send(Command::Send(Message::WhoIs(name.clone())));
-        }
-    }
-
-    /// Records that it is being asked where `name` is.
-    pub(super) fn note_question(&self, name: &NodeName) {
-        self.state.lock().link_questions.send(name);
-    }
-
-    /// Records that it said where `name` is. Returns false if it was not asked.
-    pub(super) fn note_known(&self, name: &NodeName) -> bool {
-        self.state.lock().link_questions.answer(name)
-    }
-
     /// Returns where it can be dialled; as many as one node tells another.
     pub(super) fn addresses(&self) -> Vec<String> {
         let targets = self.state.lock().reach.targets();
@@ -280,51 +257,10 @@ impl Peer {
         is_sought.then(|| state.search())
     }
 
-    /// Returns true if a link to it is tried only to ask it for others.
-    pub(super) fn is_only_to_be_asked(&self) -> bool {
-        let state = self.state.lock();
-        let asked =
-            matches!(state.presence, Presence::Idle(_)) || !state.reach.questions.is_empty();
-        asked && !state.is_wanted_itself()
-    }
-
-    /// Returns true if a link to it is tried to ask it where `name` is.
-    pub(super) fn is_to_be_asked(&self, name: &NodeName) -> bool {
-        self.state.lock().reach.questions.contains_key(name)
-    }
-
-    /// Has this node, which is idle, linked to ask it where `name` is.
-    pub(super) fn ask_linked(&self, name: &NodeName) {
-        let start = {
-            let mut state = self.state.lock();
-            if !matches!(state.presence, Presence::Idle(_)) || self.events.is_closing() {
-                return;
-            }
-            let now = self.events.now();
-            let reach = &mut state.reach;
-            if reach.wanted.is_none() && reach.questions.is_empty() {
-                reach.begin_anew();
-            }
-            if reach.questions.len() < limits::QUESTIONS_MAX {
-                reach.questions.entry(name.clone()).or_insert(now);
-            }
-            reach.start()
-        };
-        self.reach(start);
-    }
-
-    /// Returns true if its last link was closed because neither side used it, nothing was sent to it
-    /// since, and no question to it came to nothing.
+    /// Returns true if its last link was closed because neither side used it, nothing was sent to
+    /// it since, and no question to it came to nothing.
     pub(super) fn rests(&self) -> bool {
         self.state.lock().resting().is_some()
-    }
-
-    /// Returns true if it is idle and may be linked `now` to be asked for another node: if it was
-    /// not tried in vain a short while ago.
-    pub(super) fn may_be_asked(&self, now: Instant) -> bool {
-        let state = self.state.lock();
-        let is_over = |doubted: Instant| now >= doubted + limits::IDLE_ASKED_INTERVAL;
-        matches!(state.presence, Presence::Idle(_)) && state.reach.doubted.is_none_or(is_over)
     }
 
     /// Returns how many complaints of this cause went without a warning since the last one, if this
@@ -434,11 +370,6 @@ impl Peer {
     /// Returns true if a sender waits for a link to it, or wanted one a short while ago.
     pub(super) fn has_sender(&self) -> bool {
         self.state.lock().has_sender()
-    }
-
-    /// Returns true if a link to it is tried to ask where others are.
-    pub(super) fn has_questions(&self) -> bool {
-        !self.state.lock().reach.questions.is_empty()
     }
 
     /// Returns true if it is to be dialled without a pause: it is met for the first time. After a

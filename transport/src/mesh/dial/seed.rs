@@ -1,15 +1,15 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
 //! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
-//!   some node proves itself there, and again whenever that run of it has no link and is not idle, or was to be asked in vain (MS-15):
-//!   by the task that reaches for the node, or, when there is none, by the seed's own. A link to a
-//!   seed that leads to others only is never idle (MS-18): others find this node by it. A name is
-//!   looked up again in each round, and when all is well every `SEED_LOOKUP_INTERVAL`. So a node
-//!   that left, that started again elsewhere, or that had to wait for its name is found again,
-//!   whether or not another node knows of it. An address that is this node's own is passed over; a
-//!   seed that is no name and leads to this node is not dialled again, unless another node was met
-//!   there before. An answer may be a part
-//!   of what the name leads to: of other addresses, those where all is well are kept, at most
+//!   some node proves itself there, and again whenever that run of it has no link and is not idle,
+//!   or was to be asked in vain (MS-15): by the task that reaches for the node, or, when there is
+//!   none, by the seed's own. A link to a seed that leads to others only is never idle (MS-18):
+//!   others find this node by it. A name is looked up again in each round, and when all is well
+//!   every `SEED_LOOKUP_INTERVAL`. So a node that left, that started again elsewhere, or that had
+//!   to wait for its name is found again, whether or not another node knows of it. An address that
+//!   is this node's own is passed over; a seed that is no name and leads to this node is not
+//!   dialled again, unless another node was met there before. An answer may be a part of what the
+//!   name leads to: of other addresses, those where all is well are kept, at most
 //!   `SEED_ADDRESSES_MAX`, so that a node that was met is not met again and again.
 
 use std::collections::BTreeMap;

@@ -1,0 +1,157 @@
+//! Questions to a peer where other nodes are (MS-15): to one that is linked, and to one that is
+//! linked for them.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use crate::bootstrap::Message;
+use crate::id::NodeName;
+use crate::limits;
+
+use super::connection_state::{Command, ConnectionState};
+use super::{Peer, Presence};
+
+/// The nodes that a linked peer is asked for (MS-15): each once in `LINKED_ASKED_INTERVAL`, never
+/// while it owes the answer, and so many at most. Part of the state of the peer, begun anew with
+/// each link.
+#[derive(Default)]
+pub(in crate::mesh) struct LinkQuestions {
+    by_name: BTreeMap<NodeName, Question>,
+    /// Time before which there is no room for another one.
+    full_until: Option<Instant>,
+}
+
+struct Question {
+    since: Instant,
+    stage: Stage,
+}
+
+#[derive(PartialEq, Eq)]
+enum Stage {
+    /// The session has still to send it.
+    Queued,
+    Sent,
+    Answered,
+}
+
+impl Question {
+    fn is_old(&self, now: Instant) -> bool {
+        now >= self.since + limits::LINKED_ASKED_INTERVAL
+    }
+}
+
+impl LinkQuestions {
+    /// Records that the peer is to be asked for `name`. Returns false if it is not to be now.
+    pub(super) fn queue(&mut self, name: &NodeName, now: Instant) -> bool {
+        if let Some(earlier) = self.by_name.get(name) {
+            if earlier.stage != Stage::Answered || !earlier.is_old(now) {
+                return false;
+            }
+        } else if !self.has_room(now) {
+            return false;
+        }
+        self.by_name.insert(name.clone(), Question { since: now, stage: Stage::Queued });
+        true
+    }
+
+    /// Returns true if there is room for another question. Old ones make room, answered or not.
+    fn has_room(&mut self, now: Instant) -> bool {
+        if self.by_name.len() < limits::LINKED_QUESTIONS_MAX {
+            return true;
+        }
+        // Whoever looks for many nodes finds no room for most of them, again and again.
+        if self.full_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        self.by_name.retain(|_, question| question.stage == Stage::Queued || !question.is_old(now));
+        let sent = self.by_name.values().filter(|question| question.stage != Stage::Queued);
+        let first = sent.map(|question| question.since).min().unwrap_or(now);
+        self.full_until = Some(first + limits::LINKED_ASKED_INTERVAL);
+        self.by_name.len() < limits::LINKED_QUESTIONS_MAX
+    }
+
+    /// Records that the session sends the question for `name`.
+    pub(super) fn send(&mut self, name: &NodeName) {
+        if let Some(question) = self.by_name.get_mut(name) {
+            question.stage = Stage::Sent;
+        }
+    }
+
+    /// Records that the peer answered. Returns false if it was not asked.
+    pub(super) fn answer(&mut self, name: &NodeName) -> bool {
+        let sent = self.by_name.get_mut(name).filter(|question| question.stage == Stage::Sent);
+        sent.map(|question| question.stage = Stage::Answered).is_some()
+    }
+}
+
+impl Peer {
+    /// Has it asked where `name` is, if there is a link and it was not asked a short while ago.
+    pub(in crate::mesh) fn ask(&self, name: &NodeName) {
+        let owner = {
+            let mut state = self.state.lock();
+            let ConnectionState::Linked(owner, _) = &state.connection else { return };
+            let owner = owner.clone();
+            state.link_questions.queue(name, Instant::now()).then_some(owner)
+        };
+        if let Some(owner) = owner {
+            let _ = owner.commands.send(Command::Send(Message::WhoIs(name.clone())));
+        }
+    }
+
+    /// Records that it is being asked where `name` is.
+    pub(in crate::mesh) fn note_question(&self, name: &NodeName) {
+        self.state.lock().link_questions.send(name);
+    }
+
+    /// Records that it said where `name` is. Returns false if it was not asked.
+    pub(in crate::mesh) fn note_known(&self, name: &NodeName) -> bool {
+        self.state.lock().link_questions.answer(name)
+    }
+
+    /// Returns true if a link to it is tried only to ask it for others.
+    pub(in crate::mesh) fn is_only_to_be_asked(&self) -> bool {
+        let state = self.state.lock();
+        let asked =
+            matches!(state.presence, Presence::Idle(_)) || !state.reach.questions.is_empty();
+        asked && !state.is_wanted_itself()
+    }
+
+    /// Returns true if a link to it is tried to ask it where `name` is.
+    pub(in crate::mesh) fn is_to_be_asked(&self, name: &NodeName) -> bool {
+        self.state.lock().reach.questions.contains_key(name)
+    }
+
+    /// Has this node, which is idle, linked to ask it where `name` is.
+    pub(in crate::mesh) fn ask_linked(&self, name: &NodeName) {
+        let start = {
+            let mut state = self.state.lock();
+            if !matches!(state.presence, Presence::Idle(_)) || self.events.is_closing() {
+                return;
+            }
+            let now = self.events.now();
+            let reach = &mut state.reach;
+            if reach.wanted.is_none() && reach.questions.is_empty() {
+                reach.begin_anew();
+            }
+            if reach.questions.len() < limits::QUESTIONS_MAX {
+                reach.questions.entry(name.clone()).or_insert(now);
+            }
+            reach.start()
+        };
+        self.reach(start);
+    }
+
+    /// Returns true if it is idle and may be linked `now` to be asked for another node: if it was
+    /// not tried in vain a short while ago.
+    pub(in crate::mesh) fn may_be_asked(&self, now: Instant) -> bool {
+        let state = self.state.lock();
+        let is_over = |doubted: Instant| now >= doubted + limits::IDLE_ASKED_INTERVAL;
+        matches!(state.presence, Presence::Idle(_)) && state.reach.doubted.is_none_or(is_over)
+    }
+
+    /// Returns true if a link to it is tried to ask where others are.
+    pub(in crate::mesh) fn has_questions(&self) -> bool {
+        !self.state.lock().reach.questions.is_empty()
+    }
+}
