@@ -1,10 +1,11 @@
 //! One peer: its connection, or the search for one.
 
 mod addresses;
+mod asking;
 mod backoff;
 mod connection_guard;
 mod connection_state;
-mod questions;
+mod link_questions;
 mod state;
 mod view;
 mod waiters;

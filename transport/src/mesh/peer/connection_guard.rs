@@ -16,7 +16,7 @@ use crate::mutants::planted;
 use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
-use super::questions::LinkQuestions;
+use super::link_questions::LinkQuestions;
 use super::{NOT_DIALLED, Peer, Presence};
 
 /// The right to be a peer's one connection. Dropping it gives it up.

@@ -18,7 +18,7 @@ use super::Peer;
 use super::addresses::{Addresses, Target};
 use super::backoff::Backoff;
 use super::connection_state::ConnectionState;
-use super::questions::LinkQuestions;
+use super::link_questions::LinkQuestions;
 use super::view::PeerState;
 use super::waiters::Waiters;
 
