@@ -263,9 +263,9 @@ pub enum AskCause {
         `timeout` waits longer"
     )]
     Timeout,
-    /// The handler began, and panicked before it gave an answer. The way back
-    /// ([`ReplyTo`](crate::ReplyTo)) was still with it.
-    #[error("the handler panicked: the log of the actor's node says how")]
+    /// The handler began, and the way back ([`ReplyTo`](crate::ReplyTo)) was lost in a panic: of the
+    /// handler, or of the task or the other handler that it was passed on to.
+    #[error("the handler, or what it passed the ask on to, panicked before there was an answer")]
     Panicked,
     /// The handler began and there is no answer: its actor was killed or failed, its
     /// [`ReplyTo`](crate::ReplyTo) was dropped, or the actor that the ask was forwarded to did not

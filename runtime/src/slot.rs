@@ -200,7 +200,7 @@ impl<R> Drop for Answerer<R> {
             State::Answered(_) | State::Lost(_) | State::Done => return,
         };
         let error = match begun {
-            // It is dropped by the panic of the handler that had it.
+            // A panic of what had it drops it, mostly of its handler.
             true if thread::panicking() => AskCause::Panicked,
             true => AskCause::NoReply,
             false => AskCause::NotBegun(NotBegun::Stopped),

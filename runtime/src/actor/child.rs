@@ -38,7 +38,8 @@ use crate::rest::Resting;
 /// An actor that is restarted keeps its mailbox, its name and its identity: references lead to it
 /// as before, and what waits for it is handled by the next incarnation. Its state, timers, tasks
 /// and children are gone before the next one is made. The message in hand when it failed is not
-/// tried again: its asker gets [`NoReply`](crate::AskCause::NoReply), and the log names it.
+/// tried again: its asker gets [`Panicked`](crate::AskCause::Panicked), or
+/// [`NoReply`](crate::AskCause::NoReply) where it failed otherwise, and the log names it.
 pub struct Child<A: Handlers> {
     pub(super) make: Factory<A>,
     pub(super) options: SpawnOptions,

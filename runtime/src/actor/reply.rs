@@ -39,7 +39,8 @@ impl<T: Send + 'static> Reply for Local<T> {
 /// The way back to the asker: a handler that takes one, `reply: ReplyTo<u64>`, answers through it
 /// when it likes. It may be kept, moved to a task, sent to another actor of its node in a
 /// `#[message(local)]`, or handed on with [`forward`](ReplyTo::forward). Dropped unused, the asker
-/// gets [`AskCause::NoReply`](crate::AskCause::NoReply).
+/// gets [`AskCause::NoReply`](crate::AskCause::NoReply), or, where a panic drops it,
+/// [`Panicked`](crate::AskCause::Panicked).
 ///
 /// Of a message that was told there is no asker, and what is sent goes nowhere.
 pub struct ReplyTo<R>(To<R>);

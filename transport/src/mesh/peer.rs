@@ -353,7 +353,13 @@ impl Peer {
             // It is still to be named.
             return tracing::debug!(peer = %self.name, last, "a node is not reached");
         }
-        self.state.lock().reach.logged.clone_from(&last);
+        {
+            let reach = &mut self.state.lock().reach;
+            // A link since then has made the next failure news again.
+            if reach.last == last {
+                reach.logged.clone_from(&last);
+            }
+        }
         tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 

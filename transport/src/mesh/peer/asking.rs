@@ -67,9 +67,12 @@ impl Peer {
     }
 
     /// Returns true if it is idle and may be linked `now` to be asked for another node: if it was
-    /// not tried in vain a short while ago.
+    /// not tried in vain a short while ago, and there is room for the question.
     pub(in crate::mesh) fn may_be_asked(&self, now: Instant) -> bool {
         let state = self.state.lock();
+        if state.reach.questions.len() >= limits::QUESTIONS_MAX {
+            return false;
+        }
         let is_over = |doubted: Instant| now >= doubted + limits::IDLE_ASKED_INTERVAL;
         matches!(state.presence, Presence::Idle(_)) && state.reach.doubted.is_none_or(is_over)
     }

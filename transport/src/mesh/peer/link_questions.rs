@@ -8,7 +8,8 @@ use crate::id::NodeName;
 use crate::limits;
 
 /// The nodes that a linked peer is asked for (MS-15): each once in `LINKED_ASKED_INTERVAL`, never
-/// while it owes the answer, and so many at most. Part of the state of the peer, begun anew with
+/// while it owes the answer, and so many at most. (Of more nodes than that, old questions make room
+/// for new ones, answered or not.) Part of the state of the peer, begun anew with
 /// each link.
 #[derive(Default)]
 pub(in crate::mesh) struct LinkQuestions {
