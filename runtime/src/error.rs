@@ -263,8 +263,8 @@ pub enum AskCause {
         `timeout` waits longer"
     )]
     Timeout,
-    /// The handler began, and the way back ([`ReplyTo`](crate::ReplyTo)) was lost in a panic: of the
-    /// handler, or of the task or the other handler that it was passed on to.
+    /// The handler began, and the way back ([`ReplyTo`](crate::ReplyTo)) was lost in a panic: of
+    /// the handler, or of the task or the other handler that it was passed on to.
     #[error("the handler, or what it passed the ask on to, panicked before there was an answer")]
     Panicked,
     /// The handler began and there is no answer: its actor was killed or failed, its

@@ -18,6 +18,8 @@ const LIMIT: Duration = Duration::from_secs(1_000);
 /// Virtual time in which all links stand once nothing is amiss: a look-up of the name, a pause
 /// between dials, a dial that is not answered, and a link that is found silent.
 const BOUND: Duration = Duration::from_secs(30 + 30 + 3 + 5);
+/// Virtual time in which a node that is idle is used: dials of three dead addresses, and no pause.
+const USED: Duration = Duration::from_millis(3 * 250 + 500);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Links that two nodes may have in [`FLAPS`] when each of them fails at once.
 const FLAPS_MAX: u64 = 60;
@@ -88,6 +90,7 @@ impl Cluster {
             "idle link used as it closed",
             "name answered in part",
             "node looked for, others idle",
+            "idle node used after it was asked in vain",
         ] {
             reached.note(state, 0);
         }
@@ -367,6 +370,24 @@ impl Cluster {
             self.nodes.iter().filter(|other| other.place != place).partition(is_idle);
         if node.ask(&other.name, "m").await.is_ok() {
             self.faults.push(format!("CL-4: {place} asked {one}, from which it is cut off"));
+        }
+        let asked = idle.iter().find(|asked| asked.place != one);
+        if let Some(asked) = asked.filter(|_| self.rng.bool()) {
+            // CL-2: at the first try, however often it was dialled to be asked.
+            for number in 0..self.rng.u32(0..5) {
+                let _ = node.ask(&format!("none{number}"), "m").await;
+            }
+            // No dial to ask it is under way any more.
+            self.world.sleep(Duration::from_secs(10)).await;
+            self.world.mend(&place, &asked.place);
+            self.reached.note("idle node used after it was asked in vain", 1);
+            let began = self.world.now();
+            let told = node.ask(&asked.name, "m").await;
+            let took = Duration::from_nanos(self.world.now() - began);
+            if told.is_err() || took > USED {
+                let asked = &asked.place;
+                self.faults.push(format!("CL-2: {place} asked {asked} in {took:?}: {told:?}"));
+            }
         }
         self.world.sleep(Duration::from_secs(60)).await;
         self.reached.note("node looked for, others idle", u64::from(idle.len() > 1));

@@ -123,8 +123,8 @@ impl Dialler {
         wanted || self.table.is_alone()
     }
 
-    /// Returns true if a sender wants what it reaches for, or it is missed and not down. One that is
-    /// only to be asked for another node is not: it may be as lost as that.
+    /// Returns true if a sender wants what it reaches for, or it is missed and not down. One that
+    /// is only to be asked for another node is not: it may be as lost as that.
     fn is_urgent(&self) -> bool {
         match &self.want {
             Want::Peer(peer) => peer.has_sender() || peer.is_missed(),
