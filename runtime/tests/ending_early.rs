@@ -1,7 +1,9 @@
 //! Supervisors that are to end while they wait for children.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use ringpost::Strategy;
 use ringpost::prelude::*;
 
@@ -80,4 +82,47 @@ async fn children_that_are_told_to_rest_have_the_time_of_a_shutdown() {
     let mut ends = diary.take();
     ends.sort();
     assert_eq!(ends, ["b dropped", "b stopped", "c dropped", "c stopped"]);
+}
+
+/// Blocks its thread.
+#[actor]
+struct Blocker(Option<std::sync::mpsc::Receiver<()>>);
+
+#[handlers]
+impl Blocker {
+    #[handler]
+    async fn block(&mut self, msg: Block) {
+        msg.0.send(()).unwrap();
+        if let Some(released) = self.0.take() {
+            tokio::task::block_in_place(|| released.recv().unwrap_err());
+        }
+    }
+}
+
+#[message(local)]
+struct Block(tokio::sync::mpsc::UnboundedSender<()>);
+
+/// The first of them is left behind after a second, and the others together after another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_supervisor_does_not_wait_for_each_child_that_never_waits() {
+    let node = node().await;
+    let supervisor = Supervisor::new(Strategy::OneForOne);
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let mut release = Vec::new();
+    for _ in 0..5 {
+        let (released, blocked) = std::sync::mpsc::channel();
+        let blocked = Arc::new(Mutex::new(Some(blocked)));
+        let child = Child::new(move || Blocker(blocked.lock().take()));
+        let child = supervisor.start_child(child.restart(Restart::never())).await.unwrap();
+        child.tell(Block(begun.clone())).await.unwrap();
+        begins.recv().await.unwrap();
+        release.push(released);
+    }
+    let start = std::time::Instant::now();
+    supervisor.kill().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Killed);
+    let took = start.elapsed();
+    drop(release);
+    assert!(took < Duration::from_millis(2900), "{took:?}");
 }
