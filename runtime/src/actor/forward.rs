@@ -17,8 +17,12 @@ impl<R: Reply> ReplyTo<R> {
     where
         B: Accepts<M, Reply = R>,
     {
-        // A reference to no actor has no runtime, and no answer.
-        let Some(deadlines) = to.destination().deadlines::<M>() else { return };
+        let Some(deadlines) = to.destination().deadlines::<M>() else {
+            // A reference to no actor has no runtime, and no answer.
+            let (actor, error) = (to.address(), "the reference leads to no actor");
+            tracing::warn!(%actor, error, "no answer to an ask that was forwarded to it");
+            return;
+        };
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);
         let to = to.clone();
