@@ -5,7 +5,9 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost_transport::fabric::sim;
 
+use crate::actors::node;
 use crate::behaviour::world::World;
+use crate::log::Log;
 use crate::remote::end;
 
 /// Hands a question on when it has waited for longer than asks wait that do not say otherwise.
@@ -23,6 +25,23 @@ impl Procrastinator {
             tokio::time::sleep(Duration::from_secs(7)).await;
             reply.forward(&to, Sleep);
         });
+    }
+}
+
+#[message]
+struct HandTo {
+    to: ActorRef<Sleeper>,
+}
+
+/// Hands a question on to the actor that it names.
+#[actor]
+struct Switch;
+
+#[handlers]
+impl Switch {
+    #[handler]
+    fn hand_to(&mut self, msg: View<HandTo>, reply: ReplyTo<u64>) {
+        reply.forward(&msg.to_owned().to, Sleep);
     }
 }
 
@@ -54,4 +73,18 @@ fn a_question_that_is_handed_on_late_is_asked_for_as_long_as_its_asker_waits() {
         assert_eq!(began.elapsed().as_secs(), 24, "no sooner");
         end([alpha, beta]).await;
     });
+}
+
+#[tokio::test]
+async fn a_question_that_is_handed_on_to_an_actor_that_is_gone_is_in_the_log() {
+    let log = Log::default();
+    let _here = log.listen();
+    let node = node().await;
+    let gone = node.spawn("gone", Sleeper).await.unwrap();
+    gone.kill().await.unwrap();
+    gone.wait_stopped().await;
+    let switch = node.spawn("switch", Switch).await.unwrap();
+    let unanswered = switch.ask(HandTo { to: gone }).await.unwrap_err();
+    assert_eq!(unanswered.cause, AskCause::NoReply);
+    assert_eq!(log.count_all(&["no answer to an ask that was forwarded to it", "alpha/gone"]), 1);
 }

@@ -455,7 +455,7 @@ impl Actor for Unready {
 #[handlers]
 impl Unready {}
 
-async fn others_run() {
+pub async fn others_run() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }

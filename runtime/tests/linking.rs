@@ -55,6 +55,27 @@ async fn linked_actors_fail_with_each_other_whichever_of_them_made_the_link() {
     }
 }
 
+/// The other one has failed before the handler that panics ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_actor_that_panics_while_a_link_fails_says_how_it_panicked() {
+    let node = node().await;
+    let [a, b, _] = three(&node).await;
+    link(&a, &b).await;
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let (released, blocked) = mpsc::channel::<()>();
+    let deed = move |_: &mut Clerk, _: &mut Context<Clerk>| {
+        begun.send(()).unwrap();
+        blocked.recv().unwrap();
+        panic!("for its own reason");
+    };
+    a.tell(Do(Box::new(deed))).await.unwrap();
+    begins.await.unwrap();
+    b.kill().await.unwrap();
+    b.wait_stopped().await;
+    released.send(()).unwrap();
+    assert_eq!(a.wait_stopped().await, ActorExit::Panicked("for its own reason".into()));
+}
+
 /// A reference by name unlinks what it linked.
 #[tokio::test]
 async fn a_link_by_name_is_undone_by_name() {

@@ -13,6 +13,7 @@ mod cost;
 mod down;
 mod encryption;
 mod ending;
+mod ending_early;
 mod finding;
 mod forwarding;
 mod groups;

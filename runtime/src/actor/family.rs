@@ -71,9 +71,24 @@ impl Family {
             if !child.actor.has_ended()
                 && unless_killed(parent, child.leave(is_shutdown)).await.is_none()
             {
-                child.kill().await;
+                self.kill_in_order().await;
+                return self.children.clear();
             }
             self.children.pop();
+        }
+    }
+
+    /// Kills the children, each when the one after it has ended; those that are left after a while
+    /// at once. However many of them never wait, this takes twice the time of a kill at most.
+    async fn kill_in_order(&self) {
+        let in_order = async {
+            for child in self.children.iter().rev() {
+                child.actor.retire(Halt::Kill);
+                Ended::of(child.actor.clone()).await;
+            }
+        };
+        if timeout(limits::KILL_TIMEOUT, in_order).await.is_err() {
+            each(&self.children, Member::kill).await;
         }
     }
 

@@ -22,8 +22,9 @@ use super::wait::Wait;
 use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
 use crate::address::Address;
 use crate::busy::at_rest;
-use crate::error::{AskError, BoxError, SpawnError};
+use crate::error::{AskCause, AskError, BoxError, SpawnError};
 use crate::limits;
+use crate::message::Message;
 use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
@@ -91,6 +92,10 @@ struct Group {
     begun: usize,
     /// Those that rest and are to be started, by their number.
     resting: BTreeMap<usize, oneshot::Sender<Started>>,
+    /// The answer of the child that was told to rest, while the supervisor waits for that. Kept
+    /// when the wait is given up: a child that finds its answer unwanted takes its rest for a
+    /// failure, and may escalate it to a supervisor that is stopping its children.
+    pausing: Option<oneshot::Receiver<Resting>>,
     /// Where each that failed and rests says so, and who reads that.
     reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
 }
@@ -182,16 +187,19 @@ impl Supervisor {
 
     /// Has a child rest, if it has not ended.
     async fn pause(&mut self, number: usize) {
-        let Some(Member { actor, stop_within }) = self.group.running.get(&number) else { return };
-        let (pause, mut paused) = oneshot::channel();
+        let Group { running, pausing, .. } = &mut self.group;
+        let Some(Member { actor, stop_within }) = running.get(&number) else { return };
+        let (pause, paused) = oneshot::channel();
         actor.pause(pause);
-        let rests = match timeout(*stop_within, &mut paused).await {
+        let paused = pausing.insert(paused);
+        let rests = match timeout(*stop_within, &mut *paused).await {
             Ok(rests) => Ok(rests),
             Err(_late) => {
                 actor.kill_unless_resting();
                 timeout(limits::KILL_TIMEOUT, paused).await
             }
         };
+        *pausing = None;
         match rests {
             Ok(Ok(Resting { resume, .. })) => {
                 self.group.resting.insert(number, resume);
@@ -206,8 +214,8 @@ impl Supervisor {
     }
 
     /// Takes note of a child that failed, and has those rest that are restarted with it. Returns
-    /// until when all of them rest.
-    async fn gather(&mut self, failed: Rested) -> Instant {
+    /// until when all of them rest. Ends early when the supervisor is to end.
+    async fn gather(&mut self, failed: Rested, cx: &Context<Self>) -> Instant {
         let Rested { number, resting: Resting { delay, resume } } = failed;
         let until = Instant::now() + delay;
         if resume.is_closed() || self.group.resting.contains_key(&number) {
@@ -222,8 +230,13 @@ impl Supervisor {
         let others: Vec<usize> =
             self.group.running.range(others).map(|(other, _)| *other).collect();
         for other in others.into_iter().rev() {
-            if !self.group.resting.contains_key(&other) {
-                self.pause(other).await;
+            if self.group.resting.contains_key(&other) {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = cx.is_to_end() => break,
+                () = self.pause(other) => {}
             }
         }
         until
@@ -316,14 +329,19 @@ impl ActorRef<Supervisor> {
     /// [`NoReply`](crate::AskCause::NoReply) at once, and ends after the message it is handling.
     ///
     /// # Errors
-    /// [`AskError`] when the supervisor has ended, or is one of another node.
+    /// [`AskError`] when the supervisor has ended, or is one of another node; with the cause
+    /// [`NoReply`](crate::AskCause::NoReply) also when it is to end itself before the child has.
     ///
     /// # Cancel safety
     /// When the future is dropped, the child may end all the same.
     pub async fn end_child<A: Handlers>(&self, child: &ActorRef<A>) -> Result<bool, AskError> {
         let now = child.destination().now();
         let View::Local(near) = now.view() else { return Ok(false) };
-        self.ask(End(near.cell().token())).timeout(limits::ASK_TIMEOUT_MAX).await
+        let asked = self.ask(End(near.cell().token())).timeout(limits::ASK_TIMEOUT_MAX);
+        let Local(ended) = asked.await?;
+        let error =
+            || AskError::new(AskCause::NoReply, self.address().clone(), <End as Message>::NAME);
+        ended.ok_or_else(error)
     }
 }
 
@@ -348,15 +366,19 @@ impl Handler<Start> for Supervisor {
 
 #[diagnostic::do_not_recommend]
 impl Handler<End> for Supervisor {
-    type Reply = bool;
+    type Reply = Local<Option<bool>>;
 
-    async fn handle(&mut self, msg: End, cx: &mut Context<Self>) -> bool {
-        let Some(child) = cx.child(msg.0) else { return false };
+    /// Returns `None` when the supervisor is to end first: it ends the child with the others.
+    async fn handle(&mut self, msg: End, cx: &mut Context<Self>) -> Self::Reply {
+        let Some(child) = cx.child(msg.0) else { return Local(Some(false)) };
         child.actor.retire(Halt::Stop);
         // A child that waits for its own end is told.
         let _wait = Wait::for_end(&*child.actor);
-        child.leave(false).await;
-        true
+        tokio::select! {
+            biased;
+            () = child.leave(false) => Local(Some(true)),
+            () = cx.is_to_end() => Local(None),
+        }
     }
 }
 
@@ -370,7 +392,7 @@ impl Handler<Rested> for Supervisor {
         let (mut failed, mut until) = (Some(msg), Instant::now());
         loop {
             if let Some(failed) = failed.take() {
-                until = until.max(self.gather(failed).await);
+                until = until.max(self.gather(failed, cx).await);
             }
             let mut resting = std::mem::take(&mut self.group.resting);
             let goes_on = tokio::select! {

@@ -62,10 +62,11 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
         // An actor that killed itself and ended in the same breath was killed.
         let ending = match (ends.forced(), polled) {
             (Some(Forced::Kill), _) => Ending::Killed,
+            // Its own failure: a failure of another actor is in the log of that one already.
+            (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
             (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
             (None, Ok(Poll::Pending)) => return Poll::Pending,
             (None, Ok(Poll::Ready(ending))) => ending,
-            (None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
         };
         // A handler that was ended waits no longer.
         if std::mem::take(this.is_waiting)

@@ -1,0 +1,128 @@
+//! Supervisors that are to end while they wait for children.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ringpost::Strategy;
+use ringpost::prelude::*;
+
+use crate::actors::node;
+use crate::groups::others_run;
+use crate::supervising::{Diary, Hang, MINUTE, MS, Worker, quick};
+
+/// A child rests, or ends, only when an ask of its supervisor has failed, which waits behind the
+/// handler that waits for the child.
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_sees_its_stop_while_it_waits_for_a_child_to_rest_or_to_end() {
+    for is_ended in [false, true] {
+        let (node, diary) = (node().await, Diary::default());
+        let supervisor = Supervisor::new(Strategy::OneForAll)
+            .child(Worker::child("a", &diary).restart(quick()))
+            .child(Worker::child("b", &diary).stop_within(60 * MINUTE));
+        let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+        let a = node.actor::<Worker>("a").await.unwrap();
+        let b = node.actor::<Worker>("b").await.unwrap();
+        let gate = b.falter().await.unwrap().0;
+        b.tell(Hang).await.unwrap();
+        others_run().await;
+        let start = tokio::time::Instant::now();
+        let (ending, last) = (supervisor.clone(), b.clone());
+        let ends = tokio::spawn(async move {
+            if is_ended { ending.end_child(&last).await.map_err(|e| e.cause) } else { Ok(false) }
+        });
+        if !is_ended {
+            a.explode("boom".into()).await.unwrap_err();
+        }
+        others_run().await;
+        let (adding, child) = (supervisor.clone(), Worker::child("c", &diary));
+        let added = tokio::spawn(async move {
+            let added = adding.start_child(child).await;
+            gate.notify_one();
+            added
+        });
+        others_run().await;
+        supervisor.stop().await.unwrap();
+        assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+        assert_eq!(start.elapsed(), Duration::ZERO, "ended by `end_child`: {is_ended}");
+        assert!(matches!(added.await.unwrap(), Err(SpawnError::NoSupervisor(_))));
+        let ended = if is_ended { Err(AskCause::NoReply) } else { Ok(false) };
+        assert_eq!(ends.await.unwrap(), ended);
+        assert_eq!(b.wait_stopped().await, ActorExit::Stopped);
+        assert!(diary.take().contains(&"b stopped".to_owned()));
+    }
+}
+
+/// Their own time to rest is shorter than the deadline of the node.
+#[tokio::test(start_paused = true)]
+async fn children_that_are_told_to_rest_have_the_time_of_a_shutdown() {
+    let (node, diary) = (node().await, Diary::default());
+    let supervisor = Supervisor::new(Strategy::OneForAll)
+        .child(Worker::child("a", &diary).restart(quick()))
+        .child(Worker::child("b", &diary).stop_within(1000 * MS))
+        .child(Worker::child("c", &diary).stop_within(1000 * MS));
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let mut gates = Vec::new();
+    for name in ["b", "c"] {
+        let child = node.actor::<Worker>(name).await.unwrap();
+        gates.push(child.falter().await.unwrap().0);
+        child.tell(Hang).await.unwrap();
+    }
+    let a = node.actor::<Worker>("a").await.unwrap();
+    a.explode("boom".into()).await.unwrap_err();
+    others_run().await;
+    diary.take();
+    let open = async {
+        tokio::time::sleep(10_000 * MS).await;
+        gates.iter().for_each(|gate| gate.notify_one());
+    };
+    let (late, ()) = tokio::join!(node.shutdown(MINUTE), open);
+    assert_eq!(late, []);
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+    let mut ends = diary.take();
+    ends.sort();
+    assert_eq!(ends, ["b dropped", "b stopped", "c dropped", "c stopped"]);
+}
+
+/// Blocks its thread.
+#[actor]
+struct Blocker(Option<std::sync::mpsc::Receiver<()>>);
+
+#[handlers]
+impl Blocker {
+    #[handler]
+    async fn block(&mut self, msg: Block) {
+        msg.0.send(()).unwrap();
+        if let Some(released) = self.0.take() {
+            tokio::task::block_in_place(|| released.recv().unwrap_err());
+        }
+    }
+}
+
+#[message(local)]
+struct Block(tokio::sync::mpsc::UnboundedSender<()>);
+
+/// The first of them is left behind after a second, and the others together after another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_supervisor_does_not_wait_for_each_child_that_never_waits() {
+    let node = node().await;
+    let supervisor = Supervisor::new(Strategy::OneForOne);
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let mut release = Vec::new();
+    for _ in 0..5 {
+        let (released, blocked) = std::sync::mpsc::channel();
+        let blocked = Arc::new(Mutex::new(Some(blocked)));
+        let child = Child::new(move || Blocker(blocked.lock().take()));
+        let child = supervisor.start_child(child.restart(Restart::never())).await.unwrap();
+        child.tell(Block(begun.clone())).await.unwrap();
+        begins.recv().await.unwrap();
+        release.push(released);
+    }
+    let start = std::time::Instant::now();
+    supervisor.kill().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Killed);
+    let took = start.elapsed();
+    drop(release);
+    assert!(took < Duration::from_millis(4500), "{took:?}");
+}
