@@ -207,7 +207,7 @@ async fn asks_wait_as_long_as_they_say_or_their_reference_or_its_type() {
             (slow.clone().count().timeout(Duration::from_millis(60)).into_ask().boxed(), 60),
             (patient.clone().count().into_ask().boxed(), 90),
             (asker.clone().ask(Count).into_ask().boxed(), 30),
-            // What is made of a reference waits as that does.
+            // References made of one wait as that one does.
             (patient.asker::<Count>().ask(Count).into_ask().boxed(), 90),
             (slow.asker::<Count>().ask(Count).into_ask().boxed(), 70),
             (patient.downgrade().upgrade().unwrap().count().into_ask().boxed(), 90),

@@ -56,7 +56,7 @@ impl LinkQuestions {
         if self.by_name.len() < limits::LINKED_QUESTIONS_MAX {
             return true;
         }
-        // Whoever looks for many nodes finds no room for most of them, again and again.
+        // A search for many nodes finds no room for most of them, again and again.
         if self.full_until.is_some_and(|until| now < until) {
             return false;
         }

@@ -48,7 +48,7 @@ async fn a_linked_peer_is_asked_for_a_node_once_a_second_and_never_while_it_owes
     };
     ask(&lost);
     assert_eq!(questions(&mut wicked, 1).await, 1);
-    // What is tested is that time does not matter.
+    // Time passes, and does not matter: the answer is owed.
     sleep(limits::LINKED_ASKED_INTERVAL).await;
     ask(&lost);
     assert_eq!(questions(&mut wicked, 0).await, 0, "it owes the answer");
@@ -87,7 +87,7 @@ async fn a_linked_peer_that_never_answers_is_asked_for_so_many_nodes_in_a_second
 /// MS-5: however much this node has to say to it.
 #[tokio::test]
 async fn a_peer_is_heard_while_commands_never_cease() {
-    /// What the peer hears meanwhile, at most.
+    /// Bounds the messages that the peer hears meanwhile.
     const HEARD: usize = 200_000;
     let scene = Scene::new().await;
     let mut wicked = linked(&scene).await;
