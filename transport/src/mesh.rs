@@ -11,14 +11,13 @@
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
 //! - MS-4 down, MS-14 healed, MS-15 asked for: [`dial`]
 //! - MS-5 one owner, MS-18 idle: [`session`]
-//! - MS-6 bounded: [`accept`]
+//! - MS-6 bounded, MS-13 a stranger cannot fill the log: [`accept`]
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
 //! - MS-11 stalled is not silent: [`liveness`]
 //! - MS-12 seeds are kept: [`dial`]
-//! - MS-13 a stranger cannot fill the log: [`refusals`]
 //! - MS-16 no errands: [`address_policy`]
-//! - MS-17 links by source: [`source`]
+//! - MS-17 links by source: [`connection`]
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 
@@ -32,9 +31,7 @@ mod join;
 mod liveness;
 mod meter;
 mod peer;
-mod refusals;
 mod session;
-mod source;
 mod start;
 mod table;
 mod tasks;

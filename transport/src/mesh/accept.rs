@@ -5,10 +5,19 @@
 //!   host that opens thousands closes its own. Each has `HANDSHAKE_TIMEOUT`. Which one is drawn by
 //!   lot: if it were the oldest, a crowd of nodes that dial at once over a long path would keep
 //!   each other from ever proving themselves.
+//! - **MS-13 a stranger cannot fill the log**: of each cause there is at most one warning in
+//!   `LOG_PERIOD`, which says how many went before it without one; the others are for debugging.
+//!   The same holds for a node that knows the secret and comes under ever new names, which has a
+//!   [limiter](LogLimiter) of its own: a stranger does not suppress what is said of it. The causes
+//!   are the labels of [`Failure`] and a few more, so the memory is fixed. Of lines about links and
+//!   nodes that come and go, or are not reached, there are `PEER_LINES_MAX` of each kind in that
+//!   time, and one that counts the others. Without this each connection of a stranger wrote a line,
+//!   and a log that blocks its writers stopped the drivers of honest links, which run on the same
+//!   threads.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
@@ -22,10 +31,8 @@ use crate::log_limiter::LogLimiter;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
-use super::connection;
+use super::connection::{self, Source};
 use super::meter::{self, Gauged};
-use super::refusals;
-use super::source::Source;
 use super::table::Table;
 
 /// Accepts until the node closes.
@@ -45,7 +52,7 @@ pub(super) async fn accept(table: Arc<Table>, mut listener: Box<dyn Listener>) {
                 table.tasks.spawn(serve(table.clone(), stream, place, give_way, log.clone()));
             }
             Err(error) => {
-                refusals::report_accept(&log, &error);
+                report_accept(&log, &error);
                 sleep(limits::ACCEPT_BACKOFF).await;
             }
         }
@@ -73,7 +80,7 @@ async fn serve(
     };
     let first = match first {
         Ok(first) => first,
-        Err(failure) => return refusals::report(&log, &from, &failure),
+        Err(failure) => return report(&log, &from, &failure),
     };
     let give_way = async {
         let _ = give_way.await;
@@ -83,14 +90,14 @@ async fn serve(
             step!(TokenReceived);
             let doors = &table.network.doors;
             if !doors.admit(token, stream) {
-                refusals::report_token(&log, &from);
+                report_token(&log, &from);
             }
         }
         First::Other(bytes) => {
             let carried =
                 connection::accepted(table, stream, &bytes, deadline, give_way, place).await;
             if let Err(failure) = carried {
-                refusals::report(&log, &from, &failure);
+                report(&log, &from, &failure);
             }
         }
     }
@@ -115,6 +122,50 @@ async fn first_bytes(stream: &mut Box<dyn Stream>) -> Result<First, Failure> {
         return Ok(First::Data(stream.read_u128_le().await.map_err(closed_or)?));
     }
     Ok(First::Other(preface))
+}
+
+/// Counts and logs a connection from this address that came to nothing before its peer had proved
+/// itself.
+fn report(log: &LogLimiter, from: &str, failure: &Failure) {
+    let warns = match failure {
+        Failure::Rejected(_)
+        | Failure::VersionMismatch { .. }
+        | Failure::Stale
+        | Failure::Malformed(_) => !failure.is_dial_race(),
+        // An honest node, or a probe that looks whether the port is open.
+        Failure::RejectedByPeer(_) | Failure::SelfConnection | Failure::Closed | Failure::Io(_) => {
+            false
+        }
+    };
+    count(log, (from, failure.label()), failure, warns);
+}
+
+/// Counts and logs a data connection from this address whose token no queue pair waits for.
+fn report_token(log: &LogLimiter, from: &str) {
+    count(log, (from, "token"), &"no queue pair waits for this data connection", true);
+}
+
+/// Logs that the system gives no connection, which it may go on to do.
+fn report_accept(log: &LogLimiter, error: &io::Error) {
+    if let Some(suppressed) = log.admit("accept", Instant::now()) {
+        tracing::warn!(%error, suppressed, "connections could not be accepted");
+    }
+}
+
+fn count(
+    log: &LogLimiter,
+    (from, cause): (&str, &'static str),
+    failure: &dyn fmt::Display,
+    warns: bool,
+) {
+    meter::count_refusal(cause);
+    let warned = if warns { log.admit(cause, Instant::now()) } else { None };
+    match warned {
+        Some(suppressed) => {
+            tracing::warn!(from, %failure, suppressed, "a connection was refused");
+        }
+        None => tracing::debug!(from, %failure, "a connection ended"),
+    }
 }
 
 /// The connections that have not proven themselves yet, by age (MS-6).

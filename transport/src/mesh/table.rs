@@ -28,9 +28,9 @@ use crate::mutants::planted;
 use crate::profile::Profile;
 
 use super::address_policy::AddressPolicy;
+use super::connection::Sources;
 use super::event_queue::EventQueue;
 use super::peer::{Peer, Search};
-use super::source::Sources;
 use super::tasks::Tasks;
 
 /// A node's peers, and what its tasks share.
