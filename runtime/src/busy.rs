@@ -75,8 +75,8 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    /// The first `on_start` of an actor: its spawner may wait for that.
-    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
+    /// The `on_start` of an actor: its spawner or supervisor may wait for that.
+    pub(crate) const START: Self = InHand { deadline: None, ask: usize::MAX };
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.

@@ -77,6 +77,10 @@ pub(crate) trait Resident: Inbox {
     /// killed.
     fn is_ending(&self) -> bool;
 
+    /// Returns true if it was told to rest, and does when its handlers have ended: it was not
+    /// killed.
+    fn is_to_rest(&self) -> bool;
+
     /// Returns true if it has ended.
     fn has_ended(&self) -> bool;
 

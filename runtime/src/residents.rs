@@ -101,9 +101,12 @@ impl Residents {
     /// Returns the actors of which a handler waits, or a sender for room in their mailbox. The
     /// others are listed no longer.
     pub(crate) fn listed(&self) -> Vec<Arc<dyn Resident>> {
-        let listed = std::mem::take(&mut *self.listed.lock());
-        let waits = |actor: &Arc<dyn Resident>| {
-            // In this order: what begins to wait after the look has it listed again.
+        let mut waiting = std::mem::take(&mut *self.listed.lock());
+        let actors = waiting.drain(..).filter_map(|id| self.by_id(id));
+        let mut listed: Vec<Arc<dyn Resident>> = Vec::new();
+        for actor in actors {
+            // Off the list before the look: what begins to wait after the look lists it again,
+            // which would be lost the other way round.
             let handler = match &mut *actor.waits().lock() {
                 Some(waits) => {
                     waits.is_listed = false;
@@ -111,11 +114,11 @@ impl Residents {
                 }
                 None => None,
             };
-            handler.is_some() || actor.intake().is_waited_for()
-        };
-        let listed: Vec<_> =
-            listed.into_iter().filter_map(|id| self.by_id(id)).filter(waits).collect();
-        listed.iter().for_each(|actor| actor.list());
+            if handler.is_some() || actor.intake().is_waited_for() {
+                actor.list();
+                listed.push(actor);
+            }
+        }
         listed
     }
 
@@ -136,6 +139,8 @@ impl Residents {
                 Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
                 Awaits::Start => Some(format!("the start of {}", near()?)),
                 Awaits::End => Some(format!("the end of {}", near()?)),
+                Awaits::Rest => Some(format!("the rest of {}", near()?)),
+                Awaits::Resume => Some(format!("{}, its supervisor", near()?)),
                 Awaits::RoomElsewhere(address, kind) => {
                     Some(format!("room in the mailbox of {}", far(address, kind)))
                 }

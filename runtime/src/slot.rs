@@ -184,6 +184,11 @@ impl<R> Answerer<R> {
         self.0.as_ref().map(|slot| slot.deadline)
     }
 
+    /// Returns true if the asker has given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.0.as_ref().is_some_and(|slot| !matches!(*slot.state.lock(), State::Open { .. }))
+    }
+
     /// Gives the answer; to an asker that gave up, nothing.
     pub(crate) fn send(mut self, answer: R) {
         if let Some(slot) = self.0.take() {

@@ -47,8 +47,12 @@ pub(crate) enum Awaits {
     RoomElsewhere(Address, &'static str),
     /// An answer of such an actor.
     AnswerElsewhere(Address, &'static str),
-    /// That the actor starts for the first time.
+    /// That the actor starts.
     Start,
     /// That the actor ends.
     End,
+    /// That the actor, a child, rests between two incarnations.
+    Rest,
+    /// That the actor, a supervisor, has it begin anew: the one that waits rests.
+    Resume,
 }

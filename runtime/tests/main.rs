@@ -14,6 +14,7 @@ mod down;
 mod encryption;
 mod ending;
 mod ending_early;
+mod family_circles;
 mod finding;
 mod forwarding;
 mod groups;

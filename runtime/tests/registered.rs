@@ -515,3 +515,27 @@ async fn what_is_put_aside_keeps_its_order_and_its_deadline() {
     assert_eq!(asked.await.unwrap(), Ok(3));
     assert_eq!(clerk.notes().await, Ok(vec![50]));
 }
+
+/// An ask that was put aside was begun; what its asker no longer waits for is dropped all the same.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn what_was_put_aside_and_given_up_does_not_come_back() {
+    let node = node().await;
+    let clerk = Clerk::spawn(&node).await;
+    within(&clerk, |clerk, _| clerk.shut = true).await;
+    let ask = |number| {
+        let clerk = clerk.clone();
+        tokio::spawn(
+            async move { clerk.ask(Order { number }).timeout(50 * MS * number as u32).await },
+        )
+    };
+    let (dropped, late, waits) = (ask(1000), ask(1), ask(1001));
+    tokio::task::yield_now().await;
+    assert_eq!(clerk.notes().await, Ok(vec![]));
+    dropped.abort();
+    assert!(late.await.unwrap().is_err());
+    within(&clerk, |_, cx| cx.stash(Note { number: 7 }).unwrap()).await;
+    assert_eq!(clerk.open().await, Ok(4));
+    assert_eq!(waits.await.unwrap(), Ok(1001));
+    assert_eq!(clerk.notes().await, Ok(vec![1001, 7]));
+}

@@ -1,4 +1,13 @@
 //! The limit on lines of the log that peers, strangers or devices can cause again and again.
+//!
+//! - **MS-13 a stranger cannot fill the log**: of each cause there is at most one warning in
+//!   `LOG_PERIOD`, which says how many went before it without one; the others are for debugging.
+//!   The same holds for a node that knows the secret and comes under ever new names, which has a
+//!   limiter of its own: a stranger does not suppress what is said of it. The causes are the labels
+//!   of failures and a few more, so the memory is fixed. Of lines about links and nodes that come
+//!   and go, or are not reached, there are `PEER_LINES_MAX` of each kind in that time, and one that
+//!   counts the others. Without this each connection of a stranger wrote a line, and a log that
+//!   blocks its writers stopped the drivers of honest links, which run on the same threads.
 
 use std::collections::BTreeMap;
 

@@ -331,6 +331,10 @@ impl<A: Handlers> Resident for Cell<A> {
         self.mailbox.is_closing() && !self.ends.is_forced()
     }
 
+    fn is_to_rest(&self) -> bool {
+        self.ends.is_to_rest() && !self.ends.is_forced()
+    }
+
     fn has_ended(&self) -> bool {
         self.ends.has_ended()
     }

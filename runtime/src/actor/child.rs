@@ -305,6 +305,14 @@ impl<A: Handlers> Plan<A> {
         }
     }
 
+    /// Returns the parent, if it restarts several together.
+    pub(super) fn group(&self) -> Option<&Arc<dyn Resident>> {
+        match &self.parent {
+            Parent::Group(parent, ..) => Some(parent),
+            Parent::Node | Parent::Actor(_) => None,
+        }
+    }
+
     /// Tells a parent that restarts several together of one that rests. Returns whether it was
     /// told; `None` for other parents.
     pub(super) fn report(&self, resting: Resting) -> Option<bool> {

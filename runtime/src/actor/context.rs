@@ -326,7 +326,8 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Puts back all that was put aside, in the order in which each message was put aside first: it
-    /// is handled next, before what waits in the mailbox. Returns how many messages that were.
+    /// is handled next, before what waits in the mailbox; but not an ask whose asker has given up
+    /// by then. Returns how many messages that were.
     pub fn unstash(&mut self) -> usize {
         let Some(more) = self.held() else { return 0 };
         let count = more.stash.len();
@@ -334,7 +335,7 @@ impl<A: Handlers> Context<A> {
         count
     }
 
-    fn put_aside<I: Input, R>(
+    fn put_aside<I: Input, R: Reply>(
         &mut self,
         message: I,
         reply: ReplyTo<R>,
@@ -348,12 +349,12 @@ impl<A: Handlers> Context<A> {
             return Err((message, reply));
         }
         let (label, is_ask) = (const { &Label::of::<A, I::Message>() }, reply.is_awaited());
-        let item = (label, A::envelope(message, reply));
+        let kept = Box::new((message, reply));
         let number = more.came_back.take().unwrap_or_else(|| {
             more.asides += 1;
             more.asides
         });
-        more.stash.insert(number, Aside { item, is_ask, deadline });
+        more.stash.insert(number, Aside { label, kept, is_ask, deadline });
         Ok(())
     }
 

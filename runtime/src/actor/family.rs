@@ -10,9 +10,11 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::timeout;
 
+use super::wait::Wait;
 use crate::limits;
 use crate::mutants::planted;
 use crate::resident::{Ended, Halt, Resident};
+use crate::waits::Awaits;
 
 /// The children of an actor, in the order in which they were begun. Owned by its context.
 #[derive(Default)]
@@ -58,7 +60,7 @@ impl Family {
     /// A child is of the family until it has ended, whatever becomes of this future.
     pub(super) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
         if !self.is_ordered {
-            let leave = each(&self.children, |child| child.leave(is_shutdown));
+            let leave = each(&self.children, |child| child.leave(parent, is_shutdown));
             if unless_killed(parent, leave).await.is_none() {
                 each(&self.children, Member::kill).await;
             }
@@ -69,7 +71,7 @@ impl Family {
         }
         while let Some(child) = self.children.last() {
             if !child.actor.has_ended()
-                && unless_killed(parent, child.leave(is_shutdown)).await.is_none()
+                && unless_killed(parent, child.leave(parent, is_shutdown)).await.is_none()
             {
                 self.kill_in_order().await;
                 return self.children.clear();
@@ -101,16 +103,17 @@ impl Family {
 }
 
 impl Member {
-    /// Stops the actor, and kills it if it does not stop in time. While the node shuts down it
-    /// drains the actor, and the node kills it.
-    pub(super) async fn leave(&self, is_shutdown: bool) {
+    /// Stops the actor, a child of `parent`, and kills it if it does not stop in time. While the
+    /// node shuts down it drains the actor, and the node kills it.
+    pub(super) async fn leave(&self, parent: &dyn Resident, is_shutdown: bool) {
         let ended = Ended::of(self.actor.clone());
+        self.actor.retire(if is_shutdown { Halt::Drain } else { Halt::Stop });
+        // A child that waits for its parent is told.
+        let _wait = Wait::between(parent, &*self.actor, Awaits::End);
         if is_shutdown {
-            self.actor.retire(Halt::Drain);
             ended.await;
             return;
         }
-        self.actor.retire(Halt::Stop);
         if timeout(self.stop_within, ended).await.is_err() {
             self.kill().await;
         }

@@ -118,8 +118,7 @@ impl<A: Handlers> Life<A> {
                 *actor = Some(plan.make());
             }
             if let Some(actor) = &mut self.actor {
-                let in_hand = if self.is_born { InHand::default() } else { InHand::FIRST_START };
-                on_duty(start, in_hand, actor.on_start(&mut self.cx)).await?;
+                on_duty(start, InHand::START, actor.on_start(&mut self.cx)).await?;
             }
             self.cell.end_waits();
             self.is_born = true;

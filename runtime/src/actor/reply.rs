@@ -69,6 +69,17 @@ impl<R> ReplyTo<R> {
         !matches!(self.0, To::Nobody)
     }
 
+    /// Returns true if the asker has given up, by its time-out or because it dropped its ask, or
+    /// its node is down: what is sent goes nowhere. An asker of another node may have given up a
+    /// moment before this node learns it.
+    pub fn is_given_up(&self) -> bool {
+        match &self.0 {
+            To::Local(answerer) => answerer.is_given_up(),
+            To::Remote(replier, _) => replier.is_given_up(),
+            To::Nobody => false,
+        }
+    }
+
     /// Returns when the asker gives up; `None` where nobody waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.0 {

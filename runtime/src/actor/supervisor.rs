@@ -27,8 +27,9 @@ use crate::limits;
 use crate::message::Message;
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::resident::{Halt, Resident};
+use crate::resident::Resident;
 use crate::rest::{Resting, Started};
+use crate::waits::Awaits;
 use crate::{actor, handlers, message};
 
 /// Which children are restarted when one of them has failed.
@@ -96,7 +97,7 @@ struct Group {
     /// when the wait is given up: a child that finds its answer unwanted takes its rest for a
     /// failure, and may escalate it to a supervisor that is stopping its children.
     pausing: Option<oneshot::Receiver<Resting>>,
-    /// Where each that failed and rests says so, and who reads that.
+    /// Where each that failed and rests says so, and where that is read.
     reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
 }
 
@@ -186,11 +187,13 @@ impl Supervisor {
     }
 
     /// Has a child rest, if it has not ended.
-    async fn pause(&mut self, number: usize) {
+    async fn pause(&mut self, number: usize, cx: &Context<Self>) {
         let Group { running, pausing, .. } = &mut self.group;
         let Some(Member { actor, stop_within }) = running.get(&number) else { return };
         let (pause, paused) = oneshot::channel();
         actor.pause(pause);
+        // A child that waits for this supervisor, or for one that rests, is told.
+        let _wait = Wait::between(cx.cell(), &**actor, Awaits::Rest);
         let paused = pausing.insert(paused);
         let rests = match timeout(*stop_within, &mut *paused).await {
             Ok(rests) => Ok(rests),
@@ -236,7 +239,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 () = cx.is_to_end() => break,
-                () = self.pause(other) => {}
+                () = self.pause(other, cx) => {}
             }
         }
         until
@@ -256,9 +259,14 @@ impl Supervisor {
 
     /// Starts the first of those that rest, and waits until it has started, or has not: then it
     /// rests again, and says so, or it has ended. Returns false when none rests.
-    async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<Started>>) -> bool {
-        let Some((_, resume)) = resting.pop_first() else { return false };
+    async fn start_first(
+        running: &BTreeMap<usize, Member>,
+        resting: &mut BTreeMap<usize, oneshot::Sender<Started>>,
+    ) -> bool {
+        let Some((number, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
+        // Before it starts: what it asks then finds that its supervisor waits for it (WC-1).
+        let _wait = running.get(&number).map(|child| Wait::for_start(&*child.actor));
         if resume.send(started).is_ok() {
             // An error is told by a report, or an escalation.
             drop(starts.await);
@@ -371,12 +379,9 @@ impl Handler<End> for Supervisor {
     /// Returns `None` when the supervisor is to end first: it ends the child with the others.
     async fn handle(&mut self, msg: End, cx: &mut Context<Self>) -> Self::Reply {
         let Some(child) = cx.child(msg.0) else { return Local(Some(false)) };
-        child.actor.retire(Halt::Stop);
-        // A child that waits for its own end is told.
-        let _wait = Wait::for_end(&*child.actor);
         tokio::select! {
             biased;
-            () = child.leave(false) => Local(Some(true)),
+            () = child.leave(cx.cell(), false) => Local(Some(true)),
             () = cx.is_to_end() => Local(None),
         }
     }
@@ -404,7 +409,7 @@ impl Handler<Rested> for Supervisor {
                 }
                 goes_on = async {
                     at_rest(sleep_until(until)).await;
-                    Self::start_first(&mut resting).await
+                    Self::start_first(&self.group.running, &mut resting).await
                 } => goes_on,
             };
             self.group.resting.append(&mut resting);

@@ -4,8 +4,8 @@
 //! - **WC-1 seen by one**: an actor notes whom it waits for before it looks whether the circle is
 //!   closed. Of those that close one at the same moment, at least one sees it.
 //! - **WC-2 no false circle**: a note counts only while the wait goes on: the sender has no room
-//!   yet, or the ask is not begun, or is the one whose handler waits itself; the actor has not
-//!   started, or ends when its handlers have. It is gone with its handler, also where another task
+//!   yet, or the ask is not begun, or is the one whose handler waits itself; the actor starts, or
+//!   ends or rests when its handlers have ended. It is gone with its handler, also where another task
 //!   has the send then. (Of a handler that waits for the first of several sends, each counts.)
 
 use std::collections::VecDeque;
@@ -44,23 +44,49 @@ impl Wait {
         }
     }
 
-    /// Notes that the handler that spawned `whom` waits for its start. Called before that runs, so
-    /// this closes no circle. Returns `None` as [`begin`](Self::begin) does.
+    /// Notes that the handler that the caller is waits for the start of `whom`. Called before that
+    /// runs, so this closes no circle. Returns `None` as [`begin`](Self::begin) does.
     pub(super) fn for_start(whom: &dyn Resident) -> Option<Self> {
         let (running, waiter) = waiter(|id| whom.neighbour(id))?;
         Wait::note(waiter, whom.id(), Awaits::Start, running.in_hand.ask)
     }
 
-    /// Notes that the actor whose handler the caller is waits for the end of `whom`. Where that
-    /// closes a circle, the last one before that actor is told that there is no answer for it, if
-    /// it asked. Returns `None` as [`begin`](Self::begin) does.
+    /// Notes that the actor whose handler the caller is waits for the end of `whom`. Circles that
+    /// this closes are broken. Returns `None` as [`begin`](Self::begin) does.
     pub(super) fn for_end(whom: &dyn Resident) -> Option<Self> {
         let (running, waiter) = waiter(|id| whom.neighbour(id))?;
-        let in_hand = running.in_hand.ask;
+        Wait::breaking(waiter, whom, Awaits::End, running.in_hand.ask)
+    }
+
+    /// Notes that an actor waits for its child, or for its supervisor, in a handler or between two
+    /// incarnations. Circles that this closes are broken. Returns `None` if it waits for very many.
+    pub(super) fn between(
+        waiter: &dyn Resident,
+        whom: &dyn Resident,
+        what: Awaits,
+    ) -> Option<Self> {
+        let running = running().filter(|running| running.token == waiter.token());
+        let in_hand = running.map_or(0, |running| running.in_hand.ask);
+        Wait::breaking(whom.neighbour(waiter.id())?, whom, what, in_hand)
+    }
+
+    /// Notes a wait that nothing can refuse. Where it closes a circle, an actor of it that asks is
+    /// told that there is no answer for it: the last one before the waiter that does.
+    fn breaking(
+        waiter: Arc<dyn Resident>,
+        whom: &dyn Resident,
+        what: Awaits,
+        in_hand: usize,
+    ) -> Option<Self> {
+        let goes_on: fn(&dyn Resident) -> bool = match what {
+            Awaits::Rest => |whom| whom.is_to_rest(),
+            Awaits::Resume => |_| true,
+            _ => |whom| whom.is_ending(),
+        };
         // WC-1: noted first.
-        let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
+        let wait = Wait::note(waiter, whom.id(), what, in_hand)?;
         // One that waits for several asks closes a circle by each; what was refused closes none.
-        while whom.is_ending()
+        while goes_on(whom)
             && let Some(Circle { text, ask }) = wait.circle(whom, in_hand)
         {
             tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
@@ -112,8 +138,8 @@ impl Wait {
         if next.is_empty() {
             return None;
         }
-        // Actors that are waited for, each with the place of one that waits for it.
-        let mut reached = vec![(whom.shown().to_string(), whom.id(), 0)];
+        // Actors that are waited for, each with the place of one that waits for it, and its ask.
+        let mut reached = vec![(whom.shown().to_string(), whom.id(), 0, None)];
         while let Some((from, step)) = next.pop_front() {
             let Some(actor) = whom.neighbour(step.whom) else { continue };
             let is_closed = step.whom == self.waiter.id();
@@ -123,19 +149,20 @@ impl Wait {
             }
             if is_closed {
                 let mut others = format!("{}, which waits for ", reached[from].0);
-                let mut place = from;
+                let (mut place, mut ask) = (from, step.ask);
                 while place != 0 {
+                    ask = ask.or(reached[place].3.take());
                     place = reached[place].2;
                     others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
                 }
                 let first = actor.shown();
                 let text = format!("{first} waits for {others}{first}");
-                return Some(Circle { text, ask: step.ask });
+                return Some(Circle { text, ask });
             }
-            let is_new = reached.iter().all(|(_, id, _)| *id != step.whom);
+            let is_new = reached.iter().all(|(_, id, ..)| *id != step.whom);
             if is_new && reached.len() < limits::CIRCLE_MAX {
                 next.extend(steps(&*actor).map(|step| (reached.len(), step)));
-                reached.push((actor.shown().to_string(), step.whom, from));
+                reached.push((actor.shown().to_string(), step.whom, from, step.ask));
             }
         }
         None
@@ -146,7 +173,7 @@ impl Wait {
 struct Circle {
     /// Their names.
     text: String,
-    /// The ask of the last one, to the first.
+    /// The last ask on the way from the second one to the first, if there is one.
     ask: Option<Arc<dyn OpenAsk>>,
 }
 
@@ -177,6 +204,7 @@ enum Lasts {
     Room(u64),
     Start,
     End,
+    Rest,
 }
 
 /// Returns the waits of an actor for others of this node.
@@ -189,6 +217,10 @@ fn steps(actor: &dyn Resident) -> impl Iterator<Item = Step> + use<> {
             Awaits::Answer(ask) => (Some(ask.clone()), Lasts::Noted),
             Awaits::Start => (None, Lasts::Start),
             Awaits::End => (None, Lasts::End),
+            Awaits::Rest => (None, Lasts::Rest),
+            // Told to rest again, it does.
+            Awaits::Resume if actor.is_to_rest() => return None,
+            Awaits::Resume => (None, Lasts::Noted),
             // No circle over several nodes is found.
             Awaits::RoomElsewhere(..) | Awaits::AnswerElsewhere(..) => return None,
         };
@@ -214,8 +246,9 @@ impl Step {
                 (false, _) => false,
             },
             (None, Lasts::Room(turn)) => whom.intake().lacks_room(*turn),
-            (None, Lasts::Start) => in_hand == InHand::FIRST_START.ask,
+            (None, Lasts::Start) => in_hand == InHand::START.ask,
             (None, Lasts::End) => whom.is_ending(),
+            (None, Lasts::Rest) => whom.is_to_rest(),
             (None, Lasts::Noted) => true,
         }
     }

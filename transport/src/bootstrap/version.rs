@@ -8,8 +8,9 @@ use super::codec::Malformed;
 pub(super) const VERSIONS_BYTES: usize = 2;
 
 /// The versions of the protocol that this build speaks: the one place that says it. Raise it with
-/// every change of what docs/WIRE.md describes, also of a frame or of an offer of a fabric: nodes
-/// say it before anything else, so that those of two releases refuse each other by name.
+/// every change of what docs/WIRE.md describes that an older node would misread, also of a frame or
+/// of an offer of a fabric: nodes say it before anything else, so that those of two releases refuse
+/// each other by name.
 pub(crate) const VERSIONS: Versions = Versions { min: 3, max: 3 };
 
 /// A range of versions, both ends included.

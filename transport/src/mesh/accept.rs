@@ -5,15 +5,6 @@
 //!   host that opens thousands closes its own. Each has `HANDSHAKE_TIMEOUT`. Which one is drawn by
 //!   lot: if it were the oldest, a crowd of nodes that dial at once over a long path would keep
 //!   each other from ever proving themselves.
-//! - **MS-13 a stranger cannot fill the log**: of each cause there is at most one warning in
-//!   `LOG_PERIOD`, which says how many went before it without one; the others are for debugging.
-//!   The same holds for a node that knows the secret and comes under ever new names, which has a
-//!   [limiter](LogLimiter) of its own: a stranger does not suppress what is said of it. The causes
-//!   are the labels of [`Failure`] and a few more, so the memory is fixed. Of lines about links and
-//!   nodes that come and go, or are not reached, there are `PEER_LINES_MAX` of each kind in that
-//!   time, and one that counts the others. Without this each connection of a stranger wrote a line,
-//!   and a log that blocks its writers stopped the drivers of honest links, which run on the same
-//!   threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +15,19 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::bootstrap::{Failure, Rejection};
+use crate::bootstrap::{Failure, Handshake, Message, Rejection, meet};
 use crate::entropy::Entropy;
+use crate::fabric::Side;
 use crate::limits;
 use crate::log_limiter::LogLimiter;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
 
-use super::connection::{self, Source};
+use super::choice::Met;
+use super::join::join;
 use super::meter::{self, Gauged};
+use super::peer::Peer;
+use super::source::Source;
 use super::table::Table;
 
 /// Accepts until the node closes.
@@ -94,8 +89,7 @@ async fn serve(
             }
         }
         First::Other(bytes) => {
-            let carried =
-                connection::accepted(table, stream, &bytes, deadline, give_way, place).await;
+            let carried = carry(table, stream, &bytes, deadline, give_way, place).await;
             if let Err(failure) = carried {
                 report(&log, &from, &failure);
             }
@@ -122,6 +116,62 @@ async fn first_bytes(stream: &mut Box<dyn Stream>) -> Result<First, Failure> {
         return Ok(First::Data(stream.read_u128_le().await.map_err(closed_or)?));
     }
     Ok(First::Other(preface))
+}
+
+/// Carries an accepted connection of which `first` was read. `give_way` ends it before the proof,
+/// `unproven` is dropped after it.
+async fn carry(
+    table: Arc<Table>,
+    stream: Box<dyn Stream>,
+    first: &[u8],
+    deadline: Instant,
+    give_way: impl Future<Output = ()>,
+    unproven: impl Sized,
+) -> Result<(), Failure> {
+    let fabrics = table.network.usable(table.encryption, &stream.peer_address());
+    let identity = table.identity_naming(&fabrics);
+    let handshake = Handshake::accept(&identity);
+    let met = tokio::select! {
+        biased;
+        () = table.events.closing() => Err(Failure::Rejected(Rejection::ShuttingDown)),
+        met = meet(stream, handshake, first, deadline, give_way) => met,
+    };
+    drop(unproven);
+    let (channel, hello) = met?;
+    let peer = table.peer(&hello.node.name);
+    let source = Source::of(&channel.peer_address());
+    let max = table.profile.links_per_source_max;
+    // Links are counted by the address they come from, not by the secret: a holder of it that comes
+    // from many addresses has as many of each.
+    let Some(_counted) = table.sources.admit(source, max) else {
+        let why = Rejection::TooManyLinks;
+        channel.close(&Message::Reject(why));
+        refused(&table, &peer, &Failure::Rejected(why));
+        return Ok(());
+    };
+    match join(&table, Met { channel, hello, side: Side::Acceptor, fabrics }).await {
+        Ok(session) => session.run().await,
+        Err(failure) => refused(&table, &peer, &failure),
+    }
+    Ok(())
+}
+
+/// Logs that a node was refused, once for each cause: it will try again.
+fn refused(table: &Table, peer: &Peer, failure: &Failure) {
+    meter::count_refusal(failure.label());
+    let warned = match failure {
+        // The cause was logged when the last fabric was given up.
+        Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => None,
+        Failure::Rejected(_) => {
+            peer.warns(&failure.to_string(), &table.peer_warnings, failure.label())
+        }
+        _ => None,
+    };
+    let peer = peer.name();
+    match warned {
+        Some(suppressed) => tracing::warn!(%peer, %failure, suppressed, "a node was refused"),
+        None => tracing::debug!(%peer, %failure, "a connection ended"),
+    }
 }
 
 /// Counts and logs a connection from this address that came to nothing before its peer had proved

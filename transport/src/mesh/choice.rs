@@ -115,7 +115,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
         return;
     }
     let cause = if chosen.is_some() { "worse_fabric" } else { "no_common_fabric" };
-    let suppressed = peer.warns(&passed_over.join("; "), &table.refusals, cause);
+    let suppressed = peer.warns(&passed_over.join("; "), &table.peer_warnings, cause);
     match (chosen, suppressed) {
         (_, None) => {
             tracing::debug!(

@@ -22,6 +22,7 @@
 //!   that time, and never for one while it owes that answer. An answer that was not asked for on
 //!   that connection counts for nothing.
 
+mod attempt;
 mod race;
 mod seed;
 
@@ -36,9 +37,9 @@ use crate::id::NodeName;
 use crate::limits;
 use crate::mutants::planted;
 
-use super::connection::Outcome;
 use super::peer::{Peer, Plan, Search, Target};
 use super::table::Table;
+use attempt::Outcome;
 use race::{Address, Race, Step};
 use seed::Seed;
 

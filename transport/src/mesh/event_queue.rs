@@ -325,8 +325,8 @@ fn harmless(run: impl FnOnce()) {
 }
 
 /// The clock by which silence is counted: it does not count the time for which this node itself
-/// stood still (MS-4). While it is watched, by [`liveness`](super::liveness), a long time between two looks at it is one in which
-/// nothing ran.
+/// stood still (MS-4). While it is watched, by [`liveness`](super::liveness), a long time between
+/// two looks at it is one in which nothing ran.
 pub(in crate::mesh) struct RunClock(Mutex<Ran>);
 
 struct Ran {

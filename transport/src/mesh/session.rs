@@ -196,7 +196,7 @@ impl Session {
     /// Warns of bytes that the peer did not send (MS-13: an attacker that can change traffic can do
     /// so with each new link).
     fn warn_of_corruption(&self) {
-        if let Some(suppressed) = self.table.refusals.admit("corrupt", Instant::now()) {
+        if let Some(suppressed) = self.table.peer_warnings.admit("corrupt", Instant::now()) {
             let (peer, link) = (self.guard.peer().name(), &self.carrier.running.link);
             let fabric = link.fabric();
             tracing::warn!(

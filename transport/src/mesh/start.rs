@@ -202,7 +202,7 @@ pub(super) fn table(
         peers: Default::default(),
         unmet: Default::default(),
         sources: Default::default(),
-        refusals: LogLimiter::new(1),
+        peer_warnings: LogLimiter::new(1),
     };
     (Arc::new(table), wants)
 }

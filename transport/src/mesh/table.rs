@@ -28,9 +28,9 @@ use crate::mutants::planted;
 use crate::profile::Profile;
 
 use super::address_policy::AddressPolicy;
-use super::connection::Sources;
 use super::event_queue::EventQueue;
 use super::peer::{Peer, Search};
+use super::source::Sources;
 use super::tasks::Tasks;
 
 /// A node's peers, and what its tasks share.
@@ -57,7 +57,7 @@ pub(super) struct Table {
     /// The links that other nodes dialled.
     pub(super) sources: Arc<Sources>,
     /// Nodes that proved themselves and got no link, or not the best one.
-    pub(super) refusals: LogLimiter,
+    pub(super) peer_warnings: LogLimiter,
 }
 
 /// The peers that are remembered.
@@ -274,7 +274,7 @@ impl Table {
         addresses.retain(|address| match self.address_policy.check(address, from) {
             Ok(()) => true,
             Err(why) => {
-                if let Some(suppressed) = self.refusals.admit("address", Instant::now()) {
+                if let Some(suppressed) = self.peer_warnings.admit("address", Instant::now()) {
                     tracing::warn!(
                         node = %of,
                         from,

@@ -8,14 +8,15 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::time::{Instant, timeout};
 
 use super::Context;
-use crate::actor::Handlers;
 use crate::actor::cell::{ActorHand, Begun, Cell};
 use crate::actor::family::Family;
 use crate::actor::lane::Lane;
-use crate::actor::route::{Item, Label};
+use crate::actor::route::Label;
+use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::resident::Resident;
+use crate::view::Input;
 
 /// The part of a context that few actors need, as it is held: as with a cell, the compiler is not
 /// to look through it into the envelope.
@@ -45,11 +46,34 @@ pub(super) struct More<A: Handlers> {
 
 /// A message that was put aside.
 pub(super) struct Aside<A: Handlers> {
-    pub(super) item: Item<A>,
-    /// Its asker is told when it is dropped.
+    pub(super) label: &'static Label,
+    /// Dropped, its asker is told.
+    pub(super) kept: Box<dyn Kept<A>>,
     pub(super) is_ask: bool,
     /// When its asker gives up.
     pub(super) deadline: Option<Instant>,
+}
+
+/// A message without its type, with the way back to its asker.
+pub(super) trait Kept<A: Handlers>: Send {
+    /// Returns true if its asker has given up.
+    fn is_given_up(&self) -> bool;
+
+    fn envelope(self: Box<Self>) -> A::Envelope;
+}
+
+impl<A: Handlers, I: Input, R: Reply> Kept<A> for (I, ReplyTo<R>)
+where
+    A: Accepts<I::Message, Input = I, Reply = R>,
+{
+    fn is_given_up(&self) -> bool {
+        self.1.is_given_up()
+    }
+
+    fn envelope(self: Box<Self>) -> A::Envelope {
+        let (message, reply) = *self;
+        A::envelope(message, reply)
+    }
 }
 
 /// The side of the actor's task.
@@ -102,11 +126,17 @@ impl<A: Handlers> Context<A> {
         if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
             return Some(Begun { label, envelope, in_hand: InHand::default() });
         }
-        let (number, aside) = more.unstashed.pop_first()?;
-        let Aside { item: (label, envelope), deadline, .. } = aside;
-        more.came_back = Some(number);
-        more.lane.as_mut().map(Lane::rest);
-        Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } })
+        while let Some((number, aside)) = more.unstashed.pop_first() {
+            let Aside { label, kept, deadline, .. } = aside;
+            if kept.is_given_up() {
+                continue;
+            }
+            more.came_back = Some(number);
+            more.lane.as_mut().map(Lane::rest);
+            let envelope = kept.envelope();
+            return Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } });
+        }
+        None
     }
 
     /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
@@ -172,11 +202,11 @@ impl<A: Handlers> Context<A> {
         let Some(more) = self.held() else { return };
         more.unstashed.append(&mut more.stash);
         let asides = std::mem::take(&mut more.unstashed);
-        for Aside { item: (label, envelope), is_ask, .. } in asides.into_values() {
+        for Aside { label, kept, is_ask, .. } in asides.into_values() {
             if !is_ask {
                 self.cell().bury(label, DeadLetterCause::Stopped);
             }
-            drop(catch_unwind(AssertUnwindSafe(|| drop(envelope))));
+            drop(catch_unwind(AssertUnwindSafe(|| drop(kept))));
         }
     }
 }

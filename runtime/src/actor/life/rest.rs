@@ -12,10 +12,12 @@ use super::{Ending, Life};
 use crate::actor::Handlers;
 use crate::actor::cell::Cell;
 use crate::actor::child::{Plan, Verdict};
+use crate::actor::wait::Wait;
 use crate::exit::ActorExit;
 use crate::mutants::planted;
 use crate::resident::Resident;
 use crate::rest::{Pause, Resting, Started};
+use crate::waits::Awaits;
 
 /// The outcome of an incarnation.
 enum Next {
@@ -148,6 +150,7 @@ impl<A: Handlers> Life<A> {
         // The spawner is told this should the task end with its runtime.
         self.how = Ending::Killed;
         let (resume, resumed) = oneshot::channel();
+        let _wait = self.wait_for_group();
         let plan = self.plan.as_ref();
         let is_told = plan.and_then(|plan| plan.report(Resting { delay, resume }));
         drop(started);
@@ -163,6 +166,7 @@ impl<A: Handlers> Life<A> {
     /// Rests until the actor is to begin anew. Returns false when it never is.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
         self.how = Ending::Killed;
+        let _wait = self.wait_for_group();
         loop {
             match rested(&self.cell, self.is_revived(), &mut resumed).await {
                 Some(Ok(started)) => {
@@ -193,6 +197,12 @@ impl<A: Handlers> Life<A> {
         let ends = self.cell.ends();
         let is_stopped = self.cell.mailbox().is_stopping() && !self.is_revived();
         ends.is_final() || ends.is_killed() || is_stopped
+    }
+
+    /// Notes that the supervisor is to have it begin anew.
+    fn wait_for_group(&self) -> Option<Wait> {
+        let supervisor = self.plan.as_ref()?.group()?;
+        Wait::between(&*self.cell, &**supervisor, Awaits::Resume)
     }
 
     fn is_revived(&self) -> bool {

@@ -17,10 +17,11 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
-use crate::mesh::connection::{self, Outcome};
 use crate::mesh::peer::Target;
 use crate::mesh::table::{DialPermit, Table};
 use crate::mutants::planted;
+
+use super::attempt::{self, Outcome};
 
 /// One round of dials.
 pub(super) struct Race {
@@ -171,7 +172,7 @@ impl Race {
             self.permit = None;
         }
         let Some(address) = at.and_then(|at| self.waiting.remove(at)) else { return };
-        let outcome = connection::dial(&self.table, address.address.clone(), permit);
+        let outcome = attempt::dial(&self.table, address.address.clone(), permit);
         let over = outcome.map(|outcome| Step::Over(address, outcome.ok()));
         self.running.push(over.boxed());
         self.attempts += 1;

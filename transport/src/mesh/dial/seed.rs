@@ -22,10 +22,11 @@ use crate::bootstrap::Failure;
 use crate::entropy::Entropy;
 use crate::id::Incarnation;
 use crate::limits;
-use crate::mesh::connection::{DialFailure, Outcome};
 use crate::mesh::peer::{Backoff, Peer, Plan, SeedKind, Target};
 use crate::mesh::table::Table;
 use crate::mutants::planted;
+
+use super::attempt::{DialFailure, Outcome};
 
 /// A seed. Owned by its [`Dialler`](super).
 pub(super) struct Seed {

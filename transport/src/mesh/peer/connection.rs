@@ -222,7 +222,9 @@ impl ConnectionGuard {
             }
         };
         self.peer.events.tell();
-        self.peer.events.linked().send_modify(|count| *count -= linked);
+        if linked > 0 {
+            self.peer.events.linked().send_modify(|count| *count -= linked);
+        }
         wakers.into_iter().for_each(Waker::wake);
         self.peer.reach(start);
     }

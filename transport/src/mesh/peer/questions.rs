@@ -13,8 +13,7 @@ use super::{Peer, Presence};
 
 /// The nodes that a linked peer is asked for (MS-15): each once in `LINKED_ASKED_INTERVAL`, never
 /// while it owes the answer, and so many at most. (Of more nodes than that, old questions make room
-/// for new ones, answered or not.) Part of the state of the peer, begun anew with
-/// each link.
+/// for new ones, answered or not.) Part of the state of the peer, begun anew with each link.
 #[derive(Default)]
 pub(in crate::mesh) struct LinkQuestions {
     by_name: BTreeMap<NodeName, Question>,

@@ -101,7 +101,7 @@ pub(in crate::mesh) const NOT_DIALLED: &str = "not dialled yet";
 /// The words for a node that was not dialled since its link was idle.
 const WAS_IDLE: &str = "not dialled since its link was idle";
 
-/// Who looks for a node that has no connection.
+/// The kind of search for a node that has no connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::mesh) enum Search {
     /// A sender that fails when the node is down.
@@ -114,9 +114,9 @@ pub(in crate::mesh) enum Search {
 
 /// The next step of the task that reaches for a peer.
 pub(in crate::mesh) enum Plan {
-    /// End: there is a link, or no sender wants one and the node is not missed.
+    /// End: nothing is left to reach for.
     Stop,
-    /// Wait: another connection is being made into a link.
+    /// Wait: there is nothing to dial now. Look again then, or when something has changed.
     Wait(Option<Instant>),
     /// Try these names and addresses, when it is time for the next round, or at once if some are
     /// `news`; look again at the time `until`.

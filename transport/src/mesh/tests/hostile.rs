@@ -239,7 +239,7 @@ async fn every_breach_ends_its_own_link_with_its_name_and_nothing_else() {
 }
 
 const ROUNDS: usize = 1000;
-/// What a thousand breaches may leave behind: far less than a link's memory, which is 800 KiB.
+/// What a thousand breaches may leave behind: far less than the memory of that many links.
 const GROWTH_KIB_MAX: u64 = 4 * 1024;
 
 // Promised in docs/SEMANTICS.md.

@@ -100,7 +100,9 @@ pub(super) fn all() -> Vec<Breach> {
 fn headers() -> Vec<Breach> {
     use Violation::{Frame, Record};
     vec![
-        frames("a frame of another version", Frame, || patched(head(RecordKind::Probe), 0, &[3])),
+        frames("a frame with another first byte", Frame, || {
+            patched(head(RecordKind::Probe), 0, &[3])
+        }),
         frames("a frame that lies about its length", Frame, || {
             patched(head(RecordKind::Probe), 8, &[0xff; 4])
         }),
