@@ -10,12 +10,12 @@
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.
-//! - **MS-15 asked for**: after each round of dials that came to nothing, linked peers are asked
-//!   where the node is: all of them while a sender waits that fails when it is down, otherwise
-//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender waits, idle ones are linked and asked, too,
-//!   also by lot, `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once it is
-//!   down every `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for
-//!   `down_after`. One that was tried for so long in vain is not tried again for
+//! - **MS-15 asked for**: after each round of dials that came to nothing, and while a round lasts
+//!   that a sender wants every `LINKED_ASKED_INTERVAL`, linked peers are asked where the node is:
+//!   all of them while a sender waits that fails when it is down, otherwise `LINKED_ASKED_MAX`,
+//!   drawn by lot. While a sender wants it, idle ones are linked and asked, too, also by lot,
+//!   `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once it is down every
+//!   `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for `down_after`. One that was tried for so long in vain is not tried again for
 //!   `IDLE_ASKED_INTERVAL`, and after that when no others are left: it may be gone. That one of
 //!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
 //!   once, and each is asked for a node once a second at most, for `LINKED_QUESTIONS_MAX` nodes in
@@ -37,7 +37,7 @@ use crate::id::NodeName;
 use crate::limits;
 use crate::mutants::planted;
 
-use super::peer::{Peer, Plan, Search, Target};
+use super::peer::{Peer, Plan, Target};
 use super::table::Table;
 use attempt::Outcome;
 use race::{Address, Race, Step};
@@ -87,17 +87,18 @@ struct Dialler {
     next: Instant,
     /// That time was drawn while there was no haste.
     is_far: bool,
-    /// Time at which idle peers were asked last.
-    asked_idle: Option<Instant>,
+    /// Time at which this round began, or peers were asked last.
+    asked: Instant,
 }
 
 impl Dialler {
     fn new(table: Arc<Table>, want: Want) -> Self {
         let race = Race::new(table.clone());
-        let (extra, unknown, failures, is_far, asked_idle) = Default::default();
+        let (extra, unknown, failures, is_far) = Default::default();
         let next = Instant::now();
+        let asked = next;
         let mut dialler =
-            Dialler { table, want, race, extra, unknown, failures, next, is_far, asked_idle };
+            Dialler { table, want, race, extra, unknown, failures, next, is_far, asked };
         if let Want::Peer(peer) = &dialler.want
             && !peer.is_new()
         {
@@ -160,11 +161,14 @@ impl Dialler {
                         // What is news comes before what this round still has to try.
                         self.race.add_targets(targets);
                     }
+                    if self.asks_at().is_some_and(|at| now >= at) {
+                        self.ask();
+                    }
                     // While a round runs, its outcome decides what is next.
                     let next = self.race.is_over().then_some(self.next);
                     // Nothing tells of it when this node has become alone.
                     let look = self.is_far.then(|| now + limits::WANTED_BACKOFF_MAX);
-                    [until, next, look].into_iter().flatten().min()
+                    [until, next, look, self.asks_at()].into_iter().flatten().min()
                 }
             };
             let (table, want) = (self.table.clone(), &self.want);
@@ -190,7 +194,7 @@ impl Dialler {
     }
 
     fn begin(&mut self, targets: Vec<Target>, extra: bool) {
-        self.extra = extra;
+        (self.extra, self.asked) = (extra, Instant::now());
         self.unknown = targets.is_empty();
         self.race.begin(targets, self.is_urgent());
         self.end_round();
@@ -260,28 +264,30 @@ impl Dialler {
                 if self.extra {
                     return;
                 }
-                if self.unknown || !planted!(NeverAsks) {
-                    self.ask();
-                }
+                self.ask();
             }
             Want::Seed(seed) => seed.end_round(&failures),
         }
         self.pause();
     }
 
+    /// Returns when peers are asked beside a round: it may last longer than its senders wait.
+    fn asks_at(&self) -> Option<Instant> {
+        let waits = matches!(&self.want, Want::Peer(peer) if peer.has_sender());
+        let lasts = waits && !self.race.is_over();
+        lasts.then(|| self.asked + limits::LINKED_ASKED_INTERVAL)
+    }
+
     /// Has peers asked where the node is, unless there is a connection by now (MS-15).
     fn ask(&mut self) {
         let Want::Peer(peer) = &self.want else { return };
+        self.asked = Instant::now();
+        if !self.unknown && planted!(NeverAsks) {
+            return;
+        }
         let Some(search) = peer.search() else { return };
         self.table.ask_linked_for(peer.name(), search);
-        let now = Instant::now();
-        let interval = match search {
-            Search::Sender => limits::LINKED_ASKED_INTERVAL,
-            Search::Patient => limits::IDLE_ASKED_INTERVAL,
-            Search::Mesh => return,
-        };
-        if self.asked_idle.is_none_or(|asked| now >= asked + interval) {
-            self.asked_idle = Some(now);
+        if peer.is_to_ask_idle(search, self.asked) {
             self.table.ask_idle_for(peer.name());
         }
     }

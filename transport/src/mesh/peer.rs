@@ -198,7 +198,8 @@ impl Peer {
     pub(super) fn learn(&self, addresses: &[String], teller: &str) {
         {
             let reach = &mut self.state.lock().reach;
-            reach.news |= reach.addresses.tell(addresses, teller);
+            // Of one that no task reaches for it does not cut short the first pause of the next.
+            reach.news |= reach.addresses.tell(addresses, teller) && reach.running;
         }
         self.changed.notify_one();
     }
@@ -424,7 +425,7 @@ impl Peer {
                 // It tells when it is over (MS-4).
                 ConnectionState::Joining(_) if !self.events.is_closing() => Plan::Wait(None),
                 _ => {
-                    state.reach.running = false;
+                    (state.reach.running, state.reach.news) = (false, false);
                     Plan::Stop
                 }
             };

@@ -3,8 +3,9 @@
 //!
 //! - **AB-1 order**: where it was reached last comes first, be it an address of its own or a seed;
 //!   then the newest before the oldest, those that failed since they were told, and seeds. Where
-//!   there are more than `ADDRESSES_KNOWN_MAX` the last ones are dropped, so that addresses that
-//!   fail make way for others, and what one peer tells cannot crowd out where the node was reached.
+//!   there are more than `ADDRESSES_KNOWN_MAX` the last ones that others told are dropped, so that
+//!   addresses that fail make way for others, and what one peer tells cannot crowd out where the
+//!   node was reached, or what it said itself.
 
 use crate::limits;
 
@@ -30,6 +31,8 @@ struct Known {
     address: String,
     /// Where the node is that told it: what a name may lead to depends on it (MS-16).
     teller: String,
+    /// The node itself said so when it was met.
+    own: bool,
     /// It failed since it was told, or since it was of use.
     failed: bool,
 }
@@ -63,7 +66,7 @@ impl Addresses {
             return false;
         }
         let news = addresses.iter().any(|address| self.at(address).is_none());
-        self.known = addresses.iter().map(|address| Known::new(address, teller)).collect();
+        self.known = addresses.iter().map(|address| Known::new(address, teller, true)).collect();
         if let Some(reached) = self.reached.take().filter(|_| !news) {
             self.good(&reached);
         }
@@ -79,13 +82,18 @@ impl Addresses {
                 // Told again: the node may have come back there.
                 Some(at) => self.known[at].failed = false,
                 None => {
-                    self.known.insert(first.min(self.known.len()), Known::new(address, teller));
+                    self.known
+                        .insert(first.min(self.known.len()), Known::new(address, teller, false));
                     news = true;
                 }
             }
         }
         self.known.sort_by_key(|known| known.failed);
-        self.known.truncate(limits::ADDRESSES_KNOWN_MAX);
+        while self.known.len() > limits::ADDRESSES_KNOWN_MAX
+            && let Some(last) = self.known.iter().rposition(|known| !known.own)
+        {
+            self.known.remove(last);
+        }
         news
     }
 
@@ -124,8 +132,8 @@ impl Addresses {
 }
 
 impl Known {
-    fn new(address: &str, teller: &str) -> Self {
-        Known { address: address.into(), teller: teller.into(), failed: false }
+    fn new(address: &str, teller: &str, own: bool) -> Self {
+        Known { address: address.into(), teller: teller.into(), own, failed: false }
     }
 }
 
@@ -203,5 +211,9 @@ mod tests {
         let list = list(&known);
         let even = list[1..].iter().filter(|address| address.ends_with(['0', '2', '4', '6', '8']));
         assert!(even.count() <= 1, "{list:?}");
+        known.failed("good");
+        assert!(known.tell(&strings(&["100", "101"]), ""));
+        let list = self::list(&known);
+        assert!(list.contains(&"good") && list.len() <= limits::ADDRESSES_KNOWN_MAX, "{list:?}");
     }
 }

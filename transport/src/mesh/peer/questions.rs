@@ -9,7 +9,7 @@ use crate::id::NodeName;
 use crate::limits;
 
 use super::connection::{Command, ConnectionState};
-use super::{Peer, Presence};
+use super::{Peer, Presence, Search};
 
 /// The nodes that a linked peer is asked for (MS-15): each once in `LINKED_ASKED_INTERVAL`, never
 /// while it owes the answer, and so many at most. (Of more nodes than that, old questions make room
@@ -114,6 +114,21 @@ impl Peer {
         let asked =
             matches!(state.presence, Presence::Idle(_)) || !state.reach.questions.is_empty();
         asked && !state.is_wanted_itself()
+    }
+
+    /// Returns true if idle peers are to be asked `now` where it is, and takes note of that.
+    pub(in crate::mesh) fn is_to_ask_idle(&self, search: Search, now: Instant) -> bool {
+        let interval = match search {
+            Search::Sender => limits::LINKED_ASKED_INTERVAL,
+            Search::Down => limits::IDLE_ASKED_INTERVAL,
+            Search::Mesh => return false,
+        };
+        let asked = &mut self.state.lock().reach.asked_idle;
+        let is_due = asked.is_none_or(|asked| now >= asked + interval);
+        if is_due {
+            *asked = Some(now);
+        }
+        is_due
     }
 
     /// Returns true if a link to it is tried to ask it where `name` is.

@@ -77,6 +77,8 @@ pub(in crate::mesh) struct Reach {
     pub(super) questions: BTreeMap<NodeName, Instant>,
     /// Time at which a question to it, which is idle, came to nothing: it may be gone.
     pub(super) doubted: Option<Instant>,
+    /// Time at which idle peers were asked last where it is.
+    pub(super) asked_idle: Option<Instant>,
     /// Addresses at which it was met last, each with the seed that leads there (MS-12).
     pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
@@ -84,7 +86,7 @@ pub(in crate::mesh) struct Reach {
     /// Addresses at which it can be dialled.
     pub(in crate::mesh) addresses: Addresses,
     /// One of them was learned since the last round.
-    pub(super) news: bool,
+    pub(in crate::mesh) news: bool,
     /// The pauses between rounds.
     pub(super) backoff: Backoff,
     /// It was linked, is silent, and is dialled until then (MS-14).
@@ -106,8 +108,8 @@ const WAS_IDLE: &str = "not dialled since its link was idle";
 pub(in crate::mesh) enum Search {
     /// A sender that fails when the node is down.
     Sender,
-    /// Only senders that wait on though it is down.
-    Patient,
+    /// A sender, though the node is down: one that waits on, or tried a short while ago.
+    Down,
     /// No sender.
     Mesh,
 }
@@ -129,6 +131,7 @@ impl State {
             wanted: None,
             questions: BTreeMap::new(),
             doubted: None,
+            asked_idle: None,
             seeds: BTreeMap::new(),
             running: false,
             addresses: Addresses::default(),
@@ -250,7 +253,10 @@ impl State {
     /// Has it dialled for a while without being wanted (MS-14).
     pub(in crate::mesh) fn relink(&mut self, of: &Peer) {
         let until = of.events.now() + limits::RELINK_FOR;
-        let relink = of.events.relink().map(|permit| (until, permit));
+        // A node of which no address is known takes no place of one that can be dialled.
+        let is_known = !self.reach.targets().is_empty();
+        let permit = if is_known { of.events.relink() } else { None };
+        let relink = permit.map(|permit| (until, permit));
         self.reach.relink = relink.filter(|_| !planted!(Forsaken));
     }
 
@@ -259,12 +265,11 @@ impl State {
         self.waiters.count() > 0 || self.reach.wanted.is_some()
     }
 
-    /// Returns who looks for it.
+    /// Returns the kind of search for it.
     pub(super) fn search(&self) -> Search {
         match (self.has_sender(), &self.presence) {
-            // Of those that send to a node that is down only the patient ones wait.
-            (true, Presence::Down(..)) if self.waiters.count() > 0 => Search::Patient,
-            (false, _) | (_, Presence::Down(..)) => Search::Mesh,
+            (false, _) => Search::Mesh,
+            (true, Presence::Down(..)) => Search::Down,
             (true, _) => Search::Sender,
         }
     }

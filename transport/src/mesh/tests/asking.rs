@@ -101,6 +101,26 @@ fn one_search_has_a_few_idle_nodes_linked_at_a_time() {
     }
 }
 
+/// MS-15: others are asked each second also while a dial of a silent address lasts.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn others_are_asked_each_second_while_a_round_of_dials_lasts() {
+    for seed in 0..3 {
+        sim::run(seed, |world| async move {
+            let (alpha, _others) = idle_nodes(&world, 40).await;
+            world.silence_dead_addresses();
+            alpha.mesh.peer(&name("ghost")).learn(&["ghost:7700".to_owned()], "n0:7700");
+            let before = alpha.watcher.texts().len();
+            let (_, asked) = tokio::join!(alpha.link("ghost"), async {
+                sleep(limits::DIAL_TIMEOUT - Duration::from_millis(100)).await;
+                let texts = alpha.watcher.texts();
+                texts[before..].iter().filter(|text| text.contains(" up over ")).count()
+            });
+            assert!(asked > limits::IDLE_ASKED_MAX, "seed {seed}: {asked}");
+        });
+    }
+}
+
 /// MS-15: idle nodes that cannot be linked to be asked.
 #[test]
 fn one_search_dials_a_few_idle_nodes_in_vain_has_no_other_asked_and_is_one_line_of_the_log() {

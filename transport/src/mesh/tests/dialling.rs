@@ -127,6 +127,75 @@ fn a_node_that_moved_is_reached_where_a_peer_knows_it_to_be() {
     }
 }
 
+/// MS-15: also where the round of dials of a silent address lasts longer than a sender waits.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_node_that_moved_is_found_by_senders_that_wait_no_longer_than_a_round_lasts() {
+    for (seed, left) in (0..5).flat_map(|seed| [(seed, true), (seed, false)]) {
+        sim::run(seed, |world| async move {
+            let mut config = sim_config(&world, "alpha", &[]);
+            config.profile.down_after = limits::DIAL_TIMEOUT;
+            let alpha = Node::start(config).await.unwrap();
+            let gamma = node(&world, "gamma", &["alpha"]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            alpha.mesh.ready(2).await;
+            if left {
+                beta.shutdown().await;
+            } else {
+                beta.mesh.abort(LinkCause::Shutdown);
+            }
+            world.kill_node("beta");
+            world.silence_dead_addresses();
+            let _moved = at(&world, "elsewhere", "beta", &["gamma"]).await;
+            gamma.mesh.ready(2).await;
+            let began = world.now();
+            while alpha.link("beta").await.is_err() {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+            let took = Duration::from_nanos(world.now() - began);
+            assert!(took < Duration::from_secs(12), "seed {seed}: {took:?}");
+        });
+    }
+}
+
+/// MS-14: a node that cannot be dialled takes no place of those that can be.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_lost_node_without_an_address_is_not_dialled_again() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let mut config = sim_config(&world, "worker", &["alpha"]);
+        config.listen = None;
+        let worker = Node::start(config).await.unwrap();
+        let beta = node(&world, "beta", &["alpha"]).await;
+        alpha.mesh.ready(2).await;
+        for (place, lost) in [("worker", worker), ("beta", beta)] {
+            world.kill_node(place);
+            lost.mesh.abort(LinkCause::Shutdown);
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let is_dialled = |name: &str| {
+            let peer = alpha.mesh.peer(&NodeName::new(name).unwrap());
+            let state = peer.state.lock();
+            state.reach.relink.is_some()
+        };
+        assert_eq!((is_dialled("worker"), is_dialled("beta")), (false, true));
+    });
+}
+
+/// BO-1: what is learned of a linked node does not cut short the pause when its link is lost.
+#[test]
+fn an_address_that_is_learned_while_there_is_a_link_is_no_news_after_it() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let _beta = node(&world, "beta", &["alpha"]).await;
+        alpha.mesh.ready(1).await;
+        let peer = alpha.mesh.peer(&NodeName::new("beta").unwrap());
+        peer.learn(&["elsewhere:7700".to_owned()], "gamma:7700");
+        assert!(!peer.state.lock().reach.news);
+    });
+}
+
 /// Addresses that answer nothing take a quarter of a second each, not three seconds.
 // Promised in docs/SEMANTICS.md.
 #[test]

@@ -275,6 +275,40 @@ fn a_patient_sender_finds_a_node_that_moved_by_asking_idle_ones() {
     }
 }
 
+/// MS-15: also when no sender waits on, but something is sent to it again and again.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_node_that_moved_is_found_by_asking_idle_ones_for_those_that_send_again() {
+    for (seed, left) in (0..5).flat_map(|seed| [(seed, true), (seed, false)]) {
+        sim::run(seed, |world| async move {
+            let (alpha, mut others) = idle_nodes(&world, 12).await;
+            if left {
+                others[0].shutdown().await;
+            } else {
+                others[0].mesh.abort(LinkCause::Shutdown);
+            }
+            world.kill_node("n0");
+            let moves = async {
+                sleep(Duration::from_secs(60)).await;
+                world.set_name("seed:7700", &["n1:7700", "elsewhere:7700"]);
+                let mut config = sim_config(&world, "elsewhere", &["seed"]);
+                config.name = NodeName::new("n0").unwrap();
+                config.profile.idle_close = Some(Duration::from_secs(1));
+                Node::start(config).await.unwrap()
+            };
+            let sends = async {
+                while alpha.link("n0").await.is_err() {
+                    sleep(Duration::from_secs(1)).await;
+                }
+            };
+            let sends = tokio::time::timeout(Duration::from_secs(600), sends);
+            let (linked, moved) = tokio::join!(sends, moves);
+            linked.unwrap_or_else(|_| panic!("seed {seed}: idle ones are asked for it"));
+            others[0] = moved;
+        });
+    }
+}
+
 /// MS-12: a name that leads to more than one answer holds, or is answered in parts.
 // Promised in docs/SEMANTICS.md.
 #[test]
