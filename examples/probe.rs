@@ -87,7 +87,7 @@ async fn probe_twice(node: &Node, address: &str) -> std::io::Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let log = EnvFilter::from_default_env();
+    let log = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).init();
     let mut builder = Node::from_env()?;
     if std::env::var_os("RINGPOST_NAME").is_none() {

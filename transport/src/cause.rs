@@ -93,11 +93,16 @@ pub enum NodeDownCause {
 
 /// Why and since when a node is down, as senders are told that do not wait for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("down for {down_ms} ms: {cause}")]
+#[error("{}{cause}", since(*down_ms))]
 pub struct NodeDown {
     /// The cause for which it is down.
     pub cause: NodeDownCause,
     /// Time that has passed since it was found to be down, in milliseconds; 0 for a sender that
     /// waited until then.
     pub down_ms: u64,
+}
+
+/// Returns how long ago it was found to be down, for people.
+fn since(down_ms: u64) -> String {
+    if down_ms == 0 { String::new() } else { format!("down for {down_ms} ms: ") }
 }

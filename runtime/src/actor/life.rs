@@ -303,10 +303,12 @@ impl<A: Handlers> Drop for Life<A> {
             // How a tie ends says how another actor did.
             _ if self.cell.is_tie() => {}
             ActorExit::Panicked(reason) => {
+                count_failure::<A>();
                 let in_hand = self.cx.take_in_hand().map(|label| label.name());
                 tracing::error!(actor = %cell.address(), %reason, in_hand, "an actor panicked");
             }
             ActorExit::Failed(reason) if self.is_born => {
+                count_failure::<A>();
                 tracing::error!(actor = %cell.address(), %reason, "an actor failed");
             }
             _ => {}
@@ -318,6 +320,11 @@ impl<A: Handlers> Drop for Life<A> {
             drop(started.send(Err(how.unstarted())));
         }
     }
+}
+
+#[cold]
+fn count_failure<A: Handlers>() {
+    metrics::counter!("ringpost_actor_failures_total", "actor" => A::NAME).increment(1);
 }
 
 /// Drops the state of an actor. A panic of its own `Drop` is in the log, and keeps nothing from its

@@ -175,8 +175,8 @@ impl Line {
         }
     }
 
-    /// Lists the actor `whom` for the log's look-out, and notes that the handler that sends waits for
-    /// room in its mailbox, if one does.
+    /// Lists the actor `whom` for the log's look-out, and notes that the handler that sends waits
+    /// for room in its mailbox, if one does.
     #[cold]
     pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
         let Some(turn) = self.turn() else { return Ok(()) };

@@ -5,8 +5,8 @@
 //!   closed. Of those that close one at the same moment, at least one sees it.
 //! - **WC-2 no false circle**: a note counts only while the wait goes on: the sender has no room
 //!   yet, or the ask is not begun, or is the one whose handler waits itself; the actor starts, or
-//!   ends or rests when its handlers have ended. It is gone with its handler, also where another task
-//!   has the send then. (Of a handler that waits for the first of several sends, each counts.)
+//!   ends or rests when its handlers have ended. It is gone with its handler, also where another
+//!   task has the send then. (Of a handler that waits for the first of several sends, each counts.)
 
 use std::collections::VecDeque;
 use std::mem;

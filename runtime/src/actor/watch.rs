@@ -25,7 +25,7 @@ use crate::remote::{self, RemoteSender};
 use crate::resident::{Ended, Resident};
 use crate::schema::Hash;
 
-/// An actor that was watched has ended. Sent by the runtime to the actor that
+/// An actor that was watched has ended, or its node is down. Sent by the runtime to the actor that
 /// [watches](super::Context::watch) it, which has a handler for it:
 /// `fn down(&mut self, msg: Down)`.
 #[derive(Debug, Clone, PartialEq, Eq)]

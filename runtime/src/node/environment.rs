@@ -64,7 +64,7 @@ impl NodeBuilder {
     ///
     /// # Errors
     /// [`InvalidEnvironment`] names the first variable that has not this form. What cannot work
-    /// beside another setting is found by [`start`](Self::start), and named alike.
+    /// beside another setting is found by [`start`](Self::start), which names the setting.
     pub fn from_env() -> Result<Self, InvalidEnvironment> {
         Self::from_variables(std::env::vars_os())
     }

@@ -24,7 +24,7 @@ pub(crate) enum Rejection {
     #[error("what arrived does not follow the protocol")]
     Garbage = 5,
     /// A step took too long.
-    #[error("the other side was too slow")]
+    #[error("the other side did not answer in time")]
     TooSlow = 6,
     /// Too many connections are still proving themselves.
     #[error("too many connections at once")]

@@ -162,6 +162,7 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
     let warned = match failure {
         // The cause was logged when the last fabric was given up.
         Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => None,
+        Failure::Rejected(Rejection::ShuttingDown) => None,
         Failure::Rejected(_) => {
             peer.warns(&failure.to_string(), &table.peer_warnings, failure.label())
         }
@@ -178,6 +179,8 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
 /// itself.
 fn report(log: &LogLimiter, from: &str, failure: &Failure) {
     let warns = match failure {
+        // What came was not judged.
+        Failure::Rejected(Rejection::ShuttingDown) => false,
         Failure::Rejected(_)
         | Failure::VersionMismatch { .. }
         | Failure::Stale

@@ -10,12 +10,13 @@
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.
-//! - **MS-15 asked for**: after each round of dials that came to nothing, and while a round lasts
-//!   that a sender wants every `LINKED_ASKED_INTERVAL`, linked peers are asked where the node is:
-//!   all of them while a sender waits that fails when it is down, otherwise `LINKED_ASKED_MAX`,
-//!   drawn by lot. While a sender wants it, idle ones are linked and asked, too, also by lot,
-//!   `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once it is down every
-//!   `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for `down_after`. One that was tried for so long in vain is not tried again for
+//! - **MS-15 asked for**: after each round of dials that came to nothing, and every
+//!   `LINKED_ASKED_INTERVAL` while a round lasts that a sender wants, linked peers are asked where
+//!   the node is: all of them while a sender waits that fails when it is down, otherwise
+//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender wants it, idle ones are linked and asked,
+//!   too, also by lot, `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once
+//!   it is down every `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for
+//!   `down_after`. One that was tried for so long in vain is not tried again for
 //!   `IDLE_ASKED_INTERVAL`, and after that when no others are left: it may be gone. That one of
 //!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
 //!   once, and each is asked for a node once a second at most, for `LINKED_QUESTIONS_MAX` nodes in

@@ -46,8 +46,13 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             Err(Failure::Rejected(Rejection::ShuttingDown))
         }
         Err(failure) => {
+            let is_of_peer = match &failure {
+                // It is another node that came by the peer's name.
+                Failure::Rejected(Rejection::DuplicateNodeName) => false,
+                failure => !failure.is_dial_race(),
+            };
             // The node that dialled notes it with the address.
-            if met.side == Side::Acceptor && !failure.is_dial_race() {
+            if met.side == Side::Acceptor && is_of_peer {
                 let peer = table.peer(&met.hello.node.name);
                 peer.note_answer(failure.to_string());
             }

@@ -1,9 +1,11 @@
 //! One peer: its connection, or the search for one.
 
 mod addresses;
+mod asking;
 mod backoff;
-mod connection;
-mod questions;
+mod connection_guard;
+mod connection_state;
+mod link_questions;
 mod state;
 mod view;
 mod waiters;
@@ -31,7 +33,8 @@ use super::event_queue::EventQueue;
 
 pub(super) use addresses::Target;
 pub(super) use backoff::Backoff;
-pub(super) use connection::{Command, ConnectionGuard, ConnectionState, Unavailable};
+pub(super) use connection_guard::{ConnectionGuard, Unavailable};
+pub(super) use connection_state::{Command, ConnectionState};
 pub(super) use state::{NOT_DIALLED, Plan, Presence, Search, SeedKind};
 use state::{State, total};
 pub use view::{PeerState, PeerStatus, PeerView, Unlinked};
@@ -465,8 +468,11 @@ impl Peer {
     /// Gives it this link, or none.
     pub(crate) fn set_link(&self, link: Option<Arc<LinkHandle>>) {
         let (commands, _) = tokio::sync::mpsc::unbounded_channel();
-        let owner =
-            connection::Owner { incarnation: Incarnation(1), asked: Duration::ZERO, commands };
+        let owner = connection_state::Owner {
+            incarnation: Incarnation(1),
+            asked: Duration::ZERO,
+            commands,
+        };
         let linked = |link: &Arc<LinkHandle>| ConnectionState::Linked(owner, link.clone());
         self.state.lock().connection = link.as_ref().map_or(ConnectionState::None, linked);
         self.link.store(link);

@@ -74,13 +74,13 @@ pub enum StartError {
     Thread(#[source] io::Error),
     /// The address can be reached from elsewhere, or is elsewhere, and there is nothing to keep
     /// strangers out.
-    #[error("{address} is not a loopback address: give all nodes of the cluster the same secret")]
+    #[error("{address} is not a loopback address: give all nodes of the cluster the same `secret`")]
     NoSecret {
         /// The address that was listened on, or a seed.
         address: String,
     },
     /// Peers cannot dial the address that is listened on.
-    #[error("{address} is not one address that peers could dial: say which to advertise")]
+    #[error("{address} is not one address that peers could dial: name one with `advertise`")]
     NoAdvertise {
         /// The address that was listened on.
         address: String,

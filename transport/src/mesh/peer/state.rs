@@ -17,8 +17,8 @@ use crate::mutants::planted;
 use super::Peer;
 use super::addresses::{Addresses, Target};
 use super::backoff::Backoff;
-use super::connection::ConnectionState;
-use super::questions::LinkQuestions;
+use super::connection_state::ConnectionState;
+use super::link_questions::LinkQuestions;
 use super::view::PeerState;
 use super::waiters::Waiters;
 

@@ -183,6 +183,21 @@ fn a_lost_node_without_an_address_is_not_dialled_again() {
     });
 }
 
+/// What is said of a peer is not what another node met that came by its name.
+#[test]
+fn a_namesake_that_was_refused_is_not_what_the_last_dial_met() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let _beta = node(&world, "beta", &["alpha"]).await;
+        alpha.mesh.ready(1).await;
+        let _namesake = at(&world, "other", "beta", &["alpha"]).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let peer = alpha.mesh.peer(&NodeName::new("beta").unwrap());
+        assert!(world.log_text().contains(" of alpha:7700 by other"), "{}", world.log_text());
+        assert_eq!(peer.state.lock().reach.last, "not dialled yet");
+    });
+}
+
 /// BO-1: what is learned of a linked node does not cut short the pause when its link is lost.
 #[test]
 fn an_address_that_is_learned_while_there_is_a_link_is_no_news_after_it() {

@@ -35,11 +35,11 @@ fn kinds(first_message: &[u8]) -> Vec<Kind> {
     vec![
         kind(b"GET / HTTP/1.1\r\n\r\n".to_vec(), true, &["does not speak this protocol"]),
         kind([&opening[..], &[9; 4]].concat(), true, &["unexpected record of kind 9"]),
-        kind(opening.clone(), false, &["too many connections", "too slow"]),
+        kind(opening.clone(), false, &["too many connections", "did not answer in time"]),
         kind([&opening[..], first_message].concat(), true, &["made for another connection"]),
         kind(other_version, true, &["the other 9: run the same release"]),
-        kind(Vec::new(), false, &["too many connections", "too slow"]),
-        kind(data.to_vec(), false, &["too many connections", "too slow"]),
+        kind(Vec::new(), false, &["too many connections", "did not answer in time"]),
+        kind(data.to_vec(), false, &["too many connections", "did not answer in time"]),
         kind([&data[..], &[7; 16]].concat(), true, &["no queue pair waits for"]),
     ]
 }

@@ -35,7 +35,7 @@ async fn what_cannot_work_is_refused_by_name() {
     let error = refused(|c| (c.seeds, c.secret) = (vec!["192.0.2.1:7".into()], None)).await;
     assert!(error.starts_with("192.0.2.1:7 is not a loopback address"), "{error}");
     let error = refused(|c| c.listen = Some("[::]:0".into())).await;
-    assert!(error.contains("say which to advertise"), "{error}");
+    assert!(error.contains("name one with `advertise`"), "{error}");
     let error = refused(|c| c.seeds = vec![String::new()]).await;
     assert_eq!(error, "the seed address `` is not of the form host:port or [IPv6]:port");
     let error = refused(|c| c.advertise = vec!["10.0.0.1:0".into()]).await;

@@ -1,92 +1,23 @@
-//! The one connection that a peer may have (MS-1): its state, the right to be it, and what may be
-//! asked of the task that owns it.
+//! The right to be a peer's one connection (MS-1).
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::bootstrap::{Hello, Message};
+use crate::bootstrap::Hello;
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::host::PeerEvent;
-use crate::id::{Incarnation, NodeId};
+use crate::id::NodeId;
 use crate::limits;
 use crate::link::LinkHandle;
 use crate::mutants::planted;
 use crate::steps::step;
 
-use super::questions::LinkQuestions;
+use super::connection_state::{Command, ConnectionState, Owner};
+use super::link_questions::LinkQuestions;
 use super::{NOT_DIALLED, Peer, Presence};
-
-/// A peer's connection (MS-1: at most one).
-#[derive(Clone)]
-pub(in crate::mesh) enum ConnectionState {
-    /// There is none.
-    None,
-    /// One was chosen and is being made into a link.
-    Joining(Owner),
-    /// There is a link.
-    Linked(Owner, Arc<LinkHandle>),
-}
-
-/// The task that owns a peer's connection.
-#[derive(Clone)]
-pub(in crate::mesh) struct Owner {
-    /// The run of the peer it talks to.
-    pub(in crate::mesh) incarnation: Incarnation,
-    /// Silence that it asks others to bear, bounded.
-    pub(in crate::mesh) asked: Duration,
-    /// Closed when the connection is given up and the peer has none.
-    pub(in crate::mesh) commands: mpsc::UnboundedSender<Command>,
-}
-
-/// A command to that task.
-pub(in crate::mesh) enum Command {
-    /// Ask the peer for a sign of life, and say when it comes.
-    Probe(oneshot::Sender<()>),
-    /// Send this, when there is a link.
-    Send(Message),
-    /// Stop making a link.
-    Abandon,
-}
-
-impl Owner {
-    /// Returns true if the peer gives a sign of life within `DUPLICATE_PROBE_TIMEOUT`.
-    pub(in crate::mesh) async fn answers(&self) -> bool {
-        let (answer, answered) = oneshot::channel();
-        // A command that the owner does not take any more drops its sender: no answer.
-        let _ = self.commands.send(Command::Probe(answer));
-        matches!(timeout(limits::DUPLICATE_PROBE_TIMEOUT, answered).await, Ok(Ok(())))
-    }
-
-    /// Waits until the connection is given up.
-    pub(in crate::mesh) async fn gone(&self) {
-        self.commands.closed().await;
-    }
-}
-
-impl ConnectionState {
-    /// Returns the link, if it is up. One that has ended is on its way out.
-    pub(in crate::mesh) fn link(&self) -> Option<&Arc<LinkHandle>> {
-        match self {
-            ConnectionState::Linked(_, link) if !link.has_ended() => Some(link),
-            _ => None,
-        }
-    }
-
-    /// Has the connection given up.
-    pub(in crate::mesh) fn close(&self, cause: LinkCause) {
-        match self {
-            ConnectionState::None => {}
-            ConnectionState::Joining(owner) => {
-                let _ = owner.commands.send(Command::Abandon);
-            }
-            ConnectionState::Linked(_, link) => link.close(cause),
-        }
-    }
-}
 
 /// The right to be a peer's one connection. Dropping it gives it up.
 pub(in crate::mesh) struct ConnectionGuard {
