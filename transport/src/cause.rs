@@ -104,5 +104,8 @@ pub struct NodeDown {
 
 /// Returns how long ago it was found to be down, for people.
 fn since(down_ms: u64) -> String {
-    if down_ms == 0 { String::new() } else { format!("down for {down_ms} ms: ") }
+    match down_ms {
+        0 => "just found to be down: ".to_owned(),
+        _ => format!("down for {down_ms} ms: "),
+    }
 }

@@ -164,7 +164,7 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
         Failure::Rejected(Rejection::NoCommonFabric | Rejection::DialRace) => None,
         Failure::Rejected(Rejection::ShuttingDown) => None,
         Failure::Rejected(_) => {
-            peer.warns(&failure.to_string(), &table.peer_warnings, failure.label())
+            peer.admit_complaint(&failure.to_string(), &table.peer_warnings, failure.label())
         }
         _ => None,
     };

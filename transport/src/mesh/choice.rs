@@ -108,14 +108,14 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let encrypted = chosen.map(|fabric| fabric.protection() == Protection::Encrypted);
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
-        peer.is_well();
+        peer.clear_complaint();
         if table.events.admit_line("fabrics chosen") {
             tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
         }
         return;
     }
     let cause = if chosen.is_some() { "worse_fabric" } else { "no_common_fabric" };
-    let suppressed = peer.warns(&passed_over.join("; "), &table.peer_warnings, cause);
+    let suppressed = peer.admit_complaint(&passed_over.join("; "), &table.peer_warnings, cause);
     match (chosen, suppressed) {
         (_, None) => {
             tracing::debug!(

@@ -39,7 +39,7 @@ use crate::limits;
 use crate::mutants::planted;
 
 use super::peer::{Peer, Plan, Target};
-use super::table::Table;
+use super::table::{Table, Urgency};
 use attempt::Outcome;
 use race::{Address, Race, Step};
 use seed::Seed;
@@ -126,21 +126,21 @@ impl Dialler {
         wanted || self.table.is_alone()
     }
 
-    /// Returns true if a sender wants what it reaches for, or it is missed and not down. One that
-    /// is only to be asked for another node is not: it may be as lost as that.
-    fn is_urgent(&self) -> bool {
+    /// Returns the urgency of its dials. (What is only to be asked for another node may be as lost
+    /// as that.)
+    fn urgency(&self) -> Urgency {
         match &self.want {
-            Want::Peer(peer) => peer.has_sender() || peer.is_missed(),
-            Want::Seed(_) => true,
+            Want::Peer(peer) if peer.has_sender() => Urgency::Wanted,
+            Want::Peer(peer) if peer.is_missed() => Urgency::Missed,
+            Want::Peer(_) => Urgency::Low,
+            Want::Seed(_) => Urgency::Wanted,
         }
     }
 
     /// Cuts a pause short that was drawn before there was haste, and has a round that runs go on as
-    /// an urgent one, if it is one by now.
+    /// urgent as it is by now.
     fn hasten(&mut self, now: Instant) {
-        if self.is_urgent() {
-            self.race.hasten();
-        }
+        self.race.hasten(self.urgency());
         if self.is_far && self.has_haste() {
             let most = limits::WANTED_BACKOFF_MAX.as_micros() as u64;
             let pause = Duration::from_micros(self.table.identity.entropy.below(most + 1));
@@ -197,7 +197,7 @@ impl Dialler {
     fn begin(&mut self, targets: Vec<Target>, extra: bool) {
         (self.extra, self.asked) = (extra, Instant::now());
         self.unknown = targets.is_empty();
-        self.race.begin(targets, self.is_urgent());
+        self.race.begin(targets, self.urgency());
         self.end_round();
     }
 
@@ -322,7 +322,7 @@ fn met(peer: &Peer, at: &Address, outcome: Outcome) -> Option<String> {
             // A dial race is no failure: the other connection becomes the link.
             let failed = !failure.is_dial_race();
             if failed && !failure.is_goodbye() {
-                peer.has_answered();
+                peer.note_answered();
             }
             failed.then(|| failure.to_string())
         }

@@ -268,7 +268,7 @@ impl Peer {
     /// Returns how many complaints of this cause went without a warning since the last one, if this
     /// one is to be a warning: if it differs from the last one about this peer, for it is met again
     /// at each dial, and if the log takes one (MS-13).
-    pub(super) fn warns(
+    pub(super) fn admit_complaint(
         &self,
         complaint: &str,
         log: &LogLimiter,
@@ -284,17 +284,17 @@ impl Peer {
     }
 
     /// Records that nothing is amiss any more.
-    pub(super) fn is_well(&self) {
+    pub(super) fn clear_complaint(&self) {
         self.state.lock().complaint = None;
     }
 
     /// Records that it gave a sign of life on its link.
-    pub(super) fn heard(&self) {
+    pub(super) fn note_heard(&self) {
         self.state.lock().heard = Some(self.events.now());
     }
 
     /// Records that its node said that it is leaving.
-    pub(super) fn leaves(&self) {
+    pub(super) fn note_leaving(&self) {
         {
             let mut state = self.state.lock();
             let Some(peer) = state.presence.up().cloned() else { return };
@@ -325,7 +325,7 @@ impl Peer {
     }
 
     /// Records that it answered: if it left, it is there again, and that is no longer the cause.
-    pub(super) fn has_answered(&self) {
+    pub(super) fn note_answered(&self) {
         self.state.lock().note_answer(self.events.now());
     }
 

@@ -279,7 +279,7 @@ impl Session {
         let message = message?;
         self.messages += 1;
         self.heard = self.table.events.now();
-        self.guard.peer().heard();
+        self.guard.peer().note_heard();
         match message {
             Message::Heartbeat(beat) => return self.handle_beat(beat).await,
             Message::WhoIs(name) => {
@@ -298,7 +298,7 @@ impl Session {
             Beat::Plain | Beat::Stalled => self.liveness.hear(beat == Beat::Stalled),
             Beat::Leaving => {
                 if self.carrier.running.link.peer_leaves() {
-                    self.guard.peer().leaves();
+                    self.guard.peer().note_leaving();
                 }
             }
             Beat::Question => return self.channel.send(&Message::Heartbeat(Beat::Answer)).await,

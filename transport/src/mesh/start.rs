@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, Times, VERSIONS};
 use crate::config::Config;
@@ -18,7 +18,7 @@ use crate::wire::{Listener, is_service};
 
 use super::address_policy::{AddressPolicy, is_host_and_port};
 use super::event_queue::EventQueue;
-use super::table::Table;
+use super::table::{Table, dial_permits};
 use super::tasks::Tasks;
 
 /// The cause for which a node cannot start.
@@ -197,8 +197,7 @@ pub(super) fn table(
         events,
         budget: Arc::new(Budget::new(profile.ring_growth_bytes_max)),
         tasks,
-        told_dials: Arc::new(Semaphore::new(limits::TOLD_DIALS_MAX)),
-        idle_dials: Arc::new(Semaphore::new(limits::TOLD_DIALS_MAX / 2)),
+        told_dials: dial_permits(),
         peers: Default::default(),
         unmet: Default::default(),
         sources: Default::default(),

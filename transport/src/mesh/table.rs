@@ -47,10 +47,9 @@ pub(super) struct Table {
     /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
-    /// The dials of addresses that peers have told.
-    pub(super) told_dials: Arc<Semaphore>,
-    /// Those of them that are not urgent.
-    pub(super) idle_dials: Arc<Semaphore>,
+    /// The dials of addresses that peers have told, by the least urgency: all of them, those that
+    /// any missed node may have, those that any sender's node may have.
+    pub(super) told_dials: [Arc<Semaphore>; 3],
     pub(super) peers: Mutex<Peers>,
     /// Seeds at which no node has proved itself yet, by address: what the last dial met.
     pub(super) unmet: Mutex<BTreeMap<String, String>>,
@@ -117,8 +116,24 @@ impl Peers {
 
 /// The right to dial an address that a peer has told.
 pub(super) struct DialPermit {
-    _idle: Option<OwnedSemaphorePermit>,
-    _all: Option<OwnedSemaphorePermit>,
+    _of_each: Vec<OwnedSemaphorePermit>,
+}
+
+/// How urgent the dial of an address is that a peer has told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// The node is down, or only to be asked for others.
+    Low,
+    /// The node is missed, and not down.
+    Missed,
+    /// A sender wants the node.
+    Wanted,
+}
+
+/// Returns the permits of a node that has none in use.
+pub(super) fn dial_permits() -> [Arc<Semaphore>; 3] {
+    let all = limits::TOLD_DIALS_MAX;
+    [all / 2, all * 3 / 4, all].map(|permits| Arc::new(Semaphore::new(permits)))
 }
 
 impl Table {
@@ -134,18 +149,18 @@ impl Table {
         self.network.wire.heartbeat_interval().unwrap_or(slower)
     }
 
-    /// Waits for the right to dial an address that a peer has told. Half of them are only for dials
-    /// that are `urgent`: that a sender wants, or of nodes that are not down.
-    pub(super) fn dial_permit(&self, urgent: bool) -> impl Future<Output = DialPermit> + use<> {
-        let idle = (!urgent).then(|| self.idle_dials.clone());
-        let all = self.told_dials.clone();
+    /// Waits for the right to dial an address that a peer has told. A quarter of them is only for
+    /// nodes that a sender wants, another one only for those and nodes that are missed: so many
+    /// lost ones keep no sender waiting.
+    pub(super) fn dial_permit(&self, urgency: Urgency) -> impl Future<Output = DialPermit> + use<> {
+        let each = self.told_dials[urgency as usize..].to_vec();
         async move {
-            // The semaphores are never closed.
-            let idle = match idle {
-                Some(idle) => idle.acquire_owned().await.ok(),
-                None => None,
-            };
-            DialPermit { _idle: idle, _all: all.acquire_owned().await.ok() }
+            let mut of_each = Vec::with_capacity(each.len());
+            for permits in each {
+                // It is never closed.
+                of_each.extend(permits.acquire_owned().await.ok());
+            }
+            DialPermit { _of_each: of_each }
         }
     }
 

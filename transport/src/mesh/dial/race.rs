@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
 use crate::mesh::peer::Target;
-use crate::mesh::table::{DialPermit, Table};
+use crate::mesh::table::{DialPermit, Table, Urgency};
 use crate::mutants::planted;
 
 use super::attempt::{self, Outcome};
@@ -33,8 +33,7 @@ pub(super) struct Race {
     attempts: usize,
     /// The permit that the next attempt waits for.
     permit: Option<BoxFuture<'static, DialPermit>>,
-    /// A sender wants the node, or it is not down.
-    urgent: bool,
+    urgency: Urgency,
     /// Time at which the next attempt begins beside those that run.
     next: Instant,
     /// Names and addresses of this round: each is tried once.
@@ -63,14 +62,14 @@ pub(super) enum Step {
 impl Race {
     pub(super) fn new(table: Arc<Table>) -> Self {
         let (waiting, running, tried) = Default::default();
-        let (next, permit, urgent) = (Instant::now(), None, true);
-        Race { table, waiting, running, attempts: 0, permit, urgent, next, tried }
+        let (next, permit, urgency) = (Instant::now(), None, Urgency::Wanted);
+        Race { table, waiting, running, attempts: 0, permit, urgency, next, tried }
     }
 
     /// Begins a round with these, best first. To be called when the one before is over.
-    pub(super) fn begin(&mut self, targets: Vec<Target>, urgent: bool) {
+    pub(super) fn begin(&mut self, targets: Vec<Target>, urgency: Urgency) {
         self.tried.clear();
-        (self.permit, self.urgent) = (None, urgent);
+        (self.permit, self.urgency) = (None, urgency);
         self.next = Instant::now();
         self.add_targets(targets);
     }
@@ -101,10 +100,10 @@ impl Race {
         }
     }
 
-    /// Makes this round urgent.
-    pub(super) fn hasten(&mut self) {
-        if !std::mem::replace(&mut self.urgent, true) {
-            self.permit = None;
+    /// Makes this round as urgent as that, if it is less.
+    pub(super) fn hasten(&mut self, urgency: Urgency) {
+        if urgency > self.urgency {
+            (self.permit, self.urgency) = (None, urgency);
         }
     }
 
@@ -155,7 +154,7 @@ impl Race {
         let Some(first) = self.waiting.front() else { return false };
         let permit = match first.target.told {
             true => {
-                let permit = self.table.dial_permit(self.urgent);
+                let permit = self.table.dial_permit(self.urgency);
                 self.permit.get_or_insert_with(|| permit.boxed()).now_or_never()
             }
             false => None,

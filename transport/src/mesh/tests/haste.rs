@@ -1,6 +1,8 @@
 //! Dials that senders wait for, beside many that no sender wants, over the simulator: BO-1, MS-4,
 //! WR-1.
 
+use futures::FutureExt;
+use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
 use super::simulated::{node, sim_config};
@@ -8,6 +10,7 @@ use super::*;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 use crate::limits;
+use crate::mesh::table::Urgency;
 
 /// Returns a node that asks for more time than others give, and to be dialled at these places
 /// besides its own.
@@ -177,6 +180,29 @@ fn three_hundred_lost_nodes_do_not_keep_a_healthy_one_from_being_linked_again() 
             }
         });
     }
+}
+
+/// Dials of nodes that are missed, or down, leave a quarter, or half, to others.
+// Promised in SECURITY.md.
+#[test]
+fn lost_nodes_leave_dials_for_those_that_senders_want() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let mut held = Vec::new();
+        let mut take = |urgency| {
+            let permit = unconstrained(alpha.mesh.table.dial_permit(urgency)).now_or_never();
+            let is_taken = permit.is_some();
+            held.extend(permit);
+            is_taken
+        };
+        let quarter = limits::TOLD_DIALS_MAX / 4;
+        assert_eq!((0..1000).filter(|_| take(Urgency::Low)).count(), 2 * quarter);
+        assert_eq!((0..1000).filter(|_| take(Urgency::Missed)).count(), quarter);
+        assert_eq!((0..1000).filter(|_| take(Urgency::Wanted)).count(), quarter);
+        drop(held);
+        let waits = alpha.mesh.table.dial_permit(Urgency::Low);
+        assert!(waits.now_or_never().is_some(), "all were given back");
+    });
 }
 
 /// The dials of what peers told wait for each other; a seed's waits for none of them.
