@@ -39,7 +39,7 @@ impl Address {
         Address { node, identity: Some(identity), name }
     }
 
-    /// Whatever has this name when it is needed.
+    /// The actor that has this name when it is needed.
     pub(crate) fn by_name(node: Arc<str>, name: Arc<str>) -> Self {
         Address { node, identity: None, name: Some(name) }
     }

@@ -1,4 +1,4 @@
-//! The attribute macros, each with an example. What they accept is said at the macros themselves.
+//! The attribute macros, each with an example. The input they accept is described at each macro.
 
 /// Makes a struct or enum a message.
 ///

@@ -1,9 +1,9 @@
-//! What the threads of this process are busy with, so that the log can name the handlers that block
-//! a runtime.
+//! The work of the threads of this process, so that the log can name the handlers that block a
+//! runtime.
 //!
 //! - **BZ-1 noted, not measured**: a thread notes in a place of its own what it begins to run and
 //!   that it has ended: a few plain stores for each message, without a lock, an allocation or a
-//!   look at a clock. Whoever reads the places from outside may find one a moment old.
+//!   look at a clock. A reader of the places from outside may find one a moment old.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use tokio::runtime::Id;
 
 use crate::limits;
 
-/// What a thread runs for an actor: the actor's type, and the message or hook.
+/// The work of a thread for an actor: the actor's type, and the message or hook.
 pub(crate) struct Duty {
     actor: &'static str,
     does: &'static str,
@@ -65,7 +65,7 @@ pub(crate) struct Running {
     pub(crate) in_hand: InHand,
 }
 
-/// What is known of the message that a handler handles.
+/// The known facts of the message that a handler handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct InHand {
     /// When its asker gives up.
@@ -324,7 +324,7 @@ struct Places {
     free: Vec<&'static Place>,
 }
 
-/// Where threads note what they do after they gave their place back; nobody looks.
+/// The place of threads that gave theirs back, for their notes; no task reads it.
 static NOWHERE: Place = Place::new();
 
 /// A thread's place. Dropped at the thread's end, the place is for the next one.
@@ -368,11 +368,11 @@ fn take_place() -> &'static Place {
     place
 }
 
-/// Milliseconds since the first look, moved on by whoever watches a runtime.
+/// Milliseconds since the first look, moved on by each watcher of a runtime.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// What the threads of a runtime are busy with now, and for how long about; the longest first.
+/// Returns the work of a runtime's threads now, and for how long about; the longest first.
 fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
     let now = CLOCK.load(Ordering::Relaxed);
     let mut duties = places(runtime, |place, duty| {

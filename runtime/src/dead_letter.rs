@@ -1,4 +1,4 @@
-//! Dead letters: messages that were accepted and reached nobody.
+//! Dead letters: messages that were accepted and reached no handler.
 //!
 //! - **DL-1 nothing vanishes**: a message that was accepted (its `tell` was `Ok`) and of which this
 //!   node knows, or must fear, that no handler saw it, is counted here once, with its cause.
@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use crate::address::Address;
 use crate::limits;
 
-/// Why a message that was accepted reached nobody.
+/// Why a message that was accepted reached no handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DeadLetterCause {
@@ -64,16 +64,16 @@ impl fmt::Display for DeadLetterCause {
     }
 }
 
-/// A message that was accepted and reached nobody.
+/// A message that was accepted and reached no handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Whom it was for.
+    /// The actor it was for.
     pub to: Address,
     /// Which message: [`Message::ID`](crate::Message::ID).
     pub message: u128,
     /// Its name, where this node has it.
     pub name: Option<&'static str>,
-    /// What became of it.
+    /// Why it reached no handler.
     pub cause: DeadLetterCause,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for DeadLetter {
     }
 }
 
-/// The dead letters of a node: counted by cause, and told to whoever subscribes.
+/// The dead letters of a node: counted by cause, and told to each subscriber.
 #[derive(Debug)]
 pub struct DeadLetters {
     counts: Mutex<[u64; DeadLetterCause::ALL.len()]>,
@@ -127,7 +127,7 @@ impl DeadLetters {
         self.counts.lock()[letter.cause as usize] += 1;
         metrics::counter!("ringpost_dead_letters_total", "cause" => letter.cause.label())
             .increment(1);
-        // An error only says that nobody observes.
+        // An error only says that there is no observer.
         drop(self.observers.send(letter));
     }
 }

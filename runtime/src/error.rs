@@ -1,4 +1,4 @@
-//! What can go wrong, one type for each verb; each says what happened and what can be done.
+//! The errors, one type for each verb; each says what happened and what can be done.
 
 use std::error::Error;
 use std::fmt;

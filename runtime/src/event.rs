@@ -1,4 +1,4 @@
-//! What a node tells about the nodes around it.
+//! The events that a node tells of the nodes around it.
 
 use std::time::Duration;
 

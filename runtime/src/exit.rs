@@ -17,7 +17,7 @@ pub enum ActorExit {
     /// It was killed.
     Killed,
     /// There was no such actor when this node looked: it never was, or it ended while there was no
-    /// link to its node, and nobody knows any more how.
+    /// link to its node, and no node knows any more how.
     NoActor,
     /// Its node is down. Where that was only silent, or cut off, the actor may live on: a
     /// watcher that wants to know of its end watches it again when the node is linked again.

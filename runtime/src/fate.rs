@@ -1,8 +1,8 @@
-//! What becomes of a message after its commit.
+//! The fate of a message after its commit.
 
 use std::fmt;
 
-/// What became of a committed message.
+/// The fate of a committed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {

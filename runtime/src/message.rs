@@ -1,4 +1,4 @@
-//! What can be sent: `Message`, and `Wire`, what can cross nodes.
+//! The traits of messages: `Message`, and `Wire`, of those that can cross nodes.
 
 use ringpost_transport::memory::{InvalidArchive, Payload};
 use rkyv::bytecheck::CheckBytes;
@@ -19,7 +19,7 @@ use crate::schema::Schema;
          name makes it a field of a generated message"
 )]
 pub trait Message: Sized + Send + 'static {
-    /// What people call it.
+    /// Its name, for people.
     const NAME: &'static str;
     /// Which message it is, on every node: a hash of its name.
     const ID: u128;

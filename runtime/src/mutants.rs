@@ -39,7 +39,7 @@ mod switch {
         UncountedRestarts,
         /// An actor that failed too often does not have its parent fail.
         SilentChild,
-        /// What was stopped while its last handler failed is restarted.
+        /// An actor that was stopped while its last handler failed is restarted.
         RevivedAfterStop,
         /// The state of an actor lives on over a restart.
         SurvivingState,

@@ -1,4 +1,4 @@
-//! Who lives on this node: a table of places, and the names that lead to them.
+//! The occupants of this node: a table of places, and the names that lead to them.
 //!
 //! - **RG-1 one per name**: a name leads to at most one occupant; of two that want it at once, one
 //!   gets it. The name is free again when the occupant is removed.
@@ -34,12 +34,12 @@ impl Key {
     }
 }
 
-/// Why nobody moved in.
+/// Why an occupant was not admitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The name is taken.
     NameTaken,
-    /// Nobody moves in any more.
+    /// No occupant is admitted any more.
     Closed,
 }
 
@@ -102,7 +102,7 @@ impl<T: ?Sized> Registry<T> {
 
     /// Frees a place and its occupant's name (RG-1). The caller drops what is returned.
     pub(crate) fn remove(&self, key: Key, name: Option<&str>) -> Option<Arc<T>> {
-        // The name first: one that leads to nobody is not taken.
+        // The name first: one that leads to no occupant is not taken.
         if let Some(name) = name {
             self.names.remove_if(name, |_, named| *named == key);
         }
@@ -121,7 +121,7 @@ impl<T: ?Sized> Registry<T> {
         self.at(key)
     }
 
-    /// From now on nobody moves in.
+    /// From now on no occupant is admitted.
     pub(crate) fn close(&self) {
         self.table.write().closed = true;
     }

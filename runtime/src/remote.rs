@@ -116,8 +116,8 @@ impl Remote {
         self.endpoint.ring_growth_bytes()
     }
 
-    /// Returns a way to the actor at `address`, of the type `kind`; `None` when the address can be
-    /// nobody's.
+    /// Returns a way to the actor at `address`, of the type `kind`; `None` when no actor can have
+    /// the address.
     pub(crate) fn sender(&self, address: &Address, kind: Kind) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;

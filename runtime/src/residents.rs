@@ -17,7 +17,7 @@ use crate::waits::{Awaits, WaitsFor};
 /// The actors of this node, and which run of the node it is.
 pub(crate) struct Residents {
     registry: Registry<dyn Resident>,
-    /// Set when the node has started; nobody lives here before.
+    /// Set when the node has started; no actor lives here before.
     incarnation: OnceLock<Incarnation>,
     /// Notified when a name is given.
     named: Notify,

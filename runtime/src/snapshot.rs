@@ -1,12 +1,11 @@
-//! What a node looks like at one moment: for people, and for programs that watch it.
+//! The view of a node at one moment: for people, and for programs that watch it.
 
 use crate::address::Address;
 use crate::mailbox::Depth;
 use crate::node::Node;
 use crate::remote::PeerView;
 
-/// What a node looks like at one moment. Its parts are looked at one after the other, while the
-/// node goes on.
+/// A node at one moment. Its parts are looked at one after the other, while the node goes on.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -20,13 +19,13 @@ pub struct Snapshot {
     pub actors: Vec<ActorView>,
 }
 
-/// What an actor looks like at one moment.
+/// An actor at one moment.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ActorView {
     /// The actor.
     pub address: Address,
-    /// What waits in its mailbox, and for it.
+    /// The messages that wait in its mailbox, and the senders that wait for it.
     pub mailbox: Depth,
 }
 

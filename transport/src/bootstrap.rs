@@ -2,7 +2,7 @@
 //!
 //! Everything but [`Channel`] is sans-I/O: bytes in, bytes out. In the order things happen:
 //! [`Handshake`] (prefaces, Noise, HELLO), then [`Session`](session::Session) seals and opens
-//! [`Message`]s, carried by a [`Channel`]. What the messages are for is decided in `mesh`. Every
+//! [`Message`]s, carried by a [`Channel`]. The purpose of the messages is decided in `mesh`. Every
 //! byte is described in `docs/WIRE.md`.
 //!
 //! - **BS-1 proof first**: nothing a peer says is used before it has proved that it knows the

@@ -1,4 +1,4 @@
-//! What a node is started with.
+//! The settings that a node is started with.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::ip_network::IpNetwork;
 use crate::profile::Profile;
 use crate::wire::{TcpWire, Wire};
 
-/// What a node needs to be reached and to reach others.
+/// The settings that a node needs to be reached and to reach others.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct Config {
     pub advertise: Vec<String>,
     /// Addresses dialled from the start.
     pub seeds: Vec<String>,
-    /// What all nodes of the cluster know. Without it, loopback only.
+    /// The secret that all nodes of the cluster know. Without it, loopback only.
     pub secret: Option<Secret>,
     /// Secrets that others may dial it with besides: at most `SECRETS_ACCEPTED_MAX`.
     pub also_accept: Vec<Secret>,
@@ -40,7 +40,7 @@ pub struct Config {
     pub metrics_by_peer: bool,
     /// Where its random numbers come from.
     pub entropy: Entropy,
-    /// What it talks over.
+    /// The network it talks over.
     pub network: Network,
 }
 
@@ -58,12 +58,12 @@ pub enum Encryption {
     Off,
 }
 
-/// What a node talks over.
+/// The network that a node talks over.
 #[derive(Debug, Clone)]
 pub struct Network {
     /// Where nodes meet.
     pub wire: Arc<dyn Wire>,
-    /// What can carry links, best first.
+    /// The fabrics that can carry links, best first.
     pub fabrics: Vec<Arc<dyn Fabric>>,
     /// Where the data connections of the tcp fabric arrive.
     pub doors: Doors,

@@ -122,7 +122,7 @@ impl Endpoint {
     }
 
     /// Tells all peers that this node is about to shut down: their asks of it fail at once with
-    /// [`Unsent::Leaving`]. What was asked before goes on, and so do all links.
+    /// [`Unsent::Leaving`]. Asks that were sent before go on, and so do all links.
     pub fn leave(&self) {
         self.mesh.leave();
     }

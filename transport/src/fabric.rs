@@ -6,7 +6,7 @@
 //!
 //! # The contract
 //!
-//! What every fabric promises:
+//! The promises of every fabric:
 //!
 //! - **PV-1 memory**: a fabric hands out its own memory ([`Fabric::alloc`]) and accepts only slots
 //!   of it. A queue pair keeps the regions of its outstanding slots alive.
@@ -20,7 +20,7 @@
 //!   out or the owner is armed for any completion (PV-8): only then is the completion of use, and
 //!   an acknowledgement of each frame by itself would wake its sender for nothing.
 //!   An unsignaled send that fails completes like any other. In the error state all come back;
-//!   those of which nobody can tell any more whether they went through are `Flushed`.
+//!   those of which no side can tell any more whether they went through are `Flushed`.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
 //!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never
 //!   dropped silently and never waits. The receiver sees nothing of it.
@@ -33,10 +33,10 @@
 //!   completion carries slot and status; nothing else of it means anything.
 //! - **PV-8 arming**: [`QueuePair::arm`] asks for one notification of a completion that is
 //!   added *after* it. Arm, poll *until nothing comes*, then wait: a completion from before the
-//!   arming notifies nobody, and only a poll that returns 0 says that none is there. An error
+//!   arming notifies no task, and only a poll that returns 0 says that none is there. An error
 //!   completion counts as solicited. Arming again before the notification never weakens: once
 //!   [`Notify::Any`] was asked for, any completion notifies. The waker of the last
-//!   [`QueuePair::poll_ready`] is woken whoever causes the notification: a post by another task
+//!   [`QueuePair::poll_ready`] is woken whatever causes the notification: a post by another task
 //!   wakes it, too, when the post adds a completion that was armed for, or when it leaves work that
 //!   only another `poll_ready` can carry on (a stream that did not take the whole frame).
 //! - **PV-9 bounds**: each queue holds what was asked for at [`Fabric::open`]; a full send or
@@ -53,10 +53,10 @@
 //!   any other. Their buffer is let go of when the slot comes back, or before.
 //!
 //! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its
-//! bytes, and whoever has it keeps the region alive. Programs that break them do not compile: see
+//! bytes, and its holder keeps the region alive. Programs that break them do not compile: see
 //! `transport/src/fabric/ownership.rs`.
 //!
-//! What no fabric promises, and no caller may assume:
+//! Not promised by any fabric, nor to be assumed by any caller:
 //!
 //! - A successful send completion means that the slot may be reused and that the peer's queue
 //!   pair accepted the frame. Nothing about the peer's software.
@@ -127,11 +127,11 @@ pub enum Protection {
     None,
     /// The network, which the operator has to guard: frames go in plain, as RDMA has it.
     Network,
-    /// Encryption and authentication: nobody between the nodes can read or change a frame.
+    /// Encryption and authentication: no stranger between the nodes can read or change a frame.
     Encrypted,
 }
 
-/// What a fabric's queue pairs can do at most.
+/// The limits of a fabric's queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Work requests in one send queue.
@@ -142,11 +142,11 @@ pub struct Limits {
     pub frame_bytes_max: u32,
     /// Bytes that can be sent inline.
     pub inline_bytes_max: u32,
-    /// Whether a send may carry bytes from outside of its slot (PV-12).
+    /// True if a send may carry bytes from outside of its slot (PV-12).
     pub splices: bool,
 }
 
-/// What is asked of a new queue pair. Its completion queue holds the sum of both queues.
+/// The demands on a new queue pair. Its completion queue holds the sum of both queues.
 #[derive(Debug, Clone)]
 pub struct QueuePairConfig {
     /// Work requests the send queue holds.
@@ -160,12 +160,12 @@ pub struct QueuePairConfig {
     pub rnr_retry: u8,
     /// Which side of the bootstrap connection this is.
     pub side: Side,
-    /// What both sides know of that connection and of the link, and no other pair of queue pairs
-    /// has: an encrypted fabric accepts nobody who does not share it.
+    /// The bytes that both sides know of that connection and of the link, and no other pair of
+    /// queue pairs has: an encrypted fabric accepts no peer that does not share them.
     pub binding: Vec<u8>,
 }
 
-/// Which side of the bootstrap connection a queue pair belongs to: who dialled it can dial again.
+/// Which side of the bootstrap connection a queue pair belongs to: the dialler can dial again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Side {
     /// This node dialled the peer at this address.
@@ -261,7 +261,7 @@ impl SendRequest {
 ///
 /// It has one owner and no lock of its own. An owner that posts from several tasks keeps it under a
 /// lock; one task then calls `poll`, `arm` and `poll_ready`, any task may call `post_send` and
-/// `post_recv` (PV-8 says whom that wakes). The waker is called inside these calls, so under the
+/// `post_recv` (PV-8 says which task wakes). The waker is called inside these calls, so under the
 /// owner's lock: it must be one that only schedules its task, as every waker of tokio does.
 pub trait QueuePair: Send {
     /// Posts a batch of sends with one doorbell. Takes what it accepts from the front of `batch`.
@@ -313,7 +313,7 @@ pub enum Notify {
 /// A work request that ended. Its slot is the caller's again.
 #[derive(Debug)]
 pub struct Completion {
-    /// What it was.
+    /// The kind of work request.
     pub work: Work,
     /// The slot that was posted.
     pub slot: Slot,
@@ -321,7 +321,7 @@ pub struct Completion {
     pub status: Status,
 }
 
-/// What a completed work request was.
+/// The kind of a completed work request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// A send.
@@ -401,7 +401,7 @@ pub enum FabricError {
     /// More was asked for than the fabric can.
     #[error("{what} of {asked} is more than this fabric's limit of {limit}")]
     Limit {
-        /// What was asked for.
+        /// The quantity that was asked for.
         what: &'static str,
         /// How much.
         asked: u64,
@@ -423,7 +423,7 @@ pub enum FabricError {
     /// The device refused.
     #[error("{call} failed on {device}: {source}")]
     Device {
-        /// What was asked of it.
+        /// The call that it refused.
         call: &'static str,
         /// Which it is.
         device: String,

@@ -1,4 +1,4 @@
-//! What reads bytes of a peer, as functions that take any bytes and never panic: the bodies of
+//! The readers of a peer's bytes, as functions that take any bytes and never panic: the bodies of
 //! `tests/run fuzz`, and of property tests here. The first bytes of each say how to begin.
 
 pub use crate::bootstrap::fuzz::{handshakes, messages};

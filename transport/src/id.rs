@@ -1,4 +1,4 @@
-//! Who a node is: the name people give it and the incarnation it gives itself.
+//! The identity of a node: the name people give it and the incarnation it gives itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl fmt::Debug for Incarnation {
 /// A node of one run.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodeId {
-    /// What people call it.
+    /// Its name, for people.
     pub name: NodeName,
     /// Which run of it.
     pub incarnation: Incarnation,

@@ -5,7 +5,7 @@
 //! - [`endpoint`]: the public face. Start a node's endpoint, get a [`RemoteSender`] to a mailbox of
 //!   another node, commit messages to it.
 //! - [`host`]: what the layer above provides ([`Host`], [`Inbox`]) and is told.
-//! - `mesh`: who is connected to whom: listening, dialling, heartbeats, link loss, node loss.
+//! - `mesh`: which nodes are connected: listening, dialling, heartbeats, link loss, node loss.
 //! - `bootstrap`: how two nodes that meet prove themselves and agree on a link.
 //! - `driver`: one task per link; the only place that knows both `proto` and `fabric`.
 //! - `link`: what senders and the driver of a link share; `driver_signals`, `accounts` and

@@ -110,7 +110,7 @@ pub const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(250);
 pub const HEARTBEAT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Silent heartbeat intervals after which a link is given up.
 pub const HEARTBEATS_MISSED_MAX: u32 = 3;
-/// What senders have waited for this long is in the log, once when it is found and once when it is
+/// A wait of senders that lasts this long is in the log, once when it is found and once when it is
 /// over.
 pub const STALL_REPORTED: Duration = Duration::from_secs(10);
 /// Most such waits of one link that are in the log at the same time.
@@ -237,10 +237,10 @@ pub const TCP_FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX + 4 * 1024;
 pub const TCP_INLINE_BYTES_MAX: u32 = 1024;
 /// Bytes of one region of the tcp fabric.
 pub const TCP_REGION_BYTES_MAX: usize = 16 * 1024 * 1024 * 1024;
-/// What one read of a data connection takes beyond the frame it is in.
+/// The bytes that one read of a data connection takes beyond the frame it is in.
 pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
-/// What one read of a data connection takes of frames that are expected beyond the one it is in:
-/// so much may have to be moved.
+/// The bytes that one read of a data connection takes of frames that are expected beyond the one it
+/// is in: so much may have to be moved.
 pub const TCP_EXPECTED_BYTES: usize = 264 * 1024;
 /// A larger buffer of which a part is spliced into a frame is not kept for an acknowledgement that
 /// comes with the next frame: its last part asks for one at once.

@@ -4,7 +4,7 @@
 #[cfg(feature = "mutants")]
 pub use switch::{ALL, Mutant, plant};
 
-/// Whether this bug is switched on.
+/// Returns true if this bug is switched on.
 #[cfg(not(feature = "mutants"))]
 macro_rules! planted {
     ($bug:ident) => {
@@ -12,7 +12,7 @@ macro_rules! planted {
     };
 }
 
-/// Whether this bug is switched on.
+/// Returns true if this bug is switched on.
 #[cfg(feature = "mutants")]
 macro_rules! planted {
     ($bug:ident) => {
@@ -51,7 +51,7 @@ mod switch {
         StaleGeneration,
         /// A small message overtakes a large one of its own mailbox.
         Overtaking,
-        /// What is in flight when a link ends gets no fate.
+        /// A message in flight when a link ends gets no fate.
         ForgottenFate,
         /// A sender that waits for a window does not say so.
         SilentBlock,
@@ -79,17 +79,17 @@ mod switch {
         StaleRun,
         /// A sender without credits does not heed the peer's count.
         DeafWithoutCredit,
-        /// What is sent ahead has no bound.
+        /// The messages sent ahead have no bound.
         NoWindows,
         /// A frame counts as consumed before all its refusals are written.
         EarlyAcknowledgement,
-        /// What arrived when a link ends is counted and not dispatched.
+        /// A frame that arrived when a link ends is counted and not dispatched.
         DroppedAtEnd,
         /// The receiver counts the link's window in the order of arrivals, idle mailboxes too.
         LinkWindowByArrival,
         /// Neither asks nor the bytes of answers that wait are bounded at the node that answers.
         EndlessReplies,
-        /// What waits in a mailbox when a link ends is forgotten by the next one.
+        /// The messages that wait in a mailbox when a link ends are forgotten by the next one.
         FreshWindows,
         /// A message is archived again at each wake-up of its sender.
         ArchivedAgain,
@@ -133,7 +133,7 @@ mod switch {
         MissedIdle,
         /// A node that is linked to be asked for another counts as one that a sender wants.
         AskedIsWanted,
-        /// What was met at a seed is forgotten where an answer leaves it out.
+        /// An address that was met at a seed is forgotten where an answer leaves it out.
         ForgottenSeed,
         /// A silence that no clock can add up is taken as the one after which nodes are down.
         UncheckedSilence,

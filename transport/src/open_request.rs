@@ -11,7 +11,7 @@ use crate::id::Incarnation;
 pub struct OpenRequest {
     /// The mailbox.
     pub target: Target,
-    /// What kind of mailbox the sender expects, as a hash; 0 for any.
+    /// The kind of mailbox that the sender expects, as a hash; 0 for any.
     pub kind: u128,
     /// Its names, for people. They stay on this node, and are no part of equality.
     pub called: Called,
@@ -62,7 +62,7 @@ impl fmt::Display for OpenRequest {
 /// A mailbox of a node: by its name, or by its identity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// Whatever has this name when the mailbox is opened: 1 to 512 bytes of UTF-8.
+    /// The mailbox that has this name when it is opened: 1 to 512 bytes of UTF-8.
     Name(String),
     /// Exactly this one.
     Identity {

@@ -80,9 +80,9 @@ impl Default for Profile {
 pub struct InvalidProfile {
     /// Which setting.
     pub what: &'static str,
-    /// What it was; of a time with its unit.
+    /// Its value; of a time with its unit.
     pub value: String,
-    /// What it has to be.
+    /// The condition that it has to meet.
     pub must: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is logged while a test runs, on its thread.
+//! The lines that are logged while a test runs, on its thread.
 
 use std::sync::Arc;
 

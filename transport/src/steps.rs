@@ -123,7 +123,7 @@ mod stop {
         RejectSent,
         /// REJECT is read on a proven connection.
         RejectReceived,
-        /// The link is there for all who waited.
+        /// The link is there for all that waited.
         LinkUp,
         /// A heartbeat is sent.
         HeartbeatSent,

@@ -85,7 +85,7 @@ impl Unresolved {
     }
 
     /// Records that a driver starts: the peer has heard the report on the last link (PA-3). Returns
-    /// what waits here of the peer; the driver brings it [back](Self::keep).
+    /// the accounts that wait here of the peer; the driver brings them [back](Self::keep).
     pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
         state.report = None;

@@ -91,8 +91,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         }
     }
 
-    /// Sends now, if that needs no waiting. What this returns is awaited for the answer, with the
-    /// same time-out, which counts from now on (from its first poll, if it was polled already).
+    /// Sends now, if that needs no waiting. The returned [`Answer`] is awaited for the answer, with
+    /// the same time-out, which counts from now on (from its first poll, if it was polled already).
     ///
     /// # Errors
     /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull),
@@ -125,7 +125,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// As of awaiting it.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others (unless it leads to nobody).
+    /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
         Sending::<P, M>::block_on(self.sending.to.deadlines::<M>(), self)
     }

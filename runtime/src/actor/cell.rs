@@ -1,4 +1,4 @@
-//! What an actor of this node shares with those who send to it: its mailbox and its end.
+//! The state that an actor of this node shares with its senders: its mailbox and its end.
 
 use std::any::{Any, TypeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +42,7 @@ pub(crate) struct Cell<A: Handlers> {
     mailbox: ActorMailbox<A>,
     waits: Mutex<Option<Box<Waits>>>,
     name: Option<Arc<str>>,
-    /// There from the first look on: of most actors nobody asks for it.
+    /// There from the first look on: for most actors no caller asks for it.
     address: OnceLock<Box<Address>>,
 }
 
@@ -180,8 +180,8 @@ impl<A: Handlers> Cell<A> {
         }
     }
 
-    /// Ends the actor: its name is free, its senders and whoever waits are told, and a tell that
-    /// it never began is a dead letter. `hand` is what it had taken.
+    /// Ends the actor: its name is free, its senders and all that wait for its end are told, and a
+    /// tell that it never began is a dead letter. `hand` is what it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.node.residents().remove(self.key, self.name.as_deref());

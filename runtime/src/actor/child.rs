@@ -244,7 +244,7 @@ impl Restarts {
     }
 }
 
-/// How one actor is restarted, and who is told when it is not any more. Owned by its task.
+/// How one actor is restarted, and the party told when it is not any more. Owned by its task.
 pub(super) struct Plan<A> {
     make: Factory<A>,
     restarts: Restarts,
@@ -262,7 +262,7 @@ pub(super) struct Rested {
 /// The party that answers for an actor.
 #[derive(Clone)]
 pub(super) enum Parent {
-    /// Its node: there is nobody to tell.
+    /// Its node: there is no actor to tell.
     Node,
     Actor(Arc<dyn Resident>),
     /// An actor that restarts all or some of its children together. It is told of each that rests,

@@ -105,7 +105,7 @@ impl<A: Handlers> Context<A> {
         self.cell().node()
     }
 
-    /// Stops the actor after the message it is handling. What waits in its mailbox becomes dead
+    /// Stops the actor after the message it is handling. The messages in its mailbox become dead
     /// letters.
     pub fn stop(&self) {
         self.cell().halt(Halt::Stop);
@@ -297,7 +297,7 @@ impl<A: Handlers> Context<A> {
 
     /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The
     /// asker of an ask has what the handler returns; to have it wait, take a [`ReplyTo`] and call
-    /// [`stash_ask`](Self::stash_ask).) What is still put aside when the actor ends is a dead
+    /// [`stash_ask`](Self::stash_ask).) A message still put aside when the actor ends is a dead
     /// letter.
     ///
     /// # Errors

@@ -34,11 +34,11 @@ pub(super) struct Elsewhere {
     pub(super) way: Way,
 }
 
-/// What is at such an address.
+/// The target of such an address.
 pub(super) enum Way {
     /// An actor of another node, as this node sees it.
     Remote(RemoteSender, Node),
-    /// Whatever has the name on this node when it is looked up, at each send.
+    /// The actor that has the name on this node when it is looked up, at each send.
     Named(Node),
     /// No actor, and why.
     Dead(Cause),
@@ -280,8 +280,8 @@ pub(super) fn at_end<M: Message, P: Port<M>>(actor: &P, cause: Cause) -> Cause {
 }
 
 impl<P: Find> Destination<P> {
-    /// Where an address leads, as `node` sees it. Never fails: a reference to nobody is one, and a
-    /// `tell` to it says so.
+    /// Where an address leads, as `node` sees it. Never fails: a reference to no actor is one, and
+    /// a `tell` to it says so.
     pub(super) fn bind(node: &Node, address: Address) -> Self {
         if address.node() != node.name() {
             return match node.sender(&address, P::kind()) {

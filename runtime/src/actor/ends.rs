@@ -1,7 +1,7 @@
-//! What others order of an actor's task, and who waits for its end.
+//! The orders of others to an actor's task, and the tasks that wait for its end.
 //!
-//! - **EN-1 one end**: an actor ends once; who waits for that is told once, and who comes later at
-//!   once. A restart is no end.
+//! - **EN-1 one end**: an actor ends once; each task that waits for that is told once, and one that
+//!   comes later at once. A restart is no end.
 //! - **EN-2 orders last**: an order that came before the actor's task looked is seen when it looks.
 //!   An order to end for good is never taken back.
 
@@ -29,7 +29,7 @@ const FINAL: u8 = 4;
 /// Rest when this incarnation has ended.
 const PAUSE: u8 = 8;
 
-/// What others order of an actor's task, and who waits for its end.
+/// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
     /// Written under the lock only, with what goes with an order; so nothing that is decided under
     /// it is about another moment. Looks without it save the way to it: before each message. They
@@ -39,7 +39,7 @@ pub(super) struct Ends {
 }
 
 enum State {
-    /// Without a box nobody waits.
+    /// Without a box no task waits.
     Living(Option<Box<Living>>),
     Ended(Box<ActorExit>),
 }
@@ -47,7 +47,7 @@ enum State {
 #[derive(Default)]
 struct Living {
     notices: Vec<CloseNotice>,
-    /// Who waits for the end, in the order they came.
+    /// The tasks that wait for the end, in the order they came.
     waiting: BTreeMap<u64, Waker>,
     next: u64,
     /// Why it is to fail.
@@ -286,7 +286,7 @@ impl Ends {
         matches!(*self.state.lock(), State::Ended(_))
     }
 
-    /// Tells the links how the actor ended; who waits for its end is told by [`tell`](Self::tell).
+    /// Tells the links how the actor ended; the tasks that wait are told by [`tell`](Self::tell).
     pub(super) fn close(&self, exit: &ActorExit) {
         let notices = match &mut *self.state.lock() {
             State::Living(Some(living)) => std::mem::take(&mut living.notices),

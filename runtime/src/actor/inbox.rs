@@ -15,8 +15,8 @@ use crate::{actor, handlers};
 
 /// A place that messages of one type can be sent to, for code that is no actor: a stream of what
 /// came to its [`recipient`](Inbox::recipient). Made by [`Node::inbox`]. Dropped, it is closed:
-/// what is sent to it then is refused, and what waits in its mailbox is a dead letter (but for two
-/// messages that are on their way out of it).
+/// a message sent to it then is refused, and those in its mailbox are dead letters (but for two
+/// that are on their way out of it).
 ///
 /// The recipient may be sent in messages, also to other nodes, where `M` can cross nodes.
 pub struct Inbox<M: Message> {

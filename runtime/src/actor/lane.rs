@@ -1,4 +1,4 @@
-//! What an actor has registered: timers, tasks, streams, watches.
+//! The registrations of an actor: timers, tasks, streams, watches.
 //!
 //! - **RL-1 ahead**: what is due is handled before the next message of the mailbox. It needs no
 //!   room there, and is bounded by what the actor registered.
@@ -26,10 +26,10 @@ use crate::node::Node;
 /// Makes the message of an end.
 pub(super) type MakeDown<A> = fn(Down, &Node) -> Option<Item<A>>;
 
-/// What an actor has registered. Owned by its context, and made at the first registration.
+/// The registrations of an actor. Owned by its context, and made at the first of them.
 pub(super) struct Lane<A: Handlers> {
     pub(super) timers: Timers<A>,
-    /// What a task ends with is done by the actor.
+    /// The step that a task ends with is done by the actor.
     pub(super) tasks: JoinSet<Option<Task<A>>>,
     pub(super) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
     pub(super) watches: Watches,
@@ -54,7 +54,7 @@ impl<A: Handlers> Lane<A> {
         }
     }
 
-    /// Takes what is due (RL-1), unless it is the mailbox's turn (RL-2). Timers wake nobody: see
+    /// Takes what is due (RL-1), unless it is the mailbox's turn (RL-2). Timers wake no task: see
     /// [`wait`](Self::wait).
     pub(super) fn take(
         &mut self,

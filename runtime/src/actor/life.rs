@@ -34,8 +34,8 @@ use crate::resident::Resident;
 use crate::rest::Started;
 use guarded::Guarded;
 
-/// An actor and all that its task has of it. Made before the task, which may never run. What each
-/// message needs lies together, and beside the future that handles it.
+/// An actor and all that its task has of it. Made before the task, which may never run. The fields
+/// that each message needs lie together, and beside the future that handles it.
 #[repr(C)]
 pub(super) struct Life<A: Handlers> {
     actor: Option<A>,
@@ -199,7 +199,7 @@ impl<A: Handlers> Life<A> {
                     }
                 },
             };
-            // Also an ask that nobody waits for.
+            // Also an ask whose asker waits no more.
             cx.rest_lane();
             let Some(begun) = cell.open(unopened) else { continue };
             cx.note_mail();
@@ -281,7 +281,7 @@ impl Ending {
         }
     }
 
-    /// Returns the error of who spawned an actor that did not start.
+    /// Returns the error for the spawner of an actor that did not start.
     fn unstarted(self) -> SpawnError {
         match self {
             Ending::Unstarted(why) => SpawnError::Start(why.0),
@@ -294,7 +294,7 @@ impl Ending {
 
 impl<A: Handlers> Drop for Life<A> {
     fn drop(&mut self) {
-        // LF-2: whoever waits is told when the state is gone.
+        // LF-2: tasks that wait are told when the state is gone.
         drop_quietly(&mut self.actor);
         self.cx.abandon();
         let how = std::mem::replace(&mut self.how, Ending::Killed);

@@ -61,8 +61,8 @@ impl Node {
     /// [`Unasked`](super::Unasked), answers `R`.
     ///
     /// # Errors
-    /// As [`actor`](Node::actor). Whether an actor of another node accepts the message is found out
-    /// when it is sent one.
+    /// As [`actor`](Node::actor). If an actor of another node does not accept the message, that is
+    /// found out when it is sent one.
     ///
     /// # Cancel safety
     /// As [`actor`](Node::actor).

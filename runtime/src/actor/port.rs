@@ -37,10 +37,10 @@ pub trait Find: Sized {
 /// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
 /// alone. Only this crate has any.
 pub trait Port<M: Message>: Find {
-    /// What an ask is answered with.
+    /// The answer to an ask.
     type Reply: Send + 'static;
 
-    /// What a tell looks like on the wire.
+    /// The form of a tell on the wire.
     #[doc(hidden)]
     const TOLD: Accepted;
 
@@ -80,7 +80,7 @@ pub trait Port<M: Message>: Find {
 
 /// A port that answers.
 pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
-    /// What an ask looks like on the wire.
+    /// The form of an ask on the wire.
     #[doc(hidden)]
     const ASKED: Accepted;
 }

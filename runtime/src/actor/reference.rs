@@ -40,7 +40,7 @@ pub struct ActorRef<A: Handlers> {
     client: A::Client,
 }
 
-/// What is behind an `ActorRef`, without the client's methods.
+/// The inner part of an `ActorRef`, without the client's methods.
 pub struct Raw<A: Handlers> {
     to: Destination<Near<A>>,
     ask_timeout: AskTimeout,

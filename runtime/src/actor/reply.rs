@@ -11,7 +11,7 @@ use crate::message::{Codec, Encode, Wire};
 use crate::remote::{Replier, code};
 use crate::slot::Answerer;
 
-/// What a handler may return.
+/// A type that a handler may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a reply",
     label = "a reply must be able to cross nodes",
@@ -80,7 +80,7 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Returns when the asker gives up; `None` where nobody waits.
+    /// Returns when the asker gives up; `None` where no asker waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.0 {
             To::Local(answerer) => answerer.deadline(),

@@ -16,7 +16,7 @@ use crate::view::Input;
 /// One message of an actor. Its place in the table is its ordinal on the wire.
 pub struct Route<A: Handlers> {
     pub(super) label: Label,
-    /// What it looks like on the wire; layouts of 0 where it stays on its node.
+    /// Its form on the wire; layouts of 0 where it stays on its node.
     pub(super) accepted: Accepted,
     pub(super) open: Open<A>,
     pub(super) tell: Put<A>,

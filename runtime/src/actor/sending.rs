@@ -78,7 +78,7 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     pub(super) fn block_on<F: Future>(deadlines: Option<&Deadlines>, send: F) -> F::Output {
         match deadlines {
             Some(deadlines) => deadlines.runtime().block_on(send),
-            // A send to nobody has ended at its first poll; nothing else is to run first.
+            // A send to no actor has ended at its first poll; nothing else is to run first.
             None => futures::executor::block_on(tokio::task::unconstrained(send)),
         }
     }

@@ -62,7 +62,7 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// As of awaiting it.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others (unless it leads to nobody).
+    /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<(), TellError<M>> {
         Sending::<P, M>::block_on(self.sending.to.deadlines::<M>(), self)
     }

@@ -81,8 +81,8 @@ impl TimeLimit {
         })
     }
 
-    /// Waits until the time is over; for ever without deadlines: only a reference to nobody has
-    /// none, and what is sent to it has ended.
+    /// Waits until the time is over; for ever without deadlines: only a reference to no actor has
+    /// none, and a send to it has ended.
     pub(super) fn poll(
         &mut self,
         deadlines: Option<&Deadlines>,

@@ -35,7 +35,7 @@ pub(crate) trait Remote {
     fn deadline(&self) -> Option<Instant>;
 }
 
-/// What an actor took from its mailbox and has not begun yet.
+/// The messages that an actor took from its mailbox and has not begun yet.
 pub(crate) struct Hand<L, R> {
     /// Those that have begun, and the others.
     local: Vec<L>,
@@ -53,11 +53,11 @@ pub(super) struct Far<R> {
     pub(super) left: u64,
     /// How many more of them come before the next look at both intakes (MB-5).
     pub(super) turn: usize,
-    /// What is held back, by peer (MB-8); none of them is empty between calls.
+    /// The messages held back, by peer (MB-8); no entry is empty between calls.
     held: VecDeque<Held<R>>,
 }
 
-/// What came from one peer since an ask for whose reply its link had no room, and the ask.
+/// The messages of one peer since an ask for whose reply its link had no room, and the ask.
 struct Held<R> {
     peer: usize,
     /// Each with how many items came before it.
@@ -156,8 +156,8 @@ impl<L, R: Remote> Hand<L, R> {
         self.far.as_mut()?.take_tell()
     }
 
-    /// Takes out the next message of other nodes in this batch to begin. What cannot be begun is
-    /// held back (MB-8); the waker of `cx` is woken when that changes.
+    /// Takes out the next message of other nodes in this batch to begin. A message that cannot be
+    /// begun is held back (MB-8); the waker of `cx` is woken when that changes.
     #[inline]
     pub(crate) fn take_far(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         self.far.as_mut()?.take(cx)

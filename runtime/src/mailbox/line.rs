@@ -19,7 +19,7 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-/// What a look at the line came to.
+/// The outcome of a look at the line.
 pub(super) enum Admitted {
     /// The sender may have room; since when it waited, if it did.
     Yes(Option<Gone>),
@@ -47,8 +47,8 @@ impl Line {
         self.waiting.len()
     }
 
-    /// Whether the sender with this turn may have one of `room` places now; if not, it waits. Drop
-    /// what comes back without the lock.
+    /// Admits the sender with this turn if it may have one of `room` places now; if not, it waits.
+    /// Drop the result without the lock.
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
@@ -75,13 +75,13 @@ impl Line {
         self.waiting.front().map(|first| first.since)
     }
 
-    /// Returns the wakers of all for whom there is room.
+    /// Returns the wakers of all senders that there is room for.
     pub(super) fn call(&mut self, room: usize) -> Vec<Waker> {
         self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()).collect()
     }
 
-    /// Returns the waker of the last one for whom there is room: the one that one more place lets
-    /// in.
+    /// Returns the waker of the last sender that there is room for: the one that one more place
+    /// lets in.
     pub(super) fn call_last(&mut self, room: usize) -> Option<Waker> {
         self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
     }

@@ -16,7 +16,7 @@ pub(crate) trait Intake: Send + Sync {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Room<'_>, Closed>>;
 
-    /// Reserves room for one message if nobody waits for it.
+    /// Reserves room for one message if no sender waits for it.
     fn try_room(&self) -> Result<Room<'_>, NoRoom>;
 
     /// Returns true if the sender with this turn waits, and there is no room for it yet.

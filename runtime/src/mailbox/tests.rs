@@ -329,7 +329,7 @@ fn room_that_outlives_a_stop_takes_nothing() {
     drop(other);
 }
 
-/// What came after the mark does not hold it up, though it lies in the hand with what came before.
+/// A message after the mark does not hold it up, though it lies in the hand with those before.
 #[test]
 fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
     let mailbox = Mailbox::<u32, u32>::new(64);

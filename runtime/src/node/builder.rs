@@ -1,4 +1,4 @@
-//! What a node is started with.
+//! The settings that a node is started with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -138,10 +138,10 @@ impl NodeBuilder {
         self
     }
 
-    /// What all nodes of the cluster know: 32 random bytes, as bytes or as text of at least 64 hex
-    /// digits or 43 other characters; `openssl rand -hex 32` prints one. The node dials with it,
-    /// and links to nodes that dial with it. All bytes count, a line break at the end of a file,
-    /// too.
+    /// The secret that all nodes of the cluster know: 32 random bytes, as bytes or as text of at
+    /// least 64 hex digits or 43 other characters; `openssl rand -hex 32` prints one. The node
+    /// dials with it, and links to nodes that dial with it. All bytes count, a line break at the
+    /// end of a file, too.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secret = Some(Secret::new(secret.as_ref()));
         self
@@ -197,8 +197,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Sizes, windows and times of the node's links. What it leaves at its default does not replace
-    /// what the environment said before ([`from_env`](Self::from_env)).
+    /// Sizes, windows and times of the node's links. A setting left at its default does not replace
+    /// the one that came from the environment before ([`from_env`](Self::from_env)).
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = self.variables.fill(profile);
         self
@@ -227,7 +227,7 @@ impl NodeBuilder {
         self
     }
 
-    /// What the node talks over, in place of TCP: for simulation.
+    /// The network that the node talks over, in place of TCP: for simulation.
     pub fn network(mut self, network: Network) -> Self {
         self.network = Some(network);
         self

@@ -23,8 +23,8 @@ impl Node {
 }
 
 impl NodeBuilder {
-    /// Starts to describe a node by the environment. What is said by the program afterwards wins
-    /// over the variables; one that is not set, or empty, says nothing.
+    /// Starts to describe a node by the environment. Settings that the program makes afterwards win
+    /// over the variables; a variable that is not set, or empty, says nothing.
     ///
     /// | variable | form | as of |
     /// |---|---|---|
@@ -63,8 +63,8 @@ impl NodeBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidEnvironment`] names the first variable that has not this form. What cannot work
-    /// beside another setting is found by [`start`](Self::start), which names the setting.
+    /// [`InvalidEnvironment`] names the first variable that has not this form. A value that cannot
+    /// work beside another setting is found by [`start`](Self::start), which names the setting.
     pub fn from_env() -> Result<Self, InvalidEnvironment> {
         Self::from_variables(std::env::vars_os())
     }

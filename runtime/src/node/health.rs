@@ -35,8 +35,8 @@ pub enum HealthReason {
     #[error("this node is shutting down")]
     Leaving,
     /// The node has seeds, and no other node is linked. It is ready all the same: it may be the
-    /// first, and where probes decide who can be found, nodes that wait for each other would wait
-    /// for ever.
+    /// first, and where probes decide which nodes can be found, those that wait for each other
+    /// would wait for ever.
     #[error("no other node is linked")]
     Unlinked,
 }

@@ -9,7 +9,7 @@ use crate::remote::PeerState;
 /// each remembers what it has read. It does not keep its node alive.
 ///
 /// Unlike [events](Node::events), changes cannot be missed: however far a program falls behind,
-/// what it reads next is the newest state.
+/// its next read returns the newest state.
 ///
 /// ```no_run
 /// # async fn watch(node: ringpost::Node) {

@@ -33,8 +33,8 @@ pub(super) const NAME: &str = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
 /// Edits that make a misspelled variable another one, at most.
 const EDITS_MAX: usize = 3;
 
-/// What the environment said of a node, kept until it starts: by then the program may have said
-/// more, and it has a log. Owned by a `NodeBuilder`.
+/// The settings that a node has from the environment, kept until it starts: by then the program may
+/// have said more, and it has a log. Owned by a `NodeBuilder`.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     pub(super) are_read: bool,
@@ -68,7 +68,7 @@ impl Variables {
     /// Checks what depends on other settings.
     ///
     /// # Errors
-    /// [`InvalidEnvironment`] where a setting came from a variable. What the program said itself is
+    /// [`InvalidEnvironment`] where a setting came from a variable. The program's own settings are
     /// left to the checks that follow.
     pub(super) fn check(&self, name: &str, profile: &Profile) -> Result<(), InvalidEnvironment> {
         if self.are_read && name.is_empty() {

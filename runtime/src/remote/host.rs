@@ -1,4 +1,4 @@
-//! What arrives from other nodes: opens, signals, lost messages and events.
+//! The arrivals from other nodes: opens, signals, lost messages and events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl Host for Residents {
             PeerEvent::NodeDown { peer, cause } => NodeEvent::NodeDown { node: peer, cause },
             _ => return,
         };
-        // An error only says that nobody observes.
+        // An error only says that there is no observer.
         drop(self.observers.events.send(event));
     }
 

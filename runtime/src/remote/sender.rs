@@ -90,7 +90,7 @@ fn exit_of(reason: CloseReason) -> ActorExit {
         ends::FAILED => ActorExit::Failed(text()),
         ends::PANICKED => ActorExit::Panicked(text()),
         ends::KILLED => ActorExit::Killed,
-        // What a later version may say.
+        // A code that a later version may send.
         _ => ActorExit::NoActor,
     }
 }

@@ -1,4 +1,4 @@
-//! What changes a type's identity and layout, and what does not (SH-1, SH-2, SH-3).
+//! Which changes alter a type's identity and layout, and which do not (SH-1, SH-2, SH-3).
 
 use super::*;
 

@@ -58,7 +58,7 @@ pub(crate) enum Malformed {
     Number {
         /// Which.
         what: &'static str,
-        /// What it was.
+        /// Its value.
         value: u64,
     },
 }

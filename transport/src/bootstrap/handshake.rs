@@ -107,7 +107,7 @@ impl<'a> Handshake<'a> {
     /// Takes in what arrived.
     ///
     /// # Errors
-    /// [`Failure`], final. What the peer is to be told is in the output.
+    /// [`Failure`], final. The answer to the peer is in the output.
     pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.received += bytes.len();
         self.incoming.extend_from_slice(bytes);
@@ -151,7 +151,7 @@ impl<'a> Handshake<'a> {
         let state = std::mem::replace(&mut self.state, State::Over);
         let Some(rejection) = failure.answer() else { return };
         match state {
-            // Whatever is there does not speak this protocol, or is silent.
+            // The peer does not speak this protocol, or is silent.
             State::Preface | State::Over => {}
             State::Asked(_) | State::Asking(_) => {
                 self.outgoing.extend(record(Kind::Rejection, &[rejection.code()]));

@@ -291,7 +291,7 @@ impl Driver {
     /// which is there once. Returns false if they cannot.
     pub(super) fn report_windows(&mut self, pipe: &mut Pipe) -> bool {
         if !pipe.proto.takes_control() {
-            // What is not looked at may be the end of a mailbox.
+            // A mark that is not looked at may be that of the end of a mailbox.
             pipe.proto.hold_goodbye(true);
             return false;
         }

@@ -13,8 +13,8 @@ use crate::mutants::planted;
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
 
-/// What a device says of a send to a process that is gone: nothing answers, or the peer's device
-/// answers for a moment that the memory which receives is gone.
+/// The causes that a device gives for a send to a process that is gone: nothing answers, or the
+/// peer's device answers for a moment that the memory which receives is gone.
 const GONE: [LinkCause; 2] =
     [LinkCause::Fabric(Status::RetryExceeded), LinkCause::Fabric(Status::RemoteInvalidRequest)];
 
@@ -25,7 +25,7 @@ impl Driver {
     /// The two queues complete in no order to each other, so the first error that was seen may be a
     /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
     /// connection that was closed while nothing was being sent, and on a link that stood, whose
-    /// slots are large enough for every frame, a send that nobody takes is one that was closed
+    /// slots are large enough for every frame, a send that no peer takes is one that was closed
     /// meanwhile: a peer that was killed ends its links with the same cause whatever was sent, and
     /// whichever of its connections is seen to end first.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {

@@ -18,7 +18,7 @@ use crate::proto::credit::Class;
 use crate::steps::step;
 
 /// Batches that one call posts: the first, and those that were committed meanwhile. A sender leaves
-/// what comes after to the driver.
+/// later ones to the driver.
 pub(super) const BATCHES_MAX: u32 = 4;
 
 /// The sending side of a link.

@@ -23,7 +23,7 @@ const TAKERS: u32 = 2;
 /// too many to try, and hardly any error needs more (loom's own advice is two or three).
 const PREEMPTIONS: usize = 3;
 
-/// What the takers and the driver share.
+/// The state that the takers and the driver share.
 struct Shared {
     signals: Arc<DriverSignals<Loomed>>,
     taken: Arc<Taken<Loomed>>,

@@ -1,4 +1,4 @@
-//! A sender to a mailbox of another node, with links that nobody drives.
+//! A sender to a mailbox of another node, with links that no driver serves.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -105,7 +105,7 @@
 //! }
 //! ```
 //!
-//! # PV-2: a completed slot is kept by who only looked at the completion
+//! # PV-2: a completed slot is kept by a caller that only looked at the completion
 //!
 //! ```compile_fail,E0507
 //! use ringpost_transport::fabric::Completion;

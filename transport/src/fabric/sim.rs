@@ -9,15 +9,15 @@
 //! - **SI-2 repeatable**: all chance is drawn from the seed, all ties are broken by order of
 //!   insertion. A scenario keeps that by using no randomness, thread or clock of its own, no
 //!   `select!` without `biased`, and no `tokio::time::advance`.
-//! - **SI-3 unkind**: whatever the [contract](super) leaves open is chosen by the seed: late send
-//!   completions, completions between two looks of one turn, short polls, spurious and late
-//!   notifications, flushed sends that arrived, peers
-//!   whose death shows only when one sends, the order between the two queues.
+//! - **SI-3 unkind**: each choice that the [contract](super) leaves open is made by the seed: late
+//!   send completions, completions between two looks of one turn, short polls, spurious and late
+//!   notifications, flushed sends that arrived, peers whose death shows only when one sends, the
+//!   order between the two queues.
 //! - **SI-4 ends**: a scenario in which nothing can happen any more, or that takes more virtual
 //!   time than its limit, panics with the seed and the end of the log.
 //!
 //! Time stands still while any task is runnable: a task that spins until time has passed spins
-//! for ever here, so spinning must also be bounded by a count. Who spins on this module panics.
+//! for ever here, so spinning must also be bounded by a count. Spinning on this module panics.
 
 mod carry;
 mod clock;

@@ -163,7 +163,7 @@ struct Sealing {
     /// knowing the random bytes of one node is not knowing the key. On the heap: an array would
     /// leave a copy wherever it is moved from.
     part: Zeroizing<Vec<u8>>,
-    /// What both ends know of the link, and what no other link has.
+    /// The bytes that both ends know of the link, and no other link has.
     prologue: Vec<u8>,
     entropy: Entropy,
 }

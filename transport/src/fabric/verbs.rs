@@ -5,7 +5,7 @@
 //! queue and a channel of its own. Only classic verbs are called: the extended ones of the crate
 //! find no provider. Addresses are paired as `verbs/offer.rs` says.
 //!
-//! - **VB-1 parents**: whatever was made of something keeps it alive: queue pair, completion queue,
+//! - **VB-1 parents**: a thing made of another keeps that alive: queue pair, completion queue,
 //!   channel, and registration, protection domain, device are given back in this order.
 //! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it,
 //!   from then on as long as it is mapped, for local writing only. Queue pairs grant peers no
@@ -16,7 +16,7 @@
 //!   which one value drops its fields, and by counted references, and tested in every order.
 //! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never
 //!   an enum without that value; the layouts of what both sides share are checked by a test.
-//! - **VB-5 device events** end the queue pairs they concern, with a cause, whoever reads them.
+//! - **VB-5 device events** end the queue pairs concerned, with a cause, whichever task reads them.
 //! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed
 //!   was taken; the rest is flushed here. So nothing waits for a device to flush.
 //! - **VB-7 deviations** of rxe are listed in `docs/ARCHITECTURE.md`. Two are seen here: a receive
@@ -71,7 +71,7 @@ use crate::memory::{Region, Slot};
 
 pub use self::survey::Survey;
 
-/// What is set by hand. The default uses every active port.
+/// The settings made by hand. The default uses every active port.
 #[derive(Debug, Clone)]
 pub struct VerbsConfig {
     /// Only this device, like `mlx5_0`.
@@ -132,9 +132,9 @@ pub enum NoVerbs {
     Setting {
         /// Which.
         what: &'static str,
-        /// What it is.
+        /// The value that was asked for.
         asked: u8,
-        /// What it can be.
+        /// The largest value that it can have.
         limit: u8,
     },
     /// A device refused a first queue pair.

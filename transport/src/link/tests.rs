@@ -1,4 +1,4 @@
-//! Senders of a link without a driver: who is granted room, and who is woken for it.
+//! Senders of a link without a driver: which are granted room, and which are woken for it.
 
 mod leading;
 mod look_ups;

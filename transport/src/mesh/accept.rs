@@ -179,7 +179,7 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
 /// itself.
 fn report(log: &LogLimiter, from: &str, failure: &Failure) {
     let warns = match failure {
-        // What came was not judged.
+        // The dialler was not judged.
         Failure::Rejected(Rejection::ShuttingDown) => false,
         Failure::Rejected(_)
         | Failure::VersionMismatch { .. }

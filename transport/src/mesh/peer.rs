@@ -250,8 +250,8 @@ impl Peer {
         linked || matches!(state.presence, Presence::Idle(_))
     }
 
-    /// Returns who looks for it, after a round of dials; `None` when there is a connection, and
-    /// when it is only to be asked for others.
+    /// Returns the kind of search for it, after a round of dials; `None` when there is a
+    /// connection, and when it is only to be asked for others.
     pub(super) fn search(&self) -> Option<Search> {
         let state = self.state.lock();
         let is_sought =

@@ -44,7 +44,7 @@ fn opened() -> Pair {
     pair
 }
 
-/// What the attacked side does, by the bits of `act`.
+/// Lets the attacked side act, by the bits of `act`.
 fn act_on(pair: &mut Pair, act: u8) {
     if act & 1 != 0 {
         pair.transmit(SIDE);

@@ -45,7 +45,7 @@ pub(crate) fn name(name: &str) -> Arc<OpenRequest> {
 pub(crate) struct Toy {
     place: Option<(u32, u32)>,
     window: RecvWindow,
-    /// What was not taken, with the correlation of an ask.
+    /// The messages that were not taken, with the correlation of an ask.
     pub(crate) waiting: VecDeque<(Vec<u8>, Option<u64>)>,
     pub(crate) taken: Vec<Vec<u8>>,
     closed: bool,

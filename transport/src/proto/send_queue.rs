@@ -119,7 +119,7 @@ enum Turn {
     Replies,
 }
 
-/// What was committed up to some moment: see [`SendQueue::fence`].
+/// The messages that were committed up to some moment: see [`SendQueue::fence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fence {
     /// The mark in the eager lane.

@@ -33,7 +33,7 @@ pub(super) async fn look_up(address: &str, told: bool) -> io::Result<Vec<SocketA
     look_up_by(&LOOKUPS, address, told, |address| Ok(address.to_socket_addrs()?.collect())).await
 }
 
-/// What a look-up found, or why it found nothing.
+/// The addresses that a look-up found, or why it found none.
 type Found = Result<Vec<SocketAddr>, (io::ErrorKind, String)>;
 type Running = Shared<BoxFuture<'static, Found>>;
 

@@ -16,7 +16,7 @@ pub const PREFACE_BYTES: usize = 12;
 /// Never changes: which versions of the protocol a node speaks, it says after the preface.
 const MAGIC: [u8; 9] = *b"RINGPOST\x01";
 
-/// What a connection is for, as its first bytes say.
+/// The purpose of a connection, as its first bytes say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preface {
     /// Two nodes meet: handshake, then heartbeats.

@@ -3,7 +3,7 @@
 //! The reads and writes of a data connection end with the first short one: no call is made to be
 //! told that there is no more. The runtime waits by edge-triggered events. A read that fills less
 //! than its buffers, as a write that is taken in part, has met the end of what the socket has, so
-//! readiness is cleared; whatever comes later is a new event. tokio forgets no event that came
+//! readiness is cleared; bytes that come later are a new event. tokio forgets no event that came
 //! since the call began: it clears only the readiness that the call was made with, and never that
 //! the stream has ended or failed.
 

@@ -173,7 +173,7 @@ impl<A: Handlers> Context<A> {
         }
     }
 
-    /// Ends all that the incarnation has registered (RL-3). What it put aside is put back.
+    /// Ends all that the incarnation has registered (RL-3). The messages it put aside are put back.
     pub(in crate::actor) async fn clear(&mut self) {
         self.end_children().await;
         self.unstash();
@@ -196,8 +196,8 @@ impl<A: Handlers> Context<A> {
         drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
     }
 
-    /// Drops what was put aside, which nobody handles any more: askers are told, and a tell is a
-    /// dead letter.
+    /// Drops the messages put aside, which no handler takes any more: askers are told, and a tell
+    /// is a dead letter.
     pub(in crate::actor) fn bury_asides(&mut self) {
         let Some(more) = self.held() else { return };
         more.unstashed.append(&mut more.stash);

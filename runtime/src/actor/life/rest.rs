@@ -63,7 +63,7 @@ impl<A: Handlers> Life<A> {
             Next::Restart(delay) => self.pauses(delay, started).await,
         };
         if !begins {
-            // How the incarnation ended is in the log. What ended the actor came later: a kill of
+            // How the incarnation ended is in the log. The end of the actor came later: a kill of
             // its own, or an end in order. (A parent or node that kills finds nothing to kill.)
             let is_killed = self.cell.ends().is_killed() && !self.cell.ends().is_final();
             self.how = if is_killed { Ending::Killed } else { Ending::Stopped };

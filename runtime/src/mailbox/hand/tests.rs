@@ -13,7 +13,7 @@ use crate::deadlines::Deadlines;
 use crate::mailbox::tests::take;
 use crate::mailbox::{Batch, Intake, Mailbox};
 
-/// A link that has room for so many replies, and whom it wakes when there is more.
+/// A link that has room for so many replies, and the tasks it wakes when there is more.
 #[derive(Default)]
 struct Link {
     room: AtomicUsize,
@@ -225,8 +225,8 @@ fn what_was_held_back_goes_on_in_turn_with_all_else() {
     assert!(position(OTHER + 39) <= 4 * (32 + 2), "{begun:?}");
 }
 
-/// WA-2 needs it: what is held back of one node does not hold up the mark of another one, nor does
-/// what came after a mark the mark of its own node.
+/// WA-2 needs it: messages held back of one node do not hold up the mark of another one, nor do
+/// those after a mark the mark of their own node.
 #[test]
 fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
     let mut scene = Scene::new();

@@ -146,7 +146,7 @@ fn a_replayed_dialler_proves_nothing() {
     };
     let (failure, stale) = refused_with(false);
     assert!(matches!(failure, Failure::Stale), "{failure}");
-    // Whoever names the fresh bytes of this connection is a stranger as any other.
+    // A peer that names the fresh bytes of this connection is a stranger as any other.
     let (failure, renamed) = refused_with(true);
     assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
     let refusal = record(Kind::Rejection, &[Rejection::WrongSecret.code()]);

@@ -46,7 +46,7 @@ fn a_wrong_secret_is_named_on_both_sides() {
     }
 }
 
-/// BS-5: while a secret is changed, nodes of neighbouring rounds meet, whoever dials.
+/// BS-5: while a secret is changed, nodes of neighbouring rounds meet, whichever dials.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn nodes_meet_while_their_secret_is_changed() {
@@ -60,7 +60,7 @@ fn nodes_meet_while_their_secret_is_changed() {
     for (one, other) in (0..4).flat_map(|one| (0..4).map(move |other| (one, other))) {
         let (alpha, beta) = (in_round("alpha", 1, one), in_round("beta", 2, other));
         let (dialler, acceptor) = run(&alpha, &beta);
-        // Rounds that are not neighbours: only who accepts more may be dialled.
+        // Rounds that are not neighbours: only a node that accepts more may be dialled.
         let meet = one.abs_diff(other) <= 1 || (one, other) == (0, 2) || (one, other) == (3, 1);
         assert_eq!(dialler.unwrap().is_ok(), meet, "{one} dials {other}");
         assert_eq!(acceptor.unwrap().is_ok(), meet, "{one} dials {other}");
@@ -110,7 +110,7 @@ fn versions_without_overlap_are_named_on_both_sides() {
     }
 }
 
-/// BS-4: whoever changes the range on the way makes the two sides strangers.
+/// BS-4: a change of the range on the way makes the two sides strangers.
 #[test]
 fn a_changed_version_range_is_found_out() {
     let wide = Identity { versions: Versions { min: 1, max: 3 }, ..identity("alpha", 1) };

@@ -128,7 +128,7 @@ impl Stream for Pipe {
 }
 
 /// A node that stands still while a message of it is half written, and one that gives a message up:
-/// what it says last must not look like a breach of the protocol.
+/// its last bytes must not look like a breach of the protocol.
 #[tokio::test(start_paused = true)]
 async fn nothing_follows_a_message_that_was_cut() {
     // The handshake fits in.

@@ -266,7 +266,7 @@ fn greedy_links_leave_a_later_one_half_of_what_is_left() {
     assert_eq!(budget.taken(), 30 * DOUBLED - left);
 }
 
-/// What a message lies in is in the budget until the message is gone, not only until its link is.
+/// The memory of a message is in the budget until the message is gone, not only until its link is.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_lease_that_outlives_its_link_keeps_what_was_taken_for_it() {

@@ -432,7 +432,7 @@ proptest! {
     }
 }
 
-/// What was committed before a mailbox closed goes first, in a frame of its own: the peer has it
+/// Messages committed before a mailbox closed go first, in a frame of their own: the peer has them
 /// before it learns of the end.
 #[test]
 fn the_end_of_a_mailbox_is_told_after_what_was_committed_before() {

@@ -90,8 +90,8 @@ pub(crate) async fn frame_longer_than_the_fabric_sends(pairs: &impl Pairs) {
     pair.until(|a, b| a.sent() == [Status::Success] && b.got.len() == 1).await;
 }
 
-/// PV-1, PV-9: memory that the fabric did not hand out is refused in every queue, be it nobody's or
-/// another fabric's; what came before it in the batch is taken.
+/// PV-1, PV-9: memory that the fabric did not hand out is refused in every queue, be it of no
+/// fabric or of another one; what came before it in the batch is taken.
 pub(crate) async fn foreign_memory_is_refused(pairs: &impl Pairs) {
     let other = pairs.ends()[1].0.clone();
     for foreign in [Region::heap(8192), other.alloc(8192).unwrap()] {
@@ -159,7 +159,7 @@ pub(crate) async fn cq_counts(pairs: &impl Pairs) {
         assert_eq!(end.sent(), [Status::Success; 16]);
         assert_eq!(end.received(), [Status::Success; 16]);
     }
-    // And when nobody polls until all of it is flushed:
+    // And when the owner does not poll until all of it is flushed:
     pair.a.got.clear();
     pair.a.post_recvs(16);
     pair.a.queue_pair.close();
@@ -169,8 +169,8 @@ pub(crate) async fn cq_counts(pairs: &impl Pairs) {
     assert!(pair.a.got.iter().all(|done| done.status == Status::Flushed));
 }
 
-/// PV-8, PV-9: both queues of a side complete in full, and nobody polls there meanwhile: nothing is
-/// lost.
+/// PV-8, PV-9: both queues of a side complete in full, and the owner does not poll meanwhile:
+/// nothing is lost.
 pub(crate) async fn cq_overrun(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(16, 16)).await;
     pair.b.send_numbers(16);

@@ -1,4 +1,4 @@
-//! What goes wrong, and what the queue pair says of it: PV-4 to PV-7.
+//! The failures, and the words of the queue pair for them: PV-4 to PV-7.
 
 use super::pair::{Pair, Pairs, Plan};
 use crate::fabric::{PostError, Status, Work};

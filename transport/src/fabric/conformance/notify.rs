@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::pair::{End, Pair, Pairs, Plan};
 use crate::fabric::{Completion, Notify, QueuePair, SendRequest, Status, Work};
 
-/// Sends one frame from `end` that wakes only who armed for any completion.
+/// Sends one frame from `end` that wakes only an owner that armed for any completion.
 fn send_unsolicited(end: &mut End, number: u8) {
     let mut request = end.request(&[number]);
     request.solicited = false;
@@ -49,7 +49,7 @@ pub(crate) async fn recv_any_notify(pairs: &impl Pairs) {
     assert_eq!(pair.b.frames(), [[0], [1], [2]]);
 }
 
-/// PV-8: a send that completes notifies who armed for any completion.
+/// PV-8: a send that completes notifies an owner that armed for any completion.
 pub(crate) async fn send_completion_notify(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.b.queue_pair.arm(Notify::Any);
@@ -76,7 +76,7 @@ pub(crate) async fn arm_is_not_weakened(pairs: &impl Pairs) {
     }
 }
 
-/// PV-8: a completion from before the arming may notify nobody, but the poll after it finds it.
+/// PV-8: a completion from before the arming may notify no owner, but the poll after it finds it.
 pub(crate) async fn one_shot_arm_missed_event(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.b.queue_pair.arm(Notify::Any);
@@ -94,7 +94,7 @@ pub(crate) async fn one_shot_arm_missed_event(pairs: &impl Pairs) {
     assert_eq!(pair.b.frames(), [[0]]);
 }
 
-/// PV-8: an error notifies who armed for solicited completions, of a receive and of a send.
+/// PV-8: an error notifies an owner armed for solicited completions, of a receive and of a send.
 pub(crate) async fn error_completion_is_solicited(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.b.queue_pair.arm(Notify::Solicited);

@@ -17,7 +17,7 @@ pub(crate) trait Pairs {
     fn ends(&self) -> [(Arc<dyn Fabric>, Side); 2];
 }
 
-/// What a case asks of its queue pairs.
+/// The demands of a case on its queue pairs.
 #[derive(Clone)]
 pub(crate) struct Plan {
     /// Of both; the side is set by the fabric.
@@ -60,7 +60,7 @@ pub(crate) struct End {
     pub(crate) got: Vec<Completion>,
 }
 
-/// Both sides. What is sent from a is received at b unless a case says otherwise.
+/// Both sides. The frames sent from a are received at b unless a case says otherwise.
 pub(crate) struct Pair {
     pub(crate) a: End,
     pub(crate) b: End,

@@ -18,7 +18,7 @@ use super::state::{Shared, State};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Timers beyond this are never reached: who waits for one waits for ever.
+/// Timers beyond this are never reached: a task that waits for one waits for ever.
 const HORIZON_NS: u64 = 365 * 24 * 3600 * 1000 * MILLISECOND;
 
 /// How often tokio's clock may stop beyond the limit on its way to the horizon. With nothing but
@@ -87,8 +87,8 @@ impl Clock {
             }
             if !wakes.is_empty() {
                 wakes.into_iter().for_each(Waker::wake);
-                // Whoever was woken may be no task of this runtime or have ended: tokio must
-                // come back here before its clock moves.
+                // The woken task may be none of this runtime or have ended: tokio must come back
+                // here before its clock moves.
                 return self.wake_pump();
             }
         }

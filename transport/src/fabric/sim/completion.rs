@@ -11,7 +11,7 @@ use crate::memory::Slot;
 /// How late a notification may be.
 const NOTIFIED_LATE_MAX_NS: u64 = 3_000_000;
 
-/// Completions of one queue pair and who is to be told of the next (PV-8).
+/// Completions of one queue pair and the task to be told of the next (PV-8).
 #[derive(Debug, Default)]
 pub(super) struct CompletionState {
     ready: VecDeque<Completion>,
@@ -47,8 +47,8 @@ impl CompletionState {
         }
     }
 
-    /// Tells whoever armed the queue, once, perhaps for nothing and perhaps late: an event takes
-    /// its time through the system, and more completions come meanwhile.
+    /// Tells the owner that armed the queue, once, perhaps for nothing and perhaps late: an event
+    /// takes its time through the system, and more completions come meanwhile.
     pub(super) fn notify(&mut self, physics: &mut Physics) {
         if self.armed.take().is_none() {
             return;
@@ -99,7 +99,7 @@ impl CompletionState {
         }
     }
 
-    /// Whether a notification has come, and the node is not paused; takes it.
+    /// Takes a notification, if one has come and the node is not paused.
     pub(super) fn poll_ready(&mut self, paused: bool, cx: &mut Context<'_>) -> Poll<()> {
         if !paused && std::mem::take(&mut self.notified) {
             return Poll::Ready(());

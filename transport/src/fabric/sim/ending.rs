@@ -68,7 +68,7 @@ impl QueuePairs {
         }
     }
 
-    /// The end is dropped: the slots go with the queue pair (PV-2). Who waits for it to
+    /// The end is dropped: the slots go with the queue pair (PV-2). A peer that waits for it to
     /// connect learns that it will not.
     pub(super) fn close(&mut self, physics: &mut Physics, number: Number) {
         self.fail(physics, number, Cause::Outside);

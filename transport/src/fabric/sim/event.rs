@@ -1,4 +1,4 @@
-//! What can happen at an instant of virtual time.
+//! The events of an instant of virtual time.
 
 use std::io;
 use std::task::Waker;
@@ -39,7 +39,7 @@ pub(super) enum Event {
     Break { pipe: PipeId, end: PipeEnd, kind: io::ErrorKind },
     /// A dial reaches the address.
     Dial { dial: u64 },
-    /// The answer to a dial reaches who dialled.
+    /// The answer to a dial reaches the dialler.
     Dialed { dial: u64 },
     /// A sleeper wakes.
     Wake(Waker),

@@ -1,4 +1,4 @@
-//! What will happen, by virtual time; events of one instant in the order they were added.
+//! The events to come, by virtual time; those of one instant in the order they were added.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -16,10 +16,10 @@ pub struct LinkModel {
     pub jitter: Duration,
     /// Bytes per second that all queue pairs and streams of this direction share; at least 1.
     pub bytes_per_second: u64,
-    /// What each work request costs before its bytes leave.
+    /// The time that each work request costs before its bytes leave.
     pub work_request: Duration,
-    /// How long a sender tries before a frame that nobody takes is an error. The seed may take up
-    /// to four times as long.
+    /// How long a sender tries before a frame that the peer does not take is an error. The seed may
+    /// take up to four times as long.
     pub retry: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What everything in a world obeys: time, chance, paths, faults; and the log of what happened.
+//! The laws that a world obeys: time, chance, paths, faults; and the log of what happened.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::heap::Heap;
 use super::link_model::{Links, Passage, nanos};
 use super::rule::{Case, Counters, On, Rule, Verdict};
 
-/// Whether owners of queue pairs are woken for nothing when nothing is runnable.
+/// Wake-ups for nothing, of owners of queue pairs, when nothing is runnable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleWakes {
     /// The world does not do this.
@@ -95,7 +95,7 @@ impl Physics {
         self.wakes.extend(waker);
     }
 
-    /// Returns who is to be woken.
+    /// Returns the wakers of the tasks that are to be woken.
     pub(super) fn take_wakes(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.wakes)
     }

@@ -219,7 +219,7 @@ impl Pipe {
         physics.wake(end.waker.take());
     }
 
-    /// The reader is dropped: the writer hears of it. Says whether nobody holds the pipe.
+    /// The reader is dropped: the writer hears of it. Returns true if neither side holds the pipe.
     pub(super) fn drop_reader(&mut self, physics: &mut Physics, pipe: PipeId) -> bool {
         self.reader = End { dropped: true, ..End::default() };
         self.buffer.clear();
@@ -229,7 +229,7 @@ impl Pipe {
         self.writer.dropped
     }
 
-    /// The writer is dropped: the reader sees the end. Says whether nobody holds the pipe.
+    /// The writer is dropped: the reader sees the end. Returns true if neither side holds the pipe.
     pub(super) fn drop_writer(&mut self, physics: &mut Physics, pipe: PipeId) -> bool {
         self.finish(physics, pipe);
         self.writer = End { dropped: true, ..End::default() };
@@ -243,8 +243,8 @@ impl Pipe {
     }
 }
 
-/// Returns all of `most`, or a part of it that is not empty: where a stream is cut is nobody's
-/// promise.
+/// Returns all of `most`, or a part of it that is not empty: no side is promised where a stream is
+/// cut.
 fn some_of(physics: &mut Physics, most: usize) -> usize {
     if most > 1 && physics.one_in(3) { physics.chance.usize(1..most) } else { most }
 }

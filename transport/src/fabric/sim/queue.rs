@@ -29,7 +29,7 @@ const INLINE_BYTES_MAX: u32 = 400;
 const RNR_RETRY_MAX: u8 = 6;
 /// Most memory at once, in bytes.
 const REGION_BYTES_MAX: usize = 1 << 30;
-/// What an offer begins with.
+/// The bytes that an offer begins with.
 const OFFER_MAGIC: &[u8; 4] = b"simq";
 /// Within which time a notification for nothing comes, if it comes.
 const SPURIOUS_WITHIN: Duration = Duration::from_micros(50);

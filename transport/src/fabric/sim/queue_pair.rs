@@ -19,7 +19,7 @@ pub(super) struct QueuePair {
     pub(super) owner: Owner,
     pub(super) config: QueuePairConfig,
     pub(super) phase: Phase,
-    /// Whom `connect` was called for.
+    /// The peer that `connect` was called for.
     pub(super) peer: Option<Peer>,
     /// The path to the peer has vanished.
     pub(super) severed: bool,
@@ -228,7 +228,7 @@ impl QueuePair {
     }
 }
 
-/// What the first error of a queue pair is of.
+/// The origin of the first error of a queue pair.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cause {
     /// The send of this index.

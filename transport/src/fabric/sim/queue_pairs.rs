@@ -91,7 +91,7 @@ impl QueuePairs {
         self.deliver(physics, number);
     }
 
-    /// Whether `connect` is over.
+    /// Polls for the end of `connect`.
     pub(super) fn poll_connected(
         &mut self,
         number: Number,

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::super::Status;
 
-/// What a [`Rule`] is about.
+/// The subject of a [`Rule`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     /// Frames of queue pairs, by their index among those that one end sent.
@@ -20,19 +20,19 @@ pub enum On {
     Bytes,
 }
 
-/// What becomes of a frame, a dial or a write that is about to be carried.
+/// The fate of a frame, a dial or a write that is about to be carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is carried.
     Pass,
-    /// It is carried, this much later. What was sent after a frame or a byte waits behind it;
-    /// another dial may overtake a dial.
+    /// It is carried, this much later. Frames and bytes sent after a frame or a byte wait behind
+    /// it; another dial may overtake a dial.
     Delay(Duration),
-    /// It is lost for good, and so is all after it; nobody is told. A frame: its queue pair ends
-    /// with [`Status::RetryExceeded`] once it has tried long enough. A dial: nobody answers. A
+    /// It is lost for good, and so is all after it; no side is told. A frame: its queue pair ends
+    /// with [`Status::RetryExceeded`] once it has tried long enough. A dial: no answer comes. A
     /// byte: nothing of this stream arrives any more.
     Drop,
-    /// Whether it arrived is up to the seed. A frame: the send completes with this status. A dial
+    /// The seed decides whether it arrived. A frame: the send completes with this status. A dial
     /// is refused and does not arrive. A byte: its writer sees the stream reset, its reader does
     /// not.
     Fail(Status),
@@ -58,7 +58,7 @@ pub struct Rule {
     verdict: Verdict,
 }
 
-/// What is to be judged.
+/// The case to be judged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) on: On,
@@ -141,7 +141,7 @@ impl Rule {
     }
 }
 
-/// What happened in a world so far.
+/// Counts of the events of a world so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -158,11 +158,11 @@ pub struct Counters {
     pub overdue: u64,
     /// Dials that reached a node while a stream between the same two nodes was there.
     pub crossed_dials: u64,
-    /// What frames met.
+    /// The verdicts that frames met.
     pub on_frames: Met,
-    /// What dials met.
+    /// The verdicts that dials met.
     pub on_dials: Met,
-    /// What writes met.
+    /// The verdicts that writes met.
     pub on_bytes: Met,
 }
 

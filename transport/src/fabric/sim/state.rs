@@ -30,7 +30,7 @@ pub(super) struct State {
     owners: BTreeMap<Life, Owner>,
     /// Nodes that have lost their device.
     pub(super) no_device: BTreeSet<NodeId>,
-    /// What waits for a path to be mended.
+    /// The events that wait for a path to be mended.
     held: Vec<Event>,
 }
 
@@ -116,7 +116,7 @@ impl State {
     /// Cuts or mends the way from one node to another. Bytes wait for the mending, frames are lost.
     pub(super) fn set_partitioned(&mut self, from: NodeId, to: NodeId, cut: bool) {
         self.physics.links.set_partitioned(from, to, cut);
-        // What was held comes before whatever is still on its way.
+        // The held events come before those that are still on their way.
         for event in std::mem::take(&mut self.held) {
             self.happen(event);
         }
@@ -212,14 +212,14 @@ impl Shared {
         Arc::new(Shared(Mutex::new(State::new(seed))))
     }
 
-    /// Does something to the world, then wakes whom that concerns.
+    /// Does something to the world, then wakes the tasks that it concerns.
     pub(super) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let (result, wakes) = self.with_wakes(act);
         wakes.into_iter().for_each(Waker::wake);
         result
     }
 
-    /// Does something to the world; the caller wakes whom that concerns.
+    /// Does something to the world; the caller wakes the tasks that it concerns.
     pub(super) fn with_wakes<R>(&self, act: impl FnOnce(&mut State) -> R) -> (R, Vec<Waker>) {
         let mut state = self.0.lock();
         state.uses += 1;

@@ -102,7 +102,7 @@ impl Streams {
         }
     }
 
-    /// Closes a port; who waited to be accepted sees the connection end.
+    /// Closes a port; a dialler that waited to be accepted sees the connection end.
     pub(super) fn close_port(&mut self, physics: &mut Physics, address: &str, id: u64) {
         if self.ports.get(address).is_some_and(|port| port.id == id)
             && let Some(port) = self.ports.remove(address)
@@ -169,7 +169,7 @@ impl Streams {
         }
     }
 
-    /// From whom to whom a dial goes, if anybody listens there.
+    /// Returns from which node to which a dial goes, if the other one listens there.
     pub(super) fn dial_path(&self, dial: u64) -> Option<(NodeId, NodeId)> {
         let waiting = self.dials.get(&dial)?;
         Some((waiting.from, self.ports.get(&waiting.address)?.node))
@@ -205,7 +205,7 @@ impl Streams {
         }
     }
 
-    /// The answer reaches who dialled.
+    /// The answer reaches the dialler.
     pub(super) fn dialed(&mut self, physics: &mut Physics, dial: u64) {
         if let Some(waiting) = self.dials.get_mut(&dial) {
             waiting.arrived = true;

@@ -120,8 +120,8 @@ impl World {
     }
 
     /// Ends a node's life: its queue pairs, streams and ports are gone, at once for itself; its
-    /// peers' streams end or are reset, and their queue pairs find out when they send. What still
-    /// runs of it can listen, dial and open no more.
+    /// peers' streams end or are reset, and their queue pairs find out when they send. Tasks of it
+    /// that still run can listen, dial and open no more.
     pub fn kill_node(&self, node: &str) {
         self.0.with(|state| state.kill(node));
     }
@@ -197,7 +197,7 @@ impl World {
     }
 
     /// Returns how many queue pairs of one node are connected to some of the other and not in the
-    /// error state; the same both ways, as long as nobody ended one.
+    /// error state; the same both ways, as long as neither side ended one.
     pub fn connections(&self, node: &str, peer: &str) -> usize {
         self.0.with(|state| {
             let (node, peer) = (state.physics.node(node), state.physics.node(peer));

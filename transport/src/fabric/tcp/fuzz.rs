@@ -138,7 +138,7 @@ fn passed_on(receiver: &mut Seal, mut wire: &[u8], step: usize) -> Vec<u8> {
     }
 }
 
-/// What was sealed, and what a stranger made of it.
+/// The bytes that were sealed, and those that a stranger made of them.
 #[derive(Default)]
 struct Between {
     plain: Vec<u8>,

@@ -13,7 +13,7 @@ use super::record::{RECORD_BYTES, Record, Refusal};
 use super::stream::DataStream;
 use crate::limits::{TCP_EXPECTED_BYTES, TCP_FRAME_BYTES_MAX, TCP_READ_AHEAD_BYTES};
 
-/// What a queue pair has read.
+/// The bytes that a queue pair has read.
 pub(super) struct Input {
     ahead: Box<[u8]>,
     /// The bytes of `ahead` that are read and not yet used.
@@ -68,7 +68,7 @@ enum Expect {
     },
 }
 
-/// What was found in the stream.
+/// An event that was found in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The oldest receive is filled.

@@ -32,7 +32,7 @@ pub(super) struct Output {
     broken: bool,
 }
 
-/// Whether another frame may be begun.
+/// The state that says whether another frame may be begun.
 #[derive(Default, PartialEq, Eq)]
 enum Turn {
     #[default]

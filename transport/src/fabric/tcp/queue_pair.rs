@@ -110,7 +110,7 @@ impl QueuePair for TcpQueuePair {
         Poll::Pending
     }
 
-    /// Moves to the error state (PV-10). What was accepted is acknowledged if the stream takes it.
+    /// Moves to the error state (PV-10). Accepted frames are acknowledged if the stream takes it.
     fn close(&mut self) {
         self.asked = true;
         self.write();
@@ -162,7 +162,7 @@ impl TcpQueuePair {
                 return;
             }
             let Some(stream) = &mut self.stream else { return };
-            // What the peer writes next tells of the sends that it has by then.
+            // The next bytes of the peer tell of the sends that it has by then.
             let lead = self.output.position() > self.queues.accepted();
             match self.input.read(stream, &mut self.queues, lead) {
                 Ok(0) => return self.fail(Failure::Send(Status::RetryExceeded)),

@@ -40,7 +40,7 @@ struct Asked {
     every: u64,
 }
 
-/// What a work request must keep to.
+/// The rules that a work request must keep to.
 struct Rules {
     /// Its memory is this one's (PV-1).
     owner: Owner,
@@ -116,7 +116,7 @@ struct Alarm {
     waker: Option<Waker>,
 }
 
-/// What moved a queue pair to the error state (PV-7).
+/// The failure that moved a queue pair to the error state (PV-7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The oldest send that was not accepted, if there is one.

@@ -1,4 +1,4 @@
-//! What lies on the stream of a data connection: records of eight bytes, a frame's bytes after
+//! The content of the stream of a data connection: records of eight bytes, a frame's bytes after
 //! its record.
 //!
 //! | bytes | what |
@@ -31,7 +31,7 @@ pub(super) enum Record {
     /// The oldest frame that was not accepted is refused, and every frame after it is skipped
     /// until [`Record::Again`].
     Refused(Refusal),
-    /// What follows starts again at the refused frame.
+    /// The frames that follow start again at the refused one.
     Again,
     /// The sender needs to know what was accepted, now and not only with the next frame.
     Acknowledge,

@@ -34,12 +34,12 @@ pub(super) struct Seal {
     until_rekey: Directions,
     /// The plain bytes of the chunk that is being sealed.
     gathered: Vec<u8>,
-    /// Chunks that the stream has not taken lie between `written` and `sealed`. What is behind is
-    /// left from earlier ones: to clear it would cost as much as to copy it.
+    /// Chunks that the stream has not taken lie between `written` and `sealed`. The bytes behind
+    /// are left from earlier ones: to clear them would cost as much as to copy them.
     outgoing: Vec<u8>,
     written: usize,
     sealed: usize,
-    /// What was read from the stream and not opened lies between `start` and `end`.
+    /// Bytes that were read from the stream and not opened lie between `start` and `end`.
     incoming: Vec<u8>,
     start: usize,
     end: usize,

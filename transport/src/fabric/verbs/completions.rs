@@ -171,8 +171,8 @@ impl Drop for Completions {
     }
 }
 
-/// What the device says of a work request; a number that this build does not know is an error like
-/// any other (VB-4).
+/// Returns the status that the device gives a work request; a number that this build does not know
+/// is an error like any other (VB-4).
 fn status(number: ibv_wc_status::Type) -> Status {
     match number {
         ibv_wc_status::IBV_WC_SUCCESS => Status::Success,

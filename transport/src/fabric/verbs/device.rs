@@ -32,7 +32,7 @@ unsafe impl Send for Device {}
 // SAFETY: as above, and at the same time.
 unsafe impl Sync for Device {}
 
-/// What a device can do at most.
+/// The limits of a device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeviceLimits {
     pub(super) ports: u8,
@@ -40,7 +40,7 @@ pub(super) struct DeviceLimits {
     pub(super) completions: u32,
 }
 
-/// What a port is.
+/// The attributes of a port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PortAttributes {
     /// As the library numbers it.
@@ -257,8 +257,8 @@ impl RawEvent {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: whatever was made of the context holds a counted reference to this (VB-1), so
-        // none of it is left, and it is closed once.
+        // SAFETY: each thing made of the context holds a counted reference to this (VB-1), so none
+        // of them is left, and it is closed once.
         if let Err(error) = check(unsafe { ibv_close_device(self.context()) }) {
             let (device, call) = (&*self.name, "ibv_close_device");
             tracing::error!(device, call, %error, "an RDMA resource could not be given back");
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(odd, (3, false), "a port in an unknown state is not active, so not used");
     }
 
-    /// VB-4: an event of a later library is no undefined value, and concerns nobody.
+    /// VB-4: an event of a later library is no undefined value, and concerns no queue pair.
     #[test]
     fn an_unknown_event_is_an_integer() {
         let event = |element, kind| RawEvent { element, kind }.event();

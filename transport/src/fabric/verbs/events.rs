@@ -31,7 +31,7 @@ struct Listener {
     end: Arc<End>,
 }
 
-/// What an event did to one queue pair.
+/// The effect of an event on one queue pair.
 #[derive(Default)]
 pub(super) struct End {
     status: Mutex<Option<Status>>,

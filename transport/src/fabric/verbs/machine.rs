@@ -1,4 +1,4 @@
-//! What the system tells in files: limits of this process, pages, network interfaces.
+//! The facts that the system tells in files: limits of this process, pages, network interfaces.
 
 use std::fs::read_to_string;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -27,7 +27,7 @@ fn memory(key: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What a GID table entry is, and the network interface it belongs to.
+/// Returns the type of a GID table entry, and the network interface it belongs to.
 pub(super) fn gid_entry(device: &str, port: u8, index: u32) -> (String, String) {
     let read = |what: &str| {
         let base = format!("/sys/class/infiniband/{device}/ports/{port}/gid_attrs");

@@ -72,7 +72,7 @@ unsafe impl Backing for Registered {
     }
 }
 
-/// Whether a region is on huge pages.
+/// The kind of pages that a region is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     Ordinary,
@@ -170,7 +170,7 @@ impl Drop for Registration {
     }
 }
 
-/// What the library's last refusal means: memory that could not be locked, or something else.
+/// Returns the last refusal of the library: memory that could not be locked, or something else.
 pub(super) fn refused(call: &'static str, device: &Device, need: usize) -> FabricError {
     let source = io::Error::last_os_error();
     match source.kind() {

@@ -1,4 +1,4 @@
-//! What each side tells the other, and the pairs of addresses that both then try.
+//! The offer of each side to the other, and the pairs of addresses that both then try.
 //!
 //! Each side offers all its addresses, with a queue pair for each port. The order of the pairs
 //! follows from the two offers alone, so both have the same: addresses of the same kind; of those
@@ -139,8 +139,8 @@ fn reaches(a: &Address, b: &Address) -> Option<bool> {
     }
 }
 
-/// What a dialler knows of the bootstrap connection: the address it dialled and its own, as GIDs.
-/// An acceptor, or who dialled a name, knows neither.
+/// Returns the addresses of the bootstrap connection that a dialler knows: the one it dialled and
+/// its own, as GIDs. An acceptor, or a dialler of a name, knows neither.
 pub(super) fn bootstrap(side: &Side) -> Option<([u8; 16], [u8; 16])> {
     let Side::Dialer { address } = side else { return None };
     let peer: SocketAddr = address.parse().ok()?;

@@ -56,7 +56,7 @@ pub(super) struct Path {
     pub(super) tuning: Tuning,
 }
 
-/// What may be set by hand.
+/// The settings that may be made by hand.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     pub(super) timeout: u8,
@@ -342,7 +342,7 @@ impl QueuePair {
         Some((accepted.unwrap_or(0), PostError::Device(error.raw_os_error().unwrap_or(0))))
     }
 
-    /// What the device says is set.
+    /// Returns the settings as the device reports them.
     #[cfg(test)]
     pub(super) fn settings(&self) -> ibv_qp_attr {
         let mut attributes = attributes(ibv_qp_state::IBV_QPS_RESET);
@@ -360,7 +360,7 @@ impl QueuePair {
     pub(super) fn destroy(mut self) -> [Ledger; 2] {
         self.end_device_access();
         [take(&mut self.sends), take(&mut self.recvs)]
-        // What is left of `self` is dropped here, and finds nothing to keep.
+        // The rest of `self` is dropped here, and finds nothing to keep.
     }
 
     /// After this the device touches none of the slots. If it cannot be had, they are never given

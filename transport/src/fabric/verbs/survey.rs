@@ -1,4 +1,4 @@
-//! What this machine has, what would be used, and why not the rest: one readable report.
+//! The devices of this machine, those that would be used, and why not the rest, in one report.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -10,7 +10,7 @@ use super::machine;
 use super::memory::Domain;
 use super::offer::Kind;
 
-/// What was found on this machine. Displayed, it is the report.
+/// The findings on this machine. Displayed, they are the report.
 #[derive(Debug)]
 pub struct Survey {
     devices: Vec<Found>,

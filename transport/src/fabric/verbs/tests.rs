@@ -117,7 +117,7 @@ async fn huge_pages_are_optional() {
     assert!(slots.len() >= 3);
 }
 
-/// What was asked for by hand and is not there, and settings out of range, are refused by name.
+/// A device asked for by hand that is not there, and settings out of range, are refused by name.
 #[test]
 fn what_cannot_be_used_is_named() {
     let config = VerbsConfig { device: Some("none0".into()), ..VerbsConfig::default() };
@@ -140,7 +140,7 @@ fn the_memory_limit_is_explained() {
 }
 
 /// PV-11, and what no fabric promises: a side may send before its peer connected. The device sends
-/// again, so that the first frames of both go through, whoever is late.
+/// again, so that the first frames of both go through, whichever side is late.
 #[tokio::test]
 async fn first_frames_wait_for_the_peer() {
     let case = "first_frames_wait_for_the_peer";

@@ -39,7 +39,7 @@ fn exactly(id: u64) -> Target {
 }
 
 /// OU-1: a look-up is answered with what is there when its OPEN arrives, which is written after it
-/// began. What it found counts as opened, and nothing else is left of it.
+/// began. The mailbox it found counts as opened, and nothing else is left of it.
 #[test]
 fn a_look_up_finds_what_has_the_name_after_it_began() {
     let link = opened(&[("one", 0)]);
@@ -96,7 +96,7 @@ fn a_look_up_that_is_refused_or_given_up_leaves_nothing() {
     assert_eq!(link.state.lock().send_queue.outlet_count(), 0);
 }
 
-/// LN-3: who waits for a later link is woken at the end of one that is left, and not before.
+/// LN-3: a wait for a later link is woken at the end of one that is left, and not before.
 #[test]
 fn the_end_of_a_link_that_is_left_can_be_waited_for() {
     let link = opened(&[]);

@@ -26,7 +26,7 @@ use super::waiters::Waiters;
 pub(in crate::mesh) struct State {
     pub(in crate::mesh) connection: ConnectionState,
     pub(in crate::mesh) presence: Presence,
-    /// What its events have told of it.
+    /// The state that its events have told.
     pub(super) told: Option<PeerState>,
     /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
     /// use to those that wait. This and all times of silences are by the clock of
@@ -93,11 +93,11 @@ pub(in crate::mesh) struct Reach {
     pub(in crate::mesh) relink: Option<(Instant, OwnedSemaphorePermit)>,
     /// The outcome of the last attempts, in words.
     pub(in crate::mesh) last: String,
-    /// What the log was told of it last.
+    /// The words last logged about it.
     pub(in crate::mesh) logged: String,
 }
 
-/// What there is to say of a node of which no dial has failed since it was linked.
+/// The words for a node of which no dial has failed since it was linked.
 pub(in crate::mesh) const NOT_DIALLED: &str = "not dialled yet";
 
 /// The words for a node that was not dialled since its link was idle.

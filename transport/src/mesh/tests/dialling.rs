@@ -183,7 +183,7 @@ fn a_lost_node_without_an_address_is_not_dialled_again() {
     });
 }
 
-/// What is said of a peer is not what another node met that came by its name.
+/// The last outcome told of a peer is not that of another node that came by its name.
 #[test]
 fn a_namesake_that_was_refused_is_not_what_the_last_dial_met() {
     sim::run(1, |world| async move {

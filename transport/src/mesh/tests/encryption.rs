@@ -1,4 +1,4 @@
-//! Which links are encrypted, and that nobody can talk two nodes out of it.
+//! Which links are encrypted, and that no stranger can talk two nodes out of it.
 
 use std::io;
 use std::pin::Pin;
@@ -252,7 +252,7 @@ async fn cut_data(listener: TcpListener, to: String, times: usize, cut: Arc<Atom
     }
 }
 
-/// What a stranger on the way breaks is tried again, and never in plain.
+/// A connection that a stranger on the way breaks is tried again, and never in plain.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn breaking_encrypted_connections_does_not_lead_to_plain_ones() {

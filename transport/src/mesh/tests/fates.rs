@@ -1,4 +1,4 @@
-//! What becomes of tells whose link is lost, over the simulator.
+//! The fate of tells whose link is lost, over the simulator.
 
 use rkyv::util::AlignedVec;
 

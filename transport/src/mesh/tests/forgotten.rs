@@ -1,4 +1,4 @@
-//! What a node remembers of others.
+//! The names that a node remembers of others, and those it forgets.
 
 use super::hostile::peer::{Proven, identity};
 use super::*;

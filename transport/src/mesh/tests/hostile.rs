@@ -183,7 +183,7 @@ async fn tell(remote: &RemoteSender) -> Result<(), Fate> {
     }
 }
 
-/// Writes frames and waits until they were taken, until there is nobody any more.
+/// Writes frames and waits until they were taken, until no peer is left that takes them.
 async fn overrun(wicked: &mut Linked) {
     loop {
         for _ in 0..limits::TCP_ACKNOWLEDGE_EVERY {
@@ -239,7 +239,7 @@ async fn every_breach_ends_its_own_link_with_its_name_and_nothing_else() {
 }
 
 const ROUNDS: usize = 1000;
-/// What a thousand breaches may leave behind: far less than the memory of that many links.
+/// Most memory that a thousand breaches may leave behind: far less than that of as many links.
 const GROWTH_KIB_MAX: u64 = 4 * 1024;
 
 // Promised in docs/SEMANTICS.md.
@@ -294,7 +294,7 @@ async fn thousand() {
 
 /// Resident KiB and open files of this process.
 async fn usage() -> (u64, usize) {
-    // What ended closes its files in the turns of its tasks.
+    // Links that ended close their files in the turns of their tasks.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

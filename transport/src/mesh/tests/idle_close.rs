@@ -221,7 +221,7 @@ fn downs(node: &Node) -> Vec<String> {
 }
 
 /// MS-15: a node that is cut off has idle ones linked to ask them for another. That it does not
-/// reach them is no news of nodes that nobody wants.
+/// reach them is no news of nodes that no sender wants.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn idle_nodes_that_cannot_be_asked_are_not_reported() {

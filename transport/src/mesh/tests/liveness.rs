@@ -1,4 +1,4 @@
-//! What keeps a node alive for others: its own thread, and what it says of its links.
+//! The ways in which a node stays alive for others: its own thread, and its words on its links.
 
 use tokio::runtime::Runtime;
 

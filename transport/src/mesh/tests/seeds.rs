@@ -6,7 +6,7 @@ use crate::bootstrap::ADDRESSES_MAX;
 use crate::cause::LinkCause;
 use crate::fabric::sim::{self, World};
 
-/// Returns a node at a place that is not its name, which dials nobody.
+/// Returns a node at a place that is not its name, which dials no other.
 async fn at(world: &World, place: &str, name: &str) -> Node {
     let mut config = sim_config(world, place, &[]);
     config.name = NodeName::new(name).unwrap();
@@ -83,7 +83,7 @@ fn a_seed_that_had_to_wait_for_its_name_is_linked_when_the_name_is_free() {
     }
 }
 
-/// What is advertised and wrong does not hide the seed, where the node is.
+/// A wrong address that is advertised does not hide the seed, where the node is.
 #[test]
 fn a_seed_is_tried_beside_what_its_node_advertises() {
     for seed in 0..20 {
@@ -102,7 +102,7 @@ fn a_seed_is_tried_beside_what_its_node_advertises() {
     }
 }
 
-/// What a node advertises and where it was met is one address more than nodes tell each other.
+/// The advertised addresses and that where a node was met are one more than nodes tell each other.
 #[test]
 fn the_most_addresses_and_a_seed_are_not_too_many_to_tell() {
     sim::run(1, |world| async move {

@@ -67,7 +67,7 @@ async fn tell_at(mesh: Arc<Mesh>, request: OpenRequest, count: usize, bytes: usi
     }
 }
 
-/// What the log says, line by line.
+/// The text of the log, line by line.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -18,11 +18,11 @@ use crate::wire::{Preface, Stream, Wire};
 /// Strangers of each kind.
 const STRANGERS: u32 = 2_000;
 
-/// What a stranger says after it has connected, and whether it waits for an answer.
+/// A kind of stranger: its bytes after it has connected, and whether it waits for an answer.
 struct Kind {
     says: Vec<u8>,
     waits: bool,
-    /// What the log says of it, in a part of a line.
+    /// Words of the log about it, each in a part of a line.
     causes: &'static [&'static str],
 }
 
@@ -77,7 +77,7 @@ fn thousands_of_strangers_of_each_kind_fill_no_log_and_end_no_link() {
             beta.mesh.ready(1).await;
             let message = recorded(&world).await;
             for Kind { says, waits, causes } in kinds(&message) {
-                // What was told of before is told of again.
+                // A cause that was told of before is told of again.
                 tokio::time::sleep(2 * limits::LOG_PERIOD).await;
                 log.take();
                 let began = Instant::now();

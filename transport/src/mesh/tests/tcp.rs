@@ -77,7 +77,7 @@ async fn only_addresses_of_this_machine_are_dialled_where_no_other_is_meant() {
     assert_eq!(gamma.linked(), ["beta"]);
 }
 
-/// What was asked keeps the link that it came by, for as long as it is not answered.
+/// An ask keeps the link that it came by, for as long as it is not answered.
 #[tokio::test]
 async fn a_link_that_ended_keeps_no_slots_whoever_keeps_it() {
     let beta = node("beta", &[]).await;

@@ -1,4 +1,4 @@
-//! What the log says of a peer that cannot be linked, or is refused: each cause once, however often
+//! The warnings about a peer that cannot be linked, or is refused: each cause once, however often
 //! it is dialled or dials.
 
 use futures::future::join_all;

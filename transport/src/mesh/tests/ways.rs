@@ -16,7 +16,7 @@ struct Winding {
     name: &'static str,
     ways: usize,
     open: Option<usize>,
-    /// What was tried: name and way.
+    /// The attempts: name and way.
     tried: Arc<Mutex<Vec<(&'static str, usize)>>>,
 }
 

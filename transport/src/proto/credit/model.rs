@@ -17,10 +17,10 @@ use side::Side;
 
 type State = [Side; 2];
 
-/// What leads from one state to another.
+/// A step from one state to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// What happens by itself.
+    /// A step that happens by itself.
     Forced,
     /// A credit-only frame, which is forced as well.
     CreditOnly,

@@ -38,7 +38,7 @@ impl LinkProtocol {
             return Err(Violation::Confirm);
         }
         loop {
-            // Most records of most frames; whatever is amiss with one is found below.
+            // Most records of most frames; a fault of one is found below.
             if self.takes_messages()
                 && let Some(tells) = reader.read_tells(header.records, self.sizes.message_max)
             {

@@ -1,4 +1,4 @@
-//! What waits for credits, for a window, or behind others.
+//! Messages that wait for credits, for a window, or behind others.
 
 use crate::proto::frame::FrameReader;
 use crate::proto::header::{RecordHeader, RecordKind, Stream};
@@ -174,7 +174,7 @@ fn what_waits_for_mailboxes_that_close_leaves_the_queue() {
     assert!(link.is_idle(out) && !link.waits_for_credits());
 }
 
-/// What waits for another mailbox keeps its order when one closes.
+/// Messages that wait for another mailbox keep their order when one closes.
 #[test]
 fn what_waits_for_the_neighbours_of_a_mailbox_that_closes_stays_in_order() {
     let mut pair = Pair::confirmed();

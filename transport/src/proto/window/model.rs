@@ -5,8 +5,8 @@
 //! tasks, the marks that make a report (as `link/receipt.rs` and `driver/mailboxes.rs` make them)
 //! and two queues of records that lose nothing: credits are the other model's concern.
 //!
-//! Checked: while nobody takes from the stuck mailbox and nobody closes it, the sender of the live
-//! one gets everything sent, from every reachable state; an honest sender never breaks the
+//! Checked: while the receiver neither takes from the stuck mailbox nor closes it, the sender of
+//! the live one gets everything sent, from every reachable state; an honest sender never breaks the
 //! protocol; no room leaks; nothing reaches another opening than it was sent to; the exchange ends.
 
 mod receiver;
@@ -28,11 +28,11 @@ use crate::proto::send_queue::{Filling, Notice, Room, SendQueue};
 
 use receiver::Receiver;
 
-/// The mailbox that nobody takes from, and its neighbour.
+/// The mailbox that the receiver does not take from, and its neighbour.
 const STUCK: usize = 0;
 const LIVE: usize = 1;
 
-/// What is left out, to show that the model finds it.
+/// The part that is left out, to show that the model finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -114,7 +114,7 @@ struct State {
 enum Step {
     /// A sender tries: it opens, commits or begins to wait.
     Attempt(usize),
-    /// What waits is written into a frame.
+    /// Waiting records are written into a frame.
     Transmit,
     /// The receiver reads the next record.
     Arrive,
@@ -302,7 +302,7 @@ impl State {
         link != mailboxes
     }
 
-    /// What holds when nothing moves any more, unless somebody closes a mailbox.
+    /// Checks the state when nothing moves any more, unless somebody closes a mailbox.
     fn check_rest(&self) {
         assert_eq!(self.out.uses(), 0, "every message has its fate");
         let (_, mailboxes) = self.out.outstanding();
@@ -357,7 +357,7 @@ const STATES_MAX: usize = 3_000_000;
 
 struct Explored {
     states: usize,
-    /// What is wrong, and the shortest way there.
+    /// The fault that was found, and the shortest way there.
     wrong: Option<(&'static str, Vec<Step>)>,
 }
 

@@ -130,7 +130,7 @@ async fn a_service_leads_to_its_instances_the_best_first() {
     });
     let found = texts(server.look_up(NAME).await);
     assert_eq!(found, ["127.0.0.2:7700", "127.0.0.1:7701", "127.0.0.3:7702"]);
-    // What changed is seen at the next look-up, whatever the time to live.
+    // A change is seen at the next look-up, whatever the time to live.
     server.change(|tables| tables.hosts.retain(|host, _| host != "two.test"));
     assert_eq!(texts(server.look_up(NAME).await), ["127.0.0.1:7701", "127.0.0.3:7702"]);
 }

@@ -219,7 +219,7 @@ fn what_left_before_a_close_arrives() {
     assert!((5..95).contains(&arrived), "{arrived} of 100");
 }
 
-/// PV-2: slots go with the queue pair, and frames that were on their way harm nobody.
+/// PV-2: slots go with the queue pair, and frames that were on their way do no harm.
 #[test]
 fn a_queue_pair_may_be_dropped_at_any_moment() {
     for seed in 0..50 {

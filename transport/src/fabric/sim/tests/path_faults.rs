@@ -41,7 +41,7 @@ fn frames_fail_with_any_status() {
     }
 }
 
-/// What passes one way only: frames arrive and no answer comes back, bytes pass and are not
+/// Traffic that passes one way only: frames arrive and no answer comes back, bytes pass and are not
 /// answered.
 #[test]
 fn a_partition_of_one_direction_lets_the_other_pass() {

@@ -96,7 +96,7 @@ async fn a_peer_that_asks_is_told() {
     assert_eq!(bare.records(1).await, [Record::Accepted { count: 2 }]);
 }
 
-/// What was accepted is told at the close.
+/// The frames that were accepted are told at the close.
 #[tokio::test]
 async fn a_close_tells_what_was_accepted() {
     let mut bare = Bare::new(4, 0).await;

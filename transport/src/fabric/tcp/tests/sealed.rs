@@ -25,7 +25,7 @@ conformance::for_each_case!(conform);
 /// Frames that are sent one by one, so that each is a chunk of its own.
 const FRAMES: usize = 6;
 
-/// What a stranger between the ends of a data connection does to the chunks of one direction.
+/// An attack of a stranger between the ends of a data connection on the chunks of one direction.
 #[derive(Debug, Clone, Copy)]
 enum Tamper {
     /// Changes one bit of a chunk.
@@ -226,7 +226,7 @@ fn the_key_changes_after_so_many_chunks() {
     }
 }
 
-/// What waits for a stream that takes nothing is bounded, and so is each chunk.
+/// The bytes that wait for a stream that takes nothing are bounded, and so is each chunk.
 #[test]
 fn no_more_is_sealed_than_may_wait() {
     let [ours, theirs] = keys();

@@ -69,7 +69,7 @@ async fn taken_events_do_not_hold_up_the_end() {
             };
             bounded(case, one).await;
         }
-        // On a thread that nobody waits for when it does not end.
+        // On a thread that the test does not wait for when it does not end.
         let (tell, dropped) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             drop(pair);

@@ -1,4 +1,4 @@
-//! What devices tell without being asked (VB-5), brought about for real.
+//! The events that devices tell without being asked (VB-5), brought about for real.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -35,9 +35,9 @@ async fn still_works(pair: &mut Pair) {
     }
 }
 
-/// VB-5, PV-7: the cable is pulled. Every queue pair of that port ends with the cause, whoever
-/// reads the event; those of the other device live on, and a peer over there finds out by sending.
-/// When the cable is back, so are links.
+/// VB-5, PV-7: the cable is pulled. Every queue pair of that port ends with the cause, whichever
+/// task reads the event; those of the other device live on, and a peer over there finds out by
+/// sending. When the cable is back, so are links.
 #[tokio::test]
 async fn a_port_that_is_down_ends_its_own_queue_pairs() {
     let case = "a_port_that_is_down_ends_its_own_queue_pairs";
@@ -142,9 +142,9 @@ async fn a_completion_queue_that_overruns_ends_its_queue_pair() {
     }
 }
 
-/// VB-1, VB-5: a device is taken away. rxe tells nobody and waits until the last one lets go: links
-/// carry on, and when the fabrics are dropped nothing of theirs is left that would hold it. Where
-/// the system tells, links end with the cause.
+/// VB-1, VB-5: a device is taken away. rxe tells no user and waits until the last one lets go:
+/// links carry on, and when the fabrics are dropped nothing of theirs is left that would hold it.
+/// Where the system tells, links end with the cause.
 #[tokio::test]
 async fn a_device_that_is_removed_is_let_go() {
     let case = "a_device_that_is_removed_is_let_go";
@@ -156,7 +156,7 @@ async fn a_device_that_is_removed_is_let_go() {
     let name = device.clone();
     let removal = std::thread::spawn(move || run("rdma", &["link", "delete", &name]));
     let begun = async {
-        // From then on nobody can open it any more.
+        // From then on no fabric can open it any more.
         while laboratory.fabric(0).is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

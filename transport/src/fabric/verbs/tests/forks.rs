@@ -9,9 +9,9 @@ use super::Devices;
 use crate::fabric::Status;
 use crate::fabric::conformance::{Pair, Plan, bounded};
 
-/// VB-8: a child is forked while receives are posted, and lives on with a copy of all memory. What
-/// is written here and what devices write meanwhile is what both sides see, and so it is after the
-/// child has executed another program.
+/// VB-8: a child is forked while receives are posted, and lives on with a copy of all memory. The
+/// bytes written here and those that devices write meanwhile are what both sides see, and so it is
+/// after the child has executed another program.
 #[tokio::test]
 async fn a_forked_child_disturbs_no_link() {
     let case = "a_forked_child_disturbs_no_link";

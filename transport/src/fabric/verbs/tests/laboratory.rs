@@ -1,4 +1,4 @@
-//! What only the laboratory's guest may be asked to do to its own devices.
+//! The operations that only the laboratory's guest may be asked to do to its own devices.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -134,7 +134,7 @@ fn explained(error: FabricError, least: u64) {
 /// Does something only where the test above has started it, as another user.
 ///
 /// VB-2: the profile `small` has room for 8 peers, the default one for fewer; then the error says
-/// what to do, nothing hangs, and what a link gives back another can have.
+/// what to do, nothing hangs, and memory that a link gives back another can have.
 #[tokio::test]
 async fn as_an_ordinary_user() {
     let case = "as_an_ordinary_user";

@@ -1,4 +1,4 @@
-//! Queue pairs as they are below the fabric, where nobody counts and nobody waits.
+//! Queue pairs as they are below the fabric, where no owner counts and none waits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is set on a queue pair, and where its counters wrap.
+//! The settings of a queue pair, and where its counters wrap.
 
 use super::raw::RawPair;
 use super::{Devices, request};
@@ -21,7 +21,7 @@ async fn the_device_is_set_as_meant() {
     }
 }
 
-/// PV-3: the 24 bits in which the device counts packets wrap, and nobody notices.
+/// PV-3: the 24 bits in which the device counts packets wrap, and neither side notices.
 #[tokio::test]
 async fn packet_numbers_wrap() {
     let case = "packet_numbers_wrap";
@@ -51,7 +51,7 @@ async fn completions_of_an_earlier_queue_pair_reach_nobody() {
     for _ in 0..8 {
         let mut early = Pair::new(&devices, Plan::new(4, 4)).await;
         early.a.send_numbers(4);
-        // Its completions are on their way, and nobody takes them.
+        // Its completions are on their way, and no owner takes them.
         drop(early);
         let mut late = Pair::new(&devices, Plan::new(4, 4)).await;
         late.b.send_numbers(1);

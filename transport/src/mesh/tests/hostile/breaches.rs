@@ -12,7 +12,7 @@ use crate::limits::KIND_NAME_BYTES_MAX;
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::header::{RecordHeader, RecordKind};
 
-/// What the peer does.
+/// An act of the peer.
 pub(super) enum Act {
     /// It writes these frames.
     Frames(fn() -> Vec<Vec<u8>>),

@@ -236,7 +236,7 @@ async fn a_peer_that_never_comes_to_an_end_is_too_slow() {
     let scene = Scene::new().await;
     let endless_word = async {
         let mut wicked = chosen(&scene, "wicked1").await;
-        // Until the node has had enough and nobody reads any more.
+        // Until the node has had enough and reads no more.
         while wicked.channel.send(&endless()).await.is_ok() {}
         wicked
     };
@@ -251,7 +251,7 @@ async fn a_peer_that_never_comes_to_an_end_is_too_slow() {
         let mut token = wicked.offered().await;
         token[0] ^= 1;
         let mut data = wicked.connect(&token).await;
-        // A token that nobody waits for is closed at once.
+        // A token that no queue pair waits for is closed at once.
         assert_eq!(data.read(&mut [0]).await.unwrap_or(0), 0);
         refused(&mut wicked).await
     };

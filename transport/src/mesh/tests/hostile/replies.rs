@@ -17,10 +17,10 @@ const ASK: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
 const MAILBOXES: usize = limits::PENDING_ASKS_MAX / limits::MAILBOX_WINDOW_MESSAGES as usize;
 /// Bytes of the answer that it asks for.
 const REPLY_BYTES: u32 = 256 * 1024;
-/// What the node may have made of them: as much as may wait, and one that each mailbox was making
-/// meanwhile, beside one that left.
+/// The bytes of answers that the node may have made: as many as may wait, and one answer that each
+/// mailbox was making meanwhile, beside one that left.
 const MADE_MAX: usize = limits::REPLY_BYTES_MAX + (MAILBOXES + 1) * REPLY_BYTES as usize;
-/// What the process may grow by.
+/// The most that the process may grow by.
 const GROWTH_KIB_MAX: u64 = 256 * 1024;
 /// Asks in one frame.
 const TOGETHER: usize = 64;

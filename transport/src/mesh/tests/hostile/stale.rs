@@ -48,7 +48,7 @@ async fn frames_of_an_older_link_are_never_handled() {
     }
     let mut old = scene.unlink(first).await;
     let mut second = scene.link().await;
-    // On the old data connection, which nobody reads any more.
+    // On the old data connection, which the node reads no more.
     let _ = old.write_all(&framed(&tell())).await;
     let mut rest = Vec::new();
     let _ = old.read_to_end(&mut rest).await;
@@ -62,7 +62,7 @@ async fn frames_of_an_older_link_are_never_handled() {
     scene.end().await;
 }
 
-/// A token is good for one attempt: nobody comes back by it to an older link.
+/// A token is good for one attempt: no peer comes back by it to an older link.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_token_of_an_older_link_leads_nowhere() {

@@ -70,7 +70,7 @@ impl Stingy {
                 return false;
             }
         }
-        // What came meanwhile is reported with this frame.
+        // The frames that came meanwhile are reported with this one.
         let mut accepted = 0_u32;
         while let Ok(frame) = self.frames.try_recv() {
             self.read(&frame);

@@ -7,7 +7,7 @@ use super::super::{Class, CreditSettings, Ledger};
 /// Where all counts start: every run passes the wrap-around.
 const START: u32 = 0u32.wrapping_sub(3);
 
-/// What waits, by lane; a probe is control that asks for an answer.
+/// The lanes in which records wait; a probe is control that asks for an answer.
 pub(super) const LANES: [(Class, bool); 4] =
     [(Class::Data, false), (Class::Reply, false), (Class::Control, false), (Class::Control, true)];
 
@@ -35,7 +35,7 @@ pub(super) struct Flying {
     goodbye: bool,
 }
 
-/// What a side has said and heard of the end.
+/// The words of the end that a side has said and heard.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Goodbye {
     /// It may begin to leave at any time.

@@ -15,7 +15,7 @@ struct End {
     mailbox: usize,
     place: (u32, u32),
     window: RecvWindow,
-    /// Bytes of the messages that nobody has taken.
+    /// Bytes of the messages that were not taken.
     waiting: VecDeque<u32>,
     closed: bool,
     marked: bool,
