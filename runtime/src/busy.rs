@@ -75,8 +75,10 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    /// The `on_start` of an actor: its spawner or supervisor may wait for that.
-    pub(crate) const START: Self = InHand { deadline: None, ask: usize::MAX };
+    /// The first `on_start` of an actor: its spawner may wait for that.
+    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
+    /// A later one: its supervisor may wait for that.
+    pub(crate) const NEXT_START: Self = InHand { deadline: None, ask: usize::MAX - 1 };
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.

@@ -22,6 +22,8 @@ pub const ACTOR_NAME_BYTES_MAX: usize = 256;
 pub const CIRCLE_MAX: usize = 64;
 /// Sends of one handler that wait at once of which circles and the log know.
 pub const WAITS_MAX: usize = 64;
+/// Children for which an actor is noted to wait at once, as it ends them.
+pub const CHILD_WAITS_MAX: usize = 1024;
 /// The longest pause between two looks for a name of another node, for which a program waits.
 pub const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
 /// How long an ask waits, unless it says otherwise.

@@ -81,6 +81,9 @@ pub(crate) trait Resident: Inbox {
     /// killed.
     fn is_to_rest(&self) -> bool;
 
+    /// Returns true if it rests on when it does: nothing else was ordered since.
+    fn rests_on(&self) -> bool;
+
     /// Returns true if it has ended.
     fn has_ended(&self) -> bool;
 

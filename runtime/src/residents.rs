@@ -134,10 +134,10 @@ impl Residents {
             let near = || Some(self.by_id(*whom)?.shown().to_string());
             let far = |address, kind: &&'static str| Shown { address, kind };
             match what {
-                Awaits::Nothing => None,
+                Awaits::Nothing | Awaits::Refused(_) => None,
                 Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
                 Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
-                Awaits::Start => Some(format!("the start of {}", near()?)),
+                Awaits::Start(_) => Some(format!("the start of {}", near()?)),
                 Awaits::End => Some(format!("the end of {}", near()?)),
                 Awaits::Rest => Some(format!("the rest of {}", near()?)),
                 Awaits::Resume => Some(format!("{}, its supervisor", near()?)),

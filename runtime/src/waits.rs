@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::address::Address;
-use crate::busy::Duty;
+use crate::busy::{Duty, InHand};
 use crate::slot::OpenAsk;
 
 /// The handler or hook of an actor that waits, and for which actors. There from the first one on
@@ -47,12 +47,14 @@ pub(crate) enum Awaits {
     RoomElsewhere(Address, &'static str),
     /// An answer of such an actor.
     AnswerElsewhere(Address, &'static str),
-    /// That the actor starts.
-    Start,
+    /// That the actor starts: which of its starts that is.
+    Start(InHand),
     /// That the actor ends.
     End,
     /// That the actor, a child, rests between two incarnations.
     Rest,
     /// That the actor, a supervisor, has it begin anew: the one that waits rests.
     Resume,
+    /// Nothing any more: the send closes a circle, and fails; with the text that names it.
+    Refused(Arc<str>),
 }

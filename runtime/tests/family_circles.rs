@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::actors::node;
+use crate::log::Log;
 use crate::supervising::quick;
 
 /// What the actors of a test share.
@@ -29,18 +30,27 @@ impl World {
     }
 }
 
-/// One of a family, which has a younger one if it is the elder.
+/// One of a family, which has younger ones if it is the elder.
 struct Kin {
     world: World,
     name: &'static str,
     asks_as_it_starts: Option<&'static str>,
+    younger: usize,
 }
 
 impl Kin {
     fn child(world: &World, name: &'static str) -> Child<Kin> {
         let world = world.clone();
-        let make = move || Kin { world: world.clone(), name, asks_as_it_starts: None };
+        let make = move || Kin { world: world.clone(), name, asks_as_it_starts: None, younger: 1 };
         Child::new(make).named(name).restart(quick())
+    }
+
+    /// An elder with so many younger ones, the first of which has the name.
+    fn elder(world: &World, younger: usize) -> Child<Kin> {
+        let world = world.clone();
+        let make =
+            move || Kin { world: world.clone(), name: "elder", asks_as_it_starts: None, younger };
+        Child::new(make).named("elder").restart(quick())
     }
 
     async fn ask(&self, whom: &str, cx: &Context<Self>) {
@@ -48,6 +58,9 @@ impl Kin {
             let supervisor = cx.node().actor::<Supervisor>(whom).await.unwrap();
             let child = Kin::child(&self.world, "late");
             supervisor.start_child(child).await.map(|_| ()).map_err(|error| error.to_string())
+        } else if whom == "host" {
+            let host = cx.node().actor::<Host>(whom).await.unwrap();
+            host.visit().await.map_err(|error| error.to_string())
         } else {
             let other = cx.node().actor::<Kin>(whom).await.unwrap();
             other.greet().await.map_err(|error| error.to_string())
@@ -61,6 +74,16 @@ impl Actor for Kin {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         if self.name == "elder" {
             cx.spawn(Kin::child(&self.world, "younger")).await?;
+            for _ in 1..self.younger {
+                let world = self.world.clone();
+                let make = move || Kin {
+                    world: world.clone(),
+                    name: "",
+                    asks_as_it_starts: None,
+                    younger: 0,
+                };
+                cx.spawn(Child::new(make)).await?;
+            }
         }
         if let Some(whom) = self.asks_as_it_starts {
             self.ask(whom, cx).await;
@@ -136,9 +159,9 @@ fn assert_told((text, took): (String, Duration), circle: &[&str]) {
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_child_that_asks_its_parent_as_that_is_restarted_is_told_at_once() {
-    for asks_first in [true, false] {
+    for (asks_first, younger) in [(true, 1), (false, 1), (true, 70), (false, 70)] {
         let (node, (world, mut heard)) = (node().await, World::new());
-        let supervisor = Supervisor::new(Strategy::OneForOne).child(Kin::child(&world, "elder"));
+        let supervisor = Supervisor::new(Strategy::OneForOne).child(Kin::elder(&world, younger));
         node.spawn("supervisor", supervisor).await.unwrap();
         let who = ["younger", "elder", "elder"];
         let told = asked((&node, &world), &mut heard, who, asks_first).await;
@@ -173,7 +196,7 @@ async fn a_child_that_asks_one_that_rests_as_it_starts_again_is_told_at_once() {
         move || {
             let count = incarnations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let asks_as_it_starts = (count > 0).then_some("b");
-            Kin { world: world.clone(), name: "a", asks_as_it_starts }
+            Kin { world: world.clone(), name: "a", asks_as_it_starts, younger: 0 }
         }
     };
     let supervisor = Supervisor::new(Strategy::OneForAll)
@@ -187,4 +210,159 @@ async fn a_child_that_asks_one_that_rests_as_it_starts_again_is_told_at_once() {
     assert_told((told, start.elapsed()), &["a", "b", "supervisor"]);
     a.greet().await.unwrap();
     node.actor::<Kin>("b").await.unwrap().greet().await.unwrap();
+}
+
+/// WC-1: also a child that waits for room in the mailbox of its parent.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_waits_for_room_at_its_parent_as_that_is_restarted_is_told_at_once() {
+    let (node, (world, mut heard)) = (node().await, World::new());
+    let elder = Kin::elder(&world, 1).mailbox_capacity(1);
+    node.spawn("supervisor", Supervisor::new(Strategy::OneForOne).child(elder)).await.unwrap();
+    let elder = node.actor::<Kin>("elder").await.unwrap();
+    elder.tell(Explode).await.unwrap();
+    quiet().await;
+    elder.try_tell(Greet).unwrap();
+    let younger = node.actor::<Kin>("younger").await.unwrap();
+    world.asks.add_permits(1);
+    younger.tell(AskOther { whom: "elder".into() }).await.unwrap();
+    quiet().await;
+    let start = Instant::now();
+    world.panics.add_permits(1);
+    let told = heard.recv().await.unwrap();
+    assert_told((told, start.elapsed()), &["younger", "elder"]);
+}
+
+/// WC-2: a parent that takes nothing any more is not waited for.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_asks_its_parent_which_has_stopped_is_told_so() {
+    for shuts_down in [false, true] {
+        let (node, (world, mut heard)) = (node().await, World::new());
+        let kin = Kin { world: world.clone(), name: "elder", asks_as_it_starts: None, younger: 1 };
+        let elder = node.spawn("elder", kin).await.unwrap();
+        let younger = node.actor::<Kin>("younger").await.unwrap();
+        younger.tell(AskOther { whom: "elder".into() }).await.unwrap();
+        quiet().await;
+        let leaving = node.clone();
+        let shutdown = tokio::spawn(async move {
+            match shuts_down {
+                true => drop(leaving.shutdown(Duration::from_secs(4)).await),
+                false => elder.stop().await.unwrap(),
+            }
+        });
+        quiet().await;
+        world.asks.add_permits(1);
+        let text = heard.recv().await.unwrap();
+        assert!(!text.contains("wait for each other"), "{text}");
+        assert!(text.contains("not sent: the actor") || text.contains("shut"), "{text}");
+        shutdown.await.unwrap();
+    }
+}
+
+/// WC-2: the spawner no longer waits for a start, though it has kept the future of the first one.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_starts_again_may_ask_the_spawner_of_its_first_start() {
+    let (node, (world, mut heard)) = (node().await, World::new());
+    let host = Host { node: node.clone(), world: world.clone() };
+    let host = node.spawn("host", host).await.unwrap();
+    host.tell(Begin).await.unwrap();
+    quiet().await;
+    let guest = node.actor::<Kin>("guest").await.unwrap();
+    world.panics.add_permits(1);
+    guest.tell(Explode).await.unwrap();
+    quiet().await;
+    world.asks.add_permits(1);
+    assert_eq!(heard.recv().await.unwrap(), "", "it was answered");
+}
+
+/// Spawns a guest, and keeps what tells that it has started.
+#[actor]
+struct Host {
+    node: Node,
+    world: World,
+}
+
+#[handlers]
+impl Host {
+    #[handler]
+    async fn begin(&mut self) {
+        let (world, incarnations) = (self.world.clone(), std::sync::atomic::AtomicUsize::new(0));
+        let make = move || {
+            let count = incarnations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let asks_as_it_starts = (count > 0).then_some("host");
+            Kin { world: world.clone(), name: "guest", asks_as_it_starts, younger: 0 }
+        };
+        let child = Child::new(make).named("guest").restart(quick());
+        let mut spawned = Box::pin(self.node.supervise(child));
+        assert!(futures::poll!(&mut spawned).is_pending());
+        self.world.asks.acquire().await.unwrap().forget();
+        spawned.await.unwrap();
+    }
+
+    #[handler]
+    fn visit(&mut self) {}
+}
+
+/// WC-1: an actor that failed with its child, and ends its other children, is ended by its parent.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_of_one_that_failed_and_that_is_to_end_is_told_at_once() {
+    let (node, (world, mut heard)) = (node().await, World::new());
+    let fails_at_once = Restart::on_failure().at_most(0, Duration::from_secs(60));
+    let inner = {
+        let world = world.clone();
+        move || {
+            Supervisor::new(Strategy::OneForOne)
+                .child(Kin::child(&world, "c"))
+                .child(Kin::child(&world, "d").restart(fails_at_once))
+        }
+    };
+    let outer = Supervisor::new(Strategy::OneForAll)
+        .child(Kin::child(&world, "a"))
+        .child(Child::new(inner).named("inner").restart(quick()));
+    node.spawn("outer", outer).await.unwrap();
+    let [a, c, d] = [node.actor::<Kin>("a"), node.actor::<Kin>("c"), node.actor::<Kin>("d")];
+    let (a, c, d) = (a.await.unwrap(), c.await.unwrap(), d.await.unwrap());
+    c.tell(AskOther { whom: "a".into() }).await.unwrap();
+    d.tell(Explode).await.unwrap();
+    quiet().await;
+    let start = Instant::now();
+    world.panics.add_permits(1);
+    quiet().await;
+    a.tell(Explode).await.unwrap();
+    world.panics.add_permits(1);
+    quiet().await;
+    world.asks.add_permits(1);
+    let told = heard.recv().await.unwrap();
+    assert_told((told, start.elapsed()), &["c", "a", "outer"]);
+}
+
+/// WC-2: a child that rests is in no circle with the supervisor that ends it.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_supervisor_whose_children_rest_is_no_circle() {
+    let log = Log::default();
+    let _listening = log.listen();
+    for stops in [true, false] {
+        let (node, (world, _heard)) = (node().await, World::new());
+        let slowly = Restart::on_failure()
+            .at_most(1, Duration::from_secs(3600))
+            .backoff(Duration::from_secs(60), Duration::from_secs(60));
+        let supervisor = Supervisor::new(Strategy::OneForAll)
+            .child(Kin::child(&world, "a").restart(slowly))
+            .child(Kin::child(&world, "b").restart(slowly));
+        let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+        world.panics.add_permits(2);
+        let a = node.actor::<Kin>("a").await.unwrap();
+        a.tell(Explode).await.unwrap();
+        quiet().await;
+        if stops {
+            supervisor.stop().await.unwrap();
+        } else {
+            a.tell(Explode).await.unwrap();
+        }
+        supervisor.wait_stopped().await;
+    }
+    assert_eq!(log.count_all(&["an actor waits for the end"]), 0);
 }

@@ -335,6 +335,10 @@ impl<A: Handlers> Resident for Cell<A> {
         self.ends.is_to_rest() && !self.ends.is_forced()
     }
 
+    fn rests_on(&self) -> bool {
+        !self.ends.is_ordered() && !self.mailbox.is_stopping()
+    }
+
     fn has_ended(&self) -> bool {
         self.ends.has_ended()
     }

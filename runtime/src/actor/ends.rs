@@ -228,6 +228,7 @@ impl Ends {
         self.orders() & (FINAL | PAUSE | KILL) != 0
     }
 
+    /// Returns what ends the incarnation now. A failure that is obeyed ends no other one.
     #[cold]
     pub(super) fn forced(&self) -> Option<Forced> {
         if !self.is_forced() {
@@ -237,6 +238,7 @@ impl Ends {
         if self.is_killed() {
             return Some(Forced::Kill);
         }
+        self.take_back(FAIL);
         let reason = match &mut *state {
             State::Living(Some(living)) => living.reason.take(),
             _ => None,

@@ -109,7 +109,7 @@ impl Member {
         let ended = Ended::of(self.actor.clone());
         self.actor.retire(if is_shutdown { Halt::Drain } else { Halt::Stop });
         // A child that waits for its parent is told.
-        let _wait = Wait::between(parent, &*self.actor, Awaits::End);
+        let _wait = Wait::for_child(parent, &*self.actor, Awaits::End);
         if is_shutdown {
             ended.await;
             return;

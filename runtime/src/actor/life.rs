@@ -118,7 +118,8 @@ impl<A: Handlers> Life<A> {
                 *actor = Some(plan.make());
             }
             if let Some(actor) = &mut self.actor {
-                on_duty(start, InHand::START, actor.on_start(&mut self.cx)).await?;
+                let in_hand = if self.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
+                on_duty(start, in_hand, actor.on_start(&mut self.cx)).await?;
             }
             self.cell.end_waits();
             self.is_born = true;

@@ -181,12 +181,10 @@ impl Line {
     pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
         let Some(turn) = self.turn() else { return Ok(()) };
         whom.list();
-        match &self.near {
-            Some(near) if near.wait.is_some() => {}
-            _ => return self.begin_wait(whom, Awaits::Room(turn)),
+        match self.near.as_ref().and_then(|near| near.wait.as_ref()) {
+            Some(wait) => wait.set(Awaits::Room(turn)),
+            None => self.begin_wait(whom, Awaits::Room(turn)),
         }
-        self.set_wait(Awaits::Room(turn));
-        Ok(())
     }
 
     /// Notes that the handler that asks `whom` waits for it, unless that is noted.
@@ -220,7 +218,8 @@ impl Line {
     /// Notes what the handler that sends waits for, if it waits.
     pub(super) fn set_wait(&self, what: Awaits) {
         if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
-            wait.set(what);
+            // Only a send on this node is refused, and of an answer its asker is told.
+            drop(wait.set(what));
         }
     }
 

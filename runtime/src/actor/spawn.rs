@@ -13,6 +13,7 @@ use super::options::SpawnOptions;
 use super::wait::Wait;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
+use crate::busy::InHand;
 use crate::error::SpawnError;
 use crate::node::Node;
 use crate::registry::Refused;
@@ -126,7 +127,7 @@ impl Node {
     ) -> Starts {
         let (told, started) = oneshot::channel();
         // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
-        let starts = Starts { started, _wait: Wait::for_start(&*cell) };
+        let starts = Starts { started, _wait: Wait::for_start(&*cell, InHand::FIRST_START) };
         // `Life` uses the sender, also where the task is dropped before it runs.
         self.runtime().spawn(Life::new(cell, actor, plan, told).run());
         starts

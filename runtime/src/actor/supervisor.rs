@@ -21,7 +21,7 @@ use super::spawn::Starts;
 use super::wait::Wait;
 use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
 use crate::address::Address;
-use crate::busy::at_rest;
+use crate::busy::{InHand, at_rest};
 use crate::error::{AskCause, AskError, BoxError, SpawnError};
 use crate::limits;
 use crate::message::Message;
@@ -193,7 +193,7 @@ impl Supervisor {
         let (pause, paused) = oneshot::channel();
         actor.pause(pause);
         // A child that waits for this supervisor, or for one that rests, is told.
-        let _wait = Wait::between(cx.cell(), &**actor, Awaits::Rest);
+        let _wait = Wait::for_child(cx.cell(), &**actor, Awaits::Rest);
         let paused = pausing.insert(paused);
         let rests = match timeout(*stop_within, &mut *paused).await {
             Ok(rests) => Ok(rests),
@@ -266,7 +266,8 @@ impl Supervisor {
         let Some((number, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
         // Before it starts: what it asks then finds that its supervisor waits for it (WC-1).
-        let _wait = running.get(&number).map(|child| Wait::for_start(&*child.actor));
+        let _wait =
+            running.get(&number).map(|child| Wait::for_start(&*child.actor, InHand::NEXT_START));
         if resume.send(started).is_ok() {
             // An error is told by a report, or an escalation.
             drop(starts.await);

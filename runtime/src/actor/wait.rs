@@ -38,62 +38,74 @@ impl Wait {
         let in_hand = running.in_hand.ask;
         // WC-1: noted first.
         let Some(wait) = Wait::note(waiter, whom.id(), what, in_hand) else { return Ok(None) };
+        if whom.intake().is_closed() {
+            // The send fails at once.
+            return Ok(Some(wait));
+        }
         match wait.circle(whom, in_hand) {
             None => Ok(Some(wait)),
             Some(Circle { text, .. }) => Err(Cause::Cycle(text.into())),
         }
     }
 
-    /// Notes that the handler that the caller is waits for the start of `whom`. Called before that
-    /// runs, so this closes no circle. Returns `None` as [`begin`](Self::begin) does.
-    pub(super) fn for_start(whom: &dyn Resident) -> Option<Self> {
+    /// Notes that the handler that the caller is waits for the start of `whom`, its first one or
+    /// another. Called before that runs, so this closes no circle. Returns `None` as
+    /// [`begin`](Self::begin) does.
+    pub(super) fn for_start(whom: &dyn Resident, start: InHand) -> Option<Self> {
         let (running, waiter) = waiter(|id| whom.neighbour(id))?;
-        Wait::note(waiter, whom.id(), Awaits::Start, running.in_hand.ask)
+        Wait::note(waiter, whom.id(), Awaits::Start(start), running.in_hand.ask)
     }
 
     /// Notes that the actor whose handler the caller is waits for the end of `whom`. Circles that
     /// this closes are broken. Returns `None` as [`begin`](Self::begin) does.
     pub(super) fn for_end(whom: &dyn Resident) -> Option<Self> {
         let (running, waiter) = waiter(|id| whom.neighbour(id))?;
-        Wait::breaking(waiter, whom, Awaits::End, running.in_hand.ask)
-    }
-
-    /// Notes that an actor waits for its child, or for its supervisor, in a handler or between two
-    /// incarnations. Circles that this closes are broken. Returns `None` if it waits for very many.
-    pub(super) fn between(
-        waiter: &dyn Resident,
-        whom: &dyn Resident,
-        what: Awaits,
-    ) -> Option<Self> {
-        let running = running().filter(|running| running.token == waiter.token());
-        let in_hand = running.map_or(0, |running| running.in_hand.ask);
-        Wait::breaking(whom.neighbour(waiter.id())?, whom, what, in_hand)
-    }
-
-    /// Notes a wait that nothing can refuse. Where it closes a circle, an actor of it that asks is
-    /// told that there is no answer for it: the last one before the waiter that does.
-    fn breaking(
-        waiter: Arc<dyn Resident>,
-        whom: &dyn Resident,
-        what: Awaits,
-        in_hand: usize,
-    ) -> Option<Self> {
-        let goes_on: fn(&dyn Resident) -> bool = match what {
-            Awaits::Rest => |whom| whom.is_to_rest(),
-            Awaits::Resume => |_| true,
-            _ => |whom| whom.is_ending(),
-        };
+        let in_hand = running.in_hand.ask;
         // WC-1: noted first.
-        let wait = Wait::note(waiter, whom.id(), what, in_hand)?;
+        let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
+        wait.break_circles(whom, in_hand, || whom.is_ending());
+        Some(wait)
+    }
+
+    /// Notes that an actor waits for its child to end or to rest, in a handler or between two
+    /// incarnations. Circles that this closes are broken. Returns `None` if it waits for very many.
+    pub(super) fn for_child(
+        parent: &dyn Resident,
+        child: &dyn Resident,
+        what: Awaits,
+    ) -> Option<Self> {
+        let running = running().filter(|running| running.token == parent.token());
+        let in_hand = running.map_or(0, |running| running.in_hand.ask);
+        let rests = matches!(what, Awaits::Rest);
+        // WC-1: noted first.
+        let parent = child.neighbour(parent.id())?;
+        let wait = Wait::note_up_to(limits::CHILD_WAITS_MAX, parent, child.id(), what, in_hand)?;
+        let lasts = || if rests { child.is_to_rest() } else { child.is_ending() };
+        wait.break_circles(child, in_hand, lasts);
+        Some(wait)
+    }
+
+    /// Notes that an actor rests until its supervisor has it begin anew. Circles that this closes
+    /// are broken.
+    pub(super) fn for_resume(child: &dyn Resident, supervisor: &dyn Resident) -> Option<Self> {
+        // WC-1: noted first.
+        let waiter = supervisor.neighbour(child.id())?;
+        let wait = Wait::note(waiter, supervisor.id(), Awaits::Resume, 0)?;
+        wait.break_circles(supervisor, 0, || child.rests_on());
+        Some(wait)
+    }
+
+    /// Breaks the circles that a wait which nothing can refuse has closed, while it `lasts`: of
+    /// each, the last send on the way from `whom` to the waiter is told.
+    fn break_circles(&self, whom: &dyn Resident, in_hand: usize, lasts: impl Fn() -> bool) {
         // One that waits for several asks closes a circle by each; what was refused closes none.
-        while goes_on(whom)
-            && let Some(Circle { text, ask }) = wait.circle(whom, in_hand)
+        while lasts()
+            && let Some(Circle { text, send }) = self.circle(whom, in_hand)
         {
             tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
-            let Some(ask) = ask else { break };
-            ask.refuse(Cause::Cycle(text.into()));
+            let Some(send) = send else { break };
+            send.refuse(whom, text.into());
         }
-        Some(wait)
     }
 
     /// Notes that the actor whose handler the caller is waits for one of another node. Returns
@@ -104,10 +116,20 @@ impl Wait {
     }
 
     fn note(waiter: Arc<dyn Resident>, whom: u64, what: Awaits, in_hand: usize) -> Option<Self> {
+        Wait::note_up_to(limits::WAITS_MAX, waiter, whom, what, in_hand)
+    }
+
+    fn note_up_to(
+        most: usize,
+        waiter: Arc<dyn Resident>,
+        whom: u64,
+        what: Awaits,
+        in_hand: usize,
+    ) -> Option<Self> {
         let number = {
             let mut waits = waiter.waits().lock();
             let waits = waits.get_or_insert_default();
-            if waits.actors.len() >= limits::WAITS_MAX {
+            if waits.actors.len() >= most {
                 return None;
             }
             if waits.actors.is_empty() {
@@ -122,13 +144,31 @@ impl Wait {
     }
 
     /// Notes what is waited for.
-    pub(super) fn set(&self, what: Awaits) {
+    ///
+    /// # Errors
+    /// [`Cause::Cycle`] when the send was refused meanwhile, to break a circle. The ask that was
+    /// sent all the same is refused then, and that is no error.
+    pub(super) fn set(&self, what: Awaits) -> Result<(), Cause> {
         let mut waits = self.waiter.waits().lock();
         let mut notes = waits.iter_mut().flat_map(|waits| &mut waits.actors);
         let note = notes.find(|note| note.number == self.number);
-        let old = note.map(|note| mem::replace(&mut note.what, what));
+        let refused = match note {
+            Some(WaitsFor { what: Awaits::Refused(text), .. }) => text.clone(),
+            note => {
+                let old = note.map(|note| mem::replace(&mut note.what, what));
+                drop(waits);
+                drop(old);
+                return Ok(());
+            }
+        };
         drop(waits);
-        drop(old);
+        match what {
+            Awaits::Answer(ask) => {
+                ask.refuse(Cause::Cycle(refused));
+                Ok(())
+            }
+            _ => Err(Cause::Cycle(refused)),
+        }
     }
 
     /// Returns a closed circle. `in_hand` is the ask that the waiter handles.
@@ -138,7 +178,7 @@ impl Wait {
         if next.is_empty() {
             return None;
         }
-        // Actors that are waited for, each with the place of one that waits for it, and its ask.
+        // Actors that are waited for, each with the place of one that waits for it, and its send.
         let mut reached = vec![(whom.shown().to_string(), whom.id(), 0, None)];
         while let Some((from, step)) = next.pop_front() {
             let Some(actor) = whom.neighbour(step.whom) else { continue };
@@ -149,20 +189,20 @@ impl Wait {
             }
             if is_closed {
                 let mut others = format!("{}, which waits for ", reached[from].0);
-                let (mut place, mut ask) = (from, step.ask);
+                let (mut place, mut send) = (from, step.send);
                 while place != 0 {
-                    ask = ask.or(reached[place].3.take());
+                    send = send.or(reached[place].3.take());
                     place = reached[place].2;
                     others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
                 }
                 let first = actor.shown();
                 let text = format!("{first} waits for {others}{first}");
-                return Some(Circle { text, ask });
+                return Some(Circle { text, send });
             }
             let is_new = reached.iter().all(|(_, id, ..)| *id != step.whom);
             if is_new && reached.len() < limits::CIRCLE_MAX {
                 next.extend(steps(&*actor).map(|step| (reached.len(), step)));
-                reached.push((actor.shown().to_string(), step.whom, from, step.ask));
+                reached.push((actor.shown().to_string(), step.whom, from, step.send));
             }
         }
         None
@@ -173,8 +213,45 @@ impl Wait {
 struct Circle {
     /// Their names.
     text: String,
-    /// The last ask on the way from the second one to the first, if there is one.
+    /// The last send on the way from the second one to the first, if there is one.
+    send: Option<WaitingSend>,
+}
+
+/// A send of a handler that waits, as it was found.
+struct WaitingSend {
+    waiter: u64,
+    number: u64,
     ask: Option<Arc<dyn OpenAsk>>,
+}
+
+impl WaitingSend {
+    /// Has the sender told that it would wait in a circle. `near` is an actor of its node.
+    fn refuse(self, near: &dyn Resident, text: Arc<str>) {
+        if let Some(ask) = self.ask {
+            return ask.refuse(Cause::Cycle(text));
+        }
+        let Some(waiter) = near.neighbour(self.waiter) else { return };
+        let mut waits = waiter.waits().lock();
+        let mut notes = waits.iter_mut().flat_map(|waits| &mut waits.actors);
+        let Some(note) = notes.find(|note| note.number == self.number) else { return };
+        let refused = Awaits::Refused(text.clone());
+        let (old, whom) = match &note.what {
+            Awaits::Nothing | Awaits::Room(_) => (mem::replace(&mut note.what, refused), note.whom),
+            // It was sent since it was found.
+            Awaits::Answer(ask) => (Awaits::Answer(ask.clone()), note.whom),
+            _ => return,
+        };
+        drop(waits);
+        match old {
+            Awaits::Answer(ask) => ask.refuse(Cause::Cycle(text)),
+            Awaits::Room(turn) => {
+                let whom = near.neighbour(whom);
+                whom.into_iter().for_each(|whom| whom.intake().call(turn));
+            }
+            // It is about to note for what it waits.
+            _ => {}
+        }
+    }
 }
 
 /// The number of no actor of this node.
@@ -192,7 +269,8 @@ fn waiter(
 /// A note, as it was found.
 struct Step {
     whom: u64,
-    ask: Option<Arc<dyn OpenAsk>>,
+    /// The send that waits, if one does.
+    send: Option<WaitingSend>,
     lasts: Lasts,
 }
 
@@ -202,7 +280,8 @@ enum Lasts {
     Noted,
     /// Until there is room with this turn.
     Room(u64),
-    Start,
+    /// While the actor is in this start.
+    Start(InHand),
     End,
     Rest,
 }
@@ -210,21 +289,24 @@ enum Lasts {
 /// Returns the waits of an actor for others of this node.
 fn steps(actor: &dyn Resident) -> impl Iterator<Item = Step> + use<> {
     let waits = actor.waits().lock();
-    let step = |WaitsFor { whom, what, .. }: &WaitsFor| {
-        let (ask, lasts) = match what {
-            Awaits::Nothing => (None, Lasts::Noted),
-            Awaits::Room(turn) => (None, Lasts::Room(*turn)),
-            Awaits::Answer(ask) => (Some(ask.clone()), Lasts::Noted),
-            Awaits::Start => (None, Lasts::Start),
+    let step = |WaitsFor { number, whom, what, .. }: &WaitsFor| {
+        let send = |ask| Some(WaitingSend { waiter: actor.id(), number: *number, ask });
+        let (send, lasts) = match what {
+            Awaits::Nothing => (send(None), Lasts::Noted),
+            Awaits::Room(turn) => (send(None), Lasts::Room(*turn)),
+            Awaits::Answer(ask) => (send(Some(ask.clone())), Lasts::Noted),
+            Awaits::Start(start) => (None, Lasts::Start(*start)),
             Awaits::End => (None, Lasts::End),
             Awaits::Rest => (None, Lasts::Rest),
-            // Told to rest again, it does.
-            Awaits::Resume if actor.is_to_rest() => return None,
-            Awaits::Resume => (None, Lasts::Noted),
+            Awaits::Resume if actor.rests_on() => (None, Lasts::Noted),
+            // It ends, or rests again, at once.
+            Awaits::Resume => return None,
+            // The sender is about to be told.
+            Awaits::Refused(_) => return None,
             // No circle over several nodes is found.
             Awaits::RoomElsewhere(..) | Awaits::AnswerElsewhere(..) => return None,
         };
-        Some(Step { whom: *whom, ask, lasts })
+        Some(Step { whom: *whom, send, lasts })
     };
     let steps: Vec<Step> = waits.iter().flat_map(|waits| &waits.actors).filter_map(step).collect();
     steps.into_iter()
@@ -240,16 +322,16 @@ fn actor_in_hand(actor: &dyn Resident) -> usize {
 impl Step {
     /// Returns true if the wait for `whom`, which handles the ask `in_hand`, goes on (WC-2).
     fn lasts(&self, whom: &dyn Resident, in_hand: usize) -> bool {
-        match (&self.ask, &self.lasts) {
-            (Some(ask), _) => match ask.is_open() {
+        match (&self.send, &self.lasts) {
+            (Some(WaitingSend { ask: Some(ask), .. }), _) => match ask.is_open() {
                 (true, begun) => !begun || in_hand == number_of(ask),
                 (false, _) => false,
             },
-            (None, Lasts::Room(turn)) => whom.intake().lacks_room(*turn),
-            (None, Lasts::Start) => in_hand == InHand::START.ask,
-            (None, Lasts::End) => whom.is_ending(),
-            (None, Lasts::Rest) => whom.is_to_rest(),
-            (None, Lasts::Noted) => true,
+            (_, Lasts::Room(turn)) => whom.intake().lacks_room(*turn),
+            (_, Lasts::Start(start)) => in_hand == start.ask,
+            (_, Lasts::End) => whom.is_ending(),
+            (_, Lasts::Rest) => whom.is_to_rest(),
+            (_, Lasts::Noted) => true,
         }
     }
 }

@@ -86,6 +86,12 @@ impl Line {
         self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
     }
 
+    /// Returns the waker of the sender with this turn.
+    pub(super) fn call_turn(&mut self, turn: u64) -> Option<Waker> {
+        let place = self.place(turn);
+        self.waiting.get_mut(place).filter(|w| w.turn == turn)?.waker.take()
+    }
+
     /// Returns true if the sender with this turn has none of `room` places.
     pub(super) fn is_behind(&self, turn: u64, room: usize) -> bool {
         let place = self.place(turn);

@@ -22,6 +22,12 @@ pub(crate) trait Intake: Send + Sync {
     /// Returns true if the sender with this turn waits, and there is no room for it yet.
     fn lacks_room(&self, turn: u64) -> bool;
 
+    /// Wakes the sender with this turn.
+    fn call(&self, turn: u64);
+
+    /// Returns true if it takes nothing any more.
+    fn is_closed(&self) -> bool;
+
     /// Returns true if senders wait for room.
     fn is_waited_for(&self) -> bool;
 
@@ -107,7 +113,17 @@ impl<L: Send, R: Remote + Send> Intake for Mailbox<L, R> {
     fn lacks_room(&self, turn: u64) -> bool {
         let state = self.state.lock();
         let room = state.room(self.capacity);
-        state.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
+        let is_open = state.phase == Phase::Open;
+        is_open && state.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
+    }
+
+    fn call(&self, turn: u64) {
+        let called = self.state.lock().line.as_mut().and_then(|line| line.call_turn(turn));
+        wake(called);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closing()
     }
 
     fn is_waited_for(&self) -> bool {

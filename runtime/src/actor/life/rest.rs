@@ -17,7 +17,6 @@ use crate::exit::ActorExit;
 use crate::mutants::planted;
 use crate::resident::Resident;
 use crate::rest::{Pause, Resting, Started};
-use crate::waits::Awaits;
 
 /// The outcome of an incarnation.
 enum Next {
@@ -202,7 +201,7 @@ impl<A: Handlers> Life<A> {
     /// Notes that the supervisor is to have it begin anew.
     fn wait_for_group(&self) -> Option<Wait> {
         let supervisor = self.plan.as_ref()?.group()?;
-        Wait::between(&*self.cell, &**supervisor, Awaits::Resume)
+        Wait::for_resume(&*self.cell, &**supervisor)
     }
 
     fn is_revived(&self) -> bool {
