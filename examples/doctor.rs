@@ -14,14 +14,38 @@ fn main() {
     let (found, verdict) = verbs();
     section("what ringpost finds", &found);
     println!("links would use {verdict}");
-    println!("to nodes of other machines, tcp is tcps: encrypted; verbs is not, unless");
-    println!("`NodeBuilder::encryption(Encryption::Required)` has all links use tcps");
+    section("which of them are encrypted", &encryption(&verdict));
 }
 
 fn section(title: &str, lines: &[String]) {
     println!("{title}");
     lines.iter().for_each(|line| println!("  {line}"));
     println!();
+}
+
+/// What a node of this machine and this environment uses, by where the other node is, and whether
+/// that is encrypted.
+fn encryption(verdict: &str) -> Vec<String> {
+    let setting = std::env::var("RINGPOST_ENCRYPTION").unwrap_or_default();
+    let verbs = verdict.starts_with("verbs").then_some("verbs: not encrypted; ");
+    let verbs = verbs.unwrap_or_default();
+    let (here, there) = match setting.as_str() {
+        "required" => ("tcps: encrypted".into(), "tcps: encrypted".into()),
+        "off" => (
+            format!("{verbs}tcp: not encrypted"),
+            format!("{verbs}tcp: not encrypted; tcps, encrypted, where the other node insists"),
+        ),
+        _ => (format!("{verbs}tcp: not encrypted"), format!("{verbs}tcps: encrypted")),
+    };
+    let says = match setting.as_str() {
+        "" => "not set: `default`",
+        set => set,
+    };
+    vec![
+        format!("RINGPOST_ENCRYPTION: {says} (`NodeBuilder::encryption` comes before it)"),
+        format!("to a node on this machine, over loopback: {here}"),
+        format!("to a node on another machine: {there}"),
+    ]
 }
 
 /// A trouble and its remedy.

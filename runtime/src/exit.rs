@@ -20,7 +20,7 @@ pub enum ActorExit {
     /// link to its node, and no node knows any more how.
     NoActor,
     /// Its node is down. Where that was only silent, or cut off, the actor may live on: a
-    /// watcher that wants to know of its end watches it again when the node is linked again.
+    /// watcher that wants to know of its end watches it again when the node is linked again. Why it is down: [`Node::peers`](crate::Node::peers).
     NodeDown,
 }
 

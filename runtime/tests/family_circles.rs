@@ -315,6 +315,7 @@ async fn a_child_of_one_that_failed_and_that_is_to_end_is_told_at_once() {
         let world = world.clone();
         move || {
             Supervisor::new(Strategy::OneForOne)
+                .child(Kin::child(&world, "e").restart(fails_at_once))
                 .child(Kin::child(&world, "c"))
                 .child(Kin::child(&world, "d").restart(fails_at_once))
         }
@@ -323,12 +324,16 @@ async fn a_child_of_one_that_failed_and_that_is_to_end_is_told_at_once() {
         .child(Kin::child(&world, "a"))
         .child(Child::new(inner).named("inner").restart(quick()));
     node.spawn("outer", outer).await.unwrap();
-    let [a, c, d] = [node.actor::<Kin>("a"), node.actor::<Kin>("c"), node.actor::<Kin>("d")];
-    let (a, c, d) = (a.await.unwrap(), c.await.unwrap(), d.await.unwrap());
+    let kin = async |name: &str| node.actor::<Kin>(name).await.unwrap();
+    let (a, c, d, e) = (kin("a").await, kin("c").await, kin("d").await, kin("e").await);
     c.tell(AskOther { whom: "a".into() }).await.unwrap();
     d.tell(Explode).await.unwrap();
     quiet().await;
     let start = Instant::now();
+    world.panics.add_permits(1);
+    quiet().await;
+    // Its parent has failed, and ends its children, of which this one is not the youngest.
+    e.tell(Explode).await.unwrap();
     world.panics.add_permits(1);
     quiet().await;
     a.tell(Explode).await.unwrap();
@@ -365,4 +370,62 @@ async fn the_end_of_a_supervisor_whose_children_rest_is_no_circle() {
         supervisor.wait_stopped().await;
     }
     assert_eq!(log.count_all(&["an actor waits for the end"]), 0);
+}
+
+/// WC-1: the circle leads through one of many children, and an actor of another family.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_circle_through_one_of_many_children_that_are_ended_is_seen() {
+    let (node, (world, mut heard)) = (node().await, World::new());
+    let elder = Kin::elder(&world, 70);
+    node.spawn("supervisor", Supervisor::new(Strategy::OneForOne).child(elder)).await.unwrap();
+    node.supervise(Kin::child(&world, "outsider")).await.unwrap();
+    let kin = async |name: &str| node.actor::<Kin>(name).await.unwrap();
+    let (younger, outsider) = (kin("younger").await, kin("outsider").await);
+    younger.tell(AskOther { whom: "outsider".into() }).await.unwrap();
+    quiet().await;
+    outsider.tell(AskOther { whom: "elder".into() }).await.unwrap();
+    quiet().await;
+    // The younger one asks.
+    world.asks.add_permits(1);
+    quiet().await;
+    kin("elder").await.tell(Explode).await.unwrap();
+    world.panics.add_permits(1);
+    quiet().await;
+    let start = Instant::now();
+    world.asks.add_permits(1);
+    let told = heard.recv().await.unwrap();
+    assert_told((told, start.elapsed()), &["outsider", "elder", "younger"]);
+}
+
+/// WC-1: a child that is restarted also after a stop rests on when it is stopped.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_asks_one_that_was_stopped_and_rests_is_told_at_once() {
+    let (node, (world, mut heard)) = (node().await, World::new());
+    let always = Restart::always().backoff(Duration::ZERO, Duration::ZERO);
+    let supervisor = Supervisor::new(Strategy::OneForAll)
+        .child(Kin::child(&world, "b"))
+        .child(Kin::child(&world, "a").restart(always))
+        .child(Kin::child(&world, "c"));
+    node.spawn("supervisor", supervisor).await.unwrap();
+    let kin = async |name: &str| node.actor::<Kin>(name).await.unwrap();
+    let (a, b, c) = (kin("a").await, kin("b").await, kin("c").await);
+    // Each waits in a handler; what b asks then waits in the mailbox of a.
+    b.tell(AskOther { whom: "a".into() }).await.unwrap();
+    quiet().await;
+    a.tell(AskOther { whom: "b".into() }).await.unwrap();
+    quiet().await;
+    world.asks.add_permits(1);
+    quiet().await;
+    c.tell(Explode).await.unwrap();
+    world.panics.add_permits(1);
+    quiet().await;
+    a.request_stop().unwrap();
+    let start = Instant::now();
+    // The handler of a asks b, which waits for a: one of them is told, and so a comes to rest.
+    world.asks.add_permits(1);
+    let first = heard.recv().await.unwrap();
+    let second = heard.recv().await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}: {first}, {second}", start.elapsed());
 }

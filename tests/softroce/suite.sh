@@ -143,7 +143,7 @@ end_pair() {
 # Whether every link between the guests was carried by verbs, $1 or more as `left` tells.
 by_verbs() {
     local links
-    links=$(grep -c 'fabric chosen .*fabric="verbs"' "$scratch/left/output")
+    links=$(grep -c 'a link is up .*fabric="verbs"' "$scratch/left/output")
     echo "  links by verbs: $links"
     ((links >= $1)) && grep -q 'fabric chosen .*fabric="verbs"' "$scratch/right/output" &&
         ! grep -h -E 'fabric="tcps?"|did not come up' "$scratch"/{left,right}/output

@@ -1,6 +1,6 @@
 //! Where nodes meet: a listener and byte streams. TCP here; the simulated fabric brings its own.
 
-mod lookup;
+pub(crate) mod lookup;
 mod preface;
 #[cfg(feature = "srv")]
 pub(crate) mod service;

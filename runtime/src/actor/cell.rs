@@ -336,7 +336,7 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn rests_on(&self) -> bool {
-        !self.ends.is_ordered() && !self.mailbox.is_stopping()
+        !self.ends.is_ordered() && (self.ends.is_revived() || !self.mailbox.is_stopping())
     }
 
     fn has_ended(&self) -> bool {

@@ -28,6 +28,11 @@ const FAIL: u8 = 2;
 const FINAL: u8 = 4;
 /// Rest when this incarnation has ended.
 const PAUSE: u8 = 8;
+/// The incarnation is over, and no other one has begun: a failure of others is not its own any
+/// more.
+const OVER: u8 = 16;
+/// It is restarted also after a stop.
+const REVIVED: u8 = 32;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
@@ -73,6 +78,23 @@ impl Ends {
         Ends { orders: AtomicU8::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
+    /// It is restarted also after a stop.
+    pub(super) fn revive(&self) {
+        let _locked = self.state.lock();
+        self.order(REVIVED);
+    }
+
+    pub(super) fn is_revived(&self) -> bool {
+        self.orders() & REVIVED != 0
+    }
+
+    /// The incarnation is over.
+    pub(super) fn leave_incarnation(&self) {
+        let _locked = self.state.lock();
+        self.take_back(FAIL);
+        self.order(OVER);
+    }
+
     pub(super) fn kill(&self) {
         let _locked = self.state.lock();
         self.order(KILL);
@@ -97,6 +119,13 @@ impl Ends {
         self.orders.store(self.orders() | orders, Ordering::Relaxed);
     }
 
+    /// Orders a failure, if there is an incarnation to fail. Called under the lock.
+    fn order_failure(&self) {
+        if self.orders() & OVER == 0 {
+            self.order(FAIL);
+        }
+    }
+
     /// Called under the lock.
     fn take_back(&self, orders: u8) {
         self.orders.store(self.orders() & !orders, Ordering::Relaxed);
@@ -111,7 +140,7 @@ impl Ends {
     pub(super) fn fail(&self, reason: Arc<str>) {
         if let State::Living(living) = &mut *self.state.lock() {
             living.get_or_insert_default().reason.get_or_insert(reason);
-            self.order(FAIL);
+            self.order_failure();
         }
     }
 
@@ -122,7 +151,7 @@ impl Ends {
         let living = living.get_or_insert_default();
         if !living.traps {
             living.reason.get_or_insert(reason);
-            self.order(FAIL);
+            self.order_failure();
         }
     }
 
@@ -150,7 +179,7 @@ impl Ends {
         let Some(old) = living.links.remove(&with) else { return };
         if let Some(reason) = reason.filter(|_| !living.traps) {
             living.reason.get_or_insert(reason);
-            self.order(FAIL);
+            self.order_failure();
         }
         drop(state);
         drop(old);
@@ -228,7 +257,7 @@ impl Ends {
         self.orders() & (FINAL | PAUSE | KILL) != 0
     }
 
-    /// Returns what ends the incarnation now. A failure that is obeyed ends no other one.
+    /// Returns what ends the incarnation now.
     #[cold]
     pub(super) fn forced(&self) -> Option<Forced> {
         if !self.is_forced() {
@@ -238,7 +267,6 @@ impl Ends {
         if self.is_killed() {
             return Some(Forced::Kill);
         }
-        self.take_back(FAIL);
         let reason = match &mut *state {
             State::Living(Some(living)) => living.reason.take(),
             _ => None,
@@ -277,7 +305,7 @@ impl Ends {
         if self.is_killed() {
             return false;
         }
-        self.take_back(FAIL);
+        self.take_back(FAIL | OVER);
         if let State::Living(Some(living)) = &mut *state {
             living.reason = None;
         }

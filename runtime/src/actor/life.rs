@@ -70,6 +70,9 @@ impl<A: Handlers> Life<A> {
         plan: Option<Box<Plan<A>>>,
         started: Started,
     ) -> Self {
+        if plan.as_ref().is_some_and(|plan| plan.is_revived()) {
+            cell.ends().revive();
+        }
         Life {
             actor: Some(actor),
             cx: Context::new(cell.clone()),
@@ -94,6 +97,9 @@ impl<A: Handlers> Life<A> {
                     let cell = self.cell.clone();
                     Guarded::new(cell, self.incarnate()).await
                 };
+                if !matches!(self.how, Ending::Stopped) && self.cx.has_in_hand() {
+                    count_handler_ended::<A>();
+                }
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
                     drop_quietly(&mut self.actor);
@@ -321,6 +327,12 @@ impl<A: Handlers> Drop for Life<A> {
             drop(started.send(Err(how.unstarted())));
         }
     }
+}
+
+/// A handler was ended: its message is not tried again.
+#[cold]
+fn count_handler_ended<A: Handlers>() {
+    metrics::counter!("ringpost_handlers_ended_total", "actor" => A::NAME).increment(1);
 }
 
 #[cold]

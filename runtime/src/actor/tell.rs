@@ -92,6 +92,12 @@ pub struct TimedTell<'a, P: Port<M>, M: Message> {
 }
 
 impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
+    /// Waits for a link to the actor's node also while that is down: see [`Tell::wait_for_link`].
+    pub fn wait_for_link(mut self) -> Self {
+        self.told = self.told.wait_for_link();
+        self
+    }
+
     /// Sends on a thread that is none of an async runtime's, as [`Tell::blocking`] does.
     ///
     /// # Errors

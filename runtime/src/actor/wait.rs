@@ -200,8 +200,13 @@ impl Wait {
                 return Some(Circle { text, send });
             }
             let is_new = reached.iter().all(|(_, id, ..)| *id != step.whom);
-            if is_new && reached.len() < limits::CIRCLE_MAX {
-                next.extend(steps(&*actor).map(|step| (reached.len(), step)));
+            if !is_new || reached.len() >= limits::CIRCLE_MAX {
+                continue;
+            }
+            let places = next.len();
+            next.extend(steps(&*actor).map(|step| (reached.len(), step)));
+            // One that waits for none takes no place of those that do.
+            if next.len() > places {
                 reached.push((actor.shown().to_string(), step.whom, from, step.send));
             }
         }
@@ -331,7 +336,9 @@ impl Step {
             (_, Lasts::Start(start)) => in_hand == start.ask,
             (_, Lasts::End) => whom.is_ending(),
             (_, Lasts::Rest) => whom.is_to_rest(),
-            (_, Lasts::Noted) => true,
+            // A send to a closed mailbox is about to fail.
+            (Some(_), Lasts::Noted) => !whom.intake().is_closed(),
+            (None, Lasts::Noted) => true,
         }
     }
 }

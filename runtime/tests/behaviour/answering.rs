@@ -44,6 +44,13 @@ impl Desk {
         reply.forward(colleague, Deposit { account: "ada".into(), cents });
     }
 
+    /// Has the colleague answer, of whom only that is known.
+    #[handler]
+    fn pass_on_blindly(&mut self, cents: u64, reply: ReplyTo<u64>) {
+        let colleague = self.colleague.as_ref().unwrap().asker::<Deposit>();
+        reply.forward(&colleague, Deposit { account: "ada".into(), cents });
+    }
+
     #[handler]
     fn slowly(&mut self, number: u64, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
         cx.spawn_task(async move {
@@ -106,7 +113,8 @@ pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world:
     // The colleague is on a node that the asker's never met; then it is on the asker's own.
     let there = beta.actor::<Teller>("gamma/teller").await.unwrap();
     desk.meet(Meet { colleague: there }).await.unwrap();
-    assert_eq!(desk.pass_on(3).await, Ok(3));
+    assert_eq!(desk.pass_on(1).await, Ok(1));
+    assert_eq!(desk.pass_on_blindly(2).await, Ok(3));
     let own = alpha.spawn("teller", Teller::default()).await.unwrap();
     desk.meet(Meet { colleague: own.clone() }).await.unwrap();
     assert_eq!(desk.pass_on(4).await, Ok(4));

@@ -108,8 +108,10 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let encrypted = chosen.map(|fabric| fabric.protection() == Protection::Encrypted);
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
-        peer.clear_complaint();
-        if table.events.admit_line("fabrics chosen") {
+        // The same one again is no news: the link itself is.
+        if peer.note_fabric(fabric, encrypted == Some(true))
+            && table.events.admit_line("fabrics chosen")
+        {
             tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
         }
         return;

@@ -274,18 +274,24 @@ impl Peer {
         log: &LogLimiter,
         cause: &'static str,
     ) -> Option<u64> {
-        let last = &mut self.state.lock().complaint;
+        let state = &mut *self.state.lock();
+        let last = &mut state.complaint;
         if last.as_deref() == Some(complaint) {
             return None;
         }
         let suppressed = log.admit(cause, Instant::now())?;
         *last = Some(complaint.into());
+        state.chosen = None;
         Some(suppressed)
     }
 
-    /// Records that nothing is amiss any more.
-    pub(super) fn clear_complaint(&self) {
-        self.state.lock().complaint = None;
+    /// Records the fabric that was chosen, and that nothing is amiss any more. Returns true if it is
+    /// another one than the last time, or something was amiss.
+    pub(super) fn note_fabric(&self, fabric: &str, encrypted: bool) -> bool {
+        let mut state = self.state.lock();
+        state.complaint = None;
+        let chosen = Some((fabric.to_owned(), encrypted));
+        std::mem::replace(&mut state.chosen, chosen.clone()) != chosen
     }
 
     /// Records that it gave a sign of life on its link.

@@ -18,10 +18,11 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::entropy::Entropy;
 use crate::limits;
 
-/// Returns where `address`, `name:port`, leads now: at most `DIAL_ADDRESSES_MAX`, in the order that
-/// the system prefers.
+/// Returns where `address`, `name:port`, leads now: at most `DIAL_ADDRESSES_MAX`, drawn by lot (see
+/// [`draw`]), in the order that the system prefers.
 ///
 /// # Errors
 /// The system's, with the name; [`TimedOut`](io::ErrorKind::TimedOut) after `RESOLVE_TIMEOUT`;
@@ -63,8 +64,18 @@ async fn look_up_by(
     if found.is_empty() {
         return Err(failed(io::ErrorKind::NotFound, "has no address".into()));
     }
-    found.truncate(limits::DIAL_ADDRESSES_MAX);
+    draw(&mut found, &Entropy::os());
     Ok(found)
+}
+
+/// Keeps as many addresses as are dialled in a round, drawn by lot, in their order. The system puts
+/// those that are nearest to the node first: if the first ones were kept, the nodes behind one name
+/// would fall into groups, each of which knows no other.
+pub(crate) fn draw<T>(found: &mut Vec<T>, entropy: &Entropy) {
+    let mut places: Vec<usize> = (0..found.len()).collect();
+    entropy.draw(&mut places, limits::DIAL_ADDRESSES_MAX);
+    let mut place = 0..;
+    found.retain(|_| place.next().is_some_and(|place| places.contains(&place)));
 }
 
 impl Lookups {
@@ -101,6 +112,7 @@ impl Lookups {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::{Condvar, Mutex as Blocking};
 
     use super::*;
@@ -145,6 +157,21 @@ mod tests {
         while !SLOW.0.lock().is_empty() {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Each of many addresses has its turn, and those that are drawn keep the system's order.
+    #[tokio::test]
+    async fn of_many_addresses_of_a_name_others_are_drawn_each_time() {
+        static MANY: LazyLock<Lookups> = LazyLock::new(Lookups::default);
+        let many = |_: &str| Ok((0..64).map(|port| ([127, 0, 0, 1], port).into()).collect());
+        let mut seen = BTreeSet::new();
+        for _ in 0..200 {
+            let found = look_up_by(&MANY, "many:7", false, many).await.unwrap();
+            assert_eq!(found.len(), limits::DIAL_ADDRESSES_MAX);
+            assert!(found.is_sorted());
+            seen.extend(found);
+        }
+        assert_eq!(seen.len(), 64);
     }
 
     #[tokio::test]

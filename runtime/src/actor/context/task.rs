@@ -107,6 +107,11 @@ impl<A: Handlers> Context<A> {
         self.in_hand.take()
     }
 
+    /// Returns true if a message is in hand.
+    pub(in crate::actor) fn has_in_hand(&self) -> bool {
+        self.in_hand.is_some()
+    }
+
     /// Returns true if there is something to [`clear`](Self::clear).
     pub(in crate::actor) fn has_more(&mut self) -> bool {
         self.more.is_some()

@@ -68,6 +68,7 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
             (None, Ok(Poll::Pending)) => return Poll::Pending,
             (None, Ok(Poll::Ready(ending))) => ending,
         };
+        ends.leave_incarnation();
         // A handler that was ended waits no longer.
         if std::mem::take(this.is_waiting)
             && let Some(waits) = &mut *cell.waits().lock()

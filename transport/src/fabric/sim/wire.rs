@@ -15,6 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::event::PipeId;
 use super::state::{Life, Shared, State};
 use super::streams::Ends;
+use crate::entropy::Entropy;
+use crate::limits;
+use crate::wire::lookup;
 use crate::wire::{DataSocket, Detached, Listener, Stream, Wire};
 
 /// Bytes that a data connection reads or writes at once: as many as a stream holds.
@@ -61,7 +64,16 @@ impl Wire for SimWire {
         address: &str,
         _: bool,
     ) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
-        let found = self.shared.with(|state| state.streams.resolve(address))?;
+        let mut found = self.shared.with(|state| state.streams.resolve(address))?;
+        if found.len() > limits::DIAL_ADDRESSES_MAX {
+            // As a resolver does, what is near comes first; and as many are kept as of a real one.
+            let near = self.life.node;
+            let mut ranked: Vec<_> = found.into_iter().enumerate().collect();
+            ranked.sort_by_key(|(place, _)| place ^ near);
+            found = ranked.into_iter().map(|(_, address)| address).collect();
+            let seed = self.shared.with(|state| state.physics.chance.u64(..));
+            lookup::draw(&mut found, &Entropy::seeded(seed));
+        }
         let found = if found.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(found) };
         Some(futures::future::ready(found).boxed())
     }

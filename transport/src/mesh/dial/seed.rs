@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::bootstrap::Failure;
+use crate::bootstrap::{Failure, Rejection};
 use crate::entropy::Entropy;
 use crate::id::Incarnation;
 use crate::limits;
@@ -157,6 +157,12 @@ impl Seed {
             }
             return Some(failure.to_string());
         };
+        if let Err(DialFailure::Failed(failure)) = &outcome.result
+            && matches!(failure, Failure::Rejected(Rejection::DuplicateNodeName))
+        {
+            // It is another node that has the name of a peer.
+            return Some(failure.to_string());
+        }
         self.led_elsewhere = true;
         if !self.is_name {
             self.looked_up = None;

@@ -24,6 +24,8 @@ pub(in crate::mesh) struct Addresses {
     known: Vec<Known>,
     /// Where it was reached last, unless that failed since, or the node moved.
     reached: Option<String>,
+    /// Some address was known once.
+    pub(in crate::mesh) ever_known: bool,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,7 @@ impl Addresses {
             return false;
         }
         let news = addresses.iter().any(|address| self.at(address).is_none());
+        self.ever_known = true;
         self.known = addresses.iter().map(|address| Known::new(address, teller, true)).collect();
         if let Some(reached) = self.reached.take().filter(|_| !news) {
             self.good(&reached);
@@ -84,7 +87,7 @@ impl Addresses {
                 None => {
                     self.known
                         .insert(first.min(self.known.len()), Known::new(address, teller, false));
-                    news = true;
+                    (news, self.ever_known) = (true, true);
                 }
             }
         }

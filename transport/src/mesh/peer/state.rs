@@ -43,6 +43,8 @@ pub(in crate::mesh) struct State {
     pub(super) link_questions: LinkQuestions,
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
+    /// The fabric that was chosen last without a complaint, and whether it encrypts.
+    pub(super) chosen: Option<(String, bool)>,
     /// The complaint about it that the log was told last.
     pub(super) complaint: Option<String>,
 }
@@ -152,6 +154,7 @@ impl State {
             link_questions: LinkQuestions::default(),
             waiters: Waiters::default(),
             reach,
+            chosen: None,
             complaint: None,
         }
     }
@@ -254,7 +257,7 @@ impl State {
     pub(in crate::mesh) fn relink(&mut self, of: &Peer) {
         let until = of.events.now() + limits::RELINK_FOR;
         // A node of which no address is known takes no place of one that can be dialled.
-        let is_known = !self.reach.targets().is_empty();
+        let is_known = self.reach.addresses.ever_known || !self.reach.seeds.is_empty();
         let permit = if is_known { of.events.relink() } else { None };
         let relink = permit.map(|permit| (until, permit));
         self.reach.relink = relink.filter(|_| !planted!(Forsaken));

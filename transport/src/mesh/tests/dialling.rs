@@ -79,6 +79,27 @@ fn nodes_behind_one_name_link_also_when_they_start_again_elsewhere() {
     }
 }
 
+/// A name that leads to more nodes than one answer holds, of which each node is given the nearest.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn many_nodes_behind_one_name_form_one_cluster_though_each_is_told_of_its_neighbours() {
+    sim::run(1, |world| async move {
+        let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+        let places: Vec<String> = names.iter().map(|name| format!("{name}:7700")).collect();
+        world.set_name("cluster:7700", &places.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut nodes = Vec::new();
+        for name in &names {
+            nodes.push(node(&world, name, &["cluster"]).await);
+        }
+        let began = world.now();
+        for node in &nodes {
+            node.mesh.ready(nodes.len() - 1).await;
+        }
+        let took = Duration::from_nanos(world.now() - began);
+        assert!(took < Duration::from_secs(1800), "{took:?}");
+    });
+}
+
 /// A name of which this node is one address, and that leads to others later.
 #[test]
 fn a_name_that_leads_only_here_is_looked_up_again() {
@@ -188,14 +209,49 @@ fn a_lost_node_without_an_address_is_not_dialled_again() {
 fn a_namesake_that_was_refused_is_not_what_the_last_dial_met() {
     sim::run(1, |world| async move {
         let alpha = node(&world, "alpha", &[]).await;
-        let _beta = node(&world, "beta", &["alpha"]).await;
+        let beta = node(&world, "beta", &["alpha"]).await;
         alpha.mesh.ready(1).await;
         let _namesake = at(&world, "other", "beta", &["alpha"]).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         let peer = alpha.mesh.peer(&NodeName::new("beta").unwrap());
         assert!(world.log_text().contains(" of alpha:7700 by other"), "{}", world.log_text());
         assert_eq!(peer.state.lock().reach.last, "not dialled yet");
+        // Nor is one that is at a seed.
+        let gamma = node(&world, "gamma", &["beta", "other"]).await;
+        gamma.mesh.ready(1).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let peer = gamma.mesh.peer(&NodeName::new("beta").unwrap());
+        let dialled = peer.addresses();
+        let linked = gamma.mesh.linked();
+        let is_first = linked.contains(beta.mesh.id());
+        let own = if is_first { "beta:7700" } else { "other:7700" };
+        assert_eq!(dialled[0], own);
+        assert_eq!(peer.state.lock().reach.last, "not dialled yet");
     });
+}
+
+/// MS-14: a node whose only address is another node's by now is asked for.
+#[test]
+fn a_lost_node_whose_address_is_taken_is_found_where_it_moved_to() {
+    for seed in 0..3 {
+        sim::run(seed, |world| async move {
+            let gamma = node(&world, "gamma", &[]).await;
+            let alpha = node(&world, "alpha", &["gamma"]).await;
+            let beta = node(&world, "beta", &["alpha", "gamma"]).await;
+            alpha.mesh.ready(2).await;
+            world.kill_node("beta");
+            beta.mesh.abort(LinkCause::Shutdown);
+            let _delta = at(&world, "beta", "delta", &[]).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let beta = at(&world, "elsewhere", "beta", &["gamma"]).await;
+            gamma.mesh.ready(2).await;
+            let began = world.now();
+            while !alpha.mesh.linked().contains(beta.mesh.id()) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                assert!(world.now() - began < 120 * 1_000_000_000, "seed {seed}");
+            }
+        });
+    }
 }
 
 /// BO-1: what is learned of a linked node does not cut short the pause when its link is lost.

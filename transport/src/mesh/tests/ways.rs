@@ -16,6 +16,8 @@ struct Winding {
     name: &'static str,
     ways: usize,
     open: Option<usize>,
+    /// The closed ways say nothing.
+    hangs: bool,
     /// The attempts: name and way.
     tried: Arc<Mutex<Vec<(&'static str, usize)>>>,
 }
@@ -39,6 +41,9 @@ impl Alteration for Winding {
         if self.open == Some(way) {
             return opening.connect(peer, 0);
         }
+        if self.hangs {
+            return std::future::pending().boxed();
+        }
         async { Err(FabricError::Offer("a closed way")) }.boxed()
     }
 }
@@ -58,7 +63,7 @@ async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], S
     for (name, (ways, open)) in ["alpha", "beta"].into_iter().zip(sides) {
         let mut config = sim_config(&world, name, &["alpha"]);
         let fabric = config.network.fabrics[0].clone();
-        let first = Winding { name: "first", ways, open, tried: Arc::default() };
+        let first = Winding { name: "first", ways, open, hangs: false, tried: Arc::default() };
         let second = Winding { name: "second", ways: 1, open: Some(0), ..first.clone() };
         let tried = first.tried.clone();
         config.network.fabrics = vec![altered(&fabric, first), altered(&fabric, second)];
@@ -67,6 +72,43 @@ async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], S
     nodes[0].0.mesh.ready(1).await;
     let tried = [0, 1].map(|at| nodes[at].1.lock().clone());
     (tried, nodes[0].0.watcher.texts()[0].clone())
+}
+
+/// MS-4: a node that answers is not down, however long the fabrics take that come to nothing.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_node_is_not_down_while_a_fabric_is_tried_for_longer_than_a_silence_may_last() {
+    for seed in 0..5 {
+        sim::run(seed, |world| async move {
+            let mut nodes = Vec::new();
+            for name in ["alpha", "beta"] {
+                let mut config = sim_config(&world, name, &["alpha"]);
+                let fabric = config.network.fabrics[0].clone();
+                let (ways, open, tried) = (limits::WAYS_MAX, None, Arc::default());
+                let first = Winding { name: "first", ways, open, hangs: true, tried };
+                let second = Winding { name: "second", ways: 1, open: Some(0), ..first.clone() };
+                config.network.fabrics = vec![altered(&fabric, first), altered(&fabric, second)];
+                config.profile.down_after = limits::DOWN_AFTER;
+                nodes.push(Node::start(config).await.unwrap());
+            }
+            nodes[0].mesh.ready(1).await;
+            world.sever_streams("alpha", "beta");
+            let began = world.now();
+            let is_linked = |nodes: &[Node]| nodes.iter().all(|node| node.linked().len() == 1);
+            while is_linked(&nodes) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            while !is_linked(&nodes) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let took = Duration::from_nanos(world.now() - began);
+            assert!(took > limits::DOWN_AFTER, "seed {seed}: {took:?}");
+            for node in &nodes {
+                let texts = node.watcher.texts();
+                assert!(!texts.iter().any(|text| text.contains(" down: ")), "{texts:?}");
+            }
+        });
+    }
 }
 
 fn ways(range: std::ops::Range<usize>) -> Vec<(&'static str, usize)> {

@@ -1,6 +1,6 @@
 //! The tcps fabric under the conformance body, and what only a sealed stream can bring upon it.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 
 use super::super::fuzz::{self, keys};
 use super::super::seal::{Forged, Seal};
@@ -91,15 +91,35 @@ impl Stranger {
 
     /// Takes a connection in, carries the handshake, and returns the dialler and the acceptor.
     async fn handshake(&self) -> [TcpStream; 2] {
-        let (mut dialler, _) = self.listener.accept().await.unwrap();
-        let mut acceptor = TcpStream::connect(&self.address).await.unwrap();
-        let mut opening = [0; PREFACE_BYTES + 16 + HANDSHAKE_MESSAGE_BYTES];
-        dialler.read_exact(&mut opening).await.unwrap();
-        acceptor.write_all(&opening).await.unwrap();
+        self.handshake_but(None).await.unwrap()
+    }
+
+    /// As [`handshake`](Self::handshake), but changes one bit on the way, counted from the first
+    /// byte of the dialler's.
+    async fn handshake_but(&self, bit: Option<usize>) -> io::Result<[TcpStream; 2]> {
+        let (mut dialler, _) = self.listener.accept().await?;
+        let mut acceptor = TcpStream::connect(&self.address).await?;
+        let mut opening = [0; OPENING_BYTES];
+        dialler.read_exact(&mut opening).await?;
+        flip(&mut opening, bit);
+        acceptor.write_all(&opening).await?;
         let mut answer = [0; HANDSHAKE_MESSAGE_BYTES];
-        acceptor.read_exact(&mut answer).await.unwrap();
-        dialler.write_all(&answer).await.unwrap();
-        [dialler, acceptor]
+        acceptor.read_exact(&mut answer).await?;
+        flip(&mut answer, bit.and_then(|bit| bit.checked_sub(8 * OPENING_BYTES)));
+        dialler.write_all(&answer).await?;
+        Ok([dialler, acceptor])
+    }
+}
+
+/// Bytes that the dialler of a data connection sends before there are chunks.
+const OPENING_BYTES: usize = PREFACE_BYTES + 16 + HANDSHAKE_MESSAGE_BYTES;
+
+/// Changes a bit, if it is one of these bytes.
+fn flip(bytes: &mut [u8], bit: Option<usize>) {
+    if let Some(bit) = bit
+        && let Some(byte) = bytes.get_mut(bit / 8)
+    {
+        *byte ^= 1 << (bit % 8);
     }
 }
 
@@ -157,6 +177,41 @@ async fn a_chunk_that_was_tampered_with_ends_the_queue_pair_and_nothing_of_it_is
             assert_eq!(frames, expected, "{tamper:?}");
         };
         conformance::bounded("tampering", run).await;
+    }
+}
+
+/// TC-7: a bit of each byte of the token and of both messages of the handshake.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_bit_that_is_changed_in_the_handshake_of_a_data_connection_gives_no_queue_pair() {
+    let mut pairs = Loopback::of(TcpFabric::sealed).await;
+    let stranger = Stranger::before(&mut pairs).await;
+    let [(dialler, dials), (acceptor, accepts)] = pairs.ends();
+    let open = |fabric: &dyn Fabric, side: &Side| {
+        let config = QueuePairConfig { side: side.clone(), ..Plan::new(1, 1).config };
+        fabric.open(config).unwrap()
+    };
+    for byte in PREFACE_BYTES..OPENING_BYTES + HANDSHAKE_MESSAGE_BYTES {
+        let [a, b] = [open(&*dialler, &dials), open(&*acceptor, &accepts)];
+        let (from_a, from_b) = (a.offer(), b.offer());
+        let bit = 8 * byte + byte % 8;
+        // Each end waits for a connection that is not changed, or gives up.
+        let patience = std::time::Duration::from_millis(50);
+        let to_b = tokio::time::timeout(patience, a.connect(from_b, 0));
+        let to_a = tokio::time::timeout(patience, b.connect(from_a, 0));
+        let carried = async {
+            let streams = stranger.handshake_but(Some(bit)).await;
+            // Kept: an end that waits for more is not told that there is none.
+            tokio::time::sleep(patience).await;
+            drop(streams);
+        };
+        let carried = tokio::time::timeout(2 * patience, carried);
+        let (to_b, to_a, _) = futures::join!(to_b, to_a, carried);
+        let is_connected = |end: Result<Result<_, _>, _>| matches!(end, Ok(Ok(_)));
+        let connected = [is_connected(to_b), is_connected(to_a)];
+        // The acceptor is done when it has answered; of that the dialler makes nothing.
+        assert!(!connected[0], "byte {byte}: {connected:?}");
+        assert!(byte >= OPENING_BYTES || !connected[1], "byte {byte}: {connected:?}");
     }
 }
 
