@@ -19,8 +19,9 @@ pub enum ActorExit {
     /// There was no such actor when this node looked: it never was, or it ended while there was no
     /// link to its node, and no node knows any more how.
     NoActor,
-    /// Its node is down. Where that was only silent, or cut off, the actor may live on: a
-    /// watcher that wants to know of its end watches it again when the node is linked again. Why it is down: [`Node::peers`](crate::Node::peers).
+    /// Its node is down; [`Node::peers`](crate::Node::peers) says why. Where that was only silent,
+    /// or cut off, the actor may live on: a watcher that wants to know of its end watches it again
+    /// when the node is linked again.
     NodeDown,
 }
 

@@ -285,8 +285,8 @@ impl Peer {
         Some(suppressed)
     }
 
-    /// Records the fabric that was chosen, and that nothing is amiss any more. Returns true if it is
-    /// another one than the last time, or something was amiss.
+    /// Records the fabric that was chosen, and that nothing is amiss any more. Returns true if it
+    /// is another one than the last time, or something was amiss.
     pub(super) fn note_fabric(&self, fabric: &str, encrypted: bool) -> bool {
         let mut state = self.state.lock();
         state.complaint = None;
