@@ -1,5 +1,6 @@
 //! Tests of the state of other nodes, and of nodes that leave while others ask.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -85,6 +86,41 @@ async fn an_observer_of_other_nodes_ends_with_its_own_node_and_does_not_keep_it(
     assert_eq!(known, []);
     let alone = Node::builder("alone").start().await.unwrap();
     assert!(!alone.peers().changed().await, "it has no other nodes");
+}
+
+/// A weak reference and an observer keep no node alive; all else that leads to it does.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_node_lives_as_long_as_something_leads_to_it() {
+    for kind in ["reference", "recipient", "permit", "inbox", "weak reference", "nothing"] {
+        let (alpha, beta) = pair().await;
+        beta.spawn("notebook", Notebook::new()).await.unwrap();
+        let notebook = alpha.actor::<Notebook>("beta/notebook").await.unwrap();
+        let held: Box<dyn Any + Send> = match kind {
+            "reference" => Box::new(notebook.clone()),
+            "recipient" => Box::new(notebook.recipient::<Note>()),
+            "permit" => Box::new(notebook.reserve::<Note>().await.unwrap()),
+            "inbox" => Box::new(alpha.inbox::<Note>(4).await.unwrap()),
+            "weak reference" => Box::new(notebook.downgrade()),
+            _ => Box::new(()),
+        };
+        let mut peers = alpha.peers();
+        drop((notebook, alpha));
+        let mut ended = Box::pin(async move {
+            while peers.changed().await {
+                peers.read();
+            }
+        });
+        let mut held = Some(held);
+        if !["weak reference", "nothing"].contains(&kind) {
+            let early = tokio::time::timeout(Duration::from_millis(50), &mut ended).await;
+            assert!(early.is_err(), "{kind}");
+            drop(held.take());
+        }
+        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("{kind}"));
+        drop(held);
+        beta.shutdown(PATIENCE).await;
+    }
 }
 
 /// Tries again while that can help, as users do.

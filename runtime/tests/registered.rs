@@ -539,3 +539,32 @@ async fn what_was_put_aside_and_given_up_does_not_come_back() {
     assert_eq!(waits.await.unwrap(), Ok(1001));
     assert_eq!(clerk.notes().await, Ok(vec![1001, 7]));
 }
+
+/// RL-1, RL-2: a mailbox that is full refuses none of it, and does not go first.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn what_was_registered_comes_ahead_of_a_mailbox_that_is_full() {
+    let node = node().await;
+    let options = SpawnOptions::anonymous().mailbox_capacity(1);
+    let clerk = node.spawn_with(options, Clerk::default()).await.unwrap();
+    let other = Clerk::spawn(&node).await;
+    let watched = other.clone();
+    within(&clerk, move |_, cx| {
+        cx.watch(&watched);
+        cx.tell_after("later".to_owned(), 1000 * MS, Note { number: 99 });
+        cx.tell_after(1, 5 * MS, Note { number: 1 });
+    })
+    .await;
+    clerk.tell(Linger { cancelled: "later".into() }).await.unwrap();
+    tokio::task::yield_now().await;
+    clerk.try_tell(Note { number: 2 }).unwrap();
+    let full = clerk.try_tell(Note { number: 3 }).unwrap_err();
+    assert_eq!(full.cause, Cause::MailboxFull);
+    other.stop().await.unwrap();
+    other.wait_stopped().await;
+    let mut notes = clerk.notes().await.unwrap();
+    // The mailbox has a turn between the two.
+    assert_ne!(notes[0], 2, "{notes:?}");
+    notes.sort();
+    assert_eq!(notes, [1, 2, 1000]);
+}

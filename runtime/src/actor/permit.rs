@@ -14,6 +14,7 @@ use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::mailbox::Room;
 use crate::message::Message;
+use crate::node::Node;
 use crate::remote::{RemoteSender, Waiter};
 use crate::waits::Awaits;
 
@@ -33,7 +34,8 @@ pub struct Permit<P: Port<M>, M: Message>(Reserved<P, M>);
 /// Room in a mailbox of this node, or of another one.
 enum Reserved<P: Port<M>, M: Message> {
     Near(Kept<P, M>),
-    Far(RemoteSender, Waiter),
+    /// With the node that made it, which is there until the room is used.
+    Far(RemoteSender, Waiter, Node),
 }
 
 /// Room in the mailbox of an actor of this node, given back when dropped. The actor is there until
@@ -66,7 +68,7 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
         let mut message = Some(message);
         let sent = match self.0 {
             Reserved::Near(room) => room.put(&mut message).map(|_| ()),
-            Reserved::Far(sender, waiter) => {
+            Reserved::Far(sender, waiter, _node) => {
                 remote_send::send_reserved((&sender, const { &P::TOLD }), &mut message, waiter)
             }
         };
@@ -115,7 +117,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             let room = room.map_err(|cause| at_end(actor, cause));
             Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
         }
-        View::Remote(sender, _) => {
+        View::Remote(sender, node) => {
             let told = (sender, const { &P::TOLD });
             let Poll::Ready(reserved) = remote_send::poll_reserve::<M>(told, &mut line.remote, cx)
             else {
@@ -124,7 +126,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             };
             reserved?;
             let room = std::mem::take(&mut line.remote);
-            Poll::Ready(Ok(Reserved::Far(sender.clone(), room)))
+            Poll::Ready(Ok(Reserved::Far(sender.clone(), room, node.clone())))
         }
         View::Dead(cause) => Poll::Ready(Err(cause.clone())),
     }

@@ -245,10 +245,13 @@ impl Place {
 
 #[cfg(all(test, feature = "sim"))]
 mod tests {
+    use tracing::Level;
+
     use super::*;
     use crate::fabric::sim;
     use crate::id::{NodeId, NodeName};
     use crate::mesh::tests::sim_mesh;
+    use crate::recorder::Recorder;
 
     /// As behind a load balancer, or after a machine was given another's address.
     #[test]
@@ -280,6 +283,8 @@ mod tests {
 
     #[test]
     fn an_address_that_is_only_ever_this_node_itself_is_not_dialled_again() {
+        let log = Recorder::new(Level::INFO);
+        let _guard = tracing::subscriber::set_default(log.clone());
         sim::run(1, |world| async move {
             let mesh = sim_mesh(&world, "alpha").await;
             let mut seed = Seed::new(mesh.table.clone(), "place:7700".into());
@@ -287,5 +292,8 @@ mod tests {
             seed.met("place:7700", Outcome { node: None, result: Err(failure) });
             assert!(matches!(seed.plan(Instant::now()), Plan::Stop));
         });
+        let lines = log.take();
+        let says = |line: &&String| line.contains("a seed is this node itself");
+        assert_eq!(lines.iter().filter(says).count(), 1, "{lines:?}");
     }
 }
