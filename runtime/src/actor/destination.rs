@@ -189,7 +189,7 @@ impl<P> Destination<P> {
                     }
                 }
                 if let Some(ask) = ask.ask.take() {
-                    line.set_wait(Awaits::Answer(ask));
+                    line.wait_for_answer(to, ask);
                 }
                 Poll::Ready(Pending::local(ask))
             }

@@ -171,6 +171,7 @@ impl<A: Handlers> Life<A> {
         let Life { actor: Some(actor), cell, cx, hand, turn, .. } = self else {
             return Poll::Ready(None);
         };
+        cx.done();
         // Lets other tasks run now and then, however much there is to do.
         ready!(coop::poll_proceed(task)).made_progress();
         while *turn < limits::TURN_MESSAGES_MAX {
@@ -214,6 +215,7 @@ impl<A: Handlers> Life<A> {
                 return Poll::Ready(waiting);
             }
         }
+        cx.done();
         // It goes on when they had their turn.
         *turn = 0;
         match pin!(yield_now()).poll(task) {

@@ -215,11 +215,20 @@ impl Line {
         }
     }
 
-    /// Notes what the handler that sends waits for, if it waits.
-    pub(super) fn set_wait(&self, what: Awaits) {
+    /// Notes what of another node the handler that sends waits for, if it waits.
+    fn set_wait(&self, what: Awaits) {
         if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
-            // Only a send on this node is refused, and of an answer its asker is told.
+            // Only a send on this node is refused.
             drop(wait.set(what));
+        }
+    }
+
+    /// Notes that the handler that asks `whom` waits for the answer, if it waits.
+    pub(super) fn wait_for_answer(&self, whom: &dyn Resident, ask: Arc<dyn OpenAsk>) {
+        if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
+            // Where the send was refused meanwhile, the asker is told.
+            drop(wait.set(Awaits::Answer(ask.clone())));
+            wait.look_again(whom, &ask);
         }
     }
 

@@ -171,6 +171,17 @@ impl Wait {
         }
     }
 
+    /// Looks again, now that `ask` was sent to `whom` and noted: a look of another actor did not
+    /// count it, if the mailbox was closed between the two.
+    pub(super) fn look_again(&self, whom: &dyn Resident, ask: &Arc<dyn OpenAsk>) {
+        let in_hand = running().map_or(0, |running| running.in_hand.ask);
+        if whom.intake().is_closed()
+            && let Some(Circle { text, .. }) = self.circle(whom, in_hand)
+        {
+            ask.refuse(Cause::Cycle(text.into()));
+        }
+    }
+
     /// Returns a closed circle. `in_hand` is the ask that the waiter handles.
     fn circle(&self, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
         // Mostly it waits for none: then nothing is written down.

@@ -109,9 +109,9 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let chosen = chosen.map(|fabric| fabric.name());
     if let (Some(fabric), []) = (chosen, passed_over) {
         // The same one again is no news: the link itself is.
-        if peer.note_fabric(fabric, encrypted == Some(true))
-            && table.events.admit_line("fabrics chosen")
-        {
+        let seals = encrypted == Some(true);
+        if peer.clear_complaint(fabric, seals) && table.events.admit_line("fabrics chosen") {
+            peer.note_fabric(fabric, seals);
             tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
         }
         return;

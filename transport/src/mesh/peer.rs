@@ -285,13 +285,18 @@ impl Peer {
         Some(suppressed)
     }
 
-    /// Records the fabric that was chosen, and that nothing is amiss any more. Returns true if it
-    /// is another one than the last time, or something was amiss.
-    pub(super) fn note_fabric(&self, fabric: &str, encrypted: bool) -> bool {
+    /// Records that nothing is amiss any more. Returns true if the fabric that was chosen is
+    /// another one than the log was told last.
+    pub(super) fn clear_complaint(&self, fabric: &str, encrypted: bool) -> bool {
         let mut state = self.state.lock();
         state.complaint = None;
-        let chosen = Some((fabric.to_owned(), encrypted));
-        std::mem::replace(&mut state.chosen, chosen.clone()) != chosen
+        let told = state.chosen.as_ref();
+        told.is_none_or(|(last, was)| last != fabric || *was != encrypted)
+    }
+
+    /// Records that the log was told of this fabric.
+    pub(super) fn note_fabric(&self, fabric: &str, encrypted: bool) {
+        self.state.lock().chosen = Some((fabric.to_owned(), encrypted));
     }
 
     /// Records that it gave a sign of life on its link.

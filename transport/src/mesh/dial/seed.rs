@@ -157,15 +157,16 @@ impl Seed {
             }
             return Some(failure.to_string());
         };
-        if let Err(DialFailure::Failed(failure)) = &outcome.result
-            && matches!(failure, Failure::Rejected(Rejection::DuplicateNodeName))
-        {
-            // It is another node that has the name of a peer.
-            return Some(failure.to_string());
-        }
         self.led_elsewhere = true;
         if !self.is_name {
             self.looked_up = None;
+        }
+        if let Err(DialFailure::Failed(failure)) = &outcome.result
+            && matches!(failure, Failure::Rejected(Rejection::DuplicateNodeName))
+        {
+            // It is another node that has the name of a peer, not the one that was met there.
+            std::mem::replace(place, Place::Unmet).leave(&self.address, address);
+            return Some(failure.to_string());
         }
         let peer = self.table.peer(&node.name);
         let earlier = std::mem::replace(place, Place::Met(peer.clone(), node.incarnation));
@@ -288,9 +289,17 @@ mod tests {
         sim::run(1, |world| async move {
             let mesh = sim_mesh(&world, "alpha").await;
             let mut seed = Seed::new(mesh.table.clone(), "place:7700".into());
-            let failure = DialFailure::Failed(Failure::SelfConnection);
-            seed.met("place:7700", Outcome { node: None, result: Err(failure) });
+            let failure = || DialFailure::Failed(Failure::SelfConnection);
+            seed.met("place:7700", Outcome { node: None, result: Err(failure()) });
             assert!(matches!(seed.plan(Instant::now()), Plan::Stop));
+            // Not one where another node was met, though that has the name of a peer.
+            let mut seed = Seed::new(mesh.table.clone(), "place:7700".into());
+            let name = NodeName::new("beta").unwrap();
+            let node = Some(NodeId { name, incarnation: Incarnation(7) });
+            let duplicate = Failure::Rejected(Rejection::DuplicateNodeName);
+            seed.met("place:7700", Outcome { node, result: Err(duplicate.into()) });
+            seed.met("place:7700", Outcome { node: None, result: Err(failure()) });
+            assert!(!matches!(seed.plan(Instant::now()), Plan::Stop));
         });
         let lines = log.take();
         let says = |line: &&String| line.contains("a seed is this node itself");

@@ -43,7 +43,7 @@ pub(in crate::mesh) struct State {
     pub(super) link_questions: LinkQuestions,
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
-    /// The fabric that was chosen last without a complaint, and whether it encrypts.
+    /// The fabric of which the log was told last that it was chosen, and whether it encrypts.
     pub(super) chosen: Option<(String, bool)>,
     /// The complaint about it that the log was told last.
     pub(super) complaint: Option<String>,
