@@ -23,8 +23,8 @@ fn section(title: &str, lines: &[String]) {
     println!();
 }
 
-/// What a node of this machine and this environment uses, by where the other node is, and whether
-/// that is encrypted.
+/// Returns the fabrics that a node uses here, by where the other node is, and whether each of them
+/// is encrypted.
 fn encryption(verdict: &str) -> Vec<String> {
     let setting = std::env::var("RINGPOST_ENCRYPTION").unwrap_or_default();
     let verbs = verdict.starts_with("verbs").then_some("verbs: not encrypted; ");

@@ -12,7 +12,7 @@ use crate::actors::node;
 use crate::log::Log;
 use crate::supervising::quick;
 
-/// What the actors of a test share.
+/// The gates that the actors of a test share, and where they say what they were told.
 #[derive(Clone)]
 struct World {
     /// Opened for one that is to panic.
