@@ -127,6 +127,9 @@ impl Storm {
 
     /// ST-2 and ST-3: waits until the mesh is whole, watches it for a while, and looks closely.
     async fn settle(&self, reached: &mut Reached) -> Result<(), String> {
+        // What a cut swallowed ends its link only when the retries have come to nothing: until then
+        // a mesh that is about to lose a link looks whole.
+        self.world.sleep(self.plan.link.retry * 2).await;
         let mut looks = 0;
         while let Some(amiss) = self.amiss() {
             looks += 1;
