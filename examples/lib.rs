@@ -1,1 +1,90 @@
-//! Holds the examples of ringpost; see `examples/*.rs` and `cargo run --example NAME`.
+//! Holds the bank of docs/GUIDE.md: the messages and actors that all programs of its cluster share.
+//! `two_processes.rs` uses them, too. The other examples stand for themselves.
+
+use std::collections::HashMap;
+
+use ringpost::prelude::*;
+
+/// Says that money came in.
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deposit {
+    /// Whose account it is for.
+    pub account: String,
+    /// How much.
+    pub cents: u64,
+}
+
+/// Why a withdrawal was refused.
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refused {
+    /// Nothing was ever paid into the account.
+    NoAccount,
+    /// The account has only so many cents.
+    NotEnough(u64),
+}
+
+/// A day's deposits into one account: a large message.
+#[message]
+pub struct Statement {
+    /// Whose account they were for.
+    pub account: String,
+    /// Each deposit, in cents.
+    pub deposits: Vec<u64>,
+}
+
+/// Keeps the balances of accounts.
+#[actor]
+#[derive(Default)]
+pub struct Teller {
+    balances: HashMap<String, u64>,
+}
+
+#[handlers]
+impl Teller {
+    /// Adds to the balance of an account.
+    #[handler]
+    pub fn deposit(&mut self, msg: Deposit) {
+        let balance = self.balances.entry(msg.account).or_default();
+        *balance = balance.saturating_add(msg.cents);
+    }
+
+    /// Returns the balance of an account, if there is one.
+    #[handler]
+    pub fn balance(&self, account: String) -> Option<u64> {
+        self.balances.get(&account).copied()
+    }
+
+    /// Takes from the balance of an account, and returns what is left.
+    #[handler]
+    pub fn withdraw(&mut self, account: String, cents: u64) -> Result<u64, Refused> {
+        let balance = self.balances.get_mut(&account).ok_or(Refused::NoAccount)?;
+        *balance = balance.checked_sub(cents).ok_or(Refused::NotEnough(*balance))?;
+        Ok(*balance)
+    }
+
+    /// Adds all deposits of a statement, which is read where it arrived, and returns the balance.
+    #[handler]
+    pub fn import(&mut self, msg: View<Statement>) -> u64 {
+        let sum = msg.deposits.iter().fold(0, |sum: u64, c| sum.saturating_add(c.to_native()));
+        let balance = self.balances.entry(msg.account.to_string()).or_default();
+        *balance = balance.saturating_add(sum);
+        *balance
+    }
+}
+
+/// The guide's programs compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/GUIDE.md")]
+pub struct Guide;
+
+/// The programs of the page on sends compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/SENDING.md")]
+pub struct Sending;
+
+/// The programs for newcomers from other libraries compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/COMING_FROM.md")]
+pub struct ComingFrom;

@@ -86,6 +86,21 @@ async fn a_full_mailbox_refuses_try_tell_and_gives_the_message_back() {
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
+async fn a_mailbox_capacity_of_nothing_starts_as_one() {
+    let beta = Node::builder("beta").mailbox_capacity(0).start().await.unwrap();
+    let by_the_node = beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let alpha = node().await;
+    let by_the_spawner = held(&alpha, 0).await;
+    // Neither actor runs before the next await.
+    for notebook in [&by_the_node, &by_the_spawner.actor] {
+        notebook.try_tell(Note { number: 1 }).unwrap();
+        let refused = notebook.try_tell(Note { number: 2 }).unwrap_err();
+        assert_eq!(refused.cause, Cause::MailboxFull);
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
 async fn a_tell_waits_for_room_and_is_handled_when_there_is_some() {
     let node = node().await;
     let held = held(&node, 1).await;

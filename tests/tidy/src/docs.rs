@@ -1,26 +1,33 @@
 //! The documents name files and functions that exist.
 //!
-//! In every `README.md` and in `docs/*.md` each word between backticks that starts with a folder of
-//! the workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. A row of a table in
-//! `docs/ARCHITECTURE.md` that names Rust files and, as `Mailbox::push` or `push()`, functions is a
-//! step of a walk: each of its functions is defined in one of its files.
+//! In every `README.md`, at the root and in `docs/*.md` each word between backticks that starts
+//! with a folder of the workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. (The
+//! change log may name what is gone.) Each link to no other site leads to a file, and one with an
+//! anchor to a heading of it. A row of a table in `docs/ARCHITECTURE.md` that names Rust files and,
+//! as `Mailbox::push` or `push()`, functions is a step of a walk: each of its functions is defined
+//! in one of its files.
 
 use crate::finding::Finding;
-use crate::markdown::{Row, code_spans, link_targets, prose, rows};
+use crate::markdown::{Row, anchors, code_spans, link_targets, prose, rows};
 use crate::promises::{PITFALLS, SEMANTICS};
 use crate::safety::has_function;
 use crate::tree::{File, Tree};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const CHANGES: &str = "CHANGELOG.md";
 /// What a reader expects to find.
-const REQUIRED: [&str; 10] = [
+const REQUIRED: [&str; 14] = [
     "README.md",
-    "CHANGELOG.md",
+    CHANGES,
+    "CONTRIBUTING.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
     ARCHITECTURE,
     SEMANTICS,
     PITFALLS,
+    "docs/GUIDE.md",
+    "docs/SENDING.md",
+    "docs/COMING_FROM.md",
     "docs/WIRE.md",
     "docs/SAFETY.md",
     "tests/run",
@@ -37,20 +44,31 @@ pub(crate) fn files(tree: &Tree) -> Vec<Finding> {
     for file in documents(tree) {
         for (line, text) in prose(&file.text) {
             let paths = code_spans(text).flat_map(str::split_whitespace).flat_map(paths_of);
-            for path in paths.filter(|path| !names_a_file(tree, path)) {
+            let gone = |path: &String| file.path != CHANGES && !names_a_file(tree, path);
+            for path in paths.filter(gone) {
                 let what = format!("`{path}` does not exist");
                 findings.push(Finding::new(&file.path, line, what));
             }
-            let local = |target: &&str| !target.contains("://") && !target.is_empty();
-            for target in link_targets(text).filter(local) {
-                if !tree.has(&joined(&file.path, target)) {
-                    let what = format!("the link to {target} leads nowhere");
-                    findings.push(Finding::new(&file.path, line, what));
-                }
-            }
+            let wrong = link_targets(text).filter_map(|target| wrong_link(tree, file, target));
+            findings.extend(wrong.map(|what| Finding::new(&file.path, line, what)));
         }
     }
     findings
+}
+
+/// Returns what is wrong with the link `target` of a file, if it leads into the tree.
+fn wrong_link(tree: &Tree, file: &File, target: &str) -> Option<String> {
+    if target.is_empty() || target.contains("://") {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = if path.is_empty() { file.path.clone() } else { joined(&file.path, path) };
+    if !tree.has(&path) {
+        return Some(format!("the link to {target} leads nowhere"));
+    }
+    let has_heading = |file: &File| anchors(&file.text).iter().any(|heading| heading == anchor);
+    let found = anchor.is_empty() || tree.file(&path).is_some_and(has_heading);
+    (!found).then(|| format!("the link to {target} leads to no heading"))
 }
 
 /// Reports steps of the walk in the architecture document that name a function no longer there.
@@ -83,7 +101,8 @@ pub(crate) fn walk(tree: &Tree) -> Vec<Finding> {
 fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(|file| {
         let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        file.path.ends_with("README.md") || (folder == "docs" && file.path.ends_with(".md"))
+        let is_ours = folder.is_empty() || folder == "docs";
+        file.path.ends_with("README.md") || (is_ours && file.path.ends_with(".md"))
     })
 }
 
@@ -160,16 +179,48 @@ mod tests {
     #[test]
     fn a_path_that_names_nothing_is_found() {
         let mut tree = required();
-        tree.retain(|(path, _)| *path != "README.md" && *path != "LICENSE-MIT");
+        tree.retain(|(path, _)| !["README.md", "LICENSE-MIT", "docs/WIRE.md"].contains(path));
         let readme = "`tests/run --quick`, `runtime/src/{a,b}.rs`, `beta/teller`, `src/a.rs`\n\
                       `c.rs`\n\
                       [x](docs/WIRE.md#frames) [y](docs/no.md) [z](https://a.b) `runtime/src/`\n";
-        tree.extend([("README.md", readme), ("runtime/src/a.rs", "")]);
+        let wire = ("docs/WIRE.md", "# Frames\n");
+        tree.extend([("README.md", readme), ("runtime/src/a.rs", ""), wire]);
         let expected = [
             "LICENSE-MIT:1: does not exist",
             "README.md:1: `runtime/src/b.rs` does not exist",
             "README.md:2: `c.rs` does not exist",
             "README.md:3: the link to docs/no.md leads nowhere",
+        ];
+        expect(files, &tree, &expected);
+    }
+
+    #[test]
+    fn a_link_to_no_heading_is_found() {
+        let mut tree = required();
+        tree.retain(|(path, _)| *path != "README.md" && *path != "docs/GUIDE.md");
+        let readme = "# First\n[a](#first) [b](#second) [c](docs/GUIDE.md#an-actor)\n\
+                      [d](docs/GUIDE.md#another) [e](docs/GUIDE.md) [f](https://a.b#c)\n\
+                      [g](docs#h)\n";
+        let guide = "# Guide\n## An `actor`\n[i](../README.md#first)\n[j](../README.md#First)\n";
+        tree.extend([("README.md", readme), ("docs/GUIDE.md", guide)]);
+        let expected = [
+            "README.md:2: the link to #second leads to no heading",
+            "README.md:4: the link to docs#h leads to no heading",
+            "README.md:3: the link to docs/GUIDE.md#another leads to no heading",
+            "docs/GUIDE.md:4: the link to ../README.md#First leads to no heading",
+        ];
+        expect(files, &tree, &expected);
+    }
+
+    #[test]
+    fn the_change_log_may_name_what_is_gone_but_not_link_to_it() {
+        let mut tree = required();
+        tree.retain(|(path, _)| *path != CHANGES && *path != "SECURITY.md");
+        let changes = "`docs/a.md`\n[b](docs/b.md)\n";
+        tree.extend([(CHANGES, changes), ("SECURITY.md", "`docs/c.md`\n")]);
+        let expected = [
+            "CHANGELOG.md:2: the link to docs/b.md leads nowhere",
+            "SECURITY.md:1: `docs/c.md` does not exist",
         ];
         expect(files, &tree, &expected);
     }
