@@ -295,14 +295,29 @@ pub(crate) struct Held {
 /// Returns what the threads of a runtime run now, and moves the coarse clock on: what begins from
 /// now on began at another time.
 pub(crate) fn held(runtime: Id) -> Vec<Held> {
-    let held = places(runtime, |place, duty| Held {
+    let held = seen(runtime);
+    tick();
+    held
+}
+
+/// Returns what the threads of a runtime run now.
+pub(crate) fn seen(runtime: Id) -> Vec<Held> {
+    places(runtime, |place, duty| Held {
         duty,
         token: place.token.load(Ordering::Relaxed),
         id: place.id.load(Ordering::Relaxed),
         since: place.since.load(Ordering::Relaxed),
-    });
-    tick();
-    held
+    })
+}
+
+/// Returns when this thread began its last poll of a handler or hook, by the coarse clock.
+pub(crate) fn began() -> u64 {
+    PLACE.get().map_or(0, |place| place.since.load(Ordering::Relaxed))
+}
+
+/// Returns how long ago a time of the coarse clock was: up to as much more as that clock is late.
+pub(crate) fn age(since: u64) -> Duration {
+    START.elapsed().saturating_sub(Duration::from_millis(since))
 }
 
 fn places<T>(runtime: Id, look: impl Fn(&Place, &'static Duty) -> T) -> Vec<T> {

@@ -18,6 +18,8 @@ use crate::remote::Inbox;
 use crate::rest::Pause;
 use crate::schema::Kind;
 use crate::slot::OpenAsk;
+use crate::state::ActorState;
+use crate::tally::Tally;
 use crate::waits::Waits;
 
 /// How an actor is to end.
@@ -111,6 +113,12 @@ pub(crate) trait Resident: Inbox {
 
     /// Returns what waits in its mailbox.
     fn depth(&self) -> Depth;
+
+    /// Returns what it does now.
+    fn state(&self) -> ActorState;
+
+    /// Returns its figures; `None` where all are zero.
+    fn tally(&self) -> Option<&Tally>;
 
     /// Returns the room in its mailbox.
     fn intake(&self) -> &dyn Intake;

@@ -1,9 +1,26 @@
 //! The view of a node at one moment: for people, and for programs that watch it.
+//!
+//! - **SN-1 no actor is stopped for it**: a look takes the lock of each mailbox for a moment, and
+//!   reads figures that their actors keep anyway. They are of moments close to each other, not of
+//!   one.
 
-use crate::address::Address;
+mod tree;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::{Address, Shown};
+use crate::busy::{Duty, Held, age, seen};
 use crate::mailbox::Depth;
 use crate::node::Node;
 use crate::remote::PeerView;
+use crate::resident::Resident;
+use crate::state::ActorState;
+use crate::tally::Registered;
+
+pub use tree::{Branch, SupervisionTree};
 
 /// A node at one moment. Its parts are looked at one after the other, while the node goes on.
 #[derive(Debug, Clone)]
@@ -15,7 +32,8 @@ pub struct Snapshot {
     /// [`Profile::ring_growth_bytes_max`](crate::Profile::ring_growth_bytes_max). A ring that grew
     /// stays so while its link lives.
     pub ring_growth_bytes: u64,
-    /// The actors of this node, the fullest mailbox first.
+    /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) has them by
+    /// their parents.
     pub actors: Vec<ActorView>,
 }
 
@@ -25,21 +43,121 @@ pub struct Snapshot {
 pub struct ActorView {
     /// The actor.
     pub address: Address,
+    /// The name of its type.
+    pub kind: &'static str,
+    /// What it does now.
+    pub state: ActorState,
+    /// The actor that it is a child of; `None` of one that was spawned on the node, and of one
+    /// whose parent has ended before it.
+    pub parent: Option<Address>,
     /// The messages that wait in its mailbox, and the senders that wait for it.
     pub mailbox: Depth,
+    /// The message whose handler runs or waits, or the hook.
+    pub in_hand: Option<InHandView>,
+    /// How often it was restarted, whether after an end of its own or together with others.
+    pub restarts: u32,
+    /// Its timers that are set.
+    pub timers: usize,
+    /// Its tasks that have not ended, or whose last step is still to be done in its turn.
+    pub tasks: usize,
+    /// The streams that are attached to it.
+    pub streams: usize,
+    /// The messages that it has put aside.
+    pub stashed: usize,
+}
+
+/// A message whose handler runs or waits, or a hook (`on_start`, `on_stop`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InHandView {
+    /// The name of the message, or of the hook.
+    pub name: &'static str,
+    /// For how long, by a clock that is looked at a few times a second (on a node without a
+    /// network once in 5 s): up to as much less.
+    pub age: Duration,
+    /// What it waits for, as far as that is an actor: an answer, room in a mailbox, an end.
+    pub waits_for: Option<String>,
+}
+
+/// Shows an actor in a line: figures that are zero are left out.
+impl fmt::Display for ActorView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ActorView { address, kind, state, mailbox, .. } = self;
+        match address.name() {
+            Some(_) => write!(f, "{address} ({kind}): {state}")?,
+            None => write!(f, "{}: {state}", Shown { address, kind })?,
+        }
+        let waiting = mailbox.local + mailbox.remote;
+        let figures = [
+            (waiting, "message", " waiting"),
+            (mailbox.senders, "sender", " waiting for room"),
+            (self.restarts as usize, "restart", ""),
+            (self.timers, "timer", ""),
+            (self.tasks, "task", ""),
+            (self.streams, "stream", ""),
+            (self.stashed, "message", " put aside"),
+        ];
+        for (count, what, how) in figures.into_iter().filter(|(count, ..)| *count > 0) {
+            let plural = if count == 1 { "" } else { "s" };
+            write!(f, ", {count} {what}{plural}{how}")?;
+        }
+        if let Some(InHandView { name, age, waits_for }) = &self.in_hand {
+            write!(f, ", {name} in hand for {:.1} s", age.as_secs_f64())?;
+            if let Some(waits_for) = waits_for {
+                write!(f, ", waits for {waits_for}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Node {
-    /// Returns what it looks like now. Takes a look at each actor and each link: not for every
-    /// message.
+    /// Returns what it looks like now. Takes a look at each actor and each link, and stops none
+    /// (SN-1): not for every message.
     pub fn snapshot(&self) -> Snapshot {
+        let holding = seen(self.runtime().id());
+        let holding = holding.into_iter().map(|held| ((held.id, held.token), held)).collect();
         let actors = self.residents().all();
-        let view = |actor: &std::sync::Arc<dyn crate::resident::Resident>| ActorView {
-            address: actor.address().clone(),
-            mailbox: actor.depth(),
-        };
-        let mut actors: Vec<ActorView> = actors.iter().map(view).collect();
+        let mut actors: Vec<_> = actors.iter().map(|actor| self.view(actor, &holding)).collect();
         actors.sort_by_key(|actor| std::cmp::Reverse(actor.mailbox.local + actor.mailbox.remote));
         Snapshot { peers: self.peer_views(), ring_growth_bytes: self.ring_growth_bytes(), actors }
     }
+
+    fn view(&self, actor: &Arc<dyn Resident>, holding: &Holding) -> ActorView {
+        let tally = actor.tally();
+        let count = |what| tally.map_or(0, |tally| tally.get(what));
+        let parent = tally.and_then(|tally| self.residents().by_id(tally.parent()?));
+        ActorView {
+            address: actor.address().clone(),
+            kind: actor.kind().name,
+            state: actor.state(),
+            parent: parent.map(|parent| parent.address().clone()),
+            mailbox: actor.depth(),
+            in_hand: self.in_hand(&**actor, holding),
+            restarts: tally.map_or(0, |tally| tally.restarts()),
+            timers: count(Registered::Timers),
+            tasks: count(Registered::Tasks),
+            streams: count(Registered::Streams),
+            stashed: count(Registered::Stashed),
+        }
+    }
+
+    /// Returns what the handler or hook of an actor handles that waits or holds a thread.
+    fn in_hand(&self, actor: &dyn Resident, holding: &Holding) -> Option<InHandView> {
+        let waits =
+            actor.waits().lock().as_ref().and_then(|waits| Some((waits.handler?, waits.since)));
+        let held = holding.get(&(actor.id(), actor.token())).map(|held| (held.duty, held.since));
+        // One that waited and runs on is in both, and has run since it began to wait.
+        let is_same = |waits: &(&'static Duty, u64)| held.is_none_or(|held| same(held.0, waits.0));
+        let (duty, since) = waits.filter(is_same).or(held)?;
+        let waits_for = if held.is_some() { None } else { self.residents().awaited_by(actor) };
+        Some(InHandView { name: duty.what(), age: age(since), waits_for })
+    }
+}
+
+/// The handlers and hooks that hold a thread, by the number and the token of their actor.
+type Holding = HashMap<(u64, usize), Held>;
+
+fn same(one: &'static Duty, other: &'static Duty) -> bool {
+    one.what() == other.what()
 }

@@ -14,6 +14,8 @@ pub(crate) struct Waits {
     /// The actor is among those at which the log's look-out looks.
     pub(crate) is_listed: bool,
     pub(crate) handler: Option<&'static Duty>,
+    /// When it was first polled, or first found to wait, by the coarse clock of [`crate::busy`].
+    pub(crate) since: u64,
     /// Which one it is: the next one has another number.
     pub(crate) number: u32,
     /// One for each send of the handler that waits: at most

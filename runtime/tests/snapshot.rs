@@ -1,5 +1,7 @@
 //! What a node says of itself when it is asked.
 
+mod tree;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -1,19 +1,20 @@
 //! The state that an actor of this node shares with its senders: its mailbox and its end.
 
+mod inlet;
+
 use std::any::{Any, TypeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
-use ringpost_transport::limits::ACCEPTED_MAX;
 
 use super::Handlers;
 use super::arrival::{Arrival, Unopened, begin_ask};
 use super::ends::Ends;
 use super::kind_of;
 use super::route::Label;
-use super::tether::{TETHER, TIE};
+use super::tether::TIE;
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
@@ -25,11 +26,13 @@ use crate::link_end::LinkEnd;
 use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken};
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
+use crate::remote::Inbox;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
 use crate::schema::Kind;
 use crate::slot::{OpenAsk, number_of};
+use crate::state::ActorState;
+use crate::tally::Tally;
 use crate::waits::Waits;
 
 /// An actor of this node, from outside its task. Laid out by hand: what each message needs comes
@@ -43,7 +46,13 @@ pub(crate) struct Cell<A: Handlers> {
     waits: Mutex<Option<Box<Waits>>>,
     name: Option<Arc<str>>,
     /// There from the first look on: for most actors no caller asks for it.
-    address: OnceLock<Box<Address>>,
+    rare: OnceLock<Box<Rare>>,
+}
+
+/// The part of a cell that few actors need.
+struct Rare {
+    address: Address,
+    tally: OnceLock<Arc<Tally>>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
@@ -80,7 +89,7 @@ impl<A: Handlers> Cell<A> {
             node,
             waits: Mutex::new(None),
             name,
-            address: OnceLock::new(),
+            rare: OnceLock::new(),
         }
     }
 
@@ -94,6 +103,21 @@ impl<A: Handlers> Cell<A> {
 
     pub(super) fn ends(&self) -> &Ends {
         &self.ends
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(|| {
+            let incarnation = self.node.id().incarnation;
+            let identity = Identity { incarnation, key: self.key };
+            let node = self.node.shared_name().clone();
+            let address = Address::of(node, identity, self.name.clone());
+            Box::new(Rare { address, tally: OnceLock::new() })
+        })
+    }
+
+    /// Returns the figures that a snapshot shows of it.
+    pub(super) fn tally(&self) -> &Arc<Tally> {
+        self.rare().tally.get_or_init(Arc::default)
     }
 
     /// Makes its mailbox ready for a new incarnation. Returns false when there is to be none. A
@@ -211,20 +235,6 @@ impl<A: Handlers> Cell<A> {
         }
     }
 
-    /// Takes what asks for links out of messages that arrived. It waits for no handler.
-    fn take_tethers(&self, run: &mut Vec<Deliveries>) {
-        let is_tether = |item: &mut Deliveries| match item {
-            Deliveries::One(one) => usize::from(one.ordinal) == A::ROUTES.len(),
-            Deliveries::Tells(_) => false,
-        };
-        for tether in run.extract_if(.., is_tether) {
-            let me = self.node.residents().by_id(self.id());
-            if let (Deliveries::One(tether), Some(me)) = (tether, me) {
-                self.node.tether(me, tether, self.ends.takes_links());
-            }
-        }
-    }
-
     fn skipped(&self, label: &Label) {
         let name = label.name();
         tracing::debug!(actor = %self.address(), name, "skipped an ask whose asker has given up");
@@ -250,12 +260,7 @@ impl<E> Letter<E> {
 
 impl<A: Handlers> Resident for Cell<A> {
     fn address(&self) -> &Address {
-        self.address.get_or_init(|| {
-            let incarnation = self.node.id().incarnation;
-            let identity = Identity { incarnation, key: self.key };
-            let node = self.node.shared_name().clone();
-            Box::new(Address::of(node, identity, self.name.clone()))
-        })
+        &self.rare().address
     }
 
     fn kind(&self) -> Kind {
@@ -370,6 +375,22 @@ impl<A: Handlers> Resident for Cell<A> {
         self.mailbox.depth()
     }
 
+    fn state(&self) -> ActorState {
+        match self.ends.stage() {
+            ActorState::Starting | ActorState::Running if self.mailbox.is_stopping() => {
+                ActorState::Stopping
+            }
+            ActorState::Starting | ActorState::Running if self.mailbox.is_closing() => {
+                ActorState::Draining
+            }
+            stage => stage,
+        }
+    }
+
+    fn tally(&self) -> Option<&Tally> {
+        self.rare.get()?.tally.get().map(|tally| &**tally)
+    }
+
     fn intake(&self) -> &dyn Intake {
         &self.mailbox
     }
@@ -417,39 +438,5 @@ impl<A: Handlers> Resident for Cell<A> {
         if !was_listed {
             self.node.residents().list(self.id());
         }
-    }
-}
-
-impl<A: Handlers> Inbox for Cell<A> {
-    fn id(&self) -> u64 {
-        self.key.id()
-    }
-
-    fn accepted(&self) -> Vec<Accepted> {
-        let routes = A::ROUTES.iter().map(|route| route.accepted);
-        // An actor with as many messages as a link describes is linked to by none of another node.
-        routes.chain([TETHER]).take(ACCEPTED_MAX).collect()
-    }
-
-    fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
-        self.take_tethers(run);
-        if run.is_empty() {
-            return Ok(());
-        }
-        self.mailbox.push_remote(run, Arrival::from).map_err(|_closed| Refusal::Closed)
-    }
-
-    fn signal(&self, signal: u16) {
-        match signal {
-            signals::STOP => self.halt(Halt::Stop),
-            signals::KILL => self.halt(Halt::Kill),
-            signals::DRAIN => self.halt(Halt::Drain),
-            // A later version may send others.
-            _ => {}
-        }
-    }
-
-    fn on_close(&self, notice: CloseNotice) {
-        self.ends.on_close(notice);
     }
 }

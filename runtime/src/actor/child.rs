@@ -270,6 +270,16 @@ pub(super) enum Parent {
     Group(Arc<dyn Resident>, mpsc::UnboundedSender<Rested>, usize),
 }
 
+impl Parent {
+    /// Returns the number of the actor.
+    pub(super) fn id(&self) -> Option<u64> {
+        match self {
+            Parent::Node => None,
+            Parent::Actor(parent) | Parent::Group(parent, ..) => Some(parent.id()),
+        }
+    }
+}
+
 impl<A: Handlers> Plan<A> {
     /// Returns how a child is restarted; `None` where it never is.
     pub(super) fn of(make: Factory<A>, restart: Restart, parent: Parent) -> Option<Box<Self>> {

@@ -27,6 +27,7 @@ use crate::error::SpawnError;
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::node::Node;
+use crate::remote::Inbox;
 use crate::resident::{Halt, Resident};
 use crate::view::Input;
 use task::{Aside, Held, More};
@@ -138,7 +139,7 @@ impl<A: Handlers> Context<A> {
         A: Accepts<M>,
     {
         let Some(item) = self.item(message) else { return };
-        self.lane().timers.set(key.into(), after, What::Once(item));
+        self.set_timer(key.into(), after, What::Once(item));
     }
 
     /// Has the actor told `message` again and again, first after one period, in place of an earlier
@@ -157,7 +158,7 @@ impl<A: Handlers> Context<A> {
     {
         assert!(!period.is_zero(), "a timer needs a period");
         let make = self.maker(message);
-        self.lane().timers.set(key.into(), period, What::Every(period, make));
+        self.set_timer(key.into(), period, What::Every(period, make));
     }
 
     /// Has the actor told `message` whenever it has handled no message of its mailbox for so long.
@@ -171,13 +172,16 @@ impl<A: Handlers> Context<A> {
     {
         assert!(!after.is_zero(), "an actor is always idle for no time");
         let make = self.maker(message);
-        self.lane().timers.set(TimerKey::Idle, after, What::Idle(after, make));
+        self.set_timer(TimerKey::Idle, after, What::Idle(after, make));
     }
 
     /// Takes a timer back: it tells nothing any more. Returns false when there is none.
     pub fn cancel(&mut self, key: impl Into<TimerKey>) -> bool {
         let key = key.into();
-        self.lane_if_any().is_some_and(|lane| lane.timers.cancel(&key))
+        let Some(lane) = self.lane_if_any() else { return false };
+        let is_cancelled = lane.timers.cancel(&key);
+        lane.count();
+        is_cancelled
     }
 
     /// Runs a future as a task of the actor, which is aborted when the actor ends. If it panics,
@@ -219,7 +223,9 @@ impl<A: Handlers> Context<A> {
         let node = self.node().clone();
         let items = stream.map(move |message| item::<A, M>(message, &node));
         let (items, attached) = stream::abortable(items);
-        self.lane().streams.push(items.boxed());
+        let lane = self.lane();
+        lane.streams.push(items.boxed());
+        lane.count();
         Attached(attached)
     }
 
@@ -278,7 +284,8 @@ impl<A: Handlers> Context<A> {
         options: SpawnOptions,
         actor: B,
     ) -> Result<ActorRef<B>, SpawnError> {
-        let (actor, starts) = self.node().begin(options, actor, None)?;
+        let parent = Some(self.cell().id());
+        let (actor, starts) = self.node().begin(options, actor, None, parent)?;
         let stop_within = limits::STOP_WITHIN;
         self.more().family.add(Member { actor: actor.clone(), stop_within });
         starts.await?;
@@ -355,7 +362,14 @@ impl<A: Handlers> Context<A> {
             more.asides
         });
         more.stash.insert(number, Aside { label, kept, is_ask, deadline });
+        more.count();
         Ok(())
+    }
+
+    fn set_timer(&mut self, key: TimerKey, after: Duration, what: What<A>) {
+        let lane = self.lane();
+        lane.timers.set(key, after, what);
+        lane.count();
     }
 
     fn spawn_for(
@@ -363,7 +377,10 @@ impl<A: Handlers> Context<A> {
         future: impl Future<Output = Option<Task<A>>> + Send + 'static,
     ) -> AbortHandle {
         let runtime = self.node().runtime().clone();
-        self.lane().tasks.spawn_on(future, &runtime)
+        let lane = self.lane();
+        let task = lane.tasks.spawn_on(future, &runtime);
+        lane.count();
+        task
     }
 
     fn item<M: Message>(&self, message: M) -> Option<Item<A>>
@@ -398,8 +415,9 @@ impl<A: Handlers> Context<A> {
     }
 
     fn more(&mut self) -> &mut More<A> {
-        let held = self.more.get_or_insert_with(|| {
+        let held = self.more.take().unwrap_or_else(|| {
             Box::new(Mutex::new(More {
+                tally: self.cell().tally().clone(),
                 lane: None,
                 family: Family::default(),
                 stash: BTreeMap::new(),
@@ -408,7 +426,7 @@ impl<A: Handlers> Context<A> {
                 came_back: None,
             }))
         });
-        held.get_mut().more()
+        self.more.insert(held).get_mut().more()
     }
 
     #[inline]
@@ -418,7 +436,8 @@ impl<A: Handlers> Context<A> {
 
     fn lane(&mut self) -> &mut Lane<A> {
         let node = self.node().clone();
-        self.more().lane.get_or_insert_with(|| Lane::new(node))
+        let More { lane, tally, .. } = self.more();
+        lane.get_or_insert_with(|| Lane::new(node, tally.clone()))
     }
 
     fn lane_if_any(&mut self) -> Option<&mut Lane<A>> {

@@ -19,6 +19,7 @@ use crate::link_end::{LinkEnd, linked_to};
 use crate::remote::{CloseNotice, reason_of};
 use crate::resident::Resident;
 use crate::rest::Pause;
+use crate::state::ActorState;
 
 /// End now: drop the running handler.
 const KILL: u8 = 1;
@@ -33,6 +34,8 @@ const PAUSE: u8 = 8;
 const OVER: u8 = 16;
 /// It is restarted also after a stop.
 const REVIVED: u8 = 32;
+/// The incarnation has started.
+const STARTED: u8 = 64;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
@@ -88,10 +91,29 @@ impl Ends {
         self.orders() & REVIVED != 0
     }
 
+    /// The incarnation has started.
+    pub(super) fn started(&self) {
+        let _locked = self.state.lock();
+        self.order(STARTED);
+    }
+
+    /// Returns what the actor does now, as far as its mailbox has not said so.
+    pub(super) fn stage(&self) -> ActorState {
+        let orders = self.orders();
+        match () {
+            () if orders & OVER != 0 && orders & FINAL != 0 => ActorState::Stopping,
+            () if orders & OVER != 0 => ActorState::Resting,
+            () if orders & (KILL | FAIL) != 0 => ActorState::Killed,
+            () if orders & PAUSE != 0 => ActorState::Stopping,
+            () if orders & STARTED == 0 => ActorState::Starting,
+            () => ActorState::Running,
+        }
+    }
+
     /// The incarnation is over.
     pub(super) fn leave_incarnation(&self) {
         let _locked = self.state.lock();
-        self.take_back(FAIL);
+        self.take_back(FAIL | STARTED);
         self.order(OVER);
     }
 

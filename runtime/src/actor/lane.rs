@@ -9,6 +9,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::StreamExt;
@@ -22,6 +23,7 @@ use super::watch::{Down, Watches};
 use super::{Handlers, Task};
 use crate::limits;
 use crate::node::Node;
+use crate::tally::{Registered, Tally};
 
 /// Makes the message of an end.
 pub(super) type MakeDown<A> = fn(Down, &Node) -> Option<Item<A>>;
@@ -35,6 +37,7 @@ pub(super) struct Lane<A: Handlers> {
     pub(super) watches: Watches,
     /// There with the first watch.
     pub(super) down: Option<MakeDown<A>>,
+    tally: Arc<Tally>,
     /// How many were taken since the last message of the mailbox.
     row: usize,
     /// Which kind is looked at first.
@@ -42,13 +45,14 @@ pub(super) struct Lane<A: Handlers> {
 }
 
 impl<A: Handlers> Lane<A> {
-    pub(super) fn new(node: Node) -> Self {
+    pub(super) fn new(node: Node, tally: Arc<Tally>) -> Self {
         Lane {
             timers: Timers::new(node),
             tasks: JoinSet::new(),
             streams: SelectAll::new(),
             watches: Watches::default(),
             down: None,
+            tally,
             row: 0,
             turn: 0,
         }
@@ -81,10 +85,19 @@ impl<A: Handlers> Lane<A> {
             if found.is_some() {
                 self.turn = at + 1;
                 self.row += 1;
+                self.count();
                 return found;
             }
         }
+        self.count();
         None
+    }
+
+    /// Notes how much is registered now (TA-1).
+    pub(super) fn count(&self) {
+        self.tally.set(Registered::Timers, self.timers.len());
+        self.tally.set(Registered::Tasks, self.tasks.len());
+        self.tally.set(Registered::Streams, self.streams.len());
     }
 
     /// Has the waker woken by the next timer.
@@ -129,5 +142,14 @@ impl<A: Handlers> Lane<A> {
             drop(catch_unwind(AssertUnwindSafe(|| drop(ended))));
         }
         drop(catch_unwind(AssertUnwindSafe(|| drop(self))));
+    }
+}
+
+impl<A: Handlers> Drop for Lane<A> {
+    /// Counts off what was registered (TA-2).
+    fn drop(&mut self) {
+        for what in [Registered::Timers, Registered::Tasks, Registered::Streams] {
+            self.tally.set(what, 0);
+        }
     }
 }

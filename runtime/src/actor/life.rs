@@ -120,6 +120,9 @@ impl<A: Handlers> Life<A> {
             let start = const { &Duty::runs(A::NAME, "on_start") };
             // The message that the last incarnation had in hand is not this one's.
             self.cx.done();
+            if self.is_born {
+                self.cell.tally().count_restart();
+            }
             if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
                 *actor = Some(plan.make());
             }
@@ -128,6 +131,7 @@ impl<A: Handlers> Life<A> {
                 on_duty(start, in_hand, actor.on_start(&mut self.cx)).await?;
             }
             self.cell.end_waits();
+            self.cell.ends().started();
             self.is_born = true;
             if let Some(started) = self.started.take() {
                 // An error says that the spawner no longer waits.

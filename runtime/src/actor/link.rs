@@ -90,7 +90,7 @@ fn link_to(actor: &Arc<dyn Resident>, to: &Address, token: usize) -> LinkEnd {
 fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSender) {
     let tie = Tie::new(me, to);
     // An error says that the node shuts down: all its actors end.
-    let Ok((cell, _)) = node.begin(Tie::options(), tie, None) else { return };
+    let Ok((cell, _)) = node.begin(Tie::options(), tie, None, None) else { return };
     let tie = ActorRef::local(cell.clone());
     me.link(cell.token(), link_by(&tie, to.clone()));
     // Now that what comes of it finds the link (LI-1).
@@ -359,7 +359,8 @@ impl Node {
             return replier.fail(code::INVALID_ASK);
         };
         // An error says that the node shuts down: the other end gets no answer.
-        let Ok((cell, _)) = self.begin(Tie::options(), Tie::new(&me, &actor), None) else { return };
+        let tie = Tie::new(&me, &actor);
+        let Ok((cell, _)) = self.begin(Tie::options(), tie, None, None) else { return };
         let tie = ActorRef::local(cell.clone());
         let (linked, is_linked) = oneshot::channel();
         // In this order: the tie answers before it hears of an end of the link.

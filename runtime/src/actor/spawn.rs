@@ -59,7 +59,7 @@ impl Node {
         options: SpawnOptions,
         actor: A,
     ) -> Result<ActorRef<A>, SpawnError> {
-        let (started, starts) = self.begin(options, actor, None)?;
+        let (started, starts) = self.begin(options, actor, None, None)?;
         starts.await?;
         Ok(ActorRef::local(started))
     }
@@ -85,18 +85,22 @@ impl Node {
         parent: Parent,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
         let Child { make, options, restart, .. } = child;
-        let first = make();
-        self.begin(options, first, Plan::of(make, restart, parent))
+        let (first, id) = (make(), parent.id());
+        self.begin(options, first, Plan::of(make, restart, parent), id)
     }
 
-    /// Begins to start an actor.
+    /// Begins to start an actor, the child of the one with the number `parent`.
     pub(super) fn begin<A: Handlers>(
         &self,
         options: SpawnOptions,
         actor: A,
         plan: Option<Box<Plan<A>>>,
+        parent: Option<u64>,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
         let cell = self.place(options, plan.is_some())?;
+        if let Some(parent) = parent {
+            cell.tally().set_parent(parent);
+        }
         let starts = self.run(cell.clone(), actor, plan);
         Ok((cell, starts))
     }

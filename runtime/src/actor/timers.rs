@@ -121,6 +121,11 @@ impl<A: Handlers> Timers<A> {
         due.and_then(|due| self.by_time.remove(&due)).is_some()
     }
 
+    /// Returns how many are set.
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
     /// Records that a message of the mailbox was handled.
     pub(super) fn note_activity(&mut self) {
         if self.by_key.contains_key(&TimerKey::Idle) {

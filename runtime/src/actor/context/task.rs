@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use tokio::time::{Instant, timeout};
@@ -16,6 +17,7 @@ use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::resident::Resident;
+use crate::tally::{Registered, Tally};
 use crate::view::Input;
 
 /// The part of a context that few actors need, as it is held: as with a cell, the compiler is not
@@ -32,6 +34,7 @@ impl<A: Handlers> Held<A> for More<A> {
 
 /// The part of a context that few actors need.
 pub(super) struct More<A: Handlers> {
+    pub(super) tally: Arc<Tally>,
     pub(super) lane: Option<Lane<A>>,
     pub(super) family: Family,
     /// By the order in which they were first put aside.
@@ -42,6 +45,13 @@ pub(super) struct More<A: Handlers> {
     pub(super) asides: u64,
     /// The number of the message in hand, if it came back: put aside again, it has its old place.
     pub(super) came_back: Option<u64>,
+}
+
+impl<A: Handlers> More<A> {
+    /// Notes how many messages are put aside now (TA-1).
+    pub(super) fn count(&self) {
+        self.tally.set(Registered::Stashed, self.stash.len() + self.unstashed.len());
+    }
 }
 
 /// A message that was put aside.
@@ -132,6 +142,7 @@ impl<A: Handlers> Context<A> {
             return Some(Begun { label, envelope, in_hand: InHand::default() });
         }
         while let Some((number, aside)) = more.unstashed.pop_first() {
+            more.count();
             let Aside { label, kept, deadline, .. } = aside;
             if kept.is_given_up() {
                 continue;
@@ -207,6 +218,7 @@ impl<A: Handlers> Context<A> {
         let Some(more) = self.held() else { return };
         more.unstashed.append(&mut more.stash);
         let asides = std::mem::take(&mut more.unstashed);
+        more.count();
         for Aside { label, kept, is_ask, .. } in asides.into_values() {
             if !is_ask {
                 self.cell().bury(label, DeadLetterCause::Stopped);

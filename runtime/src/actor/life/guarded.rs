@@ -11,7 +11,7 @@ use super::{Ending, message_of};
 use crate::actor::Handlers;
 use crate::actor::cell::Cell;
 use crate::actor::ends::Forced;
-use crate::busy::{Turn, as_actor, take_turn};
+use crate::busy::{Turn, as_actor, began, take_turn};
 use crate::error::BoxError;
 use crate::remote::Inbox;
 use crate::resident::Resident;
@@ -99,6 +99,7 @@ fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
             let mut guard = cell.waits().lock();
             let waits = guard.get_or_insert_default();
             waits.handler = Some(duty);
+            waits.since = began();
             waits.number = waits.number.wrapping_add(1);
             let is_listed = waits.is_listed;
             drop(guard);
