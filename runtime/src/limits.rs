@@ -65,6 +65,16 @@ pub const LINKED_TEXT_BYTES_MAX: usize = 512;
 pub const LINKS_MAX: usize = 65_536;
 /// Longest ask, in bytes, by which another node has an actor linked: two addresses.
 pub const TETHER_BYTES_MAX: usize = 4096;
+/// Members of a group, unless it says otherwise.
+pub const GROUP_MEMBERS_MAX: usize = 65_536;
+/// Messages of a group that wait for one member which has no room.
+pub const GROUP_WAITING_MAX: usize = 64;
+/// Messages that may wait in the mailbox of a worker of a pool, unless the pool says otherwise: so
+/// few that the worker takes one at a time, and what waits is seen by those that look for the least
+/// loaded one.
+pub const POOL_MAILBOX_CAPACITY: usize = 32;
+/// Messages that a router has in hand for its pool.
+pub const ROUTER_WAITING_MAX: usize = 1024;
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its

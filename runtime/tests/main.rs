@@ -8,6 +8,7 @@ mod asking;
 mod backpressure;
 mod behaviour;
 mod bounds;
+mod broadcasting;
 mod circles;
 mod cost;
 mod down;
@@ -25,6 +26,7 @@ mod names;
 mod operating;
 #[cfg(feature = "mutants")]
 mod planted;
+mod pooling;
 mod random;
 mod references;
 mod registered;

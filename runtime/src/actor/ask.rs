@@ -2,14 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::destination::Destination;
-use super::port::{AskPort, Pending, UNSENT, unsent};
+use super::permit::Permit;
+use super::port::{AskPort, LocalAsk, Pending, UNSENT, unsent};
 use super::sending::Sending;
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
@@ -46,6 +47,37 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
             limit: TimeLimit::inherited(timeout),
             pending: None,
         }
+    }
+
+    /// Makes an ask whose time may count already.
+    pub(super) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
+        Ask { sending: Sending::new(to, message), limit, pending: None }
+    }
+
+    /// Returns true if it was sent, and has not ended.
+    pub(super) fn is_sent(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Sends to another actor of the same node, where it was not sent. Its time counts on.
+    pub(super) fn redirect(&mut self, to: &'a Destination<P>) {
+        self.sending.redirect(to);
+    }
+
+    /// Sends to the room of a permit of this node, if the message is still here.
+    pub(super) fn send_reserved(&mut self, room: Permit<P, M>) {
+        self.sending.leave();
+        let (deadline, waker) = (self.limit.start(), Waker::noop().clone());
+        let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
+        // Where it cannot be put, it is sent as any other.
+        if room.ask(&mut self.sending.message, &mut ask).is_ok() {
+            self.pending = Pending::local(ask).ok();
+        }
+    }
+
+    /// Returns the message of an ask that was not sent, and its time.
+    pub(super) fn into_unsent(mut self) -> (M, TimeLimit) {
+        (self.sending.give_up().expect(UNSENT), self.limit)
     }
 
     /// Tells the same message in place of asking: no answer is waited for, and what the handler

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop;
 
 use super::destination::{Destination, View, at_end};
-use super::port::{Line, NearRoom, Port, UNSENT};
+use super::port::{AskPort, Line, LocalAsk, NearRoom, Port, UNSENT};
 use super::remote_send;
 use super::sending::Sending;
 use crate::error::{Cause, TellError};
@@ -67,7 +67,7 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
     pub fn tell(self, message: M) -> Result<(), TellError<M>> {
         let mut message = Some(message);
         let sent = match self.0 {
-            Reserved::Near(room) => room.put(&mut message).map(|_| ()),
+            Reserved::Near(room) => room.put(&mut message, None).map(|_| ()),
             Reserved::Far(sender, waiter, _node) => {
                 remote_send::send_reserved((&sender, const { &P::TOLD }), &mut message, waiter)
             }
@@ -79,17 +79,36 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
     }
 }
 
+impl<P: AskPort<M>, M: Message> Permit<P, M> {
+    /// Sends an ask to the room, which is one of this node. Empties `message` if and only if it was
+    /// sent.
+    pub(super) fn ask(
+        self,
+        message: &mut Option<M>,
+        asked: &mut LocalAsk<P::Reply>,
+    ) -> Result<(), Cause> {
+        match self.0 {
+            Reserved::Near(room) => room.put(message, Some(asked)).map(|_| ()),
+            Reserved::Far(..) => Err(Cause::LocalOnly),
+        }
+    }
+}
+
 impl<P: Port<M>, M: Message> Kept<P, M> {
     fn new(actor: P, room: Room<'_>) -> Self {
         room.keep();
         Kept(Some(actor), PhantomData)
     }
 
-    fn put(mut self, message: &mut Option<M>) -> Result<Fate, Cause> {
+    fn put(
+        mut self,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<P::Reply>>,
+    ) -> Result<Fate, Cause> {
         // From here on the room is given back by itself.
         let Some(actor) = self.0.take() else { return Err(Cause::Stopped) };
         let room = Room::kept(actor.actor().0.intake());
-        actor.put(NearRoom(room), message, None)
+        actor.put(NearRoom(room), message, asked)
     }
 }
 

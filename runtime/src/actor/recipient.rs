@@ -71,6 +71,17 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
         &self.to
     }
 
+    /// Returns the same actor as one that is told `N`, which is an `M` on the wire; `None` if it is
+    /// on this node.
+    pub(super) fn as_far<N: Message>(&self) -> Option<Recipient<N>> {
+        match &self.to {
+            Destination::Elsewhere(elsewhere) if !self.is_local() => {
+                Some(Recipient::new(Destination::Elsewhere(elsewhere.clone())))
+            }
+            _ => None,
+        }
+    }
+
     /// Sends a message; see [`ActorRef::tell`](super::ActorRef::tell).
     ///
     /// # Errors

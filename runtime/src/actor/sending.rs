@@ -60,6 +60,12 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
         self.message.take()
     }
 
+    /// Goes to another actor, which has no name.
+    pub(super) fn redirect(&mut self, to: &'a Destination<P>) {
+        self.leave();
+        (self.to, self.settled) = (to, None);
+    }
+
     /// Gives up its place in a line.
     pub(super) fn leave(&mut self) {
         let (to, _, line) = self.settled_parts();

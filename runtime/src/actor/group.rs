@@ -1,0 +1,265 @@
+//! `Group`: actors that come and go, and are told the same messages.
+//!
+//! - **GR-1 in order**: a member is told messages in the order in which the group handled them: one
+//!   that waits for room is not passed by a later one to the same member.
+//! - **GR-2 apart**: the group waits for no member, and no member for another one.
+//! - **GR-3 bounded**: at most [`limits::GROUP_WAITING_MAX`] messages of a group wait for one
+//!   member. Of what comes beyond them that member is told nothing.
+//! - **GR-4 accounted for**: of each message, each member of that moment was told it or has missed
+//!   it, and its asker learns which.
+//! - **GR-5 archived once**: a message is archived for the first member of another node, and the
+//!   bytes are copied for the others.
+
+mod copies;
+mod member;
+mod tally;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::marker::PhantomData;
+
+use tokio::task::coop;
+
+use super::{Actor, ActorRef, Context, Down, Handler, Recipient, ReplyTo};
+use crate::address::Address;
+use crate::error::AskError;
+use crate::limits;
+use crate::message::{Message, Wire};
+use crate::{actor, handlers, message};
+use copies::Copies;
+use member::{Member, Patience};
+use tally::Tally;
+
+pub use tally::{Miss, Missed, Told};
+
+/// Actors that come and go, of this node and of others, and are told the same messages.
+///
+/// It is an actor like any other: spawned on a node, or the child of another actor with which it is
+/// to end; found by its name from other nodes; and its reference may be a field of a message. A
+/// member that ends, or whose node is down, is one no longer. (Of a node that was cut off and comes
+/// back, the members join again.) A group that ends leaves its members as they are.
+///
+/// What the group is sent, each member is told, in the order in which the group handles it, when
+/// that member has room: `tell` a message to the group as to a member, or `ask` it to learn who was
+/// told and who missed it, and why, when that is known of all. A member that is slow holds up
+/// neither the others nor the group: messages wait for each member apart, at most
+/// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
+/// members that have room now, there is `offer`.
+///
+/// ```
+/// use ringpost::group::{Group, Told};
+/// use ringpost::prelude::*;
+///
+/// #[message]
+/// #[derive(Debug, Clone, PartialEq)]
+/// pub struct Line {
+///     pub text: String,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let node = Node::builder("alpha").start().await?;
+/// let room: ActorRef<Group<Line>> = node.spawn("room", Group::new()).await?;
+///
+/// let mut ada = node.inbox::<Line>(16).await?;
+/// room.join(ada.recipient()).await??;
+/// let told: Told<Line> = room.ask(Line { text: "hello".into() }).await?;
+/// assert_eq!((told.told, told.missed), (1, vec![]));
+/// assert_eq!(ada.receive().await, Some(Line { text: "hello".into() }));
+///
+/// drop(ada); // it leaves by itself
+/// while room.size().await? > 0 {}
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A member of this node gets a clone of the message. For those of other nodes it is archived once,
+/// and the bytes are copied for each; a member whose node has another layout of it misses it with
+/// [`Miss::Refused`].
+///
+/// # Cancel safety
+/// An ask of a group that is dropped before the group has begun it tells nobody anything. Later it
+/// goes on, and only the outcome goes untold. A message that waits for a member when the group ends
+/// is dropped, and the asker learns that this member missed it.
+///
+/// A group that is restarted begins without members. One that is a member of itself, also by way of
+/// other groups, tells the same message for ever.
+pub struct Group<M: Message + Wire + Clone> {
+    /// By number, in the order in which they joined.
+    members: BTreeMap<u64, Member<M>>,
+    numbers: HashMap<Address, u64>,
+    joined: u64,
+    members_max: usize,
+}
+
+/// A group has as many members as it may have.
+#[message]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the group has {members_max} members, as many as it may have: see `Group::members_max`")]
+pub struct GroupFull {
+    /// How many it may have.
+    pub members_max: u64,
+}
+
+impl<M: Message + Wire + Clone> Group<M> {
+    /// A group without members.
+    pub fn new() -> Self {
+        Group {
+            members: BTreeMap::new(),
+            numbers: HashMap::new(),
+            joined: 0,
+            members_max: limits::GROUP_MEMBERS_MAX,
+        }
+    }
+
+    /// How many members it may have: [`limits::GROUP_MEMBERS_MAX`] when not set.
+    pub fn members_max(mut self, members: usize) -> Self {
+        self.members_max = members;
+        self
+    }
+
+    fn remove(&mut self, member: &Address) -> bool {
+        let number = self.numbers.remove(member);
+        number.and_then(|number| self.members.remove(&number)).is_some()
+    }
+
+    /// Tells each member, or has the message wait for it, as `patience` says.
+    async fn tell_each(
+        &mut self,
+        message: M,
+        patience: Patience,
+        reply: ReplyTo<Told<M>>,
+        cx: &mut Context<Self>,
+    ) {
+        let tally = Tally::new(reply);
+        let mut copies = Copies::new(message);
+        for member in self.members.values_mut() {
+            // A large group lets others run now and then.
+            coop::consume_budget().await;
+            let slip = tally.slip(member.recipient());
+            match copies.of(member) {
+                Ok(copy) => member.tell(copy, slip, patience, cx),
+                Err(cause) => slip.missed(Miss::of(&cause)),
+            }
+        }
+    }
+}
+
+impl<M: Message + Wire + Clone> Default for Group<M> {
+    fn default() -> Self {
+        Group::new()
+    }
+}
+
+impl<M: Message + Wire + Clone> fmt::Debug for Group<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("message", &M::NAME)
+            .field("members", &self.members.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[actor(name = "ringpost::Group")]
+#[diagnostic::do_not_recommend]
+impl<M: Message + Wire + Clone> Actor for Group<M> {}
+
+#[handlers(Down, Members<M>, Size<M>)]
+impl<M: Message + Wire + Clone> Group<M> {
+    /// Has each member told the message, when it has room. Answers when that is known of all.
+    #[handler]
+    pub async fn broadcast(&mut self, msg: M, reply: ReplyTo<Told<M>>, cx: &mut Context<Self>) {
+        self.tell_each(msg, Patience::Waits, reply, cx).await;
+    }
+
+    /// Tells the members that have room now, and answers at once. A member for which earlier
+    /// messages wait misses this one.
+    #[handler]
+    pub async fn offer(&mut self, message: M, reply: ReplyTo<Told<M>>, cx: &mut Context<Self>) {
+        self.tell_each(message, Patience::None, reply, cx).await;
+    }
+
+    /// Makes an actor a member: it is told what the group handles from then on. One that is a
+    /// member already stays one. One that has ended is a member until the group learns it.
+    #[handler]
+    pub fn join(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> Result<(), GroupFull> {
+        if self.numbers.contains_key(member.address()) {
+            return Ok(());
+        }
+        if self.members.len() >= self.members_max {
+            return Err(GroupFull { members_max: self.members_max as u64 });
+        }
+        cx.watch(&member);
+        self.numbers.insert(member.address().clone(), self.joined);
+        self.members.insert(self.joined, Member::new(member));
+        self.joined += 1;
+        Ok(())
+    }
+
+    /// Makes an actor a member no longer. What waits for it is dropped: it misses that. Answers
+    /// false when it was none.
+    #[handler]
+    pub fn leave(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> bool {
+        cx.unwatch(&member);
+        self.remove(member.address())
+    }
+}
+
+/// Asks for the members. Generic, so that it is none of the messages of a group.
+#[message]
+struct Members<M>(#[message(opaque)] PhantomData<fn(M)>);
+
+/// Asks how many members there are. Generic as [`Members`] is.
+#[message]
+struct Size<M>(#[message(opaque)] PhantomData<fn(M)>);
+
+impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
+    /// Returns the members, in the order in which they joined.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn members(&self) -> Result<Vec<Recipient<M>>, AskError> {
+        self.ask(Members(PhantomData)).await
+    }
+
+    /// Returns how many members there are.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn size(&self) -> Result<u64, AskError> {
+        self.ask(Size(PhantomData)).await
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Message + Wire + Clone> Handler<Members<M>> for Group<M> {
+    type Reply = Vec<Recipient<M>>;
+
+    async fn handle(&mut self, _: Members<M>, _cx: &mut Context<Self>) -> Vec<Recipient<M>> {
+        self.members.values().map(|member| member.recipient().clone()).collect()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Message + Wire + Clone> Handler<Size<M>> for Group<M> {
+    type Reply = u64;
+
+    async fn handle(&mut self, _: Size<M>, _cx: &mut Context<Self>) -> u64 {
+        self.members.len() as u64
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Message + Wire + Clone> Handler<Down> for Group<M> {
+    type Reply = ();
+
+    async fn handle(&mut self, msg: Down, _cx: &mut Context<Self>) {
+        self.remove(&msg.actor);
+    }
+}

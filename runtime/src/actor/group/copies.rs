@@ -1,0 +1,86 @@
+//! The copies of a message that goes to many: clones on this node, one archive for all others.
+
+use std::sync::Arc;
+
+use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
+use rkyv::rancor::Error;
+use rkyv::util::AlignedVec;
+
+use super::member::Member;
+use crate::archive;
+use crate::error::Cause;
+use crate::message::{Codec, Message, Wire};
+use crate::node::Node;
+
+/// A message that goes to many.
+pub(super) struct Copies<M> {
+    message: M,
+    /// Made for the first member of another node (GR-5).
+    packed: Option<Result<Packed<M>, Cause>>,
+}
+
+/// What one member is told.
+pub(super) enum OneCopy<M> {
+    Near(M),
+    Far(Packed<M>),
+}
+
+/// The archive of an `M`, as a message: on the wire it is an `M`, and it is sent to other nodes
+/// only.
+pub(super) struct Packed<M> {
+    archive: Arc<AlignedVec<16>>,
+    _message: std::marker::PhantomData<fn(M)>,
+}
+
+impl<M: Message + Wire + Clone> Copies<M> {
+    pub(super) fn new(message: M) -> Self {
+        Copies { message, packed: None }
+    }
+
+    /// Returns the copy for a member.
+    ///
+    /// # Errors
+    /// [`Cause::Archive`] for all members of other nodes, if the message has no archive.
+    pub(super) fn of(&mut self, member: &Member<M>) -> Result<OneCopy<M>, Cause> {
+        if !member.is_far() {
+            return Ok(OneCopy::Near(self.message.clone()));
+        }
+        let message = &self.message;
+        let packed = self.packed.get_or_insert_with(|| Packed::new(message));
+        packed.clone().map(OneCopy::Far)
+    }
+}
+
+impl<M: Wire> Packed<M> {
+    fn new(message: &M) -> Result<Self, Cause> {
+        let mut archive = AlignedVec::new();
+        let written = archive::write(message, &mut archive);
+        written.map_err(|error| Cause::Archive(error.to_string()))?;
+        Ok(Packed { archive: Arc::new(archive), _message: std::marker::PhantomData })
+    }
+}
+
+impl<M> Clone for Packed<M> {
+    fn clone(&self) -> Self {
+        Packed { archive: self.archive.clone(), _message: std::marker::PhantomData }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Message + Wire> Message for Packed<M> {
+    const NAME: &'static str = M::NAME;
+    const ID: u128 = M::ID;
+    const CODEC: Option<Codec<Self>> =
+        Some(Codec { layout: M::LAYOUT, encode: copy::<M>, decode: no_decode::<M> });
+}
+
+fn copy<M>(packed: &Packed<M>, out: &mut AlignedVec<16>) -> Result<(), Error> {
+    buffer::reserve(out, packed.archive.len());
+    out.extend_from_slice(&packed.archive);
+    Ok(())
+}
+
+/// It arrives as an `M`.
+fn no_decode<M>(_: Payload, _: &Node) -> Result<Packed<M>, InvalidArchive> {
+    Err(InvalidArchive("a copy of an archive is sent and never received".into()))
+}

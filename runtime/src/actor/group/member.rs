@@ -1,0 +1,174 @@
+//! One member of a group, and the messages that wait for it.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::Group;
+use super::copies::{OneCopy, Packed};
+use super::tally::{Miss, Slip};
+use crate::actor::{Context, Recipient};
+use crate::error::Cause;
+use crate::limits;
+use crate::message::{Message, Wire};
+
+/// A member. Owned by its group; dropped, what waits for it is dropped, too.
+pub(super) struct Member<M: Message + Wire> {
+    to: Recipient<M>,
+    /// The same member, if it is on another node, for archives.
+    far: Option<Recipient<Packed<M>>>,
+    /// There from the first message on that had to wait.
+    lane: Option<Lane<M>>,
+    /// It has missed the last message that was to wait for it; the log says so once.
+    is_behind: bool,
+}
+
+/// How a message for a member without room is treated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    None,
+    Waits,
+}
+
+/// The messages that wait for one member, which a task of the group tells in order (GR-1).
+struct Lane<M: Message + Wire> {
+    queue: mpsc::Sender<Parcel<M>>,
+    /// Each that waits has a clone, also the one that the task has in hand.
+    waiting: Arc<()>,
+    task: AbortHandle,
+}
+
+struct Parcel<M: Message + Wire> {
+    copy: OneCopy<M>,
+    slip: Slip<M>,
+    /// Dropped last, when the message is in the mailbox or on its way there.
+    waits: Arc<()>,
+}
+
+impl<M: Message + Wire + Clone> Member<M> {
+    pub(super) fn new(to: Recipient<M>) -> Self {
+        Member { far: to.as_far(), to, lane: None, is_behind: false }
+    }
+
+    pub(super) fn recipient(&self) -> &Recipient<M> {
+        &self.to
+    }
+
+    pub(super) fn is_far(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// Tells it a message, or has the message wait for room.
+    pub(super) fn tell(
+        &mut self,
+        copy: OneCopy<M>,
+        slip: Slip<M>,
+        patience: Patience,
+        cx: &mut Context<Group<M>>,
+    ) {
+        let (copy, cause) = if self.waits() {
+            (copy, Cause::MailboxFull)
+        } else {
+            match self.try_tell(copy) {
+                Ok(()) => return self.has_room(slip),
+                Err(refused) => refused,
+            }
+        };
+        let can_wait = matches!(cause, Cause::MailboxFull | Cause::Opening | Cause::LinkDown);
+        if !can_wait || patience == Patience::None {
+            return slip.missed(Miss::of(&cause));
+        }
+        let lane = match &mut self.lane {
+            Some(lane) => lane,
+            none => none.insert(Lane::new(self.to.clone(), self.far.clone(), cx)),
+        };
+        if let Err(slip) = lane.put(copy, slip) {
+            self.falls_behind();
+            slip.missed(Miss::Full);
+        }
+    }
+
+    /// Returns true if a message waits for it.
+    fn waits(&self) -> bool {
+        self.lane.as_ref().is_some_and(|lane| Arc::strong_count(&lane.waiting) > 1)
+    }
+
+    fn try_tell(&self, copy: OneCopy<M>) -> Result<(), (OneCopy<M>, Cause)> {
+        match (copy, &self.far) {
+            (OneCopy::Far(packed), Some(far)) => {
+                far.try_tell(packed).map_err(|unsent| (OneCopy::Far(unsent.message), unsent.cause))
+            }
+            (OneCopy::Near(message), _) => self
+                .to
+                .try_tell(message)
+                .map_err(|unsent| (OneCopy::Near(unsent.message), unsent.cause)),
+            (copy @ OneCopy::Far(_), None) => Err((copy, Cause::NotAccepted)),
+        }
+    }
+
+    fn has_room(&mut self, slip: Slip<M>) {
+        slip.told();
+        if std::mem::take(&mut self.is_behind) {
+            let member = self.to.address();
+            tracing::info!(%member, message = M::NAME, "a member of a group has caught up");
+        }
+    }
+
+    fn falls_behind(&mut self) {
+        if !std::mem::replace(&mut self.is_behind, true) {
+            let (member, waiting) = (self.to.address(), limits::GROUP_WAITING_MAX);
+            tracing::warn!(
+                %member, message = M::NAME, waiting,
+                "a member of a group misses messages: it is too slow"
+            );
+        }
+    }
+}
+
+impl<M: Message + Wire + Clone> Lane<M> {
+    fn new(
+        to: Recipient<M>,
+        far: Option<Recipient<Packed<M>>>,
+        cx: &mut Context<Group<M>>,
+    ) -> Self {
+        // The task has one more in hand.
+        let (queue, parcels) = mpsc::channel(limits::GROUP_WAITING_MAX - 1);
+        let task = cx.spawn_task(tell_in_order(to, far, parcels));
+        Lane { queue, waiting: Arc::new(()), task }
+    }
+
+    /// Has a message wait (GR-3).
+    fn put(&self, copy: OneCopy<M>, slip: Slip<M>) -> Result<(), Slip<M>> {
+        let parcel = Parcel { copy, slip, waits: self.waiting.clone() };
+        self.queue.try_send(parcel).map_err(|refused| refused.into_inner().slip)
+    }
+}
+
+impl<M: Message + Wire> Drop for Lane<M> {
+    fn drop(&mut self) {
+        // What waits is dropped with the task, and says so (GR-4).
+        self.task.abort();
+    }
+}
+
+async fn tell_in_order<M: Message + Wire + Clone>(
+    to: Recipient<M>,
+    far: Option<Recipient<Packed<M>>>,
+    mut parcels: mpsc::Receiver<Parcel<M>>,
+) {
+    while let Some(Parcel { copy, slip, waits }) = parcels.recv().await {
+        let sent = match (copy, &far) {
+            (OneCopy::Near(message), _) => to.tell(message).await.map_err(|unsent| unsent.cause),
+            (OneCopy::Far(packed), Some(far)) => {
+                far.tell(packed).await.map_err(|unsent| unsent.cause)
+            }
+            (OneCopy::Far(_), None) => Err(Cause::NotAccepted),
+        };
+        match sent {
+            Ok(()) => slip.told(),
+            Err(cause) => slip.missed(Miss::of(&cause)),
+        }
+        drop(waits);
+    }
+}

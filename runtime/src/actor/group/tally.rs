@@ -1,0 +1,142 @@
+//! Who was told a message of a group, and who missed it (GR-4).
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::actor::{Recipient, ReplyTo};
+use crate::error::Cause;
+use crate::message;
+use crate::message::{Message, Wire};
+
+/// The outcome of a message to a [`Group`](super::Group).
+#[message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told<M: Message> {
+    /// How many members were told: as a `tell` says so, it is in their mailboxes, or on its way.
+    pub told: u64,
+    /// The members that were not.
+    pub missed: Vec<Missed<M>>,
+}
+
+/// A member of a [`Group`](super::Group) that missed a message.
+#[message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed<M: Message> {
+    /// The member.
+    pub member: Recipient<M>,
+    /// Why it was not told.
+    pub why: Miss,
+}
+
+/// Why a member of a [`Group`](super::Group) missed a message: in a form that can cross nodes.
+#[message]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Miss {
+    /// It has no room: for an offer, none now; otherwise as many messages wait for it as may.
+    #[error("it has no room, and as many messages wait for it as may")]
+    Full,
+    /// It has ended.
+    #[error("it has ended")]
+    Ended,
+    /// It left the group, or the group ended, while the message waited for it.
+    #[error("it left the group, or the group ended, while the message waited for it")]
+    Left,
+    /// Its node could not be reached; the text says why.
+    #[error("its node could not be reached: {0}")]
+    Unreachable(String),
+    /// It cannot take this message; the text says why.
+    #[error("it cannot take this message: {0}")]
+    Refused(String),
+}
+
+impl Miss {
+    /// Returns true if the member may be told such a message later, while it is a member.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Miss::Full | Miss::Unreachable(_))
+    }
+
+    pub(super) fn of(cause: &Cause) -> Self {
+        match cause {
+            Cause::MailboxFull => Miss::Full,
+            Cause::Stopped | Cause::NoSuchActor => Miss::Ended,
+            cause if cause.is_retryable() => Miss::Unreachable(cause.to_string()),
+            Cause::NoNetwork | Cause::Shutdown => Miss::Unreachable(cause.to_string()),
+            cause => Miss::Refused(cause.to_string()),
+        }
+    }
+}
+
+/// The outcome of one message, as it becomes known. Shared by the slips of its members; the last
+/// one answers.
+pub(super) struct Tally<M: Message + Wire>(Mutex<Sheet<M>>);
+
+struct Sheet<M: Message> {
+    outcome: Told<M>,
+    /// There if there is an asker.
+    reply: Option<ReplyTo<Told<M>>>,
+}
+
+/// One member's part of the outcome. Dropped unused, the member has left.
+pub(super) struct Slip<M: Message + Wire> {
+    /// Empty once it is settled.
+    open: Option<(Arc<Tally<M>>, Recipient<M>)>,
+}
+
+impl<M: Message + Wire> Tally<M> {
+    pub(super) fn new(reply: ReplyTo<Told<M>>) -> Arc<Self> {
+        let outcome = Told { told: 0, missed: Vec::new() };
+        let reply = Some(reply).filter(ReplyTo::is_awaited);
+        Arc::new(Tally(Mutex::new(Sheet { outcome, reply })))
+    }
+
+    pub(super) fn slip(self: &Arc<Self>, member: &Recipient<M>) -> Slip<M> {
+        Slip { open: Some((self.clone(), member.clone())) }
+    }
+}
+
+impl<M: Message + Wire> Drop for Tally<M> {
+    fn drop(&mut self) {
+        let Sheet { outcome, reply } = self.0.get_mut();
+        if let Some(reply) = reply.take() {
+            reply.send(Told { told: outcome.told, missed: std::mem::take(&mut outcome.missed) });
+        }
+    }
+}
+
+impl<M: Message + Wire> Slip<M> {
+    /// The member was told.
+    pub(super) fn told(mut self) {
+        if let Some((tally, _)) = self.open.take() {
+            tally.0.lock().outcome.told += 1;
+        }
+    }
+
+    /// The member was not told.
+    pub(super) fn missed(mut self, why: Miss) {
+        self.miss(why);
+    }
+
+    fn miss(&mut self, why: Miss) {
+        let Some((tally, member)) = self.open.take() else { return };
+        let mut sheet = tally.0.lock();
+        if sheet.reply.is_some() {
+            sheet.outcome.missed.push(Missed { member, why });
+        }
+        drop(sheet);
+    }
+}
+
+impl<M: Message + Wire> Drop for Slip<M> {
+    fn drop(&mut self) {
+        self.miss(Miss::Left);
+    }
+}
+
+impl<M: Message + Wire> fmt::Debug for Slip<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slip").finish_non_exhaustive()
+    }
+}

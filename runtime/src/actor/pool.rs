@@ -1,0 +1,323 @@
+//! `Pool`: actors of one type that share the work.
+//!
+//! - **PL-1 one worker**: each message goes to one worker, and a sender has it or a worker does.
+//! - **PL-2 apart**: there is no dispatcher. Each sender looks for a worker itself, so a worker
+//!   without room holds up those alone that can go to no other.
+//! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
+//!   with what waits for it; a key leads to the same place while the size stays.
+//! - **PL-4 drained**: a worker that is removed handles what it has. What would still be sent to it
+//!   goes to another one.
+
+mod builder;
+mod ring;
+mod router;
+mod supervisor;
+
+use std::any::type_name;
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio::task::coop;
+
+use super::time_limit::TimeLimit;
+use super::{Accepts, ActorPermit, ActorRef, Ask, Handlers};
+use crate::error::{AskCause, AskError, Cause, SpawnError, TellError};
+use crate::message::{Message, Wire};
+use ring::{Order, Ring, Shared};
+
+pub use builder::PoolBuilder;
+pub use ring::Routing;
+pub use router::Router;
+pub use supervisor::PoolSupervisor;
+
+/// Actors of one type that share the work: each message goes to one of them. Cheap to clone.
+///
+/// ```
+/// use ringpost::pool::{Pool, Routing};
+/// use ringpost::prelude::*;
+///
+/// #[actor]
+/// #[derive(Default)]
+/// struct Squarer;
+///
+/// #[handlers]
+/// impl Squarer {
+///     #[handler]
+///     fn square(&mut self, number: u64) -> u64 {
+///         number * number
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let node = Node::builder("alpha").start().await?;
+/// let pool = Pool::builder(Squarer::default)
+///     .size(4)
+///     .routing(Routing::LeastLoaded)
+///     .spawn(&node, "squarers")
+///     .await?;
+/// assert_eq!(pool.ask(Square { number: 3 }).await?, 9);
+/// pool.resize(2).await?;
+/// assert_eq!(pool.workers().len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The workers are the children of an actor, the [`PoolSupervisor`], which has the name of the
+/// pool: it makes a worker anew that fails or stops, in its place, and fails itself with one that
+/// does so too often. Then it is made anew with all workers. The pool ends with it.
+///
+/// A pool chooses among workers of its own node, and is used by programs of this node. Others send
+/// to a [`Router`].
+pub struct Pool<A: Handlers> {
+    shared: Arc<Shared<A>>,
+}
+
+impl<A: Handlers> Pool<A> {
+    /// Begins to describe a pool whose workers' state `make` makes, first and after each failure.
+    pub fn builder(make: impl Fn() -> A + Send + Sync + 'static) -> PoolBuilder<A> {
+        PoolBuilder::new(make)
+    }
+
+    /// Returns the workers, in their places.
+    pub fn workers(&self) -> Vec<ActorRef<A>> {
+        self.shared.ring().to_vec()
+    }
+
+    /// Returns the actor that has the workers as its children: to stop the pool, or to watch its
+    /// end.
+    pub fn supervisor(&self) -> &ActorRef<PoolSupervisor> {
+        self.shared.supervisor()
+    }
+
+    /// Has the pool have so many workers; 0 counts as 1. Others are added after the last place, or
+    /// removed from there: these handle what they have, and end. Returns when the workers are the
+    /// new ones, and not when those that were removed have ended.
+    ///
+    /// Of the keys of [`by_key`](PoolBuilder::by_key) no more change their worker than have to: to
+    /// the ones that are added, or from the ones that are removed.
+    ///
+    /// # Errors
+    /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the size may change all the same.
+    pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
+        supervisor::resize(self.supervisor(), size.max(1)).await
+    }
+
+    /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which
+    /// find it by the name under which it is spawned, or have its reference from a message.
+    pub fn router<M: Message + Wire>(&self) -> Router<A, M>
+    where
+        A: Accepts<M>,
+    {
+        Router::new(self.clone())
+    }
+
+    /// Sends a message to a worker that has room for it now.
+    ///
+    /// # Errors
+    /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
+    /// room that it may go to, [`Stopped`](Cause::Stopped) when there is none.
+    pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Accepts<M>,
+    {
+        let ring = self.shared.ring();
+        try_each(&ring, self.shared.order(&ring, &message), message)
+    }
+
+    /// Sends a message to a worker. When none has room to which it may go, it goes to the first one
+    /// that has; workers that are added meanwhile are such, too.
+    ///
+    /// # Errors
+    /// [`TellError`], with the message: [`Stopped`](Cause::Stopped) when there is no worker, and
+    /// others as of [`ActorRef::tell`].
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turns
+    /// go to the next.
+    pub async fn tell<M: Message>(&self, mut message: M) -> Result<(), TellError<M>>
+    where
+        A: Accepts<M>,
+    {
+        // A task that only tells lets others run.
+        coop::consume_budget().await;
+        loop {
+            let mut changed = pin!(self.shared.changed());
+            changed.as_mut().enable();
+            let ring = self.shared.ring();
+            let order = self.shared.order(&ring, &message);
+            let Err(unsent) = try_each(&ring, order, message) else { return Ok(()) };
+            message = unsent.message;
+            let unsent = match unsent.cause {
+                Cause::MailboxFull => tokio::select! {
+                    biased;
+                    () = changed => continue,
+                    room = first_room(&ring, order) => match room {
+                        Ok(room) => match room.tell(message) {
+                            Ok(()) => return Ok(()),
+                            Err(unsent) => unsent,
+                        },
+                        Err(cause) => TellError { message, cause },
+                    },
+                },
+                cause => TellError { message, cause },
+            };
+            if unsent.cause != Cause::Stopped || self.shared.is_current(&ring) {
+                return Err(unsent);
+            }
+            // The worker was removed meanwhile.
+            message = unsent.message;
+        }
+    }
+
+    /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
+    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub fn ask<M: Message>(&self, message: M) -> PoolAsk<'_, A, M>
+    where
+        A: Accepts<M>,
+    {
+        PoolAsk { pool: self, message, timeout: None }
+    }
+
+    async fn answer<M: Message>(
+        &self,
+        mut message: M,
+        mut limit: TimeLimit,
+    ) -> Result<<A as Accepts<M>>::Reply, AskError>
+    where
+        A: Accepts<M>,
+    {
+        coop::consume_budget().await;
+        loop {
+            let mut changed = pin!(self.shared.changed());
+            changed.as_mut().enable();
+            let ring = self.shared.ring();
+            let order = self.shared.order(&ring, &message);
+            let Some(first) = ring.get(order.first()) else {
+                let pool = self.supervisor().address().clone();
+                return Err(AskError::new(AskCause::NotSent(Cause::Stopped), pool, M::NAME));
+            };
+            let mut ask = Ask::with_limit(first.destination(), message, limit);
+            for worker in order.of(&ring).filter(|worker| !worker.is_closed()) {
+                ask.redirect(worker.destination());
+                if let Poll::Ready(answer) = futures::poll!(&mut ask) {
+                    return answer;
+                }
+                if ask.is_sent() {
+                    return ask.await;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                answer = &mut ask => return answer,
+                room = first_room(&ring, order) => {
+                    // Without room anywhere it ends where it stands in line.
+                    if let Some(room) = room.ok().filter(|_| !ask.is_sent()) {
+                        ask.send_reserved(room);
+                    }
+                    return ask.await;
+                }
+            }
+            // It may have had room where it stood, before the workers changed.
+            if ask.is_sent() {
+                return ask.await;
+            }
+            (message, limit) = ask.into_unsent();
+        }
+    }
+}
+
+/// Sends to the first worker in `order` that has room now.
+fn try_each<A: Accepts<M>, M: Message>(
+    ring: &Ring<A>,
+    order: Order,
+    mut message: M,
+) -> Result<(), TellError<M>> {
+    let mut cause = Cause::Stopped;
+    for worker in order.of(ring) {
+        let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
+        message = unsent.message;
+        match unsent.cause {
+            Cause::MailboxFull => cause = Cause::MailboxFull,
+            // It begins anew, or was removed.
+            Cause::Stopped => {}
+            cause => return Err(TellError { message, cause }),
+        }
+    }
+    Err(TellError { message, cause })
+}
+
+/// Waits for room at one of the workers in `order`.
+async fn first_room<A: Accepts<M>, M: Message>(
+    ring: &Ring<A>,
+    order: Order,
+) -> Result<ActorPermit<A, M>, Cause> {
+    let mut rooms: FuturesUnordered<_> = order.of(ring).map(ActorRef::reserve::<M>).collect();
+    let mut cause = Cause::Stopped;
+    while let Some(room) = rooms.next().await {
+        match room {
+            Ok(room) => return Ok(room),
+            Err(none) => cause = none,
+        }
+    }
+    Err(cause)
+}
+
+impl<A: Handlers> Clone for Pool<A> {
+    fn clone(&self) -> Self {
+        Pool { shared: self.shared.clone() }
+    }
+}
+
+impl<A: Handlers> fmt::Debug for Pool<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool<{}>({})", type_name::<A>(), self.supervisor().address())
+    }
+}
+
+/// An ask of a [`Pool`] on its way: awaiting it looks for a worker, sends, and waits for the
+/// answer.
+///
+/// # Cancel safety
+/// As of [`Ask`].
+#[must_use = "nothing is sent until this is awaited"]
+pub struct PoolAsk<'a, A: Handlers, M> {
+    pool: &'a Pool<A>,
+    message: M,
+    timeout: Option<Duration>,
+}
+
+impl<A: Handlers, M> PoolAsk<'_, A, M> {
+    /// Waits this long in all, for a worker and for the answer; a year at most.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
+impl<'a, A: Accepts<M>, M: Message> IntoFuture for PoolAsk<'a, A, M> {
+    type Output = Result<<A as Accepts<M>>::Reply, AskError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let PoolAsk { pool, message, timeout } = self;
+        let limit = match timeout {
+            Some(timeout) => TimeLimit::new(timeout),
+            None => TimeLimit::inherited(pool.shared.ask_timeout()),
+        };
+        Box::pin(pool.answer(message, limit))
+    }
+}

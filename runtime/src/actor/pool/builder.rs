@@ -1,0 +1,121 @@
+//! How a pool is described.
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::ring::{Keys, Shared};
+use super::{Pool, PoolSupervisor, Routing};
+use crate::actor::{Accepts, ActorRef, Child, Handlers, Restart};
+use crate::address::{Address, check_name};
+use crate::error::SpawnError;
+use crate::limits;
+use crate::message::Message;
+use crate::node::Node;
+
+/// Describes a [`Pool`]; made by [`Pool::builder`].
+#[must_use = "a pool has no workers until it is spawned"]
+pub struct PoolBuilder<A: Handlers> {
+    worker: Child<A>,
+    size: usize,
+    routing: Routing,
+    keys: Keys,
+}
+
+impl<A: Handlers> PoolBuilder<A> {
+    pub(super) fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
+        let worker = Child::new(make).mailbox_capacity(limits::POOL_MAILBOX_CAPACITY);
+        PoolBuilder {
+            worker: worker.restart(Restart::always()),
+            size: 1,
+            routing: Routing::default(),
+            keys: Keys::default(),
+        }
+    }
+
+    /// How many workers there are: 1 when not set, and 0 counts as 1.
+    pub fn size(mut self, workers: usize) -> Self {
+        self.size = workers.max(1);
+        self
+    }
+
+    /// How the worker is chosen for messages that have no key.
+    pub fn routing(mut self, routing: Routing) -> Self {
+        self.routing = routing;
+        self
+    }
+
+    /// Has messages `M` of equal keys go to the same worker, in the order in which one sender sends
+    /// them, while the size of the pool stays. They wait for that one, and for no other.
+    pub fn by_key<M: Message, K: Hash>(
+        mut self,
+        key: impl Fn(&M) -> K + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Accepts<M>,
+    {
+        self.keys.add(key);
+        self
+    }
+
+    /// Messages that may wait in the mailbox of each worker:
+    /// [`limits::POOL_MAILBOX_CAPACITY`] when not set; 0 counts as 1. A worker takes a
+    /// thirty-second of that at once, which [`Routing::LeastLoaded`] does not see then.
+    pub fn mailbox_capacity(mut self, messages: usize) -> Self {
+        self.worker = self.worker.mailbox_capacity(messages);
+        self
+    }
+
+    /// How often each worker is made anew, and after what pause: 5 times within a minute when not
+    /// set. It is, however it ends: of `restart` only the numbers count.
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.worker = self.worker.restart(restart.however_it_ends());
+        self
+    }
+
+    /// Spawns the pool under a name, as [`Node::supervise`] does: returns when all workers have
+    /// started.
+    ///
+    /// # Errors
+    /// [`SpawnError`] when the name is taken or cannot be one, when a worker does not start, or
+    /// when the node is shutting down.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped after its first poll, the pool runs all the same.
+    pub async fn spawn(self, node: &Node, name: impl Into<String>) -> Result<Pool<A>, SpawnError> {
+        let (pool, child) = self.child(node, name)?;
+        node.supervise(child).await?;
+        Ok(pool)
+    }
+
+    /// Returns the pool, and the child that makes its workers: for a
+    /// [`Supervisor`](crate::Supervisor), or another actor of this node, whose pool it is to be and
+    /// with which it ends. Until the child was spawned the pool has no workers.
+    ///
+    /// # Errors
+    /// [`SpawnError::InvalidName`].
+    pub fn child(
+        self,
+        node: &Node,
+        name: impl Into<String>,
+    ) -> Result<(Pool<A>, Child<PoolSupervisor>), SpawnError> {
+        let PoolBuilder { worker, size, routing, keys } = self;
+        let name = name.into();
+        let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
+        let of = (node.clone(), ActorRef::bind(node, address));
+        let shared = Arc::new(Shared::new(of, (routing, keys), size));
+        let pool = Pool { shared: shared.clone() };
+        let child = Child::new(move || PoolSupervisor::new(worker.clone(), shared.clone()));
+        Ok((pool, child.named(name)))
+    }
+}
+
+impl<A: Handlers> fmt::Debug for PoolBuilder<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolBuilder")
+            .field("worker", &self.worker)
+            .field("size", &self.size)
+            .field("routing", &self.routing)
+            .finish_non_exhaustive()
+    }
+}

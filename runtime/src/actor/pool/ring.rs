@@ -1,0 +1,232 @@
+//! The workers of a pool in their places, and to which of them a message goes.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::PoolSupervisor;
+use crate::actor::cell::Cell;
+use crate::actor::destination::Destination;
+use crate::actor::{ActorRef, Handlers};
+use crate::message::Message;
+use crate::node::Node;
+use crate::resident::{Halt, Resident};
+
+/// How the worker is chosen for messages without a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Routing {
+    /// Each message goes to the next worker that has room.
+    #[default]
+    RoundRobin,
+    /// Each message goes to the worker with the fewest: those that wait in its mailbox, senders
+    /// that wait for room there, and the one in hand. Takes a look at every worker.
+    LeastLoaded,
+}
+
+/// The workers in their places.
+pub(super) type Ring<A> = [ActorRef<A>];
+
+/// The hash of a message's key, by the type of the message. In each box is a [`KeyOf`] of it.
+#[derive(Default)]
+pub(super) struct Keys(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+
+type KeyOf<M> = Box<dyn Fn(&M) -> u64 + Send + Sync>;
+
+impl Keys {
+    pub(super) fn add<M: Message, K: Hash>(
+        &mut self,
+        key: impl Fn(&M) -> K + Send + Sync + 'static,
+    ) {
+        let hash: KeyOf<M> = Box::new(move |message| {
+            // Its keys are fixed: the same in every run of one build.
+            let mut hasher = DefaultHasher::new();
+            key(message).hash(&mut hasher);
+            hasher.finish()
+        });
+        self.0.insert(TypeId::of::<M>(), Box::new(hash));
+    }
+
+    fn of<M: Message>(&self, message: &M) -> Option<u64> {
+        let key = self.0.get(&TypeId::of::<M>())?.downcast_ref::<KeyOf<M>>()?;
+        Some(key(message))
+    }
+}
+
+/// What all handles of a pool, and its supervisor, share.
+pub(super) struct Shared<A: Handlers> {
+    node: Node,
+    supervisor: ActorRef<PoolSupervisor>,
+    routing: Routing,
+    keys: Keys,
+    next: AtomicUsize,
+    /// How many workers there are to be, also after the supervisor was made anew.
+    size: AtomicUsize,
+    ring: RwLock<Arc<Ring<A>>>,
+    changed: Notify,
+}
+
+impl<A: Handlers> Shared<A> {
+    pub(super) fn new(
+        (node, supervisor): (Node, ActorRef<PoolSupervisor>),
+        (routing, keys): (Routing, Keys),
+        size: usize,
+    ) -> Self {
+        Shared {
+            node,
+            supervisor,
+            routing,
+            keys,
+            next: AtomicUsize::new(0),
+            size: AtomicUsize::new(size),
+            ring: RwLock::new(Arc::new([])),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn supervisor(&self) -> &ActorRef<PoolSupervisor> {
+        &self.supervisor
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn ring(&self) -> Arc<Ring<A>> {
+        self.ring.read().clone()
+    }
+
+    pub(super) fn is_current(&self, ring: &Arc<Ring<A>>) -> bool {
+        Arc::ptr_eq(&self.ring.read(), ring)
+    }
+
+    /// Puts other workers in place of these, and tells the senders that wait.
+    pub(super) fn replace(&self, ring: Vec<ActorRef<A>>) {
+        self.size.store(ring.len(), Ordering::Relaxed);
+        let old = std::mem::replace(&mut *self.ring.write(), ring.into());
+        drop(old);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until there are other workers, from when it is enabled.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Returns how long an ask waits that does not say otherwise.
+    pub(super) fn ask_timeout(&self) -> Duration {
+        A::ASK_TIMEOUT.unwrap_or_else(|| self.node.deadlines().ask_timeout())
+    }
+
+    /// Returns to which worker a message goes, and whether it may go to others.
+    pub(super) fn order<M: Message>(&self, ring: &Ring<A>, message: &M) -> Order {
+        if let Some(key) = self.keys.of(message) {
+            return Order { first: jump(key, ring.len()), is_only: true };
+        }
+        let count = ring.len().max(1);
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let first = match self.routing {
+            Routing::RoundRobin => next,
+            // Of workers that are equal the next one has its turn.
+            Routing::LeastLoaded => (0..count)
+                .map(|step| (next + step) % count)
+                .min_by_key(|place| ring.get(*place).map(ActorRef::load))
+                .unwrap_or(next),
+        };
+        Order { first, is_only: false }
+    }
+}
+
+/// The places to which a message may go, the first choice first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    first: usize,
+    is_only: bool,
+}
+
+impl Order {
+    pub(super) fn first(self) -> usize {
+        self.first
+    }
+
+    pub(super) fn of<A: Handlers>(self, ring: &Ring<A>) -> impl Iterator<Item = &ActorRef<A>> {
+        let count = if self.is_only { ring.len().min(1) } else { ring.len() };
+        (0..count).map(move |step| &ring[(self.first + step) % ring.len()])
+    }
+}
+
+/// Returns one of `count` places for a key: jump consistent hashing (Lamping and Veach, 2014). When
+/// places are added at the end, the keys that change go to these, and to no other.
+fn jump(mut key: u64, count: usize) -> usize {
+    let (mut place, mut next) = (0, 0);
+    while next < count {
+        place = next;
+        key = key.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+        let draw = ((key >> 33) + 1) as f64 / (1_u64 << 31) as f64;
+        next = ((place + 1) as f64 / draw) as usize;
+    }
+    place
+}
+
+impl<A: Handlers> ActorRef<A> {
+    /// Returns true if it takes nothing now. A worker is of this node.
+    pub(super) fn is_closed(&self) -> bool {
+        self.near_cell().is_none_or(|cell| cell.intake().is_closed())
+    }
+
+    /// Returns how many messages its worker has before a new one.
+    fn load(&self) -> usize {
+        self.near_cell().map_or(usize::MAX, |cell| cell.mailbox().load())
+    }
+
+    /// Ends a worker for good.
+    pub(super) fn retire(&self, halt: Halt) {
+        self.near_cell().into_iter().for_each(|cell| cell.retire(halt));
+    }
+
+    fn near_cell(&self) -> Option<&Cell<A>> {
+        match self.destination() {
+            Destination::Local(near) => Some(near.cell()),
+            Destination::Elsewhere(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_changes_its_place_goes_to_one_that_was_added() {
+        for key in 0..1_000_u64 {
+            let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut place = jump(key, 1);
+            assert_eq!(place, 0);
+            for count in 2..32 {
+                let new = jump(key, count);
+                assert!(new == place || new == count - 1, "{key}: {place} to {new} of {count}");
+                place = new;
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_spread_evenly() {
+        let mut counts = [0; 8];
+        for key in 0..8_000_u64 {
+            counts[jump(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 8)] += 1;
+        }
+        assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn no_place_is_asked_for_where_there_is_none() {
+        assert_eq!(jump(7, 0), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! The actor that has the workers of a pool as its children.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::ring::Shared;
+use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
+use crate::error::{BoxError, SpawnError};
+use crate::limits;
+use crate::resident::Halt;
+use crate::{actor, handlers, message};
+
+/// The actor that has the workers of a [`Pool`](super::Pool) as its children. It has the name of
+/// the pool; stopped, it stops the workers, and the pool has ended.
+pub struct PoolSupervisor {
+    workers: Box<dyn Workers>,
+}
+
+/// The workers of a pool, without their type.
+trait Workers: Send + Sync {
+    /// Starts all of them, in place of those that a pool had which was restarted.
+    fn start<'a>(
+        &'a self,
+        cx: &'a mut Context<PoolSupervisor>,
+    ) -> BoxFuture<'a, Result<(), SpawnError>>;
+
+    /// Has there be so many.
+    fn resize<'a>(
+        &'a self,
+        size: usize,
+        cx: &'a mut Context<PoolSupervisor>,
+    ) -> BoxFuture<'a, Result<(), SpawnError>>;
+}
+
+/// The workers of a pool.
+struct Team<A: Handlers> {
+    worker: Child<A>,
+    shared: Arc<Shared<A>>,
+}
+
+impl PoolSupervisor {
+    pub(super) fn new<A: Handlers>(worker: Child<A>, shared: Arc<Shared<A>>) -> Self {
+        PoolSupervisor { workers: Box::new(Team { worker, shared }) }
+    }
+}
+
+impl<A: Handlers> Team<A> {
+    /// Starts so many workers more. Those that were started before one that fails to are ended.
+    async fn add(
+        &self,
+        count: usize,
+        cx: &mut Context<PoolSupervisor>,
+    ) -> Result<Vec<ActorRef<A>>, SpawnError> {
+        let mut started = Vec::with_capacity(count);
+        for _ in 0..count {
+            match cx.spawn(self.worker.clone()).await {
+                Ok(worker) => started.push(worker),
+                Err(error) => {
+                    started.iter().for_each(|worker| worker.retire(Halt::Stop));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(started)
+    }
+}
+
+impl<A: Handlers> Workers for Team<A> {
+    fn start<'a>(
+        &'a self,
+        cx: &'a mut Context<PoolSupervisor>,
+    ) -> BoxFuture<'a, Result<(), SpawnError>> {
+        let start = async {
+            let workers = self.add(self.shared.size(), cx).await?;
+            self.shared.replace(workers);
+            Ok(())
+        };
+        start.boxed()
+    }
+
+    fn resize<'a>(
+        &'a self,
+        size: usize,
+        cx: &'a mut Context<PoolSupervisor>,
+    ) -> BoxFuture<'a, Result<(), SpawnError>> {
+        let resize = async move {
+            let mut workers = self.shared.ring().to_vec();
+            workers.extend(self.add(size.saturating_sub(workers.len()), cx).await?);
+            let removed = workers.split_off(size);
+            // First: a sender that finds one closed finds the others in its place (PL-4).
+            self.shared.replace(workers);
+            removed.iter().for_each(|worker| worker.retire(Halt::Drain));
+            Ok(())
+        };
+        resize.boxed()
+    }
+}
+
+#[actor(name = "ringpost::Pool")]
+#[diagnostic::do_not_recommend]
+impl Actor for PoolSupervisor {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        Ok(self.workers.start(cx).await?)
+    }
+}
+
+#[handlers(Resize)]
+impl PoolSupervisor {}
+
+/// Has a pool have so many workers.
+#[message(local)]
+struct Resize(usize);
+
+/// Has a pool have so many workers.
+pub(super) async fn resize(
+    supervisor: &ActorRef<PoolSupervisor>,
+    size: usize,
+) -> Result<(), SpawnError> {
+    // Its workers say how long they take to start.
+    let asked = supervisor.ask(Resize(size)).timeout(limits::ASK_TIMEOUT_MAX);
+    asked.await.map_err(SpawnError::NoSupervisor)?.0
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Resize> for PoolSupervisor {
+    type Reply = Local<Result<(), SpawnError>>;
+
+    async fn handle(&mut self, msg: Resize, cx: &mut Context<Self>) -> Self::Reply {
+        Local(self.workers.resize(msg.0, cx).await)
+    }
+}

@@ -1,0 +1,99 @@
+//! Groups whose members are on several nodes, and pools that are used from another node.
+
+use ringpost::group::{Group, Told};
+use ringpost::pool::Pool;
+use ringpost::prelude::*;
+
+use super::world::{World, end, until};
+use crate::actors::{Note, Notebook};
+use crate::cause;
+use crate::remote::PATIENCE;
+
+type Notes = ActorRef<Group<Note>>;
+
+/// Asks until a group has so many members. Time passes in between.
+async fn until_size(group: &Notes, size: u64) {
+    while group.size().await != Ok(size) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn members_of_two_nodes_join_are_told_in_order_and_leave(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let group: Notes = alpha.spawn("group", Group::new()).await.unwrap();
+    let there: Notes = beta.actor("alpha/group").await.unwrap();
+    let near = alpha.spawn("near", Notebook::new()).await.unwrap();
+    let mut far = Vec::new();
+    for name in ["ada", "bob", "eve"] {
+        let notebook = beta.spawn(name, Notebook::new()).await.unwrap();
+        there.join(notebook.recipient()).await.unwrap().unwrap();
+        far.push(notebook);
+    }
+    group.join(near.recipient()).await.unwrap().unwrap();
+    let members = there.members().await.unwrap();
+    let paths: Vec<_> = members.iter().map(|member| member.address().to_string()).collect();
+    assert_eq!(paths, ["beta/ada", "beta/bob", "beta/eve", "alpha/near"]);
+    for number in 0..200 {
+        there.tell(Note { number }).await.unwrap();
+    }
+    let told = there.ask(Note { number: 200 }).await.unwrap();
+    assert_eq!(told, Told { told: 4, missed: vec![] });
+    for member in far.iter().chain([&near]) {
+        until_last(member, 200).await;
+        assert_eq!(member.notes().await, Ok((0..=200).collect()));
+    }
+    assert_eq!(there.leave(far[0].recipient()).await, Ok(true));
+    far[1].stop().await.unwrap();
+    until_size(&group, 2).await;
+    // Those of a node that is down are members no longer.
+    beta.shutdown(PATIENCE).await;
+    until(|| alpha.linked().is_empty()).await;
+    until_size(&group, 1).await;
+    assert_eq!(group.ask(Note { number: 201 }).await, Ok(Told { told: 1, missed: vec![] }));
+    end([alpha, beta]).await;
+}
+
+async fn until_last(member: &ActorRef<Notebook>, number: u64) {
+    while member.notes().await.unwrap().last() != Some(&number) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+#[actor]
+#[derive(Default)]
+struct Adder;
+
+#[handlers]
+impl Adder {
+    #[handler]
+    fn add(&mut self, left: u64, right: u64) -> u64 {
+        left + right
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn a_pool_is_used_from_another_node_by_its_router(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let pool = Pool::builder(Adder::default).size(3).spawn(&beta, "adders").await.unwrap();
+    beta.spawn("add", pool.router::<Add>()).await.unwrap();
+    let add: Recipient<Add, u64> = alpha.recipient("beta/add").await.unwrap();
+    let asks = (0..100).map(|left| add.ask(Add { left, right: 1 }).into_ask());
+    let sums = futures::future::join_all(asks).await;
+    assert_eq!(sums, (1..=100).map(Ok).collect::<Vec<_>>());
+    pool.supervisor().stop().await.unwrap();
+    pool.supervisor().wait_stopped().await;
+    // It may be asked once more before it learns of the end.
+    loop {
+        match cause(add.ask(Add { left: 1, right: 1 }).await) {
+            Err(AskCause::NoReply) => {}
+            ended => {
+                break assert!(
+                    matches!(ended, Err(AskCause::NotBegun(_) | AskCause::NotSent(_))),
+                    "{ended:?}"
+                );
+            }
+        }
+    }
+    end([alpha, beta]).await;
+}

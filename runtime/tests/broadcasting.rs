@@ -1,0 +1,314 @@
+//! Groups: actors that are told the same messages.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ringpost::group::{Group, GroupFull, Miss, Told};
+use ringpost::prelude::*;
+use ringpost::rkyv::rancor::Fallible;
+use ringpost::rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
+use ringpost::rkyv::{Archive, Archived, Place};
+use ringpost::{Inbox, limits};
+
+use crate::actors::{Note, Notebook, held, node};
+use crate::cause;
+use crate::remote::{end, pair};
+
+async fn group(node: &Node) -> ActorRef<Group<Note>> {
+    node.spawn("group", Group::new()).await.unwrap()
+}
+
+async fn notebook(node: &Node, group: &ActorRef<Group<Note>>) -> ActorRef<Notebook> {
+    let notebook = node.spawn_anonymous(Notebook::new()).await.unwrap();
+    group.join(notebook.recipient()).await.unwrap().unwrap();
+    notebook
+}
+
+fn all<M: Message>(told: u64) -> Told<M> {
+    Told { told, missed: Vec::new() }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn members_are_told_in_order_and_the_asker_learns_how_many() {
+    let node = node().await;
+    let group = group(&node).await;
+    assert_eq!(group.ask(Note { number: 0 }).await, Ok(all(0)));
+    let (ada, bob) = (notebook(&node, &group).await, notebook(&node, &group).await);
+    // Joining again changes nothing.
+    group.join(ada.recipient()).await.unwrap().unwrap();
+    assert_eq!(group.size().await, Ok(2));
+    assert_eq!(group.members().await, Ok(vec![ada.recipient(), bob.recipient()]));
+    for number in 1..500 {
+        group.tell(Note { number }).await.unwrap();
+    }
+    // In order with what is offered.
+    while !group.offer(Note { number: 500 }).await.unwrap().missed.is_empty() {}
+    assert_eq!(group.ask(Note { number: 501 }).await, Ok(all(2)));
+    for member in [ada, bob] {
+        let mut notes = member.notes().await.unwrap();
+        notes.dedup();
+        assert_eq!(notes, (1..=501).collect::<Vec<_>>());
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_member_that_leaves_or_ends_is_one_no_longer() {
+    let node = node().await;
+    let group = group(&node).await;
+    let (ada, bob) = (notebook(&node, &group).await, notebook(&node, &group).await);
+    let eve = notebook(&node, &group).await;
+    assert_eq!(group.leave(ada.recipient()).await, Ok(true));
+    assert_eq!(group.leave(ada.recipient()).await, Ok(false));
+    bob.stop().await.unwrap();
+    while group.size().await != Ok(1) {}
+    assert_eq!(group.members().await, Ok(vec![eve.recipient()]));
+    assert_eq!(group.ask(Note { number: 1 }).await, Ok(all(1)));
+    // One that has ended already, and one that never was.
+    group.join(bob.recipient()).await.unwrap().unwrap();
+    let nobody: Recipient<Note> = node.named::<Notebook>("nobody").unwrap().recipient();
+    group.join(nobody).await.unwrap().unwrap();
+    while group.size().await != Ok(1) {}
+    // The members do not end with it.
+    group.stop().await.unwrap();
+    assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(eve.notes().await, Ok(vec![1]));
+    assert_eq!(ada.notes().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn a_group_ends_with_its_parent_and_may_be_a_member() {
+    #[actor]
+    struct Owner;
+    #[handlers]
+    impl Owner {
+        #[handler]
+        async fn open(&mut self, cx: &mut Context<Self>) -> ActorRef<Group<Note>> {
+            cx.spawn(Child::new(Group::new)).await.unwrap()
+        }
+    }
+    let node = node().await;
+    let owner = node.spawn("owner", Owner).await.unwrap();
+    let inner = owner.open().await.unwrap();
+    let outer = group(&node).await;
+    outer.join(inner.recipient()).await.unwrap().unwrap();
+    let ada = notebook(&node, &inner).await;
+    assert_eq!(outer.ask(Note { number: 7 }).await, Ok(all(1)));
+    while ada.notes().await != Ok(vec![7]) {}
+    owner.stop().await.unwrap();
+    inner.wait_stopped().await;
+    while outer.size().await != Ok(0) {}
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_slow_member_holds_up_no_other_and_misses_what_is_too_much() {
+    let node = node().await;
+    let group = group(&node).await;
+    let slow = held(&node, 1).await;
+    group.join(slow.actor.recipient()).await.unwrap().unwrap();
+    let quick = notebook(&node, &group).await;
+    let waiting = limits::GROUP_WAITING_MAX as u64;
+    // One is in its mailbox, and as many wait as may.
+    for number in 0..=waiting {
+        group.tell(Note { number }).await.unwrap();
+        let all_so_far: Vec<u64> = (0..=number).collect();
+        while quick.notes().await.as_ref() != Ok(&all_so_far) {}
+    }
+    let told = group.ask(Note { number: waiting + 1 }).await.unwrap();
+    let missed: Vec<_> = told.missed.iter().map(|missed| (&missed.member, &missed.why)).collect();
+    assert_eq!((told.told, missed), (1, vec![(&slow.actor.recipient(), &Miss::Full)]));
+    assert!(Miss::Full.is_retryable() && !Miss::Ended.is_retryable());
+    // An offer misses it while others wait.
+    let told = group.offer(Note { number: waiting + 2 }).await.unwrap();
+    assert_eq!((told.told, told.missed[0].why.clone()), (1, Miss::Full));
+    slow.gate.add_permits(1);
+    let mut notes = Vec::new();
+    while notes.len() as u64 <= waiting {
+        notes = slow.actor.notes().await.unwrap();
+    }
+    assert_eq!(notes, (0..=waiting).collect::<Vec<_>>());
+    // Then it is told again.
+    while group.offer(Note { number: 1_000 }).await != Ok(all(2)) {}
+    assert_eq!(slow.actor.notes().await.unwrap().last(), Some(&1_000));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_waits_for_a_member_that_leaves_ends_or_loses_its_group_is_missed() {
+    let node = node().await;
+    let group = group(&node).await;
+    let why = async |told: Result<Told<Note>, AskError>| told.unwrap().missed[0].why.clone();
+    for way in ["leave", "kill", "stop the group"] {
+        let slow = held(&node, 1).await;
+        group.join(slow.actor.recipient()).await.unwrap().unwrap();
+        group.tell(Note { number: 1 }).await.unwrap();
+        let asked = group.ask(Note { number: 2 }).into_ask();
+        let (told, ()) = tokio::join!(asked, async {
+            // Behind the ask.
+            while group.offer(Note { number: 3 }).await.unwrap().missed.is_empty() {}
+            match way {
+                "leave" => assert_eq!(group.leave(slow.actor.recipient()).await, Ok(true)),
+                "kill" => slow.actor.kill().await.unwrap(),
+                _ => group.stop().await.unwrap(),
+            }
+        });
+        let missed = why(told).await;
+        match way {
+            // It learns of the end by the watch or by the send that waits.
+            "kill" => assert!(matches!(missed, Miss::Ended | Miss::Left), "{missed}"),
+            _ => assert_eq!(missed, Miss::Left, "{way}"),
+        }
+        slow.actor.kill().await.unwrap();
+        slow.actor.wait_stopped().await;
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_ask_of_a_group_that_is_dropped_first_tells_nobody() {
+    let node = node().await;
+    let group = group(&node).await;
+    let ada = notebook(&node, &group).await;
+    let mut asked = Box::pin(group.ask(Note { number: 1 }).into_ask());
+    assert!(futures::poll!(&mut asked).is_pending());
+    drop(asked);
+    assert_eq!(group.ask(Note { number: 2 }).await, Ok(all(1)));
+    assert_eq!(ada.notes().await, Ok(vec![2]));
+}
+
+#[tokio::test]
+async fn a_group_has_no_more_members_than_it_may() {
+    let node = node().await;
+    let group = node.spawn("group", Group::<Note>::new().members_max(1)).await.unwrap();
+    let ada = notebook(&node, &group).await;
+    let bob = node.spawn("bob", Notebook::new()).await.unwrap();
+    let full = Err(GroupFull { members_max: 1 });
+    assert_eq!(group.join(bob.recipient()).await, Ok(full));
+    assert_eq!(group.join(ada.recipient()).await, Ok(Ok(())));
+    ada.stop().await.unwrap();
+    while group.join(bob.recipient()).await != Ok(Ok(())) {}
+}
+
+/// How often a [`Counted`] was archived.
+static ARCHIVED: AtomicU64 = AtomicU64::new(0);
+
+/// Counts how often its message is archived.
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+struct Counted {
+    text: String,
+    #[message(opaque)]
+    #[rkyv(with = Counting)]
+    number: u64,
+}
+
+struct Counting;
+
+impl ArchiveWith<u64> for Counting {
+    type Archived = Archived<u64>;
+    type Resolver = ();
+
+    fn resolve_with(field: &u64, (): (), out: Place<Self::Archived>) {
+        field.resolve((), out);
+    }
+}
+
+impl<S: Fallible + ?Sized> SerializeWith<u64, S> for Counting {
+    fn serialize_with(_: &u64, _: &mut S) -> Result<(), S::Error> {
+        ARCHIVED.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<D: Fallible + ?Sized> DeserializeWith<Archived<u64>, u64, D> for Counting {
+    fn deserialize_with(field: &Archived<u64>, _: &mut D) -> Result<u64, D::Error> {
+        Ok(field.to_native())
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_message_is_archived_once_for_all_members_of_other_nodes() {
+    let (alpha, beta) = pair().await;
+    let group = alpha.spawn("group", Group::<Counted>::new()).await.unwrap();
+    let there = beta.actor::<Group<Counted>>("alpha/group").await.unwrap();
+    let mut inboxes: Vec<Inbox<Counted>> = Vec::new();
+    for node in [&alpha, &beta, &beta, &beta] {
+        let inbox = node.inbox(64).await.unwrap();
+        there.join(inbox.recipient()).await.unwrap().unwrap();
+        inboxes.push(inbox);
+    }
+    let large = "x".repeat(100_000);
+    for (number, text) in [(1, ""), (2, "some"), (3, &*large)] {
+        let counted = Counted { text: text.into(), number };
+        let before = ARCHIVED.load(Ordering::Relaxed);
+        assert_eq!(group.ask(counted.clone()).await, Ok(all(4)));
+        for inbox in &mut inboxes {
+            assert_eq!(inbox.receive().await.as_ref(), Some(&counted));
+        }
+        assert_eq!(ARCHIVED.load(Ordering::Relaxed) - before, 1, "{number}");
+    }
+    end([alpha, beta]).await;
+}
+
+/// The same name as [`Note`] has, with another layout.
+mod other_build {
+    use ringpost::prelude::*;
+
+    #[message(name = "broadcasting.Word")]
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Word {
+        pub letters: String,
+    }
+
+    #[actor(name = "reader")]
+    pub struct Reader;
+
+    #[handlers]
+    impl Reader {
+        #[handler]
+        pub fn read(&mut self, msg: Word) {
+            drop(msg);
+        }
+    }
+}
+
+#[message(name = "broadcasting.Word")]
+#[derive(Debug, Clone, PartialEq)]
+struct Word {
+    number: u64,
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_member_that_cannot_take_the_message_misses_it_with_the_cause() {
+    let (alpha, beta) = pair().await;
+    let group = alpha.spawn("group", Group::<Word>::new()).await.unwrap();
+    beta.spawn("reader", other_build::Reader).await.unwrap();
+    beta.spawn("notebook", Notebook::new()).await.unwrap();
+    let mut inbox = beta.inbox::<Word>(4).await.unwrap();
+    for path in ["beta/reader", "beta/notebook"] {
+        group.join(alpha.recipient(path).await.unwrap()).await.unwrap().unwrap();
+    }
+    beta.actor::<Group<Word>>("alpha/group")
+        .await
+        .unwrap()
+        .join(inbox.recipient())
+        .await
+        .unwrap()
+        .unwrap();
+    let told = group.ask(Word { number: 1 }).await.unwrap();
+    assert_eq!(told.told, 1);
+    let why = |cause: Cause| Miss::Refused(cause.to_string());
+    let mut missed: Vec<_> = told.missed.into_iter().map(|missed| missed.why).collect();
+    missed.sort_by_key(|why| !why.to_string().contains("layout"));
+    assert_eq!(missed, [why(Cause::SchemaMismatch), why(Cause::NotAccepted)]);
+    assert_eq!(inbox.receive().await, Some(Word { number: 1 }));
+    // A group of another message is none.
+    let other = beta.actor::<Group<Note>>("alpha/group").await.unwrap_err();
+    assert!(matches!(other.cause(), Some(Cause::WrongActorType { .. })), "{other}");
+    let no_room = cause(group.ask(Word { number: 2 }).timeout(std::time::Duration::ZERO).await);
+    assert!(no_room.is_err());
+    end([alpha, beta]).await;
+}
