@@ -128,4 +128,10 @@ impl Remote {
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         self.endpoint.shutdown(deadline).await;
     }
+
+    /// Closes at once, without a goodbye.
+    #[cfg(feature = "test-kit")]
+    pub(crate) fn abort(&self) {
+        self.endpoint.abort();
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) mod world;
 
 use std::time::Duration;
 
-use ringpost_transport::fabric::sim;
+use ringpost::test_kit;
 
 use world::World;
 
@@ -78,11 +78,9 @@ mod on_sim {
         ($($module:ident: $case:ident;)*) => { $(
             #[test]
             fn $case() {
-                for seed in 0..SEEDS {
-                    sim::run(seed, |world| bounded(async {
-                        $module::$case(&World::Sim(world)).await;
-                    }));
-                }
+                test_kit::check(0..SEEDS, |cluster| bounded(async {
+                    $module::$case(&World::Sim(cluster)).await;
+                }));
             }
         )* };
     }

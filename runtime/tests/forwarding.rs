@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost_transport::fabric::sim;
+use ringpost::test_kit;
 
 use crate::actors::node;
 use crate::behaviour::world::World;
@@ -61,8 +61,8 @@ impl Sleeper {
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_question_that_is_handed_on_late_is_asked_for_as_long_as_its_asker_waits() {
-    sim::run(0, |world| async move {
-        let [alpha, beta] = World::Sim(world).pair().await;
+    test_kit::run(0, |cluster| async move {
+        let [alpha, beta] = World::Sim(cluster).pair().await;
         let to = beta.spawn("sleeper", Sleeper).await.unwrap();
         beta.spawn("later", Procrastinator { to }).await.unwrap();
         let there = alpha.actor::<Procrastinator>("beta/later").await.unwrap();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::test_kit::{self, Cluster, LinkModel};
 use ringpost::{Fate, LinkCause, NodeEvent, Profile};
-use ringpost_transport::fabric::sim;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::behaviour::world::{World, end};
@@ -29,9 +29,9 @@ impl Counter {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Two nodes that know each other by a name of both: links to other seeds are kept.
-async fn pair(world: sim::World) -> [Node; 2] {
-    world.set_name("any:7700", &["alpha:7700", "beta:7700"]);
-    let world = World::Sim(world);
+async fn pair(cluster: Cluster) -> [Node; 2] {
+    cluster.world().set_name("any:7700", &["alpha:7700", "beta:7700"]);
+    let world = World::Sim(cluster);
     let profile = Profile { idle_close: Some(SECOND), ..Profile::default() };
     let alpha = world.builder("alpha", &[]).profile(profile.clone()).start().await.unwrap();
     let beta =
@@ -42,20 +42,20 @@ async fn pair(world: sim::World) -> [Node; 2] {
 
 /// Sends about when both nodes agree to close their link, from both sides. Returns how often the
 /// link was closed.
-async fn send_as_it_closes(world: sim::World) -> usize {
-    let [alpha, beta] = pair(world.clone()).await;
+async fn send_as_it_closes(cluster: Cluster) -> usize {
+    let [alpha, beta] = pair(cluster.clone()).await;
     let mut events = alpha.events();
     let here = alpha.spawn("here", Counter::default()).await.unwrap();
     let there = beta.spawn("there", Counter::default()).await.unwrap();
     let to_there = alpha.actor::<Counter>("beta/there").await.unwrap();
     let to_here = beta.actor::<Counter>("alpha/here").await.unwrap();
     let sender = |to: ActorRef<Counter>, counts: ActorRef<Counter>| {
-        let world = world.clone();
+        let cluster = cluster.clone();
         async move {
             for sent in 0..40 {
                 // Links are looked at each second; some are used again at that moment.
                 let began = Instant::now();
-                let until = world.random() % 4 * 1_000_000 + world.random() % 400;
+                let until = cluster.random() % 4 * 1_000_000 + cluster.random() % 400;
                 sleep_until(began + Duration::from_micros(until)).await;
                 match sent % 4 {
                     0 => to.tell(Count).await.unwrap(),
@@ -85,7 +85,9 @@ async fn send_as_it_closes(world: sim::World) -> usize {
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn what_is_sent_as_an_idle_link_closes_is_sent_on_the_next_one() {
-    let closed: usize = (0..100).map(|seed| sim::run(seed, send_as_it_closes)).sum();
+    // Over links that are so fast that the sends come in the midst of it.
+    let seeded = |seed| Cluster::seeded(seed).links(LinkModel::default());
+    let closed: usize = (0..100).map(|seed| seeded(seed).run(send_as_it_closes)).sum();
     assert!(closed > 1_000, "links were closed {closed} times");
 }
 
@@ -93,8 +95,8 @@ fn what_is_sent_as_an_idle_link_closes_is_sent_on_the_next_one() {
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_on_which_an_end_is_waited_for_is_not_idle() {
-    sim::run(1, |world| async move {
-        let [alpha, beta] = pair(world).await;
+    test_kit::run(1, |cluster| async move {
+        let [alpha, beta] = pair(cluster).await;
         let clerk = Clerk::spawn(&alpha).await;
         let there = beta.spawn("there", Counter::default()).await.unwrap();
         let linked = || alpha.snapshot().peers.iter().any(|peer| peer.link.is_some());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringpost::NodeEvent;
 use ringpost::prelude::*;
-use ringpost_transport::fabric::sim;
+use ringpost::test_kit::{self, Cluster, LinkModel};
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
@@ -320,8 +320,8 @@ fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     for (seed, (links_here, is_late)) in
         (0..).zip([(true, false), (true, true), (false, false), (false, true)])
     {
-        sim::run(seed, |world| async move {
-            let [alpha, beta] = World::Sim(world).pair().await;
+        test_kit::run(seed, |cluster| async move {
+            let [alpha, beta] = World::Sim(cluster).pair().await;
             let here = alpha.spawn("here", Clerk::default()).await.unwrap();
             let there = beta.spawn("there", Clerk::default()).await.unwrap();
             let silent = beta.spawn("silent", Silent).await.unwrap();
@@ -490,9 +490,11 @@ async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
 fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
     let mut reached = [[0; 2]; 6];
     for seed in 0..400 {
-        let (deed, is_cut) = sim::run(seed, |cuts| async move {
-            let world = World::Sim(cuts.clone());
-            let [alpha, beta] = world.pair().await;
+        // Over links that are so fast that a connection is lost in the midst of it.
+        let seeded = Cluster::seeded(seed).links(LinkModel::default());
+        let (deed, is_cut) = seeded.run(|cluster| async move {
+            let cuts = cluster.world().clone();
+            let [alpha, beta] = World::Sim(cluster).pair().await;
             let mut events = alpha.events();
             let near = alpha.spawn("near", Clerk::default()).await.unwrap();
             let there = beta.spawn("there", Clerk::default()).await.unwrap();

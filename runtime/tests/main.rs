@@ -34,6 +34,7 @@ mod remote;
 mod slow;
 mod snapshot;
 mod supervising;
+mod test_kit;
 mod timers;
 mod trees;
 mod turns;

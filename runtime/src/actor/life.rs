@@ -352,7 +352,7 @@ fn drop_quietly<A>(actor: &mut Option<A>) {
     drop(catch_unwind(AssertUnwindSafe(|| drop(actor.take()))));
 }
 
-pub(super) fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").into()

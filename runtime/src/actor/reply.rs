@@ -52,7 +52,7 @@ enum To<R> {
 }
 
 impl<R> ReplyTo<R> {
-    pub(super) fn nobody() -> Self {
+    pub(crate) fn nobody() -> Self {
         ReplyTo(To::Nobody)
     }
 

@@ -119,6 +119,12 @@ fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
     }
 }
 
+/// Returns where an actor is, and what waits for its end.
+#[cfg(feature = "test-kit")]
+pub(crate) fn exit_of(actor: &impl Watchable) -> (Address, BoxFuture<'static, ActorExit>) {
+    (actor.place().clone(), end_of(actor.met().0).0)
+}
+
 /// The actors that one actor watches. Owned by its lane.
 #[derive(Default)]
 pub(super) struct Watches {

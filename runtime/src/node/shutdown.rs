@@ -82,6 +82,21 @@ impl Node {
     }
 }
 
+#[cfg(feature = "test-kit")]
+impl Node {
+    /// Ends the node as the loss of its process does, as far as that can be: no goodbye, no actor
+    /// drains or has its `on_stop` run, and links end where they are.
+    pub(crate) async fn crash(&self) {
+        self.core.residents.close();
+        if let Some(remote) = &self.core.remote {
+            remote.abort();
+        }
+        let actors = self.core.residents.all();
+        actors.iter().for_each(|actor| actor.retire(Halt::Kill));
+        outlast(actors, Instant::now() + limits::KILL_TIMEOUT).await;
+    }
+}
+
 /// Waits for actors to end; gives those that had not at `end`.
 async fn outlast(residents: Vec<Arc<dyn Resident>>, end: Instant) -> Vec<Arc<dyn Resident>> {
     let mut late = Vec::new();

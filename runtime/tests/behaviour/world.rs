@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::test_kit::Cluster;
 use ringpost::{Encryption, Network, NodeBuilder, Profile};
-use ringpost_transport::fabric::sim;
 
 use crate::remote::PATIENCE;
 
 /// How often something is looked at that nothing tells of.
 const LOOK: Duration = Duration::from_millis(1);
-const SECRET: &str = "a secret of the tests, of 43 characters and more";
 
 /// Makes nodes that reach each other over one fabric.
 pub enum World {
-    Sim(sim::World),
+    Sim(Cluster),
     Tcp,
     Tcps,
     #[cfg(feature = "verbs")]
@@ -36,14 +35,13 @@ impl World {
     pub fn builder(&self, name: &str, seeds: &[&Node]) -> NodeBuilder {
         let seeds = seeds.iter().flat_map(|node| node.addresses());
         let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
-        let builder = Node::builder(name).seeds(seeds).profile(profile);
+        let builder = match self {
+            World::Sim(cluster) => cluster.builder(name),
+            _ => Node::builder(name),
+        };
+        let builder = builder.seeds(seeds).profile(profile);
         match self {
-            World::Sim(world) => {
-                let (wire, fabric) = world.network(name);
-                let network = Network { wire, fabrics: vec![fabric], doors: Default::default() };
-                let builder = builder.listen(format!("{name}:7700")).secret(SECRET);
-                builder.network(network).entropy(world.entropy())
-            }
+            World::Sim(_) => builder,
             World::Tcp => builder.listen("127.0.0.1:0").network(Network::tcp()),
             World::Tcps => {
                 let builder = builder.listen("127.0.0.1:0").network(Network::tcp());
@@ -55,7 +53,11 @@ impl World {
     }
 
     pub async fn node(&self, name: &str, seeds: &[&Node]) -> Node {
-        self.builder(name, seeds).start().await.unwrap()
+        let node = self.builder(name, seeds).start().await.unwrap();
+        if let World::Sim(cluster) = self {
+            cluster.adopt(&node);
+        }
+        node
     }
 
     /// Starts two nodes, `alpha` and `beta`, that are linked by the fabric.

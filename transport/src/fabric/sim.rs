@@ -54,6 +54,9 @@ use clock::Clock;
 /// Virtual time after which a scenario is taken to run for ever, unless it asks for more.
 pub const LIMIT: Duration = Duration::from_secs(3600);
 
+/// How much of the log a failed run shows.
+const TAIL_LINES: usize = 60;
+
 /// Runs a scenario in the world of this seed, for at most [`LIMIT`] of virtual time.
 ///
 /// ```
@@ -87,6 +90,25 @@ where
     S: Future<Output = T>,
 {
     let world = World::new(seed);
+    let why = match try_run(&world, limit, scenario(world.clone())) {
+        Ok(value) => return value,
+        Err(why) => why,
+    };
+    panic!("seed {seed}: {why}. The end of the log:\n{}", world.log_tail(TAIL_LINES))
+}
+
+/// Runs a scenario in a new world, for at most `limit` of virtual time, which is less than a year.
+///
+/// # Errors
+/// [`Stall`] when the scenario is deadlocked or reaches the limit (SI-4).
+///
+/// # Panics
+/// When the scenario panics.
+pub fn try_run<T>(
+    world: &World,
+    limit: Duration,
+    scenario: impl Future<Output = T>,
+) -> Result<T, Stall> {
     let clock = Clock::new(world.0.clone(), limit);
     // The world keeps wakers, and with them what is left of the runtime, which keeps these two:
     // were they not weak, no world would ever be freed.
@@ -107,17 +129,29 @@ where
         .build()
         .expect("a runtime of one thread needs nothing from the system");
     runtime.block_on(async {
-        let _reporter = Reporter(seed);
-        let failed = tokio::spawn(clock.clone().pump());
+        let _reporter = Reporter(world.0.with(|state| state.seed));
+        let stalls = tokio::spawn(clock.clone().pump());
         tokio::select! {
             biased;
-            value = scenario(world) => value,
-            why = failed => match why {
-                Ok(why) => panic!("{why}"),
+            value = scenario => Ok(value),
+            why = stalls => match why {
+                Ok(why) => Err(why),
                 Err(lost) => std::panic::resume_unwind(lost.into_panic()),
             },
         }
     })
+}
+
+/// Why a scenario cannot end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stall {
+    /// Nothing can happen any more.
+    #[error("a deadlock: no event and no timer of the next year is left")]
+    Deadlock,
+    /// The scenario took more virtual time than it may.
+    #[error("over its limit of {} ns of virtual time", .0.as_nanos())]
+    OverLimit(Duration),
 }
 
 /// Names the seed of a scenario that panics.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::Stall;
 use super::state::{Shared, State};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -26,12 +27,10 @@ const HORIZON_NS: u64 = 365 * 24 * 3600 * 1000 * MILLISECOND;
 /// timer that comes again and again it stops for each.
 const STOPS_MAX: u32 = 64;
 
-/// How much of the log a failed run shows.
-const TAIL_LINES: usize = 60;
-
 /// Drives a world's events between tokio's timers.
 pub(super) struct Clock {
     shared: Arc<Shared>,
+    limit: Duration,
     limit_ns: u64,
     pump: Mutex<Pump>,
 }
@@ -50,7 +49,7 @@ impl Clock {
     pub(super) fn new(shared: Arc<Shared>, limit: Duration) -> Arc<Self> {
         let limit_ns = super::link_model::nanos(limit);
         let pump = Pump { start: None, waker: None, due_ns: HORIZON_NS, stops: 0 };
-        Arc::new(Clock { shared, limit_ns, pump: Mutex::new(pump) })
+        Arc::new(Clock { shared, limit, limit_ns, pump: Mutex::new(pump) })
     }
 
     /// Brings the world's time up to tokio's, which moved.
@@ -116,7 +115,7 @@ impl Clock {
     }
 
     /// Runs the pump. Ends only when the run has failed, and says why.
-    pub(super) async fn pump(self: Arc<Self>) -> String {
+    pub(super) async fn pump(self: Arc<Self>) -> Stall {
         let start = *self.pump.lock().start.get_or_insert_with(Instant::now);
         let instant = |ns| start + Duration::from_nanos(ns);
         let timer = sleep_until(instant(HORIZON_NS));
@@ -143,20 +142,7 @@ impl Clock {
             }
         })
         .await;
-        self.report()
-    }
-
-    fn report(&self) -> String {
         let over_limit = self.pump.lock().stops >= STOPS_MAX;
-        self.shared.with(|state| {
-            let log: Vec<&str> = state.physics.log_text().lines().collect();
-            let tail = log[log.len().saturating_sub(TAIL_LINES)..].join("\n");
-            let why = if over_limit {
-                format!("over its limit of {} ns of virtual time", self.limit_ns)
-            } else {
-                "a deadlock: no event and no timer of the next year is left".to_owned()
-            };
-            format!("seed {}: {why}. The end of the log:\n{tail}", state.seed)
-        })
+        if over_limit { Stall::OverLimit(self.limit) } else { Stall::Deadlock }
     }
 }

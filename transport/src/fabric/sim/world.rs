@@ -62,6 +62,19 @@ impl World {
         self.0.with(|state| state.physics.log_text().to_owned())
     }
 
+    /// Returns the last lines of the log, so many at most.
+    pub fn log_tail(&self, lines: usize) -> String {
+        self.0.with(|state| {
+            let all: Vec<&str> = state.physics.log_text().lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n")
+        })
+    }
+
+    /// Returns its seed.
+    pub fn seed(&self) -> u64 {
+        self.0.with(|state| state.seed)
+    }
+
     /// Returns what happened so far.
     pub fn counters(&self) -> Counters {
         self.0.with(|state| state.physics.counters)
@@ -159,8 +172,13 @@ impl World {
 
     /// Ends a partition, in both directions.
     pub fn mend(&self, a: &str, b: &str) {
-        self.set_partitioned(a, b, false);
-        self.set_partitioned(b, a, false);
+        self.mend_one_way(a, b);
+        self.mend_one_way(b, a);
+    }
+
+    /// Ends a partition in one direction.
+    pub fn mend_one_way(&self, from: &str, to: &str) {
+        self.set_partitioned(from, to, false);
     }
 
     fn set_partitioned(&self, from: &str, to: &str, cut: bool) {

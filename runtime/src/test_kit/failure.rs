@@ -1,0 +1,89 @@
+//! How a run failed: for people, and for tests that look for a seed that fails.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::simulation::SEED_VARIABLE;
+
+/// How many lines of the log a failure shows.
+const TAIL_LINES: usize = 40;
+
+/// A run that failed. `Display` and `Debug` write its seed, its cause, what actors waited for, the
+/// end of the log, and the command that replays it. Two runs of one body with one seed fail alike.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Failure {
+    seed: u64,
+    cause: FailureCause,
+    log: String,
+    waits: Vec<String>,
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FailureCause {
+    /// The body panicked, so it may be that an assertion failed.
+    #[error("the body panicked: {0}")]
+    Panicked(String),
+    /// The body waits, and nothing can happen any more. (While a node lives something can: such a
+    /// body is over its limit.)
+    #[error("the body waits, and nothing can happen any more")]
+    Deadlock,
+    /// The body took more virtual time than it may.
+    #[error("the body has not ended within its limit of {0:?} of virtual time")]
+    OverLimit(Duration),
+}
+
+impl Failure {
+    pub(super) fn new(seed: u64, cause: FailureCause, log: String, waits: Vec<String>) -> Self {
+        Failure { seed, cause, log, waits }
+    }
+
+    /// Returns the seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Returns why it failed.
+    pub fn cause(&self) -> &FailureCause {
+        &self.cause
+    }
+
+    /// Returns the whole log of the run: a line for each event, after its virtual time in
+    /// nanoseconds.
+    pub fn log(&self) -> &str {
+        &self.log
+    }
+
+    /// Returns what actors waited for, a line for each of them, and whose mailboxes were not empty.
+    pub fn waits(&self) -> &[String] {
+        &self.waits
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}", self.seed, self.cause)?;
+        if !self.waits.is_empty() {
+            writeln!(f, "Actors with work when it failed:")?;
+            self.waits.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        }
+        let lines: Vec<&str> = self.log.lines().collect();
+        writeln!(f, "The end of the log, in nanoseconds of virtual time:")?;
+        let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+        tail.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        // The test harness names each thread after its test.
+        let test = std::thread::current().name().filter(|name| *name != "main").map(str::to_owned);
+        let test = test.unwrap_or_else(|| "NAME_OF_THE_TEST".into());
+        write!(f, "To replay it with the whole log:\n  {SEED_VARIABLE}={} cargo test ", self.seed)?;
+        write!(f, "{test} -- --exact --nocapture")
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Failure {}

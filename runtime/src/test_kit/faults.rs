@@ -1,0 +1,159 @@
+//! Faults that the seed draws.
+
+use std::time::Duration;
+
+use super::cluster::Cluster;
+
+/// What may happen to the nodes of a cluster while it is [shaken](Cluster::shake), one fault at a
+/// time. Fields of time that are zero switch a kind off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults {
+    /// From one fault to the next, on average.
+    pub every: Duration,
+    /// How long the way from one node to another takes this much longer, at most: see `slowed_by`.
+    pub slow_for: Duration,
+    /// How much longer, at most.
+    pub slowed_by: Duration,
+    /// Links are lost, while the nodes live on.
+    pub lost_links: bool,
+    /// How long two nodes are cut off from each other, or one from the other, at most.
+    pub cut_for: Duration,
+    /// How long a node sends and receives nothing, at most.
+    pub paused_for: Duration,
+}
+
+impl Faults {
+    /// Faults that no node is found down for: slow ways, lost links, short cuts and pauses.
+    pub fn mild() -> Self {
+        Faults {
+            every: Duration::from_millis(200),
+            slow_for: Duration::from_millis(100),
+            slowed_by: Duration::from_millis(20),
+            lost_links: true,
+            cut_for: Duration::from_millis(300),
+            paused_for: Duration::from_millis(300),
+        }
+    }
+
+    /// The same, with cuts and pauses that are long enough for nodes to find each other down.
+    pub fn harsh() -> Self {
+        let (cut_for, paused_for) = (Duration::from_secs(15), Duration::from_secs(10));
+        Faults { every: Duration::from_millis(500), cut_for, paused_for, ..Faults::mild() }
+    }
+
+    /// The kinds that are on.
+    fn kinds(&self) -> Vec<Kind> {
+        let kinds = [
+            (Kind::Slow, !self.slow_for.is_zero() && !self.slowed_by.is_zero()),
+            (Kind::LoseLink, self.lost_links),
+            (Kind::Cut, !self.cut_for.is_zero()),
+            (Kind::CutOneWay, !self.cut_for.is_zero()),
+            (Kind::Pause, !self.paused_for.is_zero()),
+        ];
+        kinds.into_iter().filter(|(_, is_on)| *is_on).map(|(kind, _)| kind).collect()
+    }
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Faults::mild()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Slow,
+    LoseLink,
+    Cut,
+    CutOneWay,
+    Pause,
+}
+
+impl Cluster {
+    /// Has faults that the seed draws happen to the nodes for this time, and a little longer until
+    /// the last one is over. What the test itself has cut, paused or slowed stays so. Best run
+    /// beside the work, with `tokio::join!`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ringpost::test_kit::{self, Faults};
+    ///
+    /// test_kit::check(0..4, |cluster| async move {
+    ///     cluster.nodes(3).await;
+    ///     cluster.shake(Faults::mild(), Duration::from_secs(2)).await;
+    ///     cluster.settle().await;
+    /// });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the fault of that moment stays: a slow way, or a cut or a pause,
+    /// which [`mend_all`](Self::mend_all) ends.
+    pub async fn shake(&self, faults: Faults, time: Duration) {
+        let (end, kinds) = (self.now() + time, faults.kinds());
+        while !kinds.is_empty() {
+            let pause = self.up_to(2 * faults.every.max(Duration::from_micros(1)));
+            if self.now() + pause >= end {
+                break;
+            }
+            self.sleep(pause).await;
+            let kind = kinds[self.draw(kinds.len())];
+            self.inflict(kind, &faults).await;
+        }
+        let rest = end.saturating_sub(self.now());
+        self.sleep(rest).await;
+    }
+
+    async fn inflict(&self, kind: Kind, faults: &Faults) {
+        let names = self.names();
+        if names.len() < 2 {
+            return;
+        }
+        let first = self.draw(names.len());
+        let second = (first + 1 + self.draw(names.len() - 1)) % names.len();
+        let (a, b) = (names[first].as_str(), names[second].as_str());
+        match kind {
+            Kind::Slow => self.slow(a, b, faults).await,
+            Kind::LoseLink => {
+                self.log(&format!("the link of {a} and {b} is lost"));
+                match self.draw(2) {
+                    0 => self.world().sever_streams(a, b),
+                    _ => self.world().sever_data(a, b),
+                }
+            }
+            Kind::Cut if !self.is_cut(a, b) && !self.is_cut(b, a) => {
+                self.cut(a, b);
+                self.sleep_up_to(faults.cut_for).await;
+                self.mend(a, b);
+            }
+            Kind::CutOneWay if !self.is_cut(a, b) && !self.is_cut(b, a) => {
+                self.cut_one_way(a, b);
+                self.sleep_up_to(faults.cut_for).await;
+                self.mend(a, b);
+            }
+            Kind::Pause if !self.is_paused(a) => {
+                self.pause(a);
+                self.sleep_up_to(faults.paused_for).await;
+                self.resume(a);
+            }
+            // The test itself has done that.
+            Kind::Cut | Kind::CutOneWay | Kind::Pause => {}
+        }
+    }
+
+    async fn slow(&self, from: &str, to: &str, faults: &Faults) {
+        let (usual, more) = (self.link(from, to), self.up_to(faults.slowed_by));
+        self.log(&format!("the way from {from} to {to} takes {more:?} longer"));
+        let mut slow = usual;
+        slow.latency += more;
+        self.set_link(from, to, slow);
+        self.sleep_up_to(faults.slow_for).await;
+        self.log(&format!("the way from {from} to {to} is as before"));
+        self.set_link(from, to, usual);
+    }
+
+    /// Returns an index below `count`, drawn by the seed.
+    fn draw(&self, count: usize) -> usize {
+        (self.random() % count as u64) as usize
+    }
+}

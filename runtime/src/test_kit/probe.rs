@@ -1,0 +1,304 @@
+//! `Probe`: an actor that tells a test what came to it.
+
+use std::any::type_name;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::actor::{ActorRef, Recipient, Reply, ReplyTo, SpawnOptions, Watchable};
+use crate::busy::at_rest;
+use crate::error::SpawnError;
+use crate::exit::ActorExit;
+use crate::message::Message;
+use crate::node::Node;
+use crate::{actor, handlers, limits};
+
+/// How long an expectation waits, unless the probe says otherwise.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many messages a failed expectation shows.
+const SHOWN_MAX: usize = 16;
+
+/// An actor that takes messages `M`, answers them with `R`, and lets a test look at them, one after
+/// the other. It is spawned on any node, simulated or not, and stops when it is dropped.
+///
+/// Expectations wait [10 s](Self::patience), of virtual time where it is simulated, and then panic
+/// with the messages that did come. 1,024 messages wait for the test, and then those in the mailbox.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ringpost::prelude::*;
+/// use ringpost::test_kit::{self, Probe};
+///
+/// #[message]
+/// #[derive(Debug, PartialEq)]
+/// struct Price {
+///     cents: u64,
+/// }
+///
+/// /// Tells a reader each price that is not the last one.
+/// #[actor]
+/// struct Filter {
+///     last: u64,
+///     reader: Recipient<Price>,
+/// }
+///
+/// #[handlers]
+/// impl Filter {
+///     #[handler]
+///     async fn price(&mut self, msg: Price) {
+///         if msg.cents != std::mem::replace(&mut self.last, msg.cents) {
+///             self.reader.tell(msg).await.ok();
+///         }
+///     }
+/// }
+///
+/// test_kit::run(1, |cluster| async move {
+///     let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
+///     let mut probe = Probe::spawn(&alpha, "reader").await.unwrap();
+///     let filter = beta.spawn("filter", Filter { last: 0, reader: probe.recipient() }).await;
+///     let filter = filter.unwrap();
+///     for cents in [5, 5, 7] {
+///         filter.tell(Price { cents }).await.unwrap();
+///     }
+///     assert_eq!(probe.expect().await, Price { cents: 5 });
+///     assert_eq!(probe.expect().await, Price { cents: 7 });
+///     probe.expect_none(Duration::from_secs(60)).await;
+/// });
+/// ```
+pub struct Probe<M: Message, R: Reply = ()> {
+    arrivals: mpsc::Receiver<Arrival<M, R>>,
+    actor: ActorRef<ProbeActor<M, R>>,
+    answer: SharedAnswer<M, R>,
+    patience: Duration,
+    /// The last messages that the test was given or that were skipped, for people.
+    shown: VecDeque<String>,
+    received: usize,
+}
+
+/// A message, and the way back to its asker, unless it was answered.
+type Arrival<M, R> = (M, ReplyTo<R>);
+/// Makes answers.
+type Answer<M, R> = Box<dyn FnMut(&M) -> R + Send>;
+type SharedAnswer<M, R> = Arc<Mutex<Option<Answer<M, R>>>>;
+
+/// The actor behind a [`Probe`].
+#[actor(name = "ringpost::Probe")]
+pub struct ProbeActor<M: Message, R: Reply> {
+    arrivals: mpsc::Sender<Arrival<M, R>>,
+    answer: SharedAnswer<M, R>,
+}
+
+#[handlers]
+impl<M: Message, R: Reply> ProbeActor<M, R> {
+    #[handler]
+    async fn arrive(&mut self, msg: M, reply: ReplyTo<R>) {
+        let answered = self.answer.lock().as_mut().map(|answer| answer(&msg));
+        let reply = match answered {
+            Some(answer) => {
+                reply.send(answer);
+                ReplyTo::nobody()
+            }
+            None => reply,
+        };
+        // An error says that the probe is gone, and that this actor is about to stop.
+        drop(at_rest(self.arrivals.send((msg, reply))).await);
+    }
+}
+
+impl<M: Message + fmt::Debug> Probe<M> {
+    /// Spawns a probe with a name, which is told messages.
+    ///
+    /// # Errors
+    /// Those of [`Node::spawn`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the actor may live until the node shuts down.
+    pub async fn spawn(node: &Node, name: impl Into<String>) -> Result<Self, SpawnError> {
+        Probe::spawn_with(node, SpawnOptions::named(name)).await
+    }
+}
+
+impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
+    /// Spawns a probe with a name, which is asked, too: `Probe::<Question, u64>::asked(..)`.
+    ///
+    /// # Errors
+    /// Those of [`Node::spawn`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the actor may live until the node shuts down.
+    pub async fn asked(node: &Node, name: impl Into<String>) -> Result<Self, SpawnError> {
+        Probe::spawn_with(node, SpawnOptions::named(name)).await
+    }
+
+    /// Spawns a probe with these options.
+    ///
+    /// # Errors
+    /// Those of [`Node::spawn_with`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the actor may live until the node shuts down.
+    pub async fn spawn_with(node: &Node, options: SpawnOptions) -> Result<Self, SpawnError> {
+        let (sender, arrivals) = mpsc::channel(limits::MAILBOX_CAPACITY);
+        let answer = SharedAnswer::<M, R>::default();
+        let actor = ProbeActor { arrivals: sender, answer: answer.clone() };
+        let actor = node.spawn_with(options, actor).await?;
+        let (patience, shown) = (PATIENCE, VecDeque::new());
+        Ok(Probe { arrivals, actor, answer, patience, shown, received: 0 })
+    }
+
+    /// Sets how long expectations wait.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Returns a reference to its actor, which tells and asks.
+    pub fn reference(&self) -> &ActorRef<ProbeActor<M, R>> {
+        &self.actor
+    }
+
+    /// Returns where it is told `M`.
+    pub fn recipient(&self) -> Recipient<M> {
+        self.actor.recipient()
+    }
+
+    /// Returns where it is asked `M`.
+    pub fn asker(&self) -> Recipient<M, R> {
+        self.actor.asker()
+    }
+
+    /// Has it answer each message that comes from now on by itself. The test gets the messages all
+    /// the same.
+    pub fn answer(&self, answer: impl FnMut(&M) -> R + Send + 'static) {
+        *self.answer.lock() = Some(Box::new(answer));
+    }
+
+    /// Returns how many messages the test has been given, those that were skipped included.
+    pub fn received(&self) -> usize {
+        self.received
+    }
+
+    /// Waits for the next message. An asker whose message was not [answered](Self::answer) gets
+    /// [`AskCause::NoReply`](crate::AskCause::NoReply).
+    ///
+    /// # Panics
+    /// When none comes in time.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn expect(&mut self) -> M {
+        self.expect_ask().await.0
+    }
+
+    /// Waits for the next message, and gives the way back to its asker with it. Where the message
+    /// was told, or [answered](Self::answer), nobody waits for what is sent there.
+    ///
+    /// # Panics
+    /// When none comes in time.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn expect_ask(&mut self) -> (M, ReplyTo<R>) {
+        match timeout(self.patience, self.arrivals.recv()).await {
+            Ok(Some(arrival)) => self.note(arrival),
+            Ok(None) => panic!("{}", self.complaint("its node has shut down")),
+            Err(_) => panic!("{}", self.complaint(&format!("none came in {:?}", self.patience))),
+        }
+    }
+
+    /// Waits for a message of which `matches` is true. Those before it are skipped.
+    ///
+    /// # Panics
+    /// When none comes in time; all of them together have as long as one.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped what was skipped is lost.
+    pub async fn expect_matching(&mut self, mut matches: impl FnMut(&M) -> bool) -> M {
+        let end = Instant::now() + self.patience;
+        loop {
+            match timeout_at(end, self.arrivals.recv()).await {
+                Ok(Some(arrival)) => {
+                    let (message, _) = self.note(arrival);
+                    if matches(&message) {
+                        return message;
+                    }
+                }
+                Ok(None) => panic!("{}", self.complaint("its node has shut down")),
+                Err(_) => {
+                    let why = format!("none that matches came in {:?}", self.patience);
+                    panic!("{}", self.complaint(&why))
+                }
+            }
+        }
+    }
+
+    /// Waits for this time, in which no message may come.
+    ///
+    /// # Panics
+    /// When one comes, or has come before and the test has not been given it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn expect_none(&mut self, time: Duration) {
+        if let Ok(Some(arrival)) = timeout(time, self.arrivals.recv()).await {
+            let (message, _) = self.note(arrival);
+            let text = format!("{message:?} came, and none should in {time:?}");
+            panic!("{}", self.complaint(&text));
+        }
+    }
+
+    /// Waits for the end of an actor, here or on another node, and says how it ended. (What the
+    /// actor sent to the probe before may come later.)
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn expect_down(&self, actor: &impl Watchable) -> ActorExit {
+        let (address, exit) = crate::actor::exit_of(actor);
+        match timeout(self.patience, exit).await {
+            Ok(exit) => exit,
+            Err(_) => panic!("{address} has not ended in {:?}", self.patience),
+        }
+    }
+
+    fn note(&mut self, arrival: Arrival<M, R>) -> Arrival<M, R> {
+        self.received += 1;
+        if self.shown.len() == SHOWN_MAX {
+            self.shown.pop_front();
+        }
+        self.shown.push_back(format!("{:?}", arrival.0));
+        arrival
+    }
+
+    /// Returns what a failed expectation says.
+    fn complaint(&self, why: &str) -> String {
+        let (actor, kind, count) = (self.actor.address(), type_name::<M>(), self.received);
+        let mut text = format!("probe {actor} of {kind}: {why}. It was sent {count} before");
+        if let Some(first) = self.shown.front() {
+            text.push_str(&format!(", at last: {first}"));
+            self.shown.iter().skip(1).for_each(|shown| text.push_str(&format!(", {shown}")));
+        }
+        text
+    }
+}
+
+impl<M: Message, R: Reply> Drop for Probe<M, R> {
+    fn drop(&mut self) {
+        // It is an actor of this node: that never fails.
+        self.actor.request_stop().ok();
+    }
+}
+
+impl<M: Message, R: Reply> fmt::Debug for Probe<M, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Probe({})", self.actor.address())
+    }
+}
