@@ -90,6 +90,7 @@ const PRELUDE: &[&str] = &[
     "NodeEvent",
     "None",
     "NotBegun",
+    "Offered",
     "Ok",
     "Option",
     "Ord",

@@ -133,9 +133,13 @@ pub(crate) fn check_name(name: &str) -> Result<Arc<str>, InvalidActorName> {
     Ok(name.into())
 }
 
+/// What the names of the runtime's own actors start with. No user can give such a name, send to it
+/// or have it in a message.
+pub(crate) const RESERVED: char = '#';
+
 fn check(name: &str) -> Result<(), InvalidActorName> {
     let fits = (1..=limits::ACTOR_NAME_BYTES_MAX).contains(&name.len());
-    if !fits || name.starts_with('#') || name.contains(|c: char| c == '/' || c.is_control()) {
+    if !fits || name.starts_with(RESERVED) || name.contains(|c: char| c == '/' || c.is_control()) {
         return Err(InvalidActorName(name.chars().take(80).collect()));
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! The errors, one type for each verb; each says what happened and what can be done.
 
+mod remote_spawn;
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use ringpost_transport::cause::{LinkCause, NodeDown};
 use ringpost_transport::id::InvalidNodeName;
 
 use crate::address::{Address, InvalidActorName};
+
+pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
 
 /// An error of the user's, passed on as it is.
 pub type BoxError = Box<dyn Error + Send + Sync>;

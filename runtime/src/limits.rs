@@ -75,6 +75,13 @@ pub const GROUP_WAITING_MAX: usize = 64;
 pub const POOL_MAILBOX_CAPACITY: usize = 32;
 /// Messages that a router has in hand for its pool.
 pub const ROUTER_WAITING_MAX: usize = 1024;
+/// Most actors of one type that live on a node because other nodes had it spawn them, unless the
+/// type says otherwise ([`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX)).
+pub const OFFERED_LIVING_MAX: usize = 65_536;
+/// Most messages that another node can have wait in the mailbox of an actor that it has spawned.
+pub const OFFERED_MAILBOX_CAPACITY_MAX: usize = 65_536;
+/// Longest text, in bytes, of why an actor was not spawned for another node.
+pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 /// How long a shutdown waits for killed actors to leave their running handlers.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time that the links of a node that shuts down have for their goodbye, however late its

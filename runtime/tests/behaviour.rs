@@ -12,6 +12,7 @@ mod ending;
 mod gathering;
 mod layouts;
 mod sending;
+mod spawning;
 mod watching;
 pub(crate) mod world;
 
@@ -58,6 +59,14 @@ macro_rules! for_each_case {
             sending: room_that_is_reserved_on_another_node_is_kept_for_its_message;
             sending: try_tell_says_that_an_actor_of_another_node_is_not_there;
             sending: without_a_link_try_tell_gives_the_message_back_and_says_so;
+            spawning: a_node_that_shuts_down_ends_what_it_began_and_spawns_nothing_more;
+            spawning: a_spawn_that_fails_says_why_and_leaves_no_actor;
+            spawning: an_actor_is_spawned_on_another_node_that_offers_it;
+            spawning: an_actor_that_is_held_ends_with_its_watcher_or_at_its_time;
+            spawning: an_actor_that_is_watched_from_its_spawn_tells_how_it_ended;
+            spawning: an_actor_whose_spawner_gave_up_while_it_started_lives;
+            spawning: builds_that_disagree_on_the_arguments_spawn_nothing;
+            spawning: of_two_nodes_that_spawn_under_one_name_one_does;
             watching: a_watcher_of_another_node_is_told_each_kind_of_end;
             watching: an_actor_that_is_restarted_is_the_same_for_another_node;
             watching: an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node;

@@ -113,12 +113,22 @@ impl Node {
     ) -> Result<Arc<Cell<A>>, SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
-        let cell = self.residents().insert(name.clone(), |key| {
-            Arc::new(Cell::<A>::new(self.clone(), key, name, capacity, is_child))
-        });
+        let cell = self.place_as(name, capacity, is_child);
         cell.map_err(|refused| match refused {
             Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
             Refused::Closed => SpawnError::Shutdown,
+        })
+    }
+
+    /// Gives a place to an actor whose name was checked, or is one that users cannot give.
+    pub(super) fn place_as<A: Handlers>(
+        &self,
+        name: Option<Arc<str>>,
+        mailbox_capacity: usize,
+        is_child: bool,
+    ) -> Result<Arc<Cell<A>>, Refused> {
+        self.residents().insert(name.clone(), |key| {
+            Arc::new(Cell::<A>::new(self.clone(), key, name, mailbox_capacity, is_child))
         })
     }
 
@@ -135,6 +145,25 @@ impl Node {
         // `Life` uses the sender, also where the task is dropped before it runs.
         self.runtime().spawn(Life::new(cell, actor, plan, told).run());
         starts
+    }
+}
+
+/// An actor that has its place and does not run yet. Dropped, it ends without having run.
+pub(super) struct Unborn<A: Handlers> {
+    life: Life<A>,
+    starts: Starts,
+}
+
+impl<A: Handlers> Unborn<A> {
+    pub(super) fn new(cell: Arc<Cell<A>>, actor: A) -> Self {
+        let (told, started) = oneshot::channel();
+        Unborn { life: Life::new(cell, actor, None, told), starts: Starts { started, _wait: None } }
+    }
+
+    /// Has it run. No handler waits for its start.
+    pub(super) fn run(self, node: &Node) -> Starts {
+        node.runtime().spawn(self.life.run());
+        self.starts
     }
 }
 

@@ -64,3 +64,33 @@ fn what_was_certainly_not_handled_may_be_tried_again_where_that_can_help() {
     let fates = [Fate::Delivered, Fate::NotSent, Fate::Refused, Fate::Unknown];
     assert_eq!(fates.map(Fate::is_retryable), [false, true, true, false]);
 }
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn of_spawns_only_those_that_were_certainly_not_made_may_be_tried_again() {
+    let mut causes: Vec<_> = unsent()
+        .into_iter()
+        .map(|(cause, expected)| (RemoteSpawnCause::NotSent(cause), expected))
+        .collect();
+    let name = crate::address::check_name("").unwrap_err();
+    causes.extend([
+        (RemoteSpawnCause::NotOffered, true),
+        (RemoteSpawnCause::TooMany(1), true),
+        (RemoteSpawnCause::Leaving, true),
+        (RemoteSpawnCause::InvalidName(name), false),
+        (RemoteSpawnCause::OtherArguments, false),
+        (RemoteSpawnCause::InvalidArguments, false),
+        (RemoteSpawnCause::Refused(String::new()), false),
+        (RemoteSpawnCause::Start(String::new()), false),
+        (RemoteSpawnCause::Panicked(String::new()), false),
+        (RemoteSpawnCause::Killed, false),
+        (RemoteSpawnCause::NameTaken("a".into()), false),
+        (RemoteSpawnCause::Unanswered(AskCause::Timeout), false),
+        (RemoteSpawnCause::Unanswered(AskCause::NoReply), false),
+    ]);
+    for (cause, expected) in causes {
+        let is_open = matches!(cause, RemoteSpawnCause::Unanswered(_));
+        let error = RemoteSpawnError::new(cause, "beta".into(), "Worker");
+        assert_eq!((error.is_retryable(), error.may_be_spawned()), (expected, is_open), "{error}");
+    }
+}

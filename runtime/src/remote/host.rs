@@ -9,7 +9,7 @@ use ringpost_transport::open_request::OpenRequest;
 use tokio::sync::broadcast;
 
 use super::{Inbox, OpenRefusal, Target};
-use crate::address::{Address, Identity, check_name};
+use crate::address::{Address, Identity, RESERVED, check_name};
 use crate::busy::Watch;
 use crate::dead_letter::{DeadLetter, DeadLetterCause, DeadLetters};
 use crate::event::NodeEvent;
@@ -127,7 +127,9 @@ pub(super) fn target_of(address: &Address) -> Option<Target> {
         (Some(Identity { incarnation, key }), _) => {
             Some(Target::Identity { incarnation, id: key.id() })
         }
-        (None, Some(name)) if check_name(name).is_ok() => Some(Target::Name(name.to_owned())),
+        (None, Some(name)) if name.starts_with(RESERVED) || check_name(name).is_ok() => {
+            Some(Target::Name(name.to_owned()))
+        }
         (None, _) => None,
     }
 }

@@ -1,0 +1,332 @@
+//! Types that a node offers: actors of them are spawned when other nodes ask for it.
+//!
+//! - **OF-1 offered only**: a node makes an actor for another one only of a type that it offers.
+//!   Each such type has an actor of its own on the node, the [`Spawner`], at a name that no user
+//!   can give; its messages have the arguments' type, so a link compares their layout and checks
+//!   their archive as those of any message.
+//! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type live on the node that
+//!   were spawned so, those that start and those that are held included.
+//! - **OF-3 watched first**: an actor that is to be watched by who asked for it is held until that
+//!   watch is in place, and begins when the watcher says so. One that is held ends, without having
+//!   run, with its watcher, at the time-out of the spawn, or with the node.
+//!
+//! The [`Spawner`] never waits: who asked is answered by a task when the actor has started.
+
+use std::collections::{BTreeMap, HashSet};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::cell::Cell;
+use super::life::message_of;
+use super::spawn::{Starts, Unborn};
+use super::{Actor, ActorRef, Context, Down, Handlers, Recipient, ReplyTo, SpawnOptions, kind_of};
+use crate::address::{Address, RESERVED};
+use crate::error::{BoxError, OfferError, SpawnError};
+use crate::limits;
+use crate::message::Wire;
+use crate::node::Node;
+use crate::registry::Refused;
+use crate::resident::Resident;
+use crate::{actor, handlers, message};
+
+/// An actor that other nodes may spawn on a node that [offers](Node::offer) it.
+///
+/// ```
+/// use ringpost::prelude::*;
+///
+/// #[actor]
+/// pub struct Counter {
+///     total: u64,
+/// }
+///
+/// #[handlers]
+/// impl Counter {
+///     #[handler]
+///     pub fn add(&mut self, amount: u64) -> u64 {
+///         self.total += amount;
+///         self.total
+///     }
+/// }
+///
+/// impl Offered for Counter {
+///     type Arguments = u64;
+///
+///     fn create(total: u64) -> Result<Self, BoxError> {
+///         Ok(Counter { total })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
+/// let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
+/// beta.offer::<Counter>()?;
+/// alpha.ready(1).await;
+///
+/// let counter: ActorRef<Counter> = alpha.peer("beta").spawn("counter", 40).await?;
+/// assert_eq!(counter.add(2).await?, 42);
+/// assert_eq!(counter.address().to_string(), "beta/counter");
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be spawned by other nodes",
+    note = "write `impl Offered for {Self}` with the arguments that it is made of"
+)]
+pub trait Offered: Handlers {
+    /// What an actor is made of. It crosses nodes as a message does.
+    type Arguments: Wire;
+
+    /// Most actors of this type that live on a node at a time because [`Peer::spawn`] made them:
+    /// what other nodes can have one node make is bounded by it.
+    ///
+    /// [`Peer::spawn`]: super::Peer::spawn
+    const LIVING_MAX: usize = limits::OFFERED_LIVING_MAX;
+
+    /// Makes the actor. It runs on the node that offers it, one after the other for all actors of
+    /// this type: what takes long, or has to wait, belongs in [`on_start`](Actor::on_start).
+    ///
+    /// # Errors
+    /// Any: no actor is spawned, and who asked gets the error's text. So it is with a panic.
+    fn create(arguments: Self::Arguments) -> Result<Self, BoxError>;
+}
+
+impl Node {
+    /// Lets other nodes spawn actors of a type on this one ([`Peer::spawn`](super::Peer::spawn)),
+    /// until this node shuts down. To offer a type again changes nothing.
+    ///
+    /// What is offered is an actor of the runtime's, which keeps its node alive as other actors do.
+    ///
+    /// # Errors
+    /// [`OfferError`] when another type of the same name is offered, or this node shuts down.
+    pub fn offer<A: Offered>(&self) -> Result<(), OfferError> {
+        let name = offer_name::<A>();
+        loop {
+            let capacity = self.mailbox_capacity();
+            match self.place_as::<Spawner<A>>(Some(name.clone()), capacity, false) {
+                Ok(cell) => {
+                    // It has no start to wait for.
+                    drop(self.run(cell, Spawner::new(), None));
+                    return Ok(());
+                }
+                Err(Refused::Closed) => return Err(OfferError::Shutdown),
+                Err(Refused::NameTaken) => {}
+            }
+            let address = Address::by_name(self.shared_name().clone(), name.clone());
+            // One that has ended since has left the name.
+            if let Ok(found) = self.resident(&address) {
+                let is_same = found.as_any().downcast::<Cell<Spawner<A>>>().is_ok();
+                return if is_same { Ok(()) } else { Err(OfferError::OtherType(A::NAME)) };
+            }
+        }
+    }
+}
+
+/// Returns the name of the actor by which a node offers a type (OF-1): the type's own, shortened,
+/// for people, and its kind.
+pub(super) fn offer_name<A: Offered>() -> Arc<str> {
+    let short: String = A::NAME.chars().take(64).collect();
+    format!("{RESERVED}offer-{short}-{:032x}", kind_of::<A>().hash).into()
+}
+
+/// Asks for an actor.
+#[message(name = "ringpost::Spawn")]
+pub(super) struct Spawn<T> {
+    /// Boxed: no message in a mailbox may be large.
+    pub(super) arguments: Box<T>,
+    pub(super) name: Option<String>,
+    pub(super) mailbox_capacity: Option<u64>,
+    /// The actor that is to watch it before it begins: it is held until [`Begin`].
+    pub(super) watcher: Option<Address>,
+}
+
+/// Has an actor begin that is held.
+#[message(name = "ringpost::Begin")]
+pub(super) struct Begin {
+    /// Its number on its node.
+    pub(super) id: u64,
+}
+
+/// Nobody waits any more for the actor with this number to begin.
+#[message(local)]
+pub(super) struct Expire(u64);
+
+/// The answer to [`Spawn`] and [`Begin`]: where the actor is.
+pub(super) type Outcome = Result<Address, Refusal>;
+
+/// Why there is no actor.
+#[message(name = "ringpost::SpawnRefusal")]
+#[derive(Debug)]
+pub(super) enum Refusal {
+    NameTaken,
+    InvalidName,
+    /// So many live.
+    TooMany(u64),
+    /// `create` failed.
+    Refused(String),
+    /// `on_start` failed.
+    NotStarted(String),
+    /// One of the two panicked.
+    Panicked(String),
+    Killed,
+    Leaving,
+    /// It is not held any more.
+    Released,
+}
+
+impl Refusal {
+    fn of(error: SpawnError) -> Self {
+        match error {
+            SpawnError::NameTaken(_) => Refusal::NameTaken,
+            SpawnError::InvalidName(_) => Refusal::InvalidName,
+            SpawnError::Panicked(text) => Refusal::Panicked(shortened(&text)),
+            SpawnError::Killed => Refusal::Killed,
+            SpawnError::Shutdown => Refusal::Leaving,
+            SpawnError::Start(error) => Refusal::NotStarted(shortened(&error.to_string())),
+            other => Refusal::NotStarted(shortened(&other.to_string())),
+        }
+    }
+}
+
+/// Returns as much of a text as crosses nodes.
+fn shortened(text: &str) -> String {
+    text[..text.floor_char_boundary(limits::REFUSAL_TEXT_BYTES_MAX)].to_owned()
+}
+
+/// Spawns the actors of one type for other nodes.
+pub(super) struct Spawner<A: Offered> {
+    /// Those that it placed and that have not ended (OF-2).
+    living: HashSet<Address>,
+    /// Those that were not told to begin yet, by their number (OF-3).
+    held: BTreeMap<u64, Held<A>>,
+    _type: PhantomData<fn() -> A>,
+}
+
+struct Held<A: Offered> {
+    actor: Unborn<A>,
+    address: Address,
+    watcher: Recipient<Down>,
+}
+
+#[actor(name = "ringpost::Spawner")]
+#[diagnostic::do_not_recommend]
+impl<A: Offered> Actor for Spawner<A> {}
+
+#[handlers]
+impl<A: Offered> Spawner<A> {
+    #[handler]
+    fn spawn(&mut self, msg: Spawn<A::Arguments>, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
+        let Spawn { arguments, name, mailbox_capacity, watcher } = msg;
+        let capacity = mailbox_capacity
+            .map(|capacity| capacity.min(limits::OFFERED_MAILBOX_CAPACITY_MAX as u64) as usize);
+        let options = SpawnOptions { name, mailbox_capacity: capacity };
+        let (address, actor) = match self.place(*arguments, options, cx) {
+            Ok(placed) => placed,
+            Err(refusal) => return reply.send(Err(refusal)),
+        };
+        match watcher {
+            None => answer(cx.node(), actor.run(cx.node()), address, reply),
+            Some(watcher) => {
+                self.hold((actor, address.clone()), watcher, reply.deadline(), cx);
+                reply.send(Ok(address));
+            }
+        }
+    }
+
+    #[handler]
+    fn begin(&mut self, msg: Begin, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
+        let Some(held) = self.held.remove(&msg.id) else {
+            return reply.send(Err(Refusal::Released));
+        };
+        self.let_go(&held.watcher, msg.id, cx);
+        answer(cx.node(), held.actor.run(cx.node()), held.address, reply);
+    }
+
+    /// One that is held for nobody ends.
+    #[handler]
+    fn expire(&mut self, msg: Expire, cx: &mut Context<Self>) {
+        if let Some(held) = self.held.remove(&msg.0) {
+            self.let_go(&held.watcher, msg.0, cx);
+        }
+    }
+
+    /// An actor of it has ended, or one that waits to watch some.
+    #[handler]
+    fn down(&mut self, msg: Down) {
+        self.living.remove(&msg.actor);
+        self.held.retain(|_, held| *held.watcher.address() != msg.actor);
+    }
+}
+
+impl<A: Offered> Spawner<A> {
+    fn new() -> Self {
+        Spawner { living: HashSet::new(), held: BTreeMap::new(), _type: PhantomData }
+    }
+
+    /// Makes an actor and gives it its place.
+    fn place(
+        &mut self,
+        arguments: A::Arguments,
+        options: SpawnOptions,
+        cx: &mut Context<Self>,
+    ) -> Result<(Address, Unborn<A>), Refusal> {
+        if self.living.len() >= A::LIVING_MAX {
+            return Err(Refusal::TooMany(A::LIVING_MAX as u64));
+        }
+        // A constructor that panics is not the spawner's failure.
+        let created = catch_unwind(AssertUnwindSafe(|| A::create(arguments)));
+        let created =
+            created.map_err(|panic| Refusal::Panicked(shortened(&message_of(&*panic))))?;
+        let actor = created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?;
+        let cell = cx.node().place::<A>(options, false).map_err(Refusal::of)?;
+        cx.watch(&ActorRef::local(cell.clone()));
+        let address = cell.address().clone();
+        self.living.insert(address.clone());
+        Ok((address, Unborn::new(cell, actor)))
+    }
+
+    /// Keeps an actor that is not to begin yet.
+    fn hold(
+        &mut self,
+        (actor, address): (Unborn<A>, Address),
+        watcher: Address,
+        until: Option<Instant>,
+        cx: &mut Context<Self>,
+    ) {
+        let (id, now) = (id_of(&address), Instant::now());
+        let watcher = Recipient::<Down>::bind(cx.node(), watcher);
+        cx.watch(&watcher);
+        let left = until.map_or(limits::ASK_TIMEOUT, |until| until.saturating_duration_since(now));
+        cx.tell_after(timer(id), left, Expire(id));
+        self.held.insert(id, Held { actor, address, watcher });
+    }
+
+    /// Waits no longer for what ends an actor that was held.
+    fn let_go(&self, watcher: &Recipient<Down>, id: u64, cx: &mut Context<Self>) {
+        cx.cancel(timer(id));
+        let is_held = self.held.values().any(|held| held.watcher == *watcher);
+        // An actor of this type may itself spawn others.
+        if !is_held && !self.living.contains(watcher.address()) {
+            cx.unwatch(watcher);
+        }
+    }
+}
+
+/// Returns the number of the actor at an address on its node.
+pub(super) fn id_of(address: &Address) -> u64 {
+    address.identity().map_or(0, |identity| identity.key.id())
+}
+
+fn timer(id: u64) -> (&'static str, u64) {
+    ("held", id)
+}
+
+/// Answers when an actor has started. An asker that has given up gets nothing, and the actor lives.
+fn answer(node: &Node, starts: Starts, address: Address, reply: ReplyTo<Outcome>) {
+    node.runtime().spawn(async move {
+        reply.send(starts.await.map(|()| address).map_err(Refusal::of));
+    });
+}

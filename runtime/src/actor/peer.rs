@@ -1,0 +1,339 @@
+//! Spawning actors on other nodes.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use ringpost_transport::id::NodeName;
+use tokio::time::Instant;
+
+use super::offer::{Begin, Offered, Outcome, Refusal, Spawn, id_of, offer_name};
+use super::time_limit::TimeLimit;
+use super::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
+use crate::address::{Address, InvalidActorName, check_name};
+use crate::error::{AskCause, AskError, Cause, NotBegun, RemoteSpawnCause, RemoteSpawnError};
+use crate::message::Message;
+use crate::node::Node;
+use crate::remote::Waiter;
+
+impl Node {
+    /// Returns another node of the cluster, or this one, as one on which actors can be spawned.
+    /// Nothing is looked up now: where there is no such node, a spawn says so.
+    pub fn peer(&self, name: impl Into<String>) -> Peer {
+        Peer { node: self.clone(), name: name.into().into() }
+    }
+}
+
+/// A node, as another one sees it that spawns actors there. Cheap to clone; it keeps its own node
+/// alive, and no link.
+#[derive(Clone)]
+pub struct Peer {
+    node: Node,
+    name: Arc<str>,
+}
+
+impl Peer {
+    /// Returns the node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Spawns an actor there under a name, of a type that the node [offers](Node::offer): awaiting
+    /// it gives a reference when the actor has started. There it is as one that the node itself
+    /// spawned: it does not end with who asked for it.
+    ///
+    /// # Errors
+    /// [`RemoteSpawnError`].
+    pub fn spawn<A: Offered>(
+        &self,
+        name: impl Into<String>,
+        arguments: A::Arguments,
+    ) -> RemoteSpawn<'static, A> {
+        RemoteSpawn::new(self.clone(), Some(name.into()), arguments)
+    }
+
+    /// Spawns an actor there as [`spawn`](Self::spawn) does, without a name: only its references
+    /// lead to it.
+    ///
+    /// # Errors
+    /// [`RemoteSpawnError`].
+    pub fn spawn_anonymous<A: Offered>(&self, arguments: A::Arguments) -> RemoteSpawn<'static, A> {
+        RemoteSpawn::new(self.clone(), None, arguments)
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({})", self.name)
+    }
+}
+
+/// An actor that is to be spawned on another node: awaiting it asks that node, and waits until the
+/// actor has started. Created by [`Peer::spawn`].
+///
+/// # Errors
+/// [`RemoteSpawnError`]; its cause says why, and whether the actor can have been spawned.
+///
+/// # Cancel safety
+/// Dropped before it is ready, a spawn that the other node has not begun is never begun, or ends
+/// there without having run where it was to be [watched](Self::watched_by). One that it has begun
+/// goes on, and the actor lives: look its name up. (An anonymous one that tells nobody of itself
+/// cannot be found then. Its node ends it when it shuts down.)
+#[must_use = "nothing is spawned until this is awaited"]
+pub struct RemoteSpawn<'a, A: Offered> {
+    state: State<'a, A>,
+}
+
+enum State<'a, A: Offered> {
+    /// It was not polled. `None` while it is changed.
+    New(Option<Box<Request<'a, A>>>),
+    Running(BoxFuture<'a, Result<ActorRef<A>, RemoteSpawnError>>),
+}
+
+/// What was asked for.
+struct Request<'a, A: Offered> {
+    peer: Peer,
+    name: Option<String>,
+    arguments: Box<A::Arguments>,
+    mailbox_capacity: Option<u64>,
+    limit: TimeLimit,
+    waits_for_link: bool,
+    watcher: Option<&'a mut (dyn Watcher<A> + 'static)>,
+}
+
+/// The actor whose handler spawns one that it watches.
+trait Watcher<A: Handlers>: Send {
+    fn place(&self) -> Address;
+    fn watch(&mut self, actor: &ActorRef<A>);
+    fn unwatch(&mut self, actor: &ActorRef<A>);
+}
+
+impl<A: Handlers, W: Accepts<Down>> Watcher<A> for Context<W> {
+    fn place(&self) -> Address {
+        self.actor().address().clone()
+    }
+
+    fn watch(&mut self, actor: &ActorRef<A>) {
+        Context::watch(self, actor);
+    }
+
+    fn unwatch(&mut self, actor: &ActorRef<A>) {
+        Context::unwatch(self, actor);
+    }
+}
+
+impl<'a, A: Offered> RemoteSpawn<'a, A> {
+    fn new(peer: Peer, name: Option<String>, arguments: A::Arguments) -> Self {
+        let limit = TimeLimit::inherited(peer.node.deadlines().ask_timeout());
+        let arguments = Box::new(arguments);
+        let request = Request {
+            peer,
+            name,
+            arguments,
+            mailbox_capacity: None,
+            limit,
+            waits_for_link: false,
+            watcher: None,
+        };
+        RemoteSpawn { state: State::New(Some(Box::new(request))) }
+    }
+
+    /// Waits this long in all, from the first poll until the actor has started; a year at most.
+    /// When not set it is as long as an [`Ask`](super::Ask) of this node waits.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|request| request.limit.set(timeout))
+    }
+
+    /// Waits for a link to the node also while that is down, where a spawn fails at once otherwise:
+    /// as long as its time-out says.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn wait_for_link(self) -> Self {
+        self.with(|request| request.waits_for_link = true)
+    }
+
+    /// Messages of the actor's own node that may wait in its mailbox; 0 counts as 1, and
+    /// [`limits::OFFERED_MAILBOX_CAPACITY_MAX`](crate::limits::OFFERED_MAILBOX_CAPACITY_MAX) is the
+    /// most.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn mailbox_capacity(self, messages: usize) -> Self {
+        self.with(|request| request.mailbox_capacity = Some(messages as u64))
+    }
+
+    /// Has the actor whose handler this is watch the new one from before it runs, so that it is
+    /// told how that ended however soon it does: as by [`Context::watch`], with one [`Down`] if
+    /// this gives a reference, and none if it gives an error or is dropped.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn watched_by<W: Accepts<Down>>(self, cx: &'a mut Context<W>) -> RemoteSpawn<'a, A> {
+        self.with(|request| request.watcher = Some(cx))
+    }
+
+    /// # Panics
+    /// If it was polled.
+    fn with(mut self, change: impl FnOnce(&mut Request<'a, A>)) -> Self {
+        match &mut self.state {
+            State::New(Some(request)) => change(request),
+            _ => panic!("a spawn was changed after it was polled"),
+        }
+        self
+    }
+}
+
+impl<A: Offered> Future for RemoteSpawn<'_, A> {
+    type Output = Result<ActorRef<A>, RemoteSpawnError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if let State::New(request) = &mut self.state {
+            let request = request.take().expect("a request is taken once");
+            self.state = State::Running(Box::pin(request.run()));
+        }
+        match &mut self.state {
+            State::Running(running) => running.poll_unpin(cx),
+            State::New(_) => Poll::Pending,
+        }
+    }
+}
+
+impl<A: Offered> Unpin for RemoteSpawn<'_, A> {}
+
+impl<A: Offered> Request<'_, A> {
+    async fn run(self: Box<Self>) -> Result<ActorRef<A>, RemoteSpawnError> {
+        let node = self.peer.name.clone();
+        let spawned = self.spawn().await;
+        spawned.map_err(|cause| RemoteSpawnError::new(cause, node, A::NAME))
+    }
+
+    async fn spawn(mut self) -> Result<ActorRef<A>, RemoteSpawnCause> {
+        NodeName::new(&self.peer.name)?;
+        self.name.as_deref().map(check_name).transpose()?;
+        let spawn = Spawn {
+            arguments: self.arguments,
+            name: self.name.clone(),
+            mailbox_capacity: self.mailbox_capacity,
+            watcher: self.watcher.as_ref().map(|watcher| watcher.place()),
+        };
+        let asker = Asker {
+            peer: &self.peer,
+            name: self.name.as_deref(),
+            spawner: Address::by_name(self.peer.name.clone(), offer_name::<A>()),
+            until: self.limit.start(),
+            waits_for_link: self.waits_for_link,
+        };
+        let address = asker.ask(spawn).await?;
+        let actor = ActorRef::bind(&self.peer.node, address);
+        let Some(watcher) = self.watcher else { return Ok(actor) };
+        let mut watch = Watch { watcher, actor: &actor, is_kept: false };
+        watch.watcher.watch(&actor);
+        asker.opened(&actor, &mut self.limit).await?;
+        // Now its node tells this one of its end, whatever it runs.
+        asker.ask(Begin { id: id_of(actor.address()) }).await?;
+        watch.is_kept = true;
+        drop(watch);
+        Ok(actor)
+    }
+}
+
+/// A watch that ends with this, unless it is kept.
+struct Watch<'w, A: Handlers> {
+    watcher: &'w mut (dyn Watcher<A> + 'static),
+    actor: &'w ActorRef<A>,
+    is_kept: bool,
+}
+
+impl<A: Handlers> Drop for Watch<'_, A> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.watcher.unwatch(self.actor);
+        }
+    }
+}
+
+/// Asks the spawner of a type on another node.
+struct Asker<'r> {
+    peer: &'r Peer,
+    /// Of the actor.
+    name: Option<&'r str>,
+    spawner: Address,
+    until: Instant,
+    waits_for_link: bool,
+}
+
+impl Asker<'_> {
+    async fn ask<M: Message>(&self, message: M) -> Result<Address, RemoteSpawnCause> {
+        let spawner: Recipient<M, Outcome> = Recipient::bind(&self.peer.node, self.spawner.clone());
+        let left = self.until.saturating_duration_since(Instant::now());
+        let mut ask = spawner.ask(message).timeout(left);
+        if self.waits_for_link {
+            ask = ask.wait_for_link();
+        }
+        match ask.await {
+            Ok(Ok(address)) if address.node() == &*self.peer.name => Ok(address),
+            // It is no honest peer.
+            Ok(Ok(_elsewhere)) => Err(RemoteSpawnCause::Unanswered(AskCause::InvalidReply)),
+            Ok(Err(refusal)) => Err(self.refused(refusal)),
+            Err(error) => Err(unanswered(error)),
+        }
+    }
+
+    /// Waits until the actor's node has opened it to this one, and so what watches it there.
+    async fn opened<A: Handlers>(
+        &self,
+        actor: &ActorRef<A>,
+        limit: &mut TimeLimit,
+    ) -> Result<(), RemoteSpawnCause> {
+        let mut opening = pin!(actor.destination().pinned(Waiter::default()));
+        let deadlines = self.peer.node.deadlines();
+        let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+            Poll::Ready(opened) => Poll::Ready(opened.map(|_| ())),
+            Poll::Pending => limit.poll(Some(deadlines), cx).map(|_late| Err(Cause::Timeout)),
+        });
+        opened.await.map_err(RemoteSpawnCause::NotSent)
+    }
+
+    fn refused(&self, refusal: Refusal) -> RemoteSpawnCause {
+        let name = || self.name.unwrap_or_default().to_owned();
+        match refusal {
+            Refusal::NameTaken => RemoteSpawnCause::NameTaken(name()),
+            Refusal::InvalidName => RemoteSpawnCause::InvalidName(InvalidActorName(name())),
+            Refusal::TooMany(most) => RemoteSpawnCause::TooMany(most),
+            Refusal::Refused(text) => RemoteSpawnCause::Refused(text),
+            Refusal::NotStarted(text) => RemoteSpawnCause::Start(text),
+            Refusal::Panicked(text) => RemoteSpawnCause::Panicked(text),
+            Refusal::Killed => RemoteSpawnCause::Killed,
+            Refusal::Leaving if *self.peer.name == *self.peer.node.name() => {
+                RemoteSpawnCause::NotSent(Cause::Shutdown)
+            }
+            Refusal::Leaving => RemoteSpawnCause::Leaving,
+            Refusal::Released => RemoteSpawnCause::NotSent(Cause::Timeout),
+        }
+    }
+}
+
+fn unanswered(error: AskError) -> RemoteSpawnCause {
+    match error.cause {
+        AskCause::NotSent(Cause::NoSuchActor) => RemoteSpawnCause::NotOffered,
+        AskCause::NotSent(Cause::SchemaMismatch | Cause::NotAccepted) => {
+            RemoteSpawnCause::OtherArguments
+        }
+        // What offers a type ends with its node only.
+        AskCause::NotSent(Cause::Leaving | Cause::Stopped)
+        | AskCause::NotBegun(NotBegun::Stopped) => RemoteSpawnCause::Leaving,
+        AskCause::NotSent(cause) => RemoteSpawnCause::NotSent(cause),
+        AskCause::NotBegun(NotBegun::Timeout) => RemoteSpawnCause::NotSent(Cause::Timeout),
+        AskCause::NotBegun(NotBegun::InvalidArchive) => RemoteSpawnCause::InvalidArguments,
+        cause => RemoteSpawnCause::Unanswered(cause),
+    }
+}

@@ -1,0 +1,150 @@
+//! The errors of actors that are spawned on other nodes.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use ringpost_transport::id::InvalidNodeName;
+
+use super::{AskCause, Cause};
+use crate::address::InvalidActorName;
+
+/// A type was not offered to other nodes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfferError {
+    /// Another type that is offered has the same name.
+    #[error("another type named `{0}` is offered already: give one `#[actor(name = ..)]`")]
+    OtherType(&'static str),
+    /// The node is shutting down.
+    #[error("this node is shutting down: it offers nothing any more")]
+    Shutdown,
+}
+
+/// An actor was not spawned on another node, or it is not known whether it was: which one, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteSpawnError {
+    /// Why there is no reference to it.
+    pub cause: RemoteSpawnCause,
+    node: Arc<str>,
+    actor: &'static str,
+}
+
+impl RemoteSpawnError {
+    pub(crate) fn new(cause: RemoteSpawnCause, node: Arc<str>, actor: &'static str) -> Self {
+        RemoteSpawnError { cause, node, actor }
+    }
+
+    /// Returns the name of the node that was asked.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Returns the name of the actor's type.
+    pub fn actor(&self) -> &'static str {
+        self.actor
+    }
+
+    /// Returns true if the actor may live on that node, or may be spawned later: look its name up.
+    pub fn may_be_spawned(&self) -> bool {
+        matches!(self.cause, RemoteSpawnCause::Unanswered(_))
+    }
+
+    /// Returns true if the actor was certainly not spawned, and trying again can help.
+    pub fn is_retryable(&self) -> bool {
+        self.cause.is_retryable()
+    }
+}
+
+impl fmt::Display for RemoteSpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "spawn of a `{}` on {}: {}", self.actor, self.node, self.cause)
+    }
+}
+
+impl Error for RemoteSpawnError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
+}
+
+/// Why there is no reference to an actor that was to be spawned on another node.
+///
+/// After all but [`Unanswered`](RemoteSpawnCause::Unanswered) there is certainly no such actor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteSpawnCause {
+    /// The text cannot be a node's name.
+    #[error(transparent)]
+    InvalidNode(#[from] InvalidNodeName),
+    /// The text cannot be an actor's name.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidActorName),
+    /// That node does not offer actors of this type.
+    #[error(
+        "that node does not offer it: call `Node::offer` there, and take the type from the same \
+        crate or give it `#[actor(name = ..)]`"
+    )]
+    NotOffered,
+    /// That node was built with other arguments of this type.
+    #[error("that node was built with another layout of the arguments: build both alike")]
+    OtherArguments,
+    /// The bytes that arrived there are not an archive of the arguments.
+    #[error("that node found the archive of the arguments invalid: build both nodes alike")]
+    InvalidArguments,
+    /// [`Offered::create`](crate::Offered::create) failed, with this text.
+    #[error("it could not be made of these arguments: {0}")]
+    Refused(String),
+    /// [`on_start`](crate::Actor::on_start) failed, with this text. The name is free again.
+    #[error("the actor could not start: {0}")]
+    Start(String),
+    /// `create` or `on_start` panicked, with this message. The name is free again.
+    #[error("the actor panicked while it was made or started: {0}")]
+    Panicked(String),
+    /// The actor was killed before it had started. The name is free again.
+    #[error("the actor was killed before it had started")]
+    Killed,
+    /// An actor of this name lives on that node.
+    #[error(
+        "the name `{0}` is taken there: choose another, look it up, or stop the actor that has it"
+    )]
+    NameTaken(String),
+    /// As many actors of this type live there as that node has at a time for others:
+    /// [`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX).
+    #[error(
+        "{0} actors of this type live there for other nodes, and no more may: stop some first, or \
+        raise `LIVING_MAX`"
+    )]
+    TooMany(u64),
+    /// That node is shutting down.
+    #[error("that node is shutting down: spawn it elsewhere, or when the node is back")]
+    Leaving,
+    /// It was not asked, or gave up before it began.
+    #[error("not spawned: {0}")]
+    NotSent(#[source] Cause),
+    /// It was asked, and it is not known whether the actor was spawned.
+    #[error("it may have been spawned, or may be later, so look its name up: {0}")]
+    Unanswered(#[source] AskCause),
+}
+
+impl RemoteSpawnCause {
+    /// Returns true if the actor was certainly not spawned, and trying again can help.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            RemoteSpawnCause::NotOffered
+            | RemoteSpawnCause::TooMany(_)
+            | RemoteSpawnCause::Leaving => true,
+            RemoteSpawnCause::NotSent(cause) => cause.is_retryable(),
+            RemoteSpawnCause::InvalidNode(_)
+            | RemoteSpawnCause::InvalidName(_)
+            | RemoteSpawnCause::OtherArguments
+            | RemoteSpawnCause::InvalidArguments
+            | RemoteSpawnCause::Refused(_)
+            | RemoteSpawnCause::Start(_)
+            | RemoteSpawnCause::Panicked(_)
+            | RemoteSpawnCause::Killed
+            | RemoteSpawnCause::NameTaken(_)
+            | RemoteSpawnCause::Unanswered(_) => false,
+        }
+    }
+}
