@@ -41,7 +41,7 @@ struct Hall {
 impl Hall {
     /// Returns the room of a name, which is opened for its first guest.
     #[handler]
-    async fn room(&mut self, name: String, cx: &mut Context<Self>) -> Result<Room, String> {
+    async fn open(&mut self, name: String, cx: &mut Context<Self>) -> Result<Room, String> {
         if let Some(room) = self.rooms.get(&name) {
             return Ok(room.clone());
         }
@@ -100,7 +100,7 @@ impl Guest {
 
 impl Guest {
     async fn find(&self, room: String) -> Result<Room, String> {
-        self.hall.room(room).await.map_err(|e| e.to_string())?
+        self.hall.open(room).await.map_err(|e| e.to_string())?
     }
 }
 
@@ -133,7 +133,7 @@ async fn main() -> Result<(), BoxError> {
     let bob = guest(&beta, "bob").await?;
     let eve = guest(&beta, "eve").await?;
     let mallory = guest(&gamma, "mallory").await?;
-    let room = hall.room("tea".into()).await??;
+    let room = hall.open("tea".into()).await??;
 
     let told = ada.say("tea".into(), "hello".into()).await??;
     println!("ada in tea: hello (told {})", told.told);

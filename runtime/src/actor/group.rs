@@ -131,13 +131,14 @@ impl<M: Message + Wire + Clone> Group<M> {
         reply: ReplyTo<Told<M>>,
         cx: &mut Context<Self>,
     ) {
+        // No member is waited for (GR-2).
         let tally = Tally::new(reply);
         let mut copies = Copies::new(message);
         for member in self.members.values_mut() {
             // A large group lets others run now and then.
             coop::consume_budget().await;
             let slip = tally.slip(member.recipient());
-            match copies.of(member) {
+            match copies.of(member.is_far()) {
                 Ok(copy) => member.tell(copy, slip, patience, cx),
                 Err(cause) => slip.missed(Miss::of(&cause)),
             }

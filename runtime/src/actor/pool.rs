@@ -77,6 +77,7 @@ pub use supervisor::PoolSupervisor;
 /// to a [`Router`].
 pub struct Pool<A: Handlers> {
     shared: Arc<Shared<A>>,
+    supervisor: ActorRef<PoolSupervisor>,
 }
 
 impl<A: Handlers> Pool<A> {
@@ -93,7 +94,7 @@ impl<A: Handlers> Pool<A> {
     /// Returns the actor that has the workers as its children: to stop the pool, or to watch its
     /// end.
     pub fn supervisor(&self) -> &ActorRef<PoolSupervisor> {
-        self.shared.supervisor()
+        &self.supervisor
     }
 
     /// Has the pool have so many workers; 0 counts as 1. Others are added after the last place, or
@@ -148,7 +149,7 @@ impl<A: Handlers> Pool<A> {
     where
         A: Accepts<M>,
     {
-        // A task that only tells lets others run.
+        // The sender looks for a worker itself (PL-2). A task that only tells lets others run.
         coop::consume_budget().await;
         loop {
             let mut changed = pin!(self.shared.changed());
@@ -278,7 +279,7 @@ async fn first_room<A: Accepts<M>, M: Message>(
 
 impl<A: Handlers> Clone for Pool<A> {
     fn clone(&self) -> Self {
-        Pool { shared: self.shared.clone() }
+        Pool { shared: self.shared.clone(), supervisor: self.supervisor.clone() }
     }
 }
 

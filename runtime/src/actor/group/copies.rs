@@ -6,7 +6,6 @@ use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
 use rkyv::rancor::Error;
 use rkyv::util::AlignedVec;
 
-use super::member::Member;
 use crate::archive;
 use crate::error::Cause;
 use crate::message::{Codec, Message, Wire};
@@ -37,12 +36,12 @@ impl<M: Message + Wire + Clone> Copies<M> {
         Copies { message, packed: None }
     }
 
-    /// Returns the copy for a member.
+    /// Returns the copy for a member of this node, or of another one.
     ///
     /// # Errors
     /// [`Cause::Archive`] for all members of other nodes, if the message has no archive.
-    pub(super) fn of(&mut self, member: &Member<M>) -> Result<OneCopy<M>, Cause> {
-        if !member.is_far() {
+    pub(super) fn of(&mut self, is_far: bool) -> Result<OneCopy<M>, Cause> {
+        if !is_far {
             return Ok(OneCopy::Near(self.message.clone()));
         }
         let message = &self.message;

@@ -102,9 +102,8 @@ impl<A: Handlers> PoolBuilder<A> {
         let PoolBuilder { worker, size, routing, keys } = self;
         let name = name.into();
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
-        let of = (node.clone(), ActorRef::bind(node, address));
-        let shared = Arc::new(Shared::new(of, (routing, keys), size));
-        let pool = Pool { shared: shared.clone() };
+        let shared = Arc::new(Shared::new(node.clone(), (routing, keys), size));
+        let pool = Pool { shared: shared.clone(), supervisor: ActorRef::bind(node, address) };
         let child = Child::new(move || PoolSupervisor::new(worker.clone(), shared.clone()));
         Ok((pool, child.named(name)))
     }

@@ -11,7 +11,6 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::PoolSupervisor;
 use crate::actor::cell::Cell;
 use crate::actor::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
@@ -62,7 +61,6 @@ impl Keys {
 /// What all handles of a pool, and its supervisor, share.
 pub(super) struct Shared<A: Handlers> {
     node: Node,
-    supervisor: ActorRef<PoolSupervisor>,
     routing: Routing,
     keys: Keys,
     next: AtomicUsize,
@@ -73,14 +71,9 @@ pub(super) struct Shared<A: Handlers> {
 }
 
 impl<A: Handlers> Shared<A> {
-    pub(super) fn new(
-        (node, supervisor): (Node, ActorRef<PoolSupervisor>),
-        (routing, keys): (Routing, Keys),
-        size: usize,
-    ) -> Self {
+    pub(super) fn new(node: Node, (routing, keys): (Routing, Keys), size: usize) -> Self {
         Shared {
             node,
-            supervisor,
             routing,
             keys,
             next: AtomicUsize::new(0),
@@ -88,10 +81,6 @@ impl<A: Handlers> Shared<A> {
             ring: RwLock::new(Arc::new([])),
             changed: Notify::new(),
         }
-    }
-
-    pub(super) fn supervisor(&self) -> &ActorRef<PoolSupervisor> {
-        &self.supervisor
     }
 
     pub(super) fn size(&self) -> usize {
@@ -124,9 +113,10 @@ impl<A: Handlers> Shared<A> {
         A::ASK_TIMEOUT.unwrap_or_else(|| self.node.deadlines().ask_timeout())
     }
 
-    /// Returns to which worker a message goes, and whether it may go to others.
+    /// Returns to which worker a message goes (PL-1), and whether it may go to others.
     pub(super) fn order<M: Message>(&self, ring: &Ring<A>, message: &M) -> Order {
         if let Some(key) = self.keys.of(message) {
+            // The same place while the size stays (PL-3).
             return Order { first: jump(key, ring.len()), is_only: true };
         }
         let count = ring.len().max(1);
