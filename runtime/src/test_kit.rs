@@ -75,8 +75,9 @@
 //! // In a test: `test_kit::check(0..100, a_coupon_is_paid_out_once)`, which panics.
 //! let found = test_kit::find(0..100, a_coupon_is_paid_out_once).expect("some seed fails");
 //! assert!(found.to_string().contains("a coupon was paid out twice"));
-//! // Many runs pass: the first seed is not the one.
-//! assert!(found.seed() > 0);
+//! // Other seeds pass.
+//! let passes = |seed| Cluster::seeded(seed).try_run(a_coupon_is_paid_out_once).is_ok();
+//! assert!((0..100).any(passes));
 //!
 //! // Again: the same failure, with the same log, down to the byte.
 //! let again = Cluster::seeded(found.seed()).try_run(a_coupon_is_paid_out_once);

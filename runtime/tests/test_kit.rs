@@ -108,7 +108,7 @@ fn a_race_is_found_by_its_seed_and_replayed() {
             now
         });
         let add = async |node: &Node| {
-            cluster.sleep_up_to(Duration::from_millis(4)).await;
+            cluster.sleep_up_to(Duration::from_millis(10)).await;
             let path = value.reference().address().to_string();
             let value = node.actor::<test_kit::ProbeActor<Word, u64>>(&path).await.unwrap();
             let read = value.ask(Word { number: 0 }).await.unwrap();
@@ -119,7 +119,8 @@ fn a_race_is_found_by_its_seed_and_replayed() {
     }
     let found = test_kit::find(0..200, race).expect("some seed fails");
     let text = found.to_string();
-    assert!(found.seed() > 0, "the first seed fails already");
+    let passes = |seed| Cluster::seeded(seed).try_run(race).is_ok();
+    assert!((0..100).any(passes), "each seed fails");
     assert!(text.contains("Word { number: 1 }"), "{text}");
     let replays = format!("RINGPOST_SEED={} cargo test test_kit::a_race", found.seed());
     assert!(text.contains(&replays), "{text}");
