@@ -31,7 +31,7 @@ impl Root {
         quote_spanned!(at=> #(#root)*::__private)
     }
 
-    fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
+    pub(crate) fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
         meta.value()?.call(Path::parse_mod_style).map(Root)
     }
 }
@@ -153,7 +153,9 @@ pub(crate) struct HandlerOptions {
     /// The generated message never leaves its node.
     pub(crate) local: Option<Ident>,
     /// The message lies behind a pointer in the mailbox.
-    pub(crate) boxed: bool,
+    pub(crate) boxed: Option<Ident>,
+    /// The protocol whose method of the same name this handles.
+    pub(crate) protocol: Option<Path>,
 }
 
 impl HandlerOptions {
@@ -172,10 +174,13 @@ impl HandlerOptions {
             } else if meta.path.is_ident("local") {
                 options.local = meta.path.get_ident().cloned();
             } else if meta.path.is_ident("boxed") {
-                options.boxed = true;
+                options.boxed = meta.path.get_ident().cloned();
+            } else if meta.path.is_ident("protocol") {
+                options.protocol = Some(meta.value()?.call(Path::parse_mod_style)?);
             } else {
                 return Err(meta.error(
-                    "`#[handler]` takes `name = Message`, `derive(..)`, `local` and `boxed`",
+                    "`#[handler]` takes `name = Message`, `derive(..)`, `local`, `boxed` and \
+                     `protocol = Protocol`",
                 ));
             }
             Ok(())
@@ -185,9 +190,20 @@ impl HandlerOptions {
 
     /// Returns the first argument that only concerns a generated message, as a token to point at.
     pub(crate) fn about_generated(&self) -> Option<TokenStream> {
-        let name = self.name.as_ref().map(ToTokens::to_token_stream);
+        self.name.as_ref().map(ToTokens::to_token_stream).or(self.about_own())
+    }
+
+    /// Returns the first argument that only concerns a message that is written for this handler.
+    pub(crate) fn about_own(&self) -> Option<TokenStream> {
         let derive = self.derives.first().map(ToTokens::to_token_stream);
-        name.or(derive).or(self.local.as_ref().map(ToTokens::to_token_stream))
+        derive.or(self.local.as_ref().map(ToTokens::to_token_stream))
+    }
+
+    /// Returns the first argument that only an actor's own handler has, as a token to point at.
+    pub(crate) fn only_for_handlers(&self) -> Option<TokenStream> {
+        let [local, boxed] = [&self.local, &self.boxed].map(Option::as_ref);
+        let words = local.or(boxed).map(ToTokens::to_token_stream);
+        words.or(self.protocol.as_ref().map(ToTokens::to_token_stream))
     }
 }
 
@@ -227,7 +243,7 @@ impl FieldLayout {
     }
 }
 
-fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+pub(crate) fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     let text: LitStr = meta.value()?.parse()?;
     if text.value().is_empty() {
         return Err(Error::new(text.span(), "a name has at least one character"));

@@ -1,6 +1,6 @@
 //! Properties of expansions that no compiled program shows.
 
-use crate::{actor, handlers, message};
+use crate::{actor, handlers, message, protocol};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
@@ -52,6 +52,18 @@ fn a_renamed_crate_is_named_nowhere_by_its_own_name() {
                 impl<T: Wire> Echo<T> {
                     #[handler]
                     async fn say(&mut self, what: T, cx: &mut Context<Self>) {}
+
+                    #[handler(protocol = bank::Bank)]
+                    fn close(&self, account: String) {}
+                }
+            ),
+        ),
+        protocol::expand(
+            quote!(crate = post),
+            quote!(
+                pub trait Bank {
+                    fn close(account: String);
+                    fn ping(msg: Ping) -> u8;
                 }
             ),
         ),
@@ -112,6 +124,8 @@ fn nonsense_is_an_error_and_not_a_panic() {
     ] {
         assert_eq!(errors(message::expand(quote!(), item.clone())), 1);
         assert_eq!(errors(actor::expand(quote!(), item.clone())), 1);
+        let is_trait = item.to_string().starts_with("trait");
+        assert_eq!(errors(protocol::expand(quote!(), item.clone())), usize::from(!is_trait));
         assert_eq!(errors(handlers::expand(quote!(), item)), 1);
     }
 }

@@ -72,18 +72,29 @@ impl<F: Fn(&Path) -> bool> VisitMut for Search<F> {
 
 /// Returns the first reference inside of the type.
 pub(crate) fn borrow_in(ty: &Type) -> Option<Type> {
-    struct Borrow(Option<Type>);
-    impl VisitMut for Borrow {
+    first_in(ty, |ty| matches!(ty, Type::Reference(_)))
+}
+
+/// Returns the first `impl Trait` inside of the type.
+pub(crate) fn impl_trait_in(ty: &Type) -> Option<Type> {
+    first_in(ty, |ty| matches!(ty, Type::ImplTrait(_)))
+}
+
+/// Returns the first type inside of another that is wanted.
+fn first_in(ty: &Type, wanted: fn(&Type) -> bool) -> Option<Type> {
+    struct First(Option<Type>, fn(&Type) -> bool);
+    impl VisitMut for First {
         fn visit_type_mut(&mut self, ty: &mut Type) {
-            match ty {
-                Type::Reference(_) => self.0 = self.0.take().or_else(|| Some(ty.clone())),
-                _ => visit_mut::visit_type_mut(self, ty),
+            if (self.1)(ty) {
+                self.0 = self.0.take().or_else(|| Some(ty.clone()));
+            } else {
+                visit_mut::visit_type_mut(self, ty);
             }
         }
     }
-    let mut borrow = Borrow(None);
-    borrow.visit_type_mut(&mut ty.clone());
-    borrow.0
+    let mut first = First(None, wanted);
+    first.visit_type_mut(&mut ty.clone());
+    first.0
 }
 
 /// Writes `actor` for `Self`, so that the type means the same outside of the actor's `impl` block.

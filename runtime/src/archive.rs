@@ -59,10 +59,21 @@ pub(crate) fn write<T>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
 where
     T: for<'a> Serialize<Ser<'a>>,
 {
+    with_serializer(out, &mut |serializer| {
+        rkyv::api::serialize_using::<_, Error>(value, serializer).map(|_| ())
+    })
+}
+
+/// What writes an archive, before it is a [`Ser`].
+type Serial<'a> = Serializer<Sink<'a>, ArenaHandle<'a>, Share>;
+
+/// Not generic: it is compiled once, and not for each message of a program.
+fn with_serializer(
+    out: &mut AlignedVec<16>,
+    write: &mut dyn FnMut(&mut Serial<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     rkyv::util::with_arena(|arena| {
-        let sink = Sink { buffer: out };
-        let mut serializer = Serializer::new(sink, arena.acquire(), Share::new());
-        rkyv::api::serialize_using::<_, Error>(value, &mut serializer).map(|_| ())
+        write(&mut Serializer::new(Sink { buffer: out }, arena.acquire(), Share::new()))
     })
 }
 

@@ -185,3 +185,77 @@ pub use ringpost_macros::handlers;
 /// # }
 /// ```
 pub use ringpost_macros::handler;
+
+/// Makes messages and their replies a protocol, apart from the actors that serve it.
+///
+/// ```
+/// use ringpost::prelude::*;
+///
+/// /// What client and server share: no actor is in it.
+/// mod bank {
+///     use ringpost::prelude::*;
+///
+///     #[message]
+///     pub struct Deposit {
+///         pub account: String,
+///         pub cents: u64,
+///     }
+///
+///     #[protocol]
+///     pub trait Bank {
+///         /// Makes `struct Balance { account: String }`.
+///         fn balance(account: String) -> Option<u64>;
+///
+///         /// Takes a message that is there already.
+///         fn deposit(msg: Deposit);
+///     }
+/// }
+///
+/// /// What only the server has.
+/// mod server {
+///     use std::collections::HashMap;
+///
+///     use super::bank;
+///     use ringpost::prelude::*;
+///
+///     #[actor]
+///     #[derive(Default)]
+///     pub struct Teller {
+///         cents: HashMap<String, u64>,
+///     }
+///
+///     #[handlers]
+///     impl Teller {
+///         /// Its message is `bank::Balance`.
+///         #[handler(protocol = bank::Bank)]
+///         fn balance(&self, account: String) -> Option<u64> {
+///             self.cents.get(&account).copied()
+///         }
+///
+///         #[handler]
+///         fn deposit(&mut self, msg: View<bank::Deposit>) {
+///             *self.cents.entry(msg.account.to_string()).or_default() += msg.cents.to_native();
+///         }
+///
+///         /// One that the protocol does not know.
+///         #[handler]
+///         fn accounts(&self) -> usize {
+///             self.cents.len()
+///         }
+///     }
+/// }
+///
+/// use bank::{Balance, Bank, Deposit};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let node = Node::builder("alpha").start().await?;
+/// node.spawn("bank", server::Teller::default()).await?;
+/// let bank: Ref<Bank> = node.reference("alpha/bank").await?; // also "beta/bank"
+/// bank.tell(Deposit { account: "ada".into(), cents: 3 }).await?;
+/// assert_eq!(bank.balance("ada".into()).await?, Some(3));
+/// assert_eq!(bank.ask(Balance { account: "bob".into() }).await?, None);
+/// # Ok(())
+/// # }
+/// ```
+pub use ringpost_macros::protocol;

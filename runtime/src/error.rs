@@ -396,6 +396,23 @@ pub enum LookupError {
         #[source]
         cause: Cause,
     },
+    /// There is one, and it does not serve the protocol
+    /// ([`reference`](crate::Node::reference)).
+    #[error(
+        "{path} does not serve the protocol `{protocol}`, for its message `{message}`: {cause}"
+    )]
+    NotServed {
+        /// The path that was looked up, with its node.
+        path: String,
+        /// The protocol's name.
+        protocol: &'static str,
+        /// The first of its messages that the actor does not take.
+        message: &'static str,
+        /// Why not: [`NotAccepted`](Cause::NotAccepted) or
+        /// [`SchemaMismatch`](Cause::SchemaMismatch).
+        #[source]
+        cause: Cause,
+    },
 }
 
 impl LookupError {
@@ -407,7 +424,9 @@ impl LookupError {
     /// Why the actor was not found; `None` when the path itself is wrong.
     pub fn cause(&self) -> Option<&Cause> {
         match self {
-            LookupError::NotFound { cause, .. } => Some(cause),
+            LookupError::NotFound { cause, .. } | LookupError::NotServed { cause, .. } => {
+                Some(cause)
+            }
             _ => None,
         }
     }

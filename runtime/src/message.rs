@@ -21,7 +21,8 @@ use crate::schema::Schema;
 pub trait Message: Sized + Send + 'static {
     /// Its name, for people.
     const NAME: &'static str;
-    /// Which message it is, on every node: a hash of its name.
+    /// Which message it is, on every node: a hash of its name and of its arguments. (One that never
+    /// leaves its node is known by its type there, and its arguments are in no hash.)
     const ID: u128;
     /// How it crosses nodes; `None` for `#[message(local)]`.
     const CODEC: Option<Codec<Self>>;

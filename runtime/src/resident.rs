@@ -104,7 +104,7 @@ pub(crate) trait Resident: Inbox {
 
     /// Returns the place of a message in its table of messages; with `reply`, only if it answers
     /// so.
-    fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16>;
+    fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16>;
 
     /// Returns what people call it.
     fn shown(&self) -> Shown<'_> {

@@ -8,9 +8,11 @@
 //! `verbs`.
 
 mod answering;
+mod bank;
 mod ending;
 mod gathering;
 mod layouts;
+mod protocols;
 mod sending;
 mod spawning;
 mod watching;
@@ -50,6 +52,8 @@ macro_rules! for_each_case {
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
             layouts: references_with_names_that_are_none_are_no_archive;
+            protocols: a_client_knows_the_protocol_and_not_the_actor;
+            protocols: a_lookup_names_the_first_message_that_is_not_served;
             sending: a_confirmed_tell_waits_for_its_fate;
             sending: an_actor_of_another_node_is_told_and_asked_like_one_of_this;
             sending: an_answer_larger_than_the_asker_takes_is_an_error_that_says_so;

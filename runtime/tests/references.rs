@@ -148,3 +148,48 @@ async fn an_error_can_be_passed_on_without_its_message() {
     let error = send(&actor).await.unwrap_err();
     assert!(error.to_string().starts_with("not sent: the actor has stopped"), "{error}");
 }
+
+/// Never leaves its node, so that its arguments have no names that other nodes would know.
+#[message(local)]
+struct Keep<T>(T);
+
+#[actor]
+#[derive(Default)]
+struct Keeper {
+    numbers: u64,
+    texts: Vec<&'static str>,
+}
+
+#[handlers]
+impl Keeper {
+    #[handler]
+    fn keep_number(&mut self, msg: Keep<u64>) {
+        self.numbers += msg.0;
+    }
+
+    #[handler]
+    fn keep_text(&mut self, msg: Keep<&'static str>) -> usize {
+        self.texts.push(msg.0);
+        self.texts.len()
+    }
+
+    #[handler]
+    fn kept(&self) -> (u64, usize) {
+        (self.numbers, self.texts.len())
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn generic_messages_of_one_node_are_told_apart() {
+    let node = node().await;
+    let keeper = node.spawn("keeper", Keeper::default()).await.unwrap();
+    let numbers: Recipient<Keep<u64>> = node.recipient("keeper").await.unwrap();
+    numbers.tell(Keep(7)).await.unwrap();
+    assert_eq!(keeper.asker().ask(Keep("seven")).await, Ok(1));
+    let texts = keeper.recipient::<Keep<&'static str>>();
+    texts.tell(Keep("eight")).await.unwrap();
+    assert_eq!(keeper.kept().await, Ok((7, 2)));
+    let none: Result<Recipient<Keep<u8>>, _> = node.recipient("keeper").await;
+    assert_eq!(none.unwrap_err().cause(), Some(&Cause::NotAccepted));
+}

@@ -2,43 +2,44 @@
 
 use super::owner::Actor;
 use crate::attr::HandlerOptions;
+use crate::errors::Errors;
 use crate::message::attribute;
 use crate::names;
 use crate::spans::at;
 use crate::types::mentions;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
-use syn::{
-    Attribute, Error, GenericParam, Generics, Ident, Path, Result, Type, Visibility, parse_quote,
-};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{Attribute, Error, GenericParam, Generics, Ident, Path, Type, Visibility, parse_quote};
 
 /// A message with one field per parameter.
-pub(super) struct Generated {
-    pub(super) ident: Ident,
+pub(crate) struct Generated {
+    pub(crate) ident: Ident,
     /// The actor's parameters that the fields use.
     generics: Generics,
     fields: Vec<Field>,
     derives: Vec<Path>,
     local: bool,
+    /// It is there already, under this path: the message of a protocol.
+    of_protocol: Option<Path>,
 }
 
 /// What the message takes over from its handler.
-pub(super) struct Handler<'a> {
-    pub(super) ident: &'a Ident,
-    pub(super) vis: &'a Visibility,
-    pub(super) attributes: &'a [Attribute],
+pub(crate) struct Handler<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) vis: &'a Visibility,
+    pub(crate) attributes: &'a [Attribute],
 }
 
 /// A parameter that is a field.
-pub(super) struct Field {
-    pub(super) ident: Ident,
+pub(crate) struct Field {
+    pub(crate) ident: Ident,
     ty: Type,
     attributes: Vec<Attribute>,
 }
 
 impl Field {
     /// Takes the attributes that mean something on a field.
-    pub(super) fn new(ident: Ident, ty: Type, attributes: &mut Vec<Attribute>) -> Self {
+    pub(crate) fn new(ident: Ident, ty: Type, attributes: &mut Vec<Attribute>) -> Self {
         let ours = |a: &mut Attribute| {
             ["doc", "rkyv", "message"].iter().any(|name| a.path().is_ident(name))
         };
@@ -48,32 +49,34 @@ impl Field {
 }
 
 impl Generated {
-    pub(super) fn new(
+    pub(crate) fn new(
         method: &Ident,
         reply: &Type,
         fields: Vec<Field>,
         options: &HandlerOptions,
         actor: &Actor,
-    ) -> Result<Self> {
+        errors: &mut Errors,
+    ) -> Option<Self> {
         let ident = match &options.name {
             Some(name) => name.clone(),
             None => match names::camel_case(method) {
                 name if name.is_empty() => {
-                    return Err(Error::new(
+                    errors.push(Error::new(
                         method.span(),
                         "no name for a message can be made of this: choose one with \
                          `#[handler(name = ..)]`",
                     ));
+                    return None;
                 }
                 name => Ident::new(&name, method.span()),
             },
         };
-        names::check_message(&ident)?;
-        if ident == actor.ident
+        let clash = errors.keep(names::check_message(&ident)).is_none();
+        let is_used = ident == actor.ident
             || mentions(reply, &ident)
-            || fields.iter().any(|field| mentions(&field.ty, &ident))
-        {
-            return Err(Error::new(
+            || fields.iter().any(|field| mentions(&field.ty, &ident));
+        if is_used && !clash {
+            errors.push(Error::new(
                 ident.span(),
                 format!(
                     "this handler would generate a message called `{ident}`, a type it already \
@@ -82,29 +85,74 @@ impl Generated {
                 ),
             ));
         }
-        Ok(Generated {
+        let mut generated = Generated {
             generics: used_generics(&actor.generics, &fields),
             ident,
             fields,
             derives: options.derives.clone(),
             local: options.local.is_some(),
-        })
+            of_protocol: None,
+        };
+        if is_used || clash {
+            generated.rename();
+        }
+        Some(generated)
+    }
+
+    /// The message of a protocol's method, which lies beside the protocol and has the same fields.
+    pub(crate) fn of_protocol(
+        protocol: &Path,
+        method: &Ident,
+        fields: Vec<Field>,
+        options: &HandlerOptions,
+    ) -> Self {
+        let name = || Ident::new(&names::camel_case(method), method.span());
+        let ident = options.name.clone().unwrap_or_else(name);
+        let mut path = protocol.clone();
+        path.segments.pop();
+        path.segments.push(ident.clone().into());
+        Generated {
+            ident,
+            generics: Generics::default(),
+            fields,
+            derives: Vec::new(),
+            local: false,
+            of_protocol: Some(path),
+        }
+    }
+
+    /// Returns true if it is written beside its actor, and not a protocol's.
+    pub(crate) fn is_own(&self) -> bool {
+        self.of_protocol.is_none()
+    }
+
+    /// Gives a message whose name is refused another one: the error is at its handler, and each
+    /// call of it compiles all the same.
+    pub(crate) fn rename(&mut self) {
+        self.ident = format_ident!("{}Message", self.ident);
     }
 
     /// Returns the message as a type, with its arguments.
-    pub(super) fn ty(&self) -> Type {
+    pub(crate) fn ty(&self) -> Type {
+        if let Some(path) = &self.of_protocol {
+            return parse_quote!(#path);
+        }
         let (ident, (_, args, _)) = (&self.ident, self.generics.split_for_impl());
         parse_quote!(#ident #args)
     }
 
     /// Takes a message apart, or makes one of variables called like its fields.
-    pub(super) fn pattern(&self) -> TokenStream {
+    pub(crate) fn pattern(&self) -> TokenStream {
         let (ident, fields) = (&self.ident, self.names());
-        if self.fields.is_empty() { quote!(#ident) } else { quote!(#ident { #(#fields),* }) }
+        match &self.of_protocol {
+            Some(path) => quote!(#path { #(#fields),* }),
+            None if self.fields.is_empty() => quote!(#ident),
+            None => quote!(#ident { #(#fields),* }),
+        }
     }
 
     /// `account: String, cents: u64`.
-    pub(super) fn parameters(&self) -> TokenStream {
+    pub(crate) fn parameters(&self) -> TokenStream {
         let (names, types) = (self.names(), self.fields.iter().map(|field| &field.ty));
         quote!(#(#names: #types),*)
     }
@@ -114,7 +162,10 @@ impl Generated {
     }
 
     /// Returns the struct, with the visibility and the documentation of its handler.
-    pub(super) fn tokens(&self, method: &Handler<'_>, actor: &Actor) -> TokenStream {
+    pub(crate) fn tokens(&self, method: &Handler<'_>, actor: &Actor) -> TokenStream {
+        if !self.is_own() {
+            return TokenStream::new();
+        }
         let (ident, generics, vis) = (&self.ident, &self.generics, method.vis);
         let clause = &self.generics.where_clause;
         // Not `deprecated`: rkyv's derives would warn about the very struct they are on.

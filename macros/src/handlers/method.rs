@@ -7,13 +7,13 @@ use crate::errors::Errors;
 use crate::message::check_field;
 use crate::names;
 use crate::spans::at;
-use crate::types::{is_context, reply_to_of, view_of, without_self};
+use crate::types::{impl_trait_in, is_context, reply_to_of, view_of, without_self};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, Ident, ImplItemFn, Pat, PatType, Result, ReturnType, Signature, Type,
-    Visibility, parse_quote,
+    Attribute, Error, FnArg, Ident, ImplItemFn, Pat, PatType, Path, Result, ReturnType, Signature,
+    Type, Visibility, parse_quote,
 };
 
 /// A handler method, understood.
@@ -26,6 +26,8 @@ pub(super) struct Method {
     pub(super) boxed: bool,
     /// It takes the way back to the asker, and answers when it likes.
     pub(super) delegates: bool,
+    /// The protocol whose method it handles.
+    pub(super) protocol: Option<Path>,
     arguments: Vec<Argument>,
     reply: Type,
     pub(super) is_async: bool,
@@ -48,18 +50,20 @@ enum Argument {
 }
 
 impl Method {
-    /// Reads a method, and moves what belongs to a field from its parameter to the field.
+    /// Reads a method, and moves what belongs to a field from its parameter to the field. Returns
+    /// `None` when no handler can be made of it; all that is wrong is in `all_errors` then.
     pub(super) fn parse(
         function: &mut ImplItemFn,
         attribute: &Attribute,
         actor: &Actor,
-    ) -> Result<Self> {
+        all_errors: &mut Errors,
+    ) -> Option<Self> {
         let mut errors = Errors::default();
         let options = errors.keep(HandlerOptions::parse(attribute)).unwrap_or_default();
         errors.keep(names::check_method(&function.sig.ident));
         errors.keep(check_signature(&function.sig));
         let parameters = Parameters::parse(&mut function.sig, &options, actor, &mut errors);
-        errors.into_result()?;
+        all_errors.keep(errors.into_result())?;
         let ident = function.sig.ident.clone();
         let attributes = shown(&function.attrs);
         let reply = match (&parameters.reply_to, &function.sig.output) {
@@ -67,19 +71,26 @@ impl Method {
             (None, ReturnType::Default) => parse_quote!(()),
             (None, ReturnType::Type(_, ty)) => (**ty).clone(),
         };
-        let takes = match parameters.whole {
-            Some(input) => Takes::Whole(Box::new(input)),
-            None => {
-                let generated = Generated::new(&ident, &reply, parameters.fields, &options, actor)?;
+        let takes = match (parameters.whole, &options.protocol) {
+            (Some(input), _) => Takes::Whole(Box::new(input)),
+            (None, Some(protocol)) => {
+                let fields = parameters.fields;
+                let theirs = Generated::of_protocol(protocol, &ident, fields, &options);
+                Takes::Fields(Box::new(theirs))
+            }
+            (None, None) => {
+                let generated =
+                    Generated::new(&ident, &reply, parameters.fields, &options, actor, all_errors)?;
                 Takes::Fields(Box::new(generated))
             }
         };
-        Ok(Method {
+        Some(Method {
             ident,
             vis: function.vis.clone(),
             attributes,
             takes,
-            boxed: options.boxed,
+            boxed: options.boxed.is_some(),
+            protocol: options.protocol,
             delegates: parameters.reply_to.is_some(),
             arguments: parameters.arguments,
             reply,
@@ -94,6 +105,14 @@ impl Method {
             return None;
         }
         match (&self.takes, &earlier.takes) {
+            (Takes::Fields(this), Takes::Fields(other)) if !this.is_own() || !other.is_own() => {
+                (this.ty() == other.ty()).then(|| {
+                    Error::new(
+                        self.ident.span(),
+                        format!("another handler of this actor is called `{}` too", self.ident),
+                    )
+                })
+            }
             (Takes::Fields(this), Takes::Fields(other)) if this.ident == other.ident => {
                 Some(Error::new(
                     this.ident.span(),
@@ -115,6 +134,17 @@ impl Method {
                 ))
             }
             _ => None,
+        }
+    }
+
+    /// Gives its message another name, if one is made for it. Returns false if none is.
+    pub(super) fn rename(&mut self) -> bool {
+        match &mut self.takes {
+            Takes::Fields(generated) if generated.is_own() => {
+                generated.rename();
+                true
+            }
+            Takes::Fields(_) | Takes::Whole(_) => false,
         }
     }
 
@@ -213,16 +243,16 @@ impl Method {
 
 /// A method's parameters, sorted.
 #[derive(Default)]
-struct Parameters {
-    whole: Option<Type>,
+pub(crate) struct Parameters {
+    pub(crate) whole: Option<Type>,
     /// The `R` of a parameter `ReplyTo<R>`.
     reply_to: Option<Type>,
-    fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
     arguments: Vec<Argument>,
 }
 
 impl Parameters {
-    fn parse(
+    pub(crate) fn parse(
         signature: &mut Signature,
         options: &HandlerOptions,
         actor: &Actor,
@@ -247,7 +277,12 @@ impl Parameters {
                  generated one, not both",
             ));
         }
-        if let (Some(_), Some(argument)) = (&parameters.whole, options.about_generated()) {
+        let concerns = match (&parameters.whole, &options.protocol) {
+            (Some(_), _) => options.about_generated(),
+            (None, Some(_)) => options.about_own(),
+            (None, None) => None,
+        };
+        if let Some(argument) = concerns {
             errors.push(Error::new_spanned(
                 argument,
                 "this is for a generated message, but the handler takes one that exists: say it at \
@@ -255,6 +290,26 @@ impl Parameters {
             ));
         }
         parameters
+    }
+
+    /// Refuses parameters of a protocol's method that are its server's affair.
+    pub(crate) fn check_for_protocol(&self, method: &Ident) -> Result<()> {
+        let mut errors = Errors::default();
+        let is_own = |one: &Argument| matches!(one, Argument::Context | Argument::ReplyTo);
+        if self.arguments.iter().any(is_own) {
+            errors.push(Error::new(
+                method.span(),
+                "a context or a `ReplyTo` is a parameter of the handler, not of the protocol",
+            ));
+        }
+        if let Some(view) = self.whole.as_ref().filter(|whole| view_of(whole).is_some()) {
+            errors.push(Error::new_spanned(
+                view,
+                "whether a message is read where it lies is its handler's affair: name it here \
+                 without `View`",
+            ));
+        }
+        errors.into_result()
     }
 
     fn add(
@@ -334,6 +389,15 @@ fn check_signature(signature: &Signature) -> Result<()> {
             "a handler is called by the runtime: it cannot be unsafe",
         ));
     }
+    if let ReturnType::Type(_, output) = &signature.output
+        && let Some(unnamed) = impl_trait_in(output)
+    {
+        errors.push(Error::new_spanned(
+            unnamed,
+            "the reply of a handler is a type with a name, so that it can be read where it \
+             arrives: write the type itself",
+        ));
+    }
     match signature.receiver() {
         Some(me) if me.reference.is_some() && me.colon_token.is_none() => {}
         Some(me) => errors.push(Error::new_spanned(
@@ -347,7 +411,7 @@ fn check_signature(signature: &Signature) -> Result<()> {
 }
 
 /// Returns the attributes that go wherever the handler shows.
-fn shown(attributes: &[Attribute]) -> Vec<Attribute> {
+pub(crate) fn shown(attributes: &[Attribute]) -> Vec<Attribute> {
     let shows =
         |a: &&Attribute| ["doc", "deprecated", "cfg"].iter().any(|name| a.path().is_ident(name));
     attributes.iter().filter(shows).cloned().collect()

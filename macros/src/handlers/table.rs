@@ -8,7 +8,7 @@ use crate::types::view_of;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, Ident, Type};
+use syn::{Attribute, Ident, Path, Type};
 
 /// A message lies in its mailbox by value up to this size; each place is as large as the largest.
 const MESSAGE_BYTES_MAX: usize = 512;
@@ -88,7 +88,8 @@ pub(super) struct Table<'a> {
 impl ToTokens for Table<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let client = self.client();
-        let dispatch = [self.envelope(), self.client_impl(), self.handlers_impl(), self.checks()];
+        let dispatch =
+            [self.envelope(), self.handlers_impl(), self.checks(), self.protocol_checks()];
         let accepts = self.rows.iter().enumerate().map(|(index, row)| self.accepts(index, row));
         tokens.extend(quote! {
             #client
@@ -131,12 +132,6 @@ impl Table<'_> {
             pub struct #client #generics #clause {
                 raw: #private::Raw<#ty>,
             }
-            #[automatically_derived]
-            impl #params ::core::clone::Clone for #client #args #clause {
-                fn clone(&self) -> Self {
-                    Self { raw: ::core::clone::Clone::clone(&self.raw) }
-                }
-            }
             #[allow(
                 dead_code, private_interfaces, unreachable_pub, clippy::too_many_arguments,
                 reason = "the methods have the handlers' own visibility and parameters"
@@ -163,22 +158,6 @@ impl Table<'_> {
             #[doc = #doc]
             #vis fn #ident(&self, #parameters) -> #private::Ask<'_, #private::Near<#ty>, #message> {
                 self.raw.ask(#value)
-            }
-        }
-    }
-
-    fn client_impl(&self) -> TokenStream {
-        let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
-        let (params, args, clause) = self.actor.generics.split_for_impl();
-        quote_spanned! {self.at()=>
-            #[automatically_derived]
-            impl #params #private::Client<#ty> for #client #args #clause {
-                fn new(raw: #private::Raw<#ty>) -> Self {
-                    Self { raw }
-                }
-                fn raw(&self) -> &#private::Raw<#ty> {
-                    &self.raw
-                }
             }
         }
     }
@@ -270,6 +249,12 @@ impl Table<'_> {
                 fn task(task: #private::Task<Self>) -> Self::Envelope {
                     __Envelope::Task(task)
                 }
+                fn client(raw: #private::Raw<Self>) -> #client #args {
+                    #client { raw }
+                }
+                fn raw(client: &#client #args) -> &#private::Raw<Self> {
+                    &client.raw
+                }
             }
         }
     }
@@ -331,7 +316,9 @@ impl Table<'_> {
         quote_spanned! {row.at=>
             #(#conditions)*
             #[automatically_derived]
+            #[diagnostic::do_not_recommend]
             impl #params #private::Accepts<#message> for #ty #clause {
+                const IN_TABLE: bool = true;
                 type Input = #input;
                 type Reply = <#ty as #private::#form<#input>>::Reply;
                 #[inline]
@@ -360,6 +347,34 @@ impl Table<'_> {
             const _: () = #private::distinct::<#ty>(<#ty as #private::Handlers>::ROUTES);
             #(#sizes)*
         }
+    }
+
+    /// Has the compiler check that all of each protocol is served of which there is a handler.
+    fn protocol_checks(&self) -> TokenStream {
+        let (ty, (params, _, clause)) = (&self.actor.ty, self.actor.generics.split_for_impl());
+        let mut seen: Vec<&Path> = Vec::new();
+        let protocols = self.rows.iter().filter_map(|row| row.method?.protocol.as_ref());
+        let mut checks = TokenStream::new();
+        for protocol in protocols {
+            if seen.contains(&protocol) {
+                continue;
+            }
+            let at = at(protocol.span());
+            let (private, number) = (self.root().private(at), seen.len());
+            seen.push(protocol);
+            checks.extend(if self.is_generic() {
+                let check = format_ident!("__serves{number}", span = at);
+                quote_spanned! {at=>
+                    #[allow(dead_code, reason = "it is compiled, and not called")]
+                    fn #check #params () #clause {
+                        const { #private::serves::<#protocol, #ty>() }
+                    }
+                }
+            } else {
+                quote_spanned!(at=> const _: () = #private::serves::<#protocol, #ty>();)
+            });
+        }
+        checks
     }
 
     /// Returns the actor's name in the block's header.

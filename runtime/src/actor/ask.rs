@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{AskPort, LocalAsk, Pending, UNSENT, unsent};
+use super::port::{AskPort, Find, LocalAsk, Pending, Port, UNSENT, unsent};
 use super::sending::Sending;
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
@@ -32,23 +32,25 @@ use crate::message::Message;
 /// to one that it has begun is dropped. (Of an actor on another node this node learns which it was
 /// only from the answer.)
 #[must_use = "nothing is sent until this is awaited"]
-pub struct Ask<'a, P: AskPort<M>, M: Message> {
+pub struct Ask<'a, P: Find, M, R = <P as Port<M>>::Reply> {
     sending: Sending<'a, P, M>,
     limit: TimeLimit,
-    pending: Option<Pending<P::Reply>>,
+    pending: Option<Pending<R>>,
 }
 
-impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
+impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
     /// Makes an ask that waits for `timeout`, or else as long as its node says.
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
-        let timeout = timeout.unwrap_or_else(|| to.ask_timeout::<M>());
+        let timeout = timeout.unwrap_or_else(|| to.ask_timeout());
         Ask {
             sending: Sending::new(to, message),
             limit: TimeLimit::inherited(timeout),
             pending: None,
         }
     }
+}
 
+impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Makes an ask whose time may count already.
     pub(super) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
         Ask { sending: Sending::new(to, message), limit, pending: None }
@@ -159,7 +161,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
-        Sending::<P, M>::block_on(self.sending.to.deadlines::<M>(), self)
+        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
     }
 
     /// Sends, if that is not done, and looks for the answer.
@@ -194,7 +196,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     fn end(&mut self) {
         self.pending = None;
         let (to, _, line) = self.sending.parts();
-        to.leave::<M>(line);
+        to.leave(line);
         self.limit.leave();
     }
 
@@ -208,7 +210,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     }
 }
 
-impl<P: AskPort<M>, M: Message> Unpin for Ask<'_, P, M> {}
+impl<P: Find, M, R> Unpin for Ask<'_, P, M, R> {}
 
 /// An answer to an ask that was sent by [`Ask::try_send`]: awaiting it waits for the answer, as
 /// long as the ask's time-out says.
@@ -257,7 +259,7 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
             }
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                let expired = ready!(this.limit.poll(this.sending.to.deadlines::<M>(), cx));
+                let expired = ready!(this.limit.poll(this.sending.to.deadlines(), cx));
                 this.expire(expired)
             }
         };

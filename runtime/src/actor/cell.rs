@@ -364,9 +364,9 @@ impl<A: Handlers> Resident for Cell<A> {
         std::ptr::from_ref(self).addr()
     }
 
-    fn route(&self, message: u128, reply: Option<TypeId>) -> Option<u16> {
+    fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16> {
         let fits = |route: &super::Route<A>| {
-            route.accepted.id == message && reply.is_none_or(|reply| reply == (route.reply)())
+            (route.message)() == message && reply.is_none_or(|reply| reply == (route.reply)())
         };
         A::ROUTES.iter().position(fits).map(|place| place as u16)
     }

@@ -178,7 +178,7 @@ impl<A: Handlers> Context<A> {
     /// Takes a timer back: it tells nothing any more. Returns false when there is none.
     pub fn cancel(&mut self, key: impl Into<TimerKey>) -> bool {
         let key = key.into();
-        let Some(lane) = self.lane_if_any() else { return false };
+        let Some(lane) = self.registered() else { return false };
         let is_cancelled = lane.timers.cancel(&key);
         lane.count();
         is_cancelled
@@ -245,7 +245,7 @@ impl<A: Handlers> Context<A> {
     /// its end.
     pub fn unwatch(&mut self, actor: &impl Watchable) -> bool {
         let address = actor.place();
-        self.lane_if_any().is_some_and(|lane| lane.watches.unwatch(address))
+        self.registered().is_some_and(|lane| lane.watches.unwatch(address))
     }
 
     /// Spawns a child: an actor that ends with this one, and that is restarted as it says. Returns
@@ -299,7 +299,7 @@ impl<A: Handlers> Context<A> {
 
     /// Returns the child with this token, if it has not ended.
     pub(super) fn child(&mut self, token: usize) -> Option<Member> {
-        self.held()?.family.find(token)
+        self.held()?.find_child(token)
     }
 
     /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The
@@ -336,10 +336,7 @@ impl<A: Handlers> Context<A> {
     /// is handled next, before what waits in the mailbox; but not an ask whose asker has given up
     /// by then. Returns how many messages that were.
     pub fn unstash(&mut self) -> usize {
-        let Some(more) = self.held() else { return 0 };
-        let count = more.stash.len();
-        more.unstashed.append(&mut more.stash);
-        count
+        self.held().map_or(0, |held| held.more().unstash())
     }
 
     fn put_aside<I: Input, R: Reply>(
@@ -430,8 +427,8 @@ impl<A: Handlers> Context<A> {
     }
 
     #[inline]
-    fn held(&mut self) -> Option<&mut More<A>> {
-        self.more.as_mut().map(|held| held.get_mut().more())
+    fn held(&mut self) -> Option<&mut dyn Held<A>> {
+        Some(self.more.as_mut()?.get_mut())
     }
 
     fn lane(&mut self) -> &mut Lane<A> {
@@ -440,8 +437,9 @@ impl<A: Handlers> Context<A> {
         lane.get_or_insert_with(|| Lane::new(node, tally.clone()))
     }
 
-    fn lane_if_any(&mut self) -> Option<&mut Lane<A>> {
-        self.held()?.lane.as_mut()
+    /// Returns the lane, if anything was ever registered.
+    fn registered(&mut self) -> Option<&mut Lane<A>> {
+        self.held()?.more().lane.as_mut()
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Reply;
 use super::port::{AskPort, Find, Line, LocalAsk, Pending, PendingFate, Port};
-use super::{Reply, remote_send};
 use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
@@ -15,7 +15,7 @@ use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, RemoteSender, SendKind, Waiter};
+use crate::remote::{self, RemoteSender, Waiter};
 use crate::waits::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -106,8 +106,8 @@ impl<P> Destination<P> {
     where
         P: Port<M>,
     {
-        match self.view() {
-            View::Local(actor) => {
+        match self {
+            Destination::Local(actor) => {
                 let known = match actor.poll_put(message, None, line, cx) {
                     Poll::Ready(Ok(known)) => known,
                     Poll::Ready(Err(cause)) => return Poll::Ready(Err(at_end(actor, cause))),
@@ -121,24 +121,8 @@ impl<P> Destination<P> {
                 }
                 Poll::Ready(Ok(()))
             }
-            View::Remote(sender, _) => {
-                let to = (sender, const { &P::TOLD });
-                let polled = remote_send::poll_tell(to, message, fate, &mut line.remote, cx);
-                if polled.is_pending() {
-                    self.note_wait(line, Awaits::RoomElsewhere);
-                }
-                polled
-            }
-            View::Dead(cause) => Poll::Ready(Err(cause.clone())),
+            Destination::Elsewhere(to) => to.poll_tell(const { &P::TOLD }, message, fate, line, cx),
         }
-    }
-
-    /// Notes for what of another node the handler waits that sends.
-    pub(super) fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
-        let Destination::Elsewhere(to) = self else { return };
-        let (Way::Remote(sender, node), true) = (&to.way, running().is_some()) else { return };
-        let kind = sender.request().called.kind;
-        line.wait_elsewhere(node.residents(), what(to.address.clone(), kind));
     }
 
     /// Sends if that needs no waiting.
@@ -146,16 +130,12 @@ impl<P> Destination<P> {
     where
         P: Port<M>,
     {
-        match self.view() {
-            View::Local(actor) => match actor.try_put(message, None) {
+        match self {
+            Destination::Local(actor) => match actor.try_put(message, None) {
                 Ok(_) => Ok(()),
                 Err(cause) => Err(at_end(actor, cause)),
             },
-            View::Remote(sender, _) => {
-                let to = (sender, const { &P::TOLD }, SendKind::Tell);
-                remote_send::try_send(to, message).map(|_| ())
-            }
-            View::Dead(cause) => Err(cause.clone()),
+            Destination::Elsewhere(to) => to.try_tell(const { &P::TOLD }, message),
         }
     }
 
@@ -171,11 +151,11 @@ impl<P> Destination<P> {
         P: AskPort<M>,
         P::Reply: Reply,
     {
-        match self.view() {
-            View::Local(actor) if is_running(actor.actor().0.token()) => {
+        match self {
+            Destination::Local(actor) if is_running(actor.actor().0.token()) => {
                 Poll::Ready(Err(Cause::SelfAsk))
             }
-            View::Local(actor) => {
+            Destination::Local(actor) => {
                 let to = actor.actor().0;
                 line.wait_for(to)?;
                 let waker = cx.waker().clone();
@@ -193,18 +173,10 @@ impl<P> Destination<P> {
                 }
                 Poll::Ready(Pending::local(ask))
             }
-            View::Remote(sender, node) => {
-                let to = (sender, const { &P::ASKED }, remote_send::ask(deadline));
-                let sent = remote_send::poll_send(to, message, &mut line.remote, cx);
-                let Poll::Ready(awaited) = sent else {
-                    self.note_wait(line, Awaits::RoomElsewhere);
-                    return Poll::Pending;
-                };
-                let pending = Pending::remote(awaited?, node);
-                self.note_wait(line, Awaits::AnswerElsewhere);
-                Poll::Ready(pending)
+            Destination::Elsewhere(to) => {
+                let asked = (const { &P::ASKED }, deadline);
+                to.poll_ask(asked, message, line, cx).map_ok(Pending::Remote)
             }
-            View::Dead(cause) => Poll::Ready(Err(cause.clone())),
         }
     }
 
@@ -218,28 +190,27 @@ impl<P> Destination<P> {
         P: AskPort<M>,
         P::Reply: Reply,
     {
-        match self.view() {
-            View::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
-            View::Local(actor) => {
+        match self {
+            Destination::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
+            Destination::Local(actor) => {
                 let waker = Waker::noop().clone();
                 let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
                 let sent = actor.try_put(message, Some(&mut ask));
                 sent.map_err(|cause| at_end(actor, cause))?;
                 Pending::local(ask)
             }
-            View::Remote(sender, node) => {
-                let to = (sender, const { &P::ASKED }, remote_send::ask(deadline));
-                Pending::remote(remote_send::try_send(to, message)?, node)
+            Destination::Elsewhere(to) => {
+                let asked = (const { &P::ASKED }, deadline);
+                to.try_ask(asked, message).map(Pending::Remote)
             }
-            View::Dead(cause) => Err(cause.clone()),
         }
     }
 
     /// Gives up a place in a line. (Mostly there is none.)
     #[inline]
-    pub(super) fn leave<M: Message>(&self, line: &mut Line)
+    pub(super) fn leave(&self, line: &mut Line)
     where
-        P: Port<M>,
+        P: Find,
     {
         match self {
             _ if !line.is_near() => {}
@@ -249,17 +220,17 @@ impl<P> Destination<P> {
     }
 
     /// Returns how long an ask waits that does not say otherwise.
-    pub(super) fn ask_timeout<M: Message>(&self) -> Duration
+    pub(super) fn ask_timeout(&self) -> Duration
     where
-        P: Port<M>,
+        P: Find,
     {
         self.deadlines().map_or(limits::ASK_TIMEOUT, Deadlines::ask_timeout)
     }
 
     /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
-    pub(super) fn deadlines<M: Message>(&self) -> Option<&Deadlines>
+    pub(super) fn deadlines(&self) -> Option<&Deadlines>
     where
-        P: Port<M>,
+        P: Find,
     {
         match self {
             Destination::Local(actor) => Some(actor.actor().0.deadlines()),
@@ -274,7 +245,7 @@ impl<P> Destination<P> {
 /// Returns what the sender to an actor of this node is told. On a node that is shutting down none
 /// takes the place of one that has ended, and programs that try again have to end.
 #[cold]
-pub(super) fn at_end<M: Message, P: Port<M>>(actor: &P, cause: Cause) -> Cause {
+pub(super) fn at_end<P: Find>(actor: &P, cause: Cause) -> Cause {
     let is_final = cause == Cause::Stopped && actor.actor().0.is_node_leaving();
     if is_final { Cause::Shutdown } else { cause }
 }
@@ -324,7 +295,7 @@ impl<P: Find> Destination<P> {
         match now.view() {
             View::Local(_) => Ok(now),
             View::Remote(sender, node) => {
-                let (address, found) = remote::find(sender, waiter).await?;
+                let (address, found, _) = remote::find(sender, waiter).await?;
                 Ok(Destination::remote(address, found, node.clone()))
             }
             View::Dead(cause) => Err(cause.clone()),
@@ -333,6 +304,13 @@ impl<P: Find> Destination<P> {
 }
 
 impl Elsewhere {
+    /// Notes for what of another node the handler waits that sends.
+    pub(super) fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
+        let (Way::Remote(sender, node), true) = (&self.way, running().is_some()) else { return };
+        let kind = sender.request().called.kind;
+        line.wait_elsewhere(node.residents(), what(self.address.clone(), kind));
+    }
+
     #[inline]
     fn settled<P: Find>(&self) -> Option<Destination<P>> {
         if let Way::Named(node) = &self.way { Some(self.find(node)) } else { None }

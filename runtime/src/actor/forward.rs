@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::destination::{Destination, View};
-use super::port::Port;
+use super::port::Find;
 use super::{Accepts, ActorRef, Recipient, Reply, ReplyTo};
 use crate::address::Address;
 use crate::error::{AskError, Cause};
@@ -55,7 +55,7 @@ where
     }
 
     fn runtime(&self) -> Result<Handle, Cause> {
-        runtime::<_, M>(self.destination())
+        runtime(self.destination())
     }
 
     fn asked(
@@ -73,7 +73,7 @@ impl<M: Message, R: Reply> sealed::Answers<M, R> for Recipient<M, R> {
     }
 
     fn runtime(&self) -> Result<Handle, Cause> {
-        runtime::<_, M>(self.destination())
+        runtime(self.destination())
     }
 
     fn asked(
@@ -85,8 +85,8 @@ impl<M: Message, R: Reply> sealed::Answers<M, R> for Recipient<M, R> {
     }
 }
 
-fn runtime<P: Port<M>, M: Message>(to: &Destination<P>) -> Result<Handle, Cause> {
-    match (to.deadlines::<M>(), to.view()) {
+fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
+    match (to.deadlines(), to.view()) {
         (Some(deadlines), _) => Ok(deadlines.runtime().clone()),
         (None, View::Dead(cause)) => Err(cause.clone()),
         (None, _) => Err(Cause::Stopped),

@@ -5,14 +5,16 @@ use std::task::Poll;
 
 use ringpost_transport::id::NodeName;
 
-use super::destination::View;
-use super::{ActorRef, Handlers, Recipient, SpawnOptions};
+use super::destination::{Destination, View};
+use super::protocol::{Served, missing};
+use super::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions};
 use crate::address::{Address, check_name};
 use crate::error::{Cause, LookupError, SpawnError};
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::Waiter;
+use crate::remote::{self, Waiter};
+use crate::schema::Kind;
 
 impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
@@ -58,7 +60,8 @@ impl Node {
     }
 
     /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
-    /// [`Unasked`](super::Unasked), answers `R`.
+    /// [`Unasked`](super::Unasked), answers `R`. The type that it is kept as says both:
+    /// `let notes: Recipient<Note> = node.recipient("beta/notes").await?`.
     ///
     /// # Errors
     /// As [`actor`](Node::actor). If an actor of another node does not accept the message, that is
@@ -73,6 +76,42 @@ impl Node {
         let named: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
         let found = named.destination().pinned(Waiter::default()).await;
         Ok(Recipient::new(found.map_err(|cause| not_found(named.address(), cause))?))
+    }
+
+    /// Finds the actor at a path, of whatever type, as one that serves the protocol `P`.
+    ///
+    /// # Errors
+    /// As [`actor`](Node::actor); [`LookupError::NotServed`], with the first message of the
+    /// protocol that the actor does not accept, or that its node was built with another layout of.
+    ///
+    /// # Cancel safety
+    /// As [`actor`](Node::actor).
+    pub async fn reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
+        let address = self.parse(path)?;
+        let not_served = |(message, cause)| LookupError::NotServed {
+            path: address.to_string(),
+            protocol: P::NAME,
+            message,
+            cause,
+        };
+        let to = if address.node() == self.name() {
+            let actor = self.resident(&address).map_err(|cause| not_found(&address, cause))?;
+            // PT-1, here and below.
+            let served = Served::of(actor);
+            Destination::Local(served.map_err(|call| not_served((call.name, Cause::NotAccepted)))?)
+        } else {
+            let sender = self.sender(&address, Kind::ANY);
+            let found = match &sender {
+                Ok(sender) => remote::find(sender, Waiter::default()).await,
+                Err(cause) => Err(cause.clone()),
+            };
+            let (found, sender, accepted) = found.map_err(|cause| not_found(&address, cause))?;
+            if let Some(missing) = missing::<P>(&accepted) {
+                return Err(not_served(missing));
+            }
+            Destination::remote(found, sender, self.clone())
+        };
+        Ok(Ref::new(to))
     }
 
     /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and

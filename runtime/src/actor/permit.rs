@@ -132,7 +132,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
                 line.wait_for_room(whom)?;
                 return Poll::Pending;
             };
-            to.leave::<M>(line);
+            to.leave(line);
             let room = room.map_err(|cause| at_end(actor, cause));
             Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
         }
@@ -140,7 +140,9 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             let told = (sender, const { &P::TOLD });
             let Poll::Ready(reserved) = remote_send::poll_reserve::<M>(told, &mut line.remote, cx)
             else {
-                to.note_wait(line, Awaits::RoomElsewhere);
+                if let Destination::Elsewhere(to) = to {
+                    to.note_wait(line, Awaits::RoomElsewhere);
+                }
                 return Poll::Pending;
             };
             reserved?;

@@ -16,7 +16,7 @@ use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, Accepted, Awaited, Confirmation, LinkCause, PendingReply, Waiter};
+use crate::remote::{self, Accepted, Confirmation, LinkCause, PendingReply, Waiter};
 use crate::resident::Resident;
 use crate::residents::Residents;
 use crate::schema::Kind;
@@ -25,6 +25,10 @@ use crate::waits::Awaits;
 
 /// A way into actors of this node that can be looked up.
 pub trait Find: Sized {
+    /// Returns the actor without its type.
+    #[doc(hidden)]
+    fn actor(&self) -> AnyActor<'_>;
+
     /// Returns the type that it wants of actors of other nodes.
     #[doc(hidden)]
     fn kind() -> Kind;
@@ -43,10 +47,6 @@ pub trait Port<M: Message>: Find {
     /// The form of a tell on the wire.
     #[doc(hidden)]
     const TOLD: Accepted;
-
-    /// Returns the actor without its type.
-    #[doc(hidden)]
-    fn actor(&self) -> AnyActor<'_>;
 
     /// Puts a message into the mailbox, as the ask `asked` if there is one; waits for room. Empties
     /// `message` if and only if it was put.
@@ -287,21 +287,17 @@ pub(super) struct RemoteAnswer {
     node: Node,
 }
 
+impl RemoteAnswer {
+    pub(super) fn new(answer: PendingReply, node: &Node) -> Self {
+        RemoteAnswer { answer, node: node.clone() }
+    }
+}
+
 impl<R: Reply> Pending<R> {
     /// Makes the pending answer of an ask of this node.
     pub(super) fn local(ask: LocalAsk<R>) -> Result<Self, Cause> {
         let asker = ask.asker.ok_or(Cause::Stopped)?;
         Ok(Pending::Local(LocalAnswer(asker)))
-    }
-
-    /// Makes the pending answer of an ask to another node.
-    pub(super) fn remote(awaited: Awaited, node: &Node) -> Result<Self, Cause> {
-        match awaited {
-            Awaited::Reply(answer) => {
-                Ok(Pending::Remote(RemoteAnswer { answer, node: node.clone() }))
-            }
-            Awaited::Nothing | Awaited::Fate(_) | Awaited::Found(_) => Err(Cause::LinkDown),
-        }
     }
 
     #[inline]

@@ -151,32 +151,21 @@ impl<M, R> Row<M, R> {
     pub(super) fn shared(&self) -> Arc<dyn Resident> {
         self.actor.clone()
     }
-}
 
-impl<M: Message, R: Send + 'static> Find for Row<M, R> {
-    fn kind() -> Kind {
-        Kind::ANY
-    }
-
-    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
-        let reply = TypeId::of::<R>();
-        let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
-        let actor = node.resident(address)?;
-        let route = actor.route(M::ID, reply);
-        Row::of(actor, route)
+    fn entry(&self) -> Entry<'_> {
+        Entry { actor: &*self.actor, route: self.route }
     }
 }
 
-impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
-    type Reply = R;
+/// An actor of this node without its type, and the place of a message in its table.
+pub(super) struct Entry<'a> {
+    pub(super) actor: &'a dyn Resident,
+    pub(super) route: u16,
+}
 
-    const TOLD: Accepted = accepted::<M, Local<()>>();
-
-    fn actor(&self) -> AnyActor<'_> {
-        AnyActor(&*self.actor)
-    }
-
-    fn put(
+impl Entry<'_> {
+    /// See [`Port::put`].
+    pub(super) fn put<M: Message, R: Send + 'static>(
         &self,
         NearRoom(room): NearRoom<'_>,
         message: &mut Option<M>,
@@ -192,7 +181,8 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
         put.map(|()| Fate::Delivered)
     }
 
-    fn poll_put(
+    /// See [`Port::poll_put`].
+    pub(super) fn poll_put<M: Message, R: Send + 'static>(
         &self,
         message: &mut Option<M>,
         asked: Option<&mut LocalAsk<R>>,
@@ -203,12 +193,64 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
         Poll::Ready(self.put(NearRoom(room), message, asked))
     }
 
-    fn try_put(
+    /// See [`Port::try_put`].
+    pub(super) fn try_put<M: Message, R: Send + 'static>(
         &self,
         message: &mut Option<M>,
         asked: Option<&mut LocalAsk<R>>,
     ) -> Result<Fate, Cause> {
         self.put(NearRoom(port::try_room(self.actor.intake())?), message, asked)
+    }
+}
+
+impl<M: Message, R: Send + 'static> Find for Row<M, R> {
+    fn actor(&self) -> AnyActor<'_> {
+        AnyActor(&*self.actor)
+    }
+
+    fn kind() -> Kind {
+        Kind::ANY
+    }
+
+    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
+        let reply = TypeId::of::<R>();
+        let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
+        let actor = node.resident(address)?;
+        let route = actor.route(TypeId::of::<M>(), reply);
+        Row::of(actor, route)
+    }
+}
+
+impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
+    type Reply = R;
+
+    const TOLD: Accepted = accepted::<M, Local<()>>();
+
+    fn put(
+        &self,
+        room: NearRoom<'_>,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<R>>,
+    ) -> Result<Fate, Cause> {
+        self.entry().put(room, message, asked)
+    }
+
+    fn poll_put(
+        &self,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<R>>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Fate, Cause>> {
+        self.entry().poll_put(message, asked, line, cx)
+    }
+
+    fn try_put(
+        &self,
+        message: &mut Option<M>,
+        asked: Option<&mut LocalAsk<R>>,
+    ) -> Result<Fate, Cause> {
+        self.entry().try_put(message, asked)
     }
 }
 

@@ -4,6 +4,7 @@ mod archived;
 mod ending;
 mod near;
 
+use std::any::TypeId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -15,12 +16,13 @@ use super::destination::Destination;
 use super::permit::Permit;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
-use super::{Accepts, Ask, Client, Handlers, Recipient};
+use super::{Accepts, Ask, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::resident::Resident;
+use crate::view::Input;
 
 pub use archived::ArchivedActorRef;
 pub use near::Near;
@@ -28,6 +30,16 @@ pub(super) use near::WeakNear;
 
 /// The [`Permit`] that an [`ActorRef<A>`](ActorRef) makes for an `M`.
 pub type ActorPermit<A, M> = Permit<Near<A>, M>;
+
+/// The [`Tell`] that an [`ActorRef<A>`](ActorRef) makes of an `M`.
+pub type ActorTell<'a, A, M> = Tell<'a, Near<A>, Sent<A, M>>;
+
+/// The [`Ask`] that an [`ActorRef<A>`](ActorRef) makes of an `M`.
+pub type ActorAsk<'a, A, M> = Ask<'a, Near<A>, Sent<A, M>, <A as Accepts<M>>::Reply>;
+
+/// The same `M`. Where the actor does not accept it, this is no type at all: so the compiler says
+/// that once, and not again of the future that the send would be.
+type Sent<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
 
 /// Leads to an actor, of this node or of another. Three words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
@@ -52,7 +64,7 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     pub(super) fn with(to: Destination<Near<A>>, ask_timeout: AskTimeout) -> Self {
-        ActorRef { client: A::Client::new(Raw { to, ask_timeout }) }
+        ActorRef { client: A::client(Raw { to, ask_timeout }) }
     }
 
     pub(super) fn local(cell: Arc<Cell<A>>) -> Self {
@@ -72,7 +84,7 @@ impl<A: Handlers> ActorRef<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message.
-    pub fn tell<M: Message>(&self, message: M) -> Tell<'_, Near<A>, M>
+    pub fn tell<M>(&self, message: M) -> ActorTell<'_, A, M>
     where
         A: Accepts<M>,
     {
@@ -110,11 +122,11 @@ impl<A: Handlers> ActorRef<A> {
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
-    pub fn ask<M: Message>(&self, message: M) -> Ask<'_, Near<A>, M>
+    pub fn ask<M>(&self, message: M) -> ActorAsk<'_, A, M>
     where
         A: Accepts<M>,
     {
-        self.client.raw().ask(message)
+        self.raw().ask(message)
     }
 
     /// Returns the same reference, whose asks wait this long unless one of them says otherwise: to
@@ -155,29 +167,39 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
+        const {
+            assert!(
+                A::IN_TABLE,
+                "no `Recipient` leads to what `boxed` takes: it is in no table of the actor's"
+            );
+        }
         let recipient = match self.destination() {
             Destination::Local(near) => {
-                Recipient::local(near.shared(), near.cell().route(M::ID, None))
+                Recipient::local(near.shared(), near.cell().route(TypeId::of::<M>(), None))
             }
             Destination::Elsewhere(elsewhere) => {
                 Recipient::new(Destination::Elsewhere(elsewhere.clone()))
             }
         };
-        recipient.with_timeout_of(self.client.raw().ask_timeout.or(A::ASK_TIMEOUT))
+        recipient.with_timeout_of(self.raw().ask_timeout.or(A::ASK_TIMEOUT))
     }
 
     pub(super) fn ask_timeout(&self) -> AskTimeout {
-        self.client.raw().ask_timeout
+        self.raw().ask_timeout
     }
 
     pub(super) fn destination(&self) -> &Destination<Near<A>> {
-        &self.client.raw().to
+        &self.raw().to
+    }
+
+    fn raw(&self) -> &Raw<A> {
+        A::raw(&self.client)
     }
 }
 
 impl<A: Handlers> Raw<A> {
     /// See [`ActorRef::tell`].
-    pub fn tell<M: Message>(&self, message: M) -> Tell<'_, Near<A>, M>
+    pub fn tell<M>(&self, message: M) -> ActorTell<'_, A, M>
     where
         A: Accepts<M>,
     {
@@ -185,7 +207,7 @@ impl<A: Handlers> Raw<A> {
     }
 
     /// See [`ActorRef::ask`].
-    pub fn ask<M: Message>(&self, message: M) -> Ask<'_, Near<A>, M>
+    pub fn ask<M>(&self, message: M) -> ActorAsk<'_, A, M>
     where
         A: Accepts<M>,
     {
@@ -208,7 +230,7 @@ impl<A: Handlers> Clone for Raw<A> {
 
 impl<A: Handlers> Clone for ActorRef<A> {
     fn clone(&self) -> Self {
-        ActorRef { client: self.client.clone() }
+        ActorRef { client: A::client(self.raw().clone()) }
     }
 }
 

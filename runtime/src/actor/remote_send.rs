@@ -1,34 +1,137 @@
-//! Sending a message to another node: what its archive is.
+//! Sending a message to another node: what its archive is. Nothing here knows the type of a
+//! message, so that it is compiled once, and not for each message of a program.
 
 use std::task::{Context, Poll, ready};
 
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
-use super::port::PendingFate;
+use super::destination::{Elsewhere, Way};
+use super::port::{Line, PendingFate, RemoteAnswer};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
 use crate::remote::{self, Accepted, ArchiveFailed, Awaited, RemoteSender, SendKind, Waiter};
+use crate::waits::Awaits;
+
+/// A message that is to be sent, without its type: an `Option<M>`, which is empty when it was sent.
+pub(super) trait Letter {
+    /// Returns true if it never leaves its node.
+    fn is_local(&self) -> bool;
+
+    fn archive(&self, out: &mut AlignedVec<16>) -> Result<(), Cause>;
+
+    /// Drops the message: it was sent.
+    fn sent(&mut self);
+}
+
+impl<M: Message> Letter for Option<M> {
+    fn is_local(&self) -> bool {
+        M::CODEC.is_none()
+    }
+
+    fn archive(&self, out: &mut AlignedVec<16>) -> Result<(), Cause> {
+        match (M::CODEC, self) {
+            (Some(codec), Some(message)) => {
+                (codec.encode)(message, out).map_err(|error| Cause::Archive(error.to_string()))
+            }
+            _ => Err(Cause::LocalOnly),
+        }
+    }
+
+    fn sent(&mut self) {
+        *self = None;
+    }
+}
+
+impl Elsewhere {
+    /// Sends a tell; see [`Destination::poll_tell`](super::destination::Destination::poll_tell).
+    pub(super) fn poll_tell(
+        &self,
+        told: &Accepted,
+        message: &mut dyn Letter,
+        fate: Option<&mut Option<PendingFate>>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>> {
+        let sender = self.remote()?;
+        let polled = poll_tell((sender, told), message, fate, &mut line.remote, cx);
+        if polled.is_pending() {
+            self.note_wait(line, Awaits::RoomElsewhere);
+        }
+        polled
+    }
+
+    /// Sends an ask.
+    pub(super) fn poll_ask(
+        &self,
+        (asked, deadline): (&Accepted, Instant),
+        message: &mut dyn Letter,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RemoteAnswer, Cause>> {
+        let sender = self.remote()?;
+        let sent = poll_send((sender, asked, ask(deadline)), message, &mut line.remote, cx);
+        let Poll::Ready(awaited) = sent else {
+            self.note_wait(line, Awaits::RoomElsewhere);
+            return Poll::Pending;
+        };
+        let answer = self.answer(awaited?);
+        self.note_wait(line, Awaits::AnswerElsewhere);
+        Poll::Ready(answer)
+    }
+
+    /// Sends if that needs no waiting.
+    pub(super) fn try_tell(&self, told: &Accepted, message: &mut dyn Letter) -> Result<(), Cause> {
+        try_send((self.remote()?, told, SendKind::Tell), message).map(|_| ())
+    }
+
+    /// Sends an ask if that needs no waiting.
+    pub(super) fn try_ask(
+        &self,
+        (asked, deadline): (&Accepted, Instant),
+        message: &mut dyn Letter,
+    ) -> Result<RemoteAnswer, Cause> {
+        let awaited = try_send((self.remote()?, asked, ask(deadline)), message)?;
+        self.answer(awaited)
+    }
+
+    /// Returns the way to another node; why there is none.
+    fn remote(&self) -> Result<&RemoteSender, Cause> {
+        match &self.way {
+            Way::Remote(sender, _) => Ok(sender),
+            // Sends and all else are of what it leads to now.
+            Way::Named(_) => Err(Cause::NoSuchActor),
+            Way::Dead(cause) => Err(cause.clone()),
+        }
+    }
+
+    fn answer(&self, awaited: Awaited) -> Result<RemoteAnswer, Cause> {
+        match (&self.way, awaited) {
+            (Way::Remote(_, node), Awaited::Reply(answer)) => Ok(RemoteAnswer::new(answer, node)),
+            _ => Err(Cause::LinkDown),
+        }
+    }
+}
 
 /// Sends when there is a link, the actor is opened and has room. Empties `message` if and only if
 /// it was sent.
-pub(super) fn poll_send<M: Message>(
+pub(super) fn poll_send(
     (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
-    message: &mut Option<M>,
+    message: &mut dyn Letter,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Awaited, Cause>> {
-    check_codec::<M>(accepted, kind)?;
+    check_codec(message, accepted, kind)?;
     let mut failure = None;
     let sent = {
-        let mut archive = |out: &mut _| archive(message, out, &mut failure);
+        let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
         to.poll_send(accepted, kind, &mut archive, waiter, cx)
     };
     match sent {
         Poll::Pending => Poll::Pending,
         Poll::Ready(Ok(awaited)) => {
-            *message = None;
+            message.sent();
             Poll::Ready(Ok(awaited))
         }
         Poll::Ready(Err(unsent)) => Poll::Ready(Err(remote::cause_of(to, unsent, failure))),
@@ -37,10 +140,9 @@ pub(super) fn poll_send<M: Message>(
 
 /// Sends a tell as [`poll_send`] does; what is to be known of its fate, if its sender waits for it,
 /// comes to `fate`.
-#[inline]
-pub(super) fn poll_tell<M: Message>(
+fn poll_tell(
     (to, accepted): (&RemoteSender, &Accepted),
-    message: &mut Option<M>,
+    message: &mut dyn Letter,
     fate: Option<&mut Option<PendingFate>>,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
@@ -52,14 +154,14 @@ pub(super) fn poll_tell<M: Message>(
         }
         return Poll::Ready(Ok(()));
     }
-    if M::CODEC.is_none() {
+    if message.is_local() {
         return Poll::Ready(Err(Cause::LocalOnly));
     }
     let mut failure = None;
-    let archive = |out: &mut _| archive(message, out, &mut failure);
-    match ready!(to.poll_tell(accepted, archive, waiter, cx)) {
+    let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
+    match ready!(to.poll_tell(accepted, &mut archive, waiter, cx)) {
         Ok(()) => {
-            *message = None;
+            message.sent();
             Poll::Ready(Ok(()))
         }
         Err(unsent) => Poll::Ready(Err(remote::cause_of(to, unsent, failure))),
@@ -72,27 +174,29 @@ pub(super) fn poll_reserve<M: Message>(
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Cause>> {
-    check_codec::<M>(accepted, SendKind::Tell)?;
+    if M::CODEC.is_none() {
+        return Poll::Ready(Err(Cause::LocalOnly));
+    }
     let reserved = to.poll_reserve((accepted, limits::PERMIT_BYTES), waiter, cx);
     reserved.map_err(|unsent| remote::cause_of(to, unsent, None))
 }
 
 /// Sends a tell to the room that `waiter` has. Empties `message` if and only if it was sent.
-pub(super) fn send_reserved<M: Message>(
+pub(super) fn send_reserved(
     (to, accepted): (&RemoteSender, &Accepted),
-    message: &mut Option<M>,
+    message: &mut dyn Letter,
     waiter: Waiter,
 ) -> Result<(), Cause> {
     let mut failure = None;
-    let mut archive = |out: &mut _| archive(message, out, &mut failure);
+    let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
     let sent = to.send_reserved(accepted, &mut archive, waiter);
     sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
-    *message = None;
+    message.sent();
     Ok(())
 }
 
 /// Returns the kind of an ask that its asker gives up at `deadline`.
-pub(super) fn ask(deadline: Instant) -> SendKind {
+fn ask(deadline: Instant) -> SendKind {
     SendKind::Ask { deadline: Some(deadline.into_std()) }
 }
 
@@ -103,39 +207,32 @@ pub(super) fn leading_ask(deadline: Instant) -> SendKind {
 }
 
 /// Sends if that needs no waiting. Empties `message` if and only if it was sent.
-pub(super) fn try_send<M: Message>(
+fn try_send(
     (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
-    message: &mut Option<M>,
+    message: &mut dyn Letter,
 ) -> Result<Awaited, Cause> {
-    check_codec::<M>(accepted, kind)?;
+    check_codec(message, accepted, kind)?;
     let mut failure = None;
-    let mut archive = |out: &mut _| archive(message, out, &mut failure);
+    let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
     let sent = to.try_send(accepted, kind, &mut archive);
     let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
-    *message = None;
+    message.sent();
     Ok(awaited)
 }
 
 /// Refuses what has no archive: a message, or the answer to an ask.
-fn check_codec<M: Message>(accepted: &Accepted, kind: SendKind) -> Result<(), Cause> {
-    let is_local = M::CODEC.is_none() || (kind.is_ask() && accepted.reply == 0);
+fn check_codec(message: &dyn Letter, accepted: &Accepted, kind: SendKind) -> Result<(), Cause> {
+    let is_local = message.is_local() || (kind.is_ask() && accepted.reply == 0);
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
 /// Writes the archive of a message as the transport wants it, and keeps what a failure says.
-#[inline]
-fn archive<M: Message>(
-    message: &Option<M>,
+fn archive(
+    message: &dyn Letter,
     out: &mut AlignedVec<16>,
     failure: &mut Option<Cause>,
 ) -> Result<(), ArchiveFailed> {
-    let written = match (M::CODEC, message) {
-        (Some(codec), Some(message)) => {
-            (codec.encode)(message, out).map_err(|error| Cause::Archive(error.to_string()))
-        }
-        _ => Err(Cause::LocalOnly),
-    };
-    written.map_err(|cause| {
+    message.archive(out).map_err(|cause| {
         *failure = Some(cause);
         ArchiveFailed
     })

@@ -1,14 +1,14 @@
 //! A message on its way.
 
 use super::destination::Destination;
-use super::port::{Line, Port};
+use super::port::{Find, Line};
 use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError};
 use crate::message::Message;
 use crate::remote::Waiter;
 
 /// A message on its way into a port; gives up its place when dropped.
-pub(super) struct Sending<'a, P: Port<M>, M: Message> {
+pub(super) struct Sending<'a, P: Find, M> {
     pub(super) to: &'a Destination<P>,
     /// Where that leads for this send, if it leads to whatever has a name.
     settled: Option<Box<Destination<P>>>,
@@ -16,7 +16,7 @@ pub(super) struct Sending<'a, P: Port<M>, M: Message> {
     pub(super) line: Line,
 }
 
-impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
+impl<'a, P: Find, M> Sending<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
         Sending { to, settled: None, message: Some(message), line: Line::default() }
     }
@@ -69,13 +69,16 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     /// Gives up its place in a line.
     pub(super) fn leave(&mut self) {
         let (to, _, line) = self.settled_parts();
-        to.leave::<M>(line);
+        to.leave(line);
         *line = Line::default();
     }
 
     /// Returns the error of an ask that ends for `cause`.
     #[cold]
-    pub(super) fn ask_error(&self, cause: AskCause) -> AskError {
+    pub(super) fn ask_error(&self, cause: AskCause) -> AskError
+    where
+        M: Message,
+    {
         let actor = self.to.address(|near| near.actor().0.address());
         AskError::new(cause, actor.clone(), M::NAME)
     }
@@ -90,9 +93,9 @@ impl<'a, P: Port<M>, M: Message> Sending<'a, P, M> {
     }
 }
 
-impl<P: Port<M>, M: Message> Drop for Sending<'_, P, M> {
+impl<P: Find, M> Drop for Sending<'_, P, M> {
     fn drop(&mut self) {
         let (to, _, line) = self.settled_parts();
-        to.leave::<M>(line);
+        to.leave(line);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use super::destination::Destination;
-use super::port::{PendingFate, Port, UNSENT, unsent};
+use super::port::{Find, PendingFate, Port, UNSENT, unsent};
 use super::sending::Sending;
 use super::time_limit::TimeLimit;
 use crate::error::{Cause, TellError};
@@ -21,11 +21,11 @@ use crate::message::Message;
 /// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turn in
 /// the line for room goes to the next.
 #[must_use = "nothing is sent until this is awaited"]
-pub struct Tell<'a, P: Port<M>, M: Message> {
+pub struct Tell<'a, P: Find, M> {
     sending: Sending<'a, P, M>,
 }
 
-impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
+impl<'a, P: Find, M> Tell<'a, P, M> {
     pub(super) fn new(to: &'a Destination<P>, message: M) -> Self {
         Tell::of(Sending::new(to, message))
     }
@@ -64,11 +64,11 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.sending.to.deadlines::<M>(), self)
+        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
     }
 }
 
-impl<P: Port<M>, M: Message> Unpin for Tell<'_, P, M> {}
+impl<P: Find, M> Unpin for Tell<'_, P, M> {}
 
 impl<P: Port<M>, M: Message> Future for Tell<'_, P, M> {
     type Output = Result<(), TellError<M>>;
@@ -86,7 +86,7 @@ impl<P: Port<M>, M: Message> Future for Tell<'_, P, M> {
 /// # Cancel safety
 /// As of [`Tell`].
 #[must_use = "nothing is sent until this is awaited"]
-pub struct TimedTell<'a, P: Port<M>, M: Message> {
+pub struct TimedTell<'a, P: Find, M> {
     told: Tell<'a, P, M>,
     limit: TimeLimit,
 }
@@ -106,11 +106,11 @@ impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
     /// # Panics
     /// In an async task.
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.told.sending.to.deadlines::<M>(), self)
+        Sending::<P, M>::block_on(self.told.sending.to.deadlines(), self)
     }
 }
 
-impl<P: Port<M>, M: Message> Unpin for TimedTell<'_, P, M> {}
+impl<P: Find, M> Unpin for TimedTell<'_, P, M> {}
 
 impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
     type Output = Result<(), TellError<M>>;
@@ -118,7 +118,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let TimedTell { told, limit } = &mut *self;
         limit.start();
-        let deadlines = told.sending.to.deadlines::<M>();
+        let deadlines = told.sending.to.deadlines();
         let mut ended = Pin::new(&mut *told).poll(cx);
         if ended.is_pending()
             && let Poll::Ready(expired) = limit.poll(deadlines, cx)
@@ -141,7 +141,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
 /// Dropped before it is committed, nothing was sent. Dropped later, the message goes on, and only
 /// its fate goes untold.
 #[must_use = "nothing is sent until this is awaited"]
-pub struct Confirmed<'a, P: Port<M>, M: Message> {
+pub struct Confirmed<'a, P: Find, M> {
     sending: Sending<'a, P, M>,
     fate: Option<PendingFate>,
 }
@@ -172,7 +172,7 @@ impl<P: Port<M>, M: Message> Confirmed<'_, P, M> {
     }
 }
 
-impl<P: Port<M>, M: Message> Unpin for Confirmed<'_, P, M> {}
+impl<P: Find, M> Unpin for Confirmed<'_, P, M> {}
 
 impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
     type Output = Result<Fate, TellError<M>>;
@@ -197,13 +197,13 @@ fn poll_tell<P: Port<M>, M: Message>(
         Poll::Pending => Poll::Pending,
         Poll::Ready(Ok(())) => {
             turn.made_progress();
-            to.leave::<M>(line);
+            to.leave(line);
             Poll::Ready(Ok(()))
         }
         Poll::Ready(Err(cause)) => {
             turn.made_progress();
             // Now, not when this is dropped: a refused send may be kept for long.
-            to.leave::<M>(line);
+            to.leave(line);
             Poll::Ready(Err(unsent_message(message, cause)))
         }
     }

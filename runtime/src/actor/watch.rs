@@ -15,7 +15,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::destination::{Destination, View};
 use super::port::Find;
-use super::{ActorRef, Handlers, Recipient};
+use super::{ActorRef, Handlers, Protocol, Recipient, Ref};
 use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::mailbox::{Hand, Mailbox, Origin, Remote};
@@ -44,7 +44,8 @@ impl Message for Down {
     const CODEC: Option<Codec<Self>> = None;
 }
 
-/// A reference that can be watched: an [`ActorRef`] or a [`Recipient`]. Only this crate has any.
+/// A reference that can be watched: an [`ActorRef`], a [`Recipient`] or a [`Ref`]. Only this crate
+/// has any.
 pub trait Watchable: sealed::Watchable {}
 
 impl<T: sealed::Watchable> Watchable for T {}
@@ -84,6 +85,16 @@ impl<A: Handlers> sealed::Watchable for ActorRef<A> {
 }
 
 impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn met(&self) -> Met<'_> {
+        met(self.destination(), |near| near.shared())
+    }
+}
+
+impl<P: Protocol> sealed::Watchable for Ref<P> {
     fn place(&self) -> &Address {
         self.address()
     }

@@ -1,6 +1,7 @@
 //! Outcomes of sends to other nodes, from the transport's words to this layer's; and signals.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use ringpost_transport::cause::{self, NodeDown, NodeDownCause};
@@ -32,11 +33,11 @@ pub(crate) async fn signal(
 }
 
 /// Looks whether there is an actor; waits as a message does, with a `waiter` of its own. Returns
-/// its address and a way to exactly this one.
+/// its address, a way to exactly this one, and what it accepts.
 pub(crate) async fn find(
     to: &RemoteSender,
     mut waiter: Waiter,
-) -> Result<(Address, RemoteSender), Cause> {
+) -> Result<(Address, RemoteSender, Arc<[Accepted]>), Cause> {
     let look = |cx: &mut Context<'_>| {
         // A task that looks up an actor of a dead node again and again lets others run.
         let turn = ready!(coop::poll_proceed(cx));
@@ -44,13 +45,14 @@ pub(crate) async fn find(
         turn.made_progress();
         Poll::Ready(found)
     };
-    let found = poll_fn(look).await.map_err(|unsent| match unsent {
+    let (found, accepted) = poll_fn(look).await.map_err(|unsent| match unsent {
         // It ended before this looked: nothing has the name.
         Unsent::Closed(_) => Cause::NoSuchActor,
         unsent => cause_of(to, unsent, None),
     })?;
     let (node, request) = (found.peer().as_str().into(), found.request());
-    Ok((address_of(node, request.target.clone(), request.called.name.clone()), found))
+    let address = address_of(node, request.target.clone(), request.called.name.clone());
+    Ok((address, found, accepted))
 }
 
 /// Sends a signal ahead of messages if that needs no waiting.

@@ -70,8 +70,9 @@ const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 /// The function that keeps a waker at a link, if there is something to wait for.
 type Aside = fn(&LinkHandle, &Waker) -> Option<usize>;
 
-/// A link, and the place of a sender that stands in line there.
+/// A link, and the place of a sender that stands in line there; what a look-up finds.
 type LinkAndPlace = (Arc<LinkHandle>, Option<usize>);
+type Found = (RemoteSender, Arc<[Accepted]>);
 
 impl RemoteSender {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
@@ -174,11 +175,10 @@ impl RemoteSender {
     ///
     /// # Cancel safety
     /// As of [`poll_send`](Self::poll_send).
-    #[inline]
     pub fn poll_tell(
         &self,
         message: &Accepted,
-        mut archive: impl FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>,
+        archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unsent>> {
@@ -201,7 +201,7 @@ impl RemoteSender {
                 Some(Attempt::LinkEnded | Attempt::Rests) => {}
             }
         }
-        self.poll_send(message, SendKind::Tell, &mut archive, waiter, cx).map_ok(|_| ())
+        self.poll_send(message, SendKind::Tell, archive, waiter, cx).map_ok(|_| ())
     }
 
     #[inline]
@@ -379,7 +379,7 @@ impl RemoteSender {
     }
 
     /// Waits for a link and for the mailbox to be opened, as [`poll_send`](Self::poll_send) does.
-    /// Returns a sender to exactly this mailbox, whatever its name is given to later.
+    /// Returns a sender to exactly this mailbox, whoever has its name later, and what it accepts.
     ///
     /// # Errors
     /// As of [`poll_send`](Self::poll_send).
@@ -390,13 +390,13 @@ impl RemoteSender {
         &self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<RemoteSender, Unsent>> {
+    ) -> Poll<Result<Found, Unsent>> {
         let nothing = Accepted { id: 0, layout: 0, reply: 0 };
         let found = self.poll_send(&nothing, SendKind::LookUp, &mut |_| Ok(()), waiter, cx);
         found.map_ok(|found| match found {
-            Awaited::Found(request) => {
+            Awaited::Found(request, accepted) => {
                 let (peer, hint) = (self.0.peer.clone(), SharedHint::default());
-                RemoteSender(Arc::new(Shared { peer, request, hint }))
+                (RemoteSender(Arc::new(Shared { peer, request, hint })), accepted)
             }
             _ => unreachable!("a look-up finds a mailbox or fails"),
         })

@@ -39,8 +39,9 @@ pub enum Awaited {
     Reply(PendingReply),
     /// Its fate: it was a tell to be confirmed.
     Fate(Confirmation),
-    /// Nothing: it was a look-up, and this is the request for exactly the mailbox that was found.
-    Found(Arc<OpenRequest>),
+    /// Nothing: it was a look-up, and this is the request for exactly the mailbox that was found,
+    /// and what that accepts.
+    Found(Arc<OpenRequest>, Arc<[Accepted]>),
 }
 
 impl LinkHandle {
@@ -236,7 +237,9 @@ impl LinkHandle {
             state.send_queue.signal(mailbox, signal);
             Awaited::Nothing
         } else {
-            Awaited::Found(state.send_queue.pin((request, mailbox), self.peer.incarnation))
+            let accepted = state.send_queue.at(mailbox).accepted.clone();
+            let pinned = state.send_queue.pin((request, mailbox), self.peer.incarnation);
+            Awaited::Found(pinned, accepted)
         })
     }
 

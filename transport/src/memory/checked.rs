@@ -92,11 +92,9 @@ where
     /// # Errors
     /// [`InvalidArchive`], with what the check found, when they are not.
     pub fn new(payload: Payload) -> Result<Self, InvalidArchive> {
-        let depth = NonZeroUsize::new(limits::ARCHIVE_DEPTH_MAX);
-        let archive = ArchiveValidator::with_max_depth(&payload, depth);
-        let mut validator = Validator::new(archive, SharedValidator::new());
-        rkyv::api::access_with_context::<T, _, Error>(&payload, &mut validator)
-            .map_err(|e| InvalidArchive(e.to_string()))?;
+        with_validator(&payload, &mut |bytes, validator| {
+            rkyv::api::access_with_context::<T, _, Error>(bytes, validator).map(|_| ())
+        })?;
         Ok(Checked { payload, _archive: PhantomData })
     }
 
@@ -109,6 +107,20 @@ where
     pub fn is_leased(&self) -> bool {
         self.payload.is_leased()
     }
+}
+
+/// Checks bytes as one type of archive.
+type Access<'f> = &'f mut dyn FnMut(
+    &[u8],
+    &mut Validator<ArchiveValidator<'_>, SharedValidator>,
+) -> Result<(), Error>;
+
+/// Not generic: it is compiled once, and not for each message of a program.
+fn with_validator(bytes: &[u8], access: Access<'_>) -> Result<(), InvalidArchive> {
+    let depth = NonZeroUsize::new(limits::ARCHIVE_DEPTH_MAX);
+    let archive = ArchiveValidator::with_max_depth(bytes, depth);
+    let mut validator = Validator::new(archive, SharedValidator::new());
+    access(bytes, &mut validator).map_err(|e| InvalidArchive(e.to_string()))
 }
 
 impl<T: Portable> Deref for Checked<T> {

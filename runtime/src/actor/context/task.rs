@@ -1,16 +1,19 @@
 //! The side of a context that the actor's task uses.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
 use super::Context;
 use crate::actor::cell::{ActorHand, Begun, Cell};
-use crate::actor::family::Family;
+use crate::actor::family::{Family, Member};
 use crate::actor::lane::Lane;
 use crate::actor::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
@@ -20,15 +23,141 @@ use crate::resident::Resident;
 use crate::tally::{Registered, Tally};
 use crate::view::Input;
 
-/// The part of a context that few actors need, as it is held: as with a cell, the compiler is not
-/// to look through it into the envelope.
+/// The part of a context that few actors need, as it is held. Behind a pointer to functions: what
+/// an actor never registers is not compiled for it. And as with a cell, the compiler is not to look
+/// through it into the envelope.
 pub(super) trait Held<A: Handlers>: Send {
+    /// Returns the part itself: for what registers something.
     fn more(&mut self) -> &mut More<A>;
+
+    fn find_child(&self, token: usize) -> Option<Member>;
+
+    fn note_activity(&mut self);
+
+    fn take_item(
+        &mut self,
+        cell: &Cell<A>,
+        hand: &ActorHand<A>,
+        task: &mut TaskContext<'_>,
+    ) -> Option<Begun<A>>;
+
+    /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
+    /// that.
+    fn rest_lane(&mut self) -> bool;
+
+    /// Has the task woken when a timer is due.
+    fn wait(&mut self, task: &mut TaskContext<'_>);
+
+    /// Ends the children of `parent`.
+    fn end_children<'a>(
+        &'a mut self,
+        parent: &'a dyn Resident,
+        is_shutdown: bool,
+    ) -> BoxFuture<'a, ()>;
+
+    /// Ends all that was registered but for the children, and puts back what was put aside.
+    fn clear<'a>(&'a mut self, parent: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, ()>;
+
+    fn abandon_children(&mut self);
+
+    /// Drops the messages put aside; calls `bury` with each tell.
+    fn bury_asides(&mut self, bury: &dyn Fn(&'static Label));
 }
 
 impl<A: Handlers> Held<A> for More<A> {
     fn more(&mut self) -> &mut More<A> {
         self
+    }
+
+    fn find_child(&self, token: usize) -> Option<Member> {
+        self.family.find(token)
+    }
+
+    fn note_activity(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            lane.timers.note_activity();
+        }
+    }
+
+    fn take_item(
+        &mut self,
+        cell: &Cell<A>,
+        hand: &ActorHand<A>,
+        task: &mut TaskContext<'_>,
+    ) -> Option<Begun<A>> {
+        self.came_back = None;
+        let lane = self.lane.as_mut();
+        if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
+            return Some(Begun { label, envelope, in_hand: InHand::default() });
+        }
+        while let Some((number, aside)) = self.unstashed.pop_first() {
+            self.count();
+            let Aside { label, kept, deadline, .. } = aside;
+            if kept.is_given_up() {
+                continue;
+            }
+            self.came_back = Some(number);
+            self.lane.as_mut().map(Lane::rest);
+            let envelope = kept.envelope();
+            return Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } });
+        }
+        None
+    }
+
+    fn rest_lane(&mut self) -> bool {
+        self.lane.as_mut().is_some_and(Lane::rest)
+    }
+
+    fn wait(&mut self, task: &mut TaskContext<'_>) {
+        if let Some(lane) = &mut self.lane {
+            lane.wait(task);
+        }
+    }
+
+    fn end_children<'a>(
+        &'a mut self,
+        parent: &'a dyn Resident,
+        is_shutdown: bool,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(self.family.end(parent, is_shutdown))
+    }
+
+    fn clear<'a>(&'a mut self, parent: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, ()> {
+        self.unstash();
+        let Some(lane) = self.lane.take() else { return Box::pin(ready(())) };
+        Box::pin(async move {
+            let mut end = pin!(lane.end());
+            if timeout(patience, &mut end).await.is_err() {
+                let (actor, seconds) = (parent.address(), patience.as_secs_f32());
+                tracing::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
+                end.await;
+            }
+        })
+    }
+
+    fn abandon_children(&mut self) {
+        self.family.abandon();
+    }
+
+    fn bury_asides(&mut self, bury: &dyn Fn(&'static Label)) {
+        self.unstash();
+        let asides = std::mem::take(&mut self.unstashed);
+        self.count();
+        for Aside { label, kept, is_ask, .. } in asides.into_values() {
+            if !is_ask {
+                bury(label);
+            }
+            drop(catch_unwind(AssertUnwindSafe(|| drop(kept))));
+        }
+    }
+}
+
+impl<A: Handlers> More<A> {
+    /// Puts back all that was put aside. Returns how many messages that were.
+    pub(super) fn unstash(&mut self) -> usize {
+        let count = self.stash.len();
+        self.unstashed.append(&mut self.stash);
+        count
     }
 }
 
@@ -100,9 +229,9 @@ impl<A: Handlers> Context<A> {
         self.in_hand = None;
         self.deadline = None;
         if std::mem::take(&mut self.is_mail)
-            && let Some(lane) = self.lane_if_any()
+            && let Some(held) = self.held()
         {
-            lane.timers.note_activity();
+            held.note_activity();
         }
     }
 
@@ -135,37 +264,20 @@ impl<A: Handlers> Context<A> {
         hand: &ActorHand<A>,
         task: &mut TaskContext<'_>,
     ) -> Option<Begun<A>> {
-        let more = self.held()?;
-        more.came_back = None;
-        let lane = more.lane.as_mut();
-        if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
-            return Some(Begun { label, envelope, in_hand: InHand::default() });
-        }
-        while let Some((number, aside)) = more.unstashed.pop_first() {
-            more.count();
-            let Aside { label, kept, deadline, .. } = aside;
-            if kept.is_given_up() {
-                continue;
-            }
-            more.came_back = Some(number);
-            more.lane.as_mut().map(Lane::rest);
-            let envelope = kept.envelope();
-            return Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } });
-        }
-        None
+        self.held()?.take_item(cell, hand, task)
     }
 
     /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
     /// that.
     #[inline]
     pub(in crate::actor) fn rest_lane(&mut self) -> bool {
-        self.lane_if_any().is_some_and(Lane::rest)
+        self.held().is_some_and(|held| held.rest_lane())
     }
 
     /// Has the task woken when a timer is due.
     pub(in crate::actor) fn wait(&mut self, task: &mut TaskContext<'_>) {
-        if let Some(lane) = self.lane_if_any() {
-            lane.wait(task);
+        if let Some(held) = self.held() {
+            held.wait(task);
         }
     }
 
@@ -184,23 +296,17 @@ impl<A: Handlers> Context<A> {
     pub(in crate::actor) async fn end_children(&mut self) {
         let near = self.near().clone();
         let is_shutdown = self.node().residents().is_closed();
-        if let Some(more) = self.held() {
-            more.family.end(near.cell(), is_shutdown).await;
+        if let Some(held) = self.held() {
+            held.end_children(near.cell(), is_shutdown).await;
         }
     }
 
     /// Ends all that the incarnation has registered (RL-3). The messages it put aside are put back.
     pub(in crate::actor) async fn clear(&mut self) {
         self.end_children().await;
-        self.unstash();
-        let lane = self.held().and_then(|more| more.lane.take());
-        let Some(lane) = lane else { return };
-        let mut end = std::pin::pin!(lane.end());
-        let patience = self.node().reported_after();
-        if timeout(patience, &mut end).await.is_err() {
-            let (actor, seconds) = (self.cell().address(), patience.as_secs_f32());
-            tracing::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
-            end.await;
+        let (near, patience) = (self.near().clone(), self.node().reported_after());
+        if let Some(held) = self.held() {
+            held.clear(near.cell(), patience).await;
         }
     }
 
@@ -208,22 +314,16 @@ impl<A: Handlers> Context<A> {
     pub(in crate::actor) fn abandon(&mut self) {
         self.bury_asides();
         let Some(mut held) = self.more.take() else { return };
-        held.get_mut().more().family.abandon();
+        held.get_mut().abandon_children();
         drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
     }
 
     /// Drops the messages put aside, which no handler takes any more: askers are told, and a tell
     /// is a dead letter.
     pub(in crate::actor) fn bury_asides(&mut self) {
-        let Some(more) = self.held() else { return };
-        more.unstashed.append(&mut more.stash);
-        let asides = std::mem::take(&mut more.unstashed);
-        more.count();
-        for Aside { label, kept, is_ask, .. } in asides.into_values() {
-            if !is_ask {
-                self.cell().bury(label, DeadLetterCause::Stopped);
-            }
-            drop(catch_unwind(AssertUnwindSafe(|| drop(kept))));
+        let near = self.near().clone();
+        if let Some(held) = self.held() {
+            held.bury_asides(&|label| near.cell().bury(label, DeadLetterCause::Stopped));
         }
     }
 }

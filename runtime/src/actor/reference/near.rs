@@ -78,6 +78,10 @@ fn letter<A: Accepts<M>, M: Message>(
 }
 
 impl<A: Handlers> Find for Near<A> {
+    fn actor(&self) -> AnyActor<'_> {
+        AnyActor(self.cell())
+    }
+
     fn kind() -> Kind {
         kind_of::<A>()
     }
@@ -95,10 +99,6 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     type Reply = A::Reply;
 
     const TOLD: Accepted = accepted::<M, A::Reply>();
-
-    fn actor(&self) -> AnyActor<'_> {
-        AnyActor(self.cell())
-    }
 
     fn put(
         &self,

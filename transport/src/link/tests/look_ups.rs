@@ -9,7 +9,7 @@ fn look_up(link: &Arc<LinkHandle>, sender: &mut Sender) -> Option<Result<Target,
         Outgoing { message: &MESSAGE, kind: SendKind::LookUp, archive: &mut sender.archive };
     let way = (&sender.request, &mut Hint::default());
     match link.attempt(way, outgoing, &mut sender.place, Some(&waker)) {
-        Attempt::Committed(Awaited::Found(request)) => Some(Ok(request.target.clone())),
+        Attempt::Committed(Awaited::Found(request, _)) => Some(Ok(request.target.clone())),
         Attempt::Failed(unsent) => Some(Err(unsent)),
         _ => None,
     }

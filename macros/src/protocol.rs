@@ -1,0 +1,310 @@
+//! `#[protocol]`: messages and their replies, apart from the actors that serve them.
+//!
+//! Each method of the trait is parsed into a [`Call`]. Written are, per method, the generated
+//! message, and per protocol the type of the trait's name, its client, and the impls that say which
+//! messages it includes and which actors serve it. The trait itself goes: it says what is sent, and
+//! nothing implements it.
+
+use crate::attr::{HandlerOptions, Root};
+use crate::errors::Errors;
+use crate::handlers::generated::{Generated, Handler};
+use crate::handlers::is_handler;
+use crate::handlers::method::{Parameters, shown};
+use crate::handlers::owner::Actor;
+use crate::message::module_name;
+use crate::names;
+use crate::spans::at;
+use crate::types::impl_trait_in;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::parse::Parser;
+use syn::{
+    Attribute, Error, Generics, Ident, ItemTrait, LitStr, Result, ReturnType, TraitItem,
+    TraitItemFn, Type, Visibility, parse_quote,
+};
+
+/// Expands `#[protocol(attr)] item`.
+pub(crate) fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let options = errors.keep(Options::parse(attr)).unwrap_or_default();
+    let Some(item) = errors.keep(syn::parse2::<ItemTrait>(item.clone())) else {
+        let errors = errors.into_tokens();
+        return quote!(#item #errors);
+    };
+    errors.keep(check_trait(&item));
+    let owner = owner(&item.ident, options.root);
+    let mut calls: Vec<Call> = Vec::new();
+    for item in item.items {
+        if let Some(call) = Call::parse(item, &owner, &mut errors) {
+            calls.push(call);
+        }
+    }
+    let attributes = shown(&item.attrs);
+    let name = options.name.map_or_else(|| module_name(&owner.ident), |name| quote!(#name));
+    let protocol = Protocol { owner, vis: item.vis, attributes, name, calls };
+    let errors = errors.into_tokens();
+    quote!(#errors #protocol)
+}
+
+/// `#[protocol(..)]`.
+#[derive(Default)]
+struct Options {
+    root: Root,
+    name: Option<LitStr>,
+}
+
+impl Options {
+    fn parse(tokens: TokenStream) -> Result<Self> {
+        let mut options = Self::default();
+        let each = syn::meta::parser(|meta| {
+            if meta.path.is_ident("crate") {
+                options.root = Root::parse(&meta)?;
+            } else if meta.path.is_ident("name") {
+                options.name = Some(crate::attr::text(&meta)?);
+            } else {
+                return Err(meta.error("`#[protocol]` takes `name = \"..\"` and `crate = path`"));
+            }
+            Ok(())
+        });
+        each.parse2(tokens)?;
+        Ok(options)
+    }
+}
+
+/// Returns the protocol as the owner of the messages that are made for its methods.
+fn owner(ident: &Ident, root: Root) -> Actor {
+    Actor { root, ty: parse_quote!(#ident), ident: ident.clone(), generics: Generics::default() }
+}
+
+fn check_trait(item: &ItemTrait) -> Result<()> {
+    let mut errors = Errors::default();
+    if let Some(parameter) = item.generics.params.first() {
+        errors.push(Error::new_spanned(parameter, "a protocol has no generic parameters"));
+    }
+    if let Some(bound) = item.supertraits.first() {
+        errors.push(Error::new_spanned(
+            bound,
+            "a protocol stands for itself: it extends no trait. An actor may serve several",
+        ));
+    }
+    errors.into_result()
+}
+
+/// One method of a protocol, understood.
+struct Call {
+    ident: Ident,
+    attributes: Vec<Attribute>,
+    /// The message that is made for it; `None` where its parameter is one.
+    generated: Option<Generated>,
+    message: Type,
+    reply: Type,
+}
+
+impl Call {
+    fn parse(item: TraitItem, owner: &Actor, all_errors: &mut Errors) -> Option<Self> {
+        let TraitItem::Fn(mut function) = item else {
+            all_errors.push(Error::new_spanned(item, "a protocol has methods only"));
+            return None;
+        };
+        let mut errors = Errors::default();
+        let own = function.attrs.iter().position(is_handler).map(|at| function.attrs.remove(at));
+        let options = own.and_then(|own| errors.keep(HandlerOptions::parse(&own)));
+        let options = options.unwrap_or_default();
+        errors.keep(names::check_method(&function.sig.ident));
+        errors.keep(check_method(&function, &options));
+        let parameters = Parameters::parse(&mut function.sig, &options, owner, &mut errors);
+        errors.keep(parameters.check_for_protocol(&function.sig.ident));
+        all_errors.keep(errors.into_result())?;
+        let ident = function.sig.ident;
+        let reply = match function.sig.output {
+            ReturnType::Default => parse_quote!(()),
+            ReturnType::Type(_, ty) => *ty,
+        };
+        let attributes = shown(&function.attrs);
+        let Parameters { whole, fields, .. } = parameters;
+        let (message, generated) = match whole {
+            Some(message) => (message, None),
+            None => {
+                let made = Generated::new(&ident, &reply, fields, &options, owner, all_errors)?;
+                (made.ty(), Some(made))
+            }
+        };
+        Some(Call { ident, attributes, generated, message, reply })
+    }
+
+    /// Returns the method of the client.
+    fn client_method(&self, protocol: &Protocol) -> TokenStream {
+        let at = at(self.ident.span());
+        let (private, this, vis) = (protocol.root().private(at), protocol.ident(), &protocol.vis);
+        let Call { ident, attributes, message, .. } = self;
+        let (parameters, value) = match &self.generated {
+            None => (quote!(msg: #message), quote!(msg)),
+            Some(generated) => (generated.parameters(), generated.pattern()),
+        };
+        quote_spanned! {at=>
+            #(#attributes)*
+            #[doc = ""]
+            #[doc = "Asks the actor, and waits for its reply once awaited."]
+            #vis fn #ident(&self, #parameters) -> #private::RefAsk<'_, #this, #message> {
+                self.raw.ask(#value)
+            }
+        }
+    }
+}
+
+fn check_method(function: &TraitItemFn, options: &HandlerOptions) -> Result<()> {
+    let (mut errors, signature) = (Errors::default(), &function.sig);
+    let mut refuse = |token: &dyn ToTokens, why: &str| errors.push(Error::new_spanned(token, why));
+    if let Some(parameter) = signature.generics.params.first() {
+        refuse(parameter, "a method of a protocol has no generic parameters");
+    }
+    if let Some(me) = signature.receiver() {
+        refuse(me, "a method of a protocol says what is sent, and takes no `self`");
+    }
+    if let Some(word) = &signature.asyncness {
+        refuse(word, "whether a handler waits is its actor's affair: leave `async` out here");
+    }
+    if let Some(word) = &signature.unsafety {
+        refuse(word, "a method of a protocol cannot be unsafe");
+    }
+    if let Some(body) = &function.default {
+        refuse(body, "a protocol says what is sent, and not what is done: end this with `;`");
+    }
+    if let ReturnType::Type(_, output) = &signature.output
+        && let Some(unnamed) = impl_trait_in(output)
+    {
+        refuse(
+            &unnamed,
+            "the reply is a type with a name, so that it can be read where it arrives",
+        );
+    }
+    if let Some(condition) = function.attrs.iter().find(|a| a.path().is_ident("cfg")) {
+        refuse(condition, "both sides have the whole protocol: no method of it is conditional");
+    }
+    if let Some(token) = options.only_for_handlers() {
+        refuse(&token, "a method of a protocol takes `name = Message` and `derive(..)`");
+    }
+    errors.into_result()
+}
+
+/// A protocol, written as its items.
+struct Protocol {
+    owner: Actor,
+    vis: Visibility,
+    attributes: Vec<Attribute>,
+    /// An expression: the name that peers know it by.
+    name: TokenStream,
+    calls: Vec<Call>,
+}
+
+impl ToTokens for Protocol {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let (this, vis, attributes) = (self.ident(), &self.vis, &self.attributes);
+        let messages = self.calls.iter().filter_map(|call| {
+            let Call { ident, attributes, .. } = call;
+            let method = Handler { ident, vis, attributes };
+            Some(call.generated.as_ref()?.tokens(&method, &self.owner))
+        });
+        let (client, impls) = (self.client(), self.impls());
+        let doc = format!("A protocol: [`{this}Client`] has its methods.");
+        tokens.extend(quote_spanned! {self.at()=>
+            #(#messages)*
+            #(#attributes)*
+            #[doc = ""]
+            #[doc = #doc]
+            #[allow(dead_code, reason = "a program may only serve it")]
+            #vis enum #this {}
+            #client
+            const _: () = { #impls };
+        });
+    }
+}
+
+impl Protocol {
+    fn ident(&self) -> &Ident {
+        &self.owner.ident
+    }
+
+    fn root(&self) -> &Root {
+        &self.owner.root
+    }
+
+    fn at(&self) -> Span {
+        at(self.ident().span())
+    }
+
+    fn client(&self) -> TokenStream {
+        let (private, this, vis) = (self.root().private(self.at()), self.ident(), &self.vis);
+        let client = format_ident!("{this}Client");
+        let methods = self.calls.iter().map(|call| call.client_method(self));
+        let doc = format!("The methods of a reference to an actor that serves [`{this}`].");
+        quote_spanned! {self.at()=>
+            #[doc = #doc]
+            #[allow(dead_code, reason = "a program may only serve it")]
+            #vis struct #client {
+                raw: #private::RawRef<#this>,
+            }
+            #[allow(
+                dead_code, clippy::too_many_arguments,
+                reason = "the methods have the protocol's own parameters"
+            )]
+            impl #client {
+                #(#methods)*
+            }
+        }
+    }
+
+    fn impls(&self) -> TokenStream {
+        let (private, this, name) = (self.root().private(self.at()), self.ident(), &self.name);
+        let client = format_ident!("{this}Client");
+        let rows = self.calls.iter().map(|Call { message, reply, ident, .. }| {
+            let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
+            quote_spanned!(at=> #private::Call::of::<#message, #reply>())
+        });
+        let includes = self.calls.iter().enumerate().map(|(place, call)| {
+            let Call { message, reply, ident, .. } = call;
+            let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
+            quote_spanned! {at=>
+                #[automatically_derived]
+                #[diagnostic::do_not_recommend]
+                impl #private::Includes<#message> for #this {
+                    type Reply = #reply;
+                    type Message = #message;
+                    const PLACE: usize = #place;
+                }
+            }
+        });
+        let bounds = self.calls.iter().map(|Call { message, reply, ident, .. }| {
+            let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
+            quote_spanned!(at=> #private::Accepts<#message, Reply = #reply>)
+        });
+        let in_table = self.calls.iter().map(
+            |Call { message, .. }| quote!(&& <__Actor as #private::Accepts<#message>>::IN_TABLE),
+        );
+        quote_spanned! {self.at()=>
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #private::Protocol for #this {
+                const NAME: &'static str = #name;
+                type Client = #client;
+                const CALLS: &'static [#private::Call] = &[#(#rows),*];
+                fn client(raw: #private::RawRef<Self>) -> Self::Client {
+                    #client { raw }
+                }
+                fn raw(client: &Self::Client) -> &#private::RawRef<Self> {
+                    &client.raw
+                }
+            }
+            #(#includes)*
+            #[automatically_derived]
+            impl<__Actor> #private::ServedBy<__Actor> for #this
+            where
+                __Actor: #private::Handlers #(+ #bounds)*,
+            {
+                const IN_TABLE: bool = true #(#in_table)*;
+            }
+            // Evaluated here: a message that cannot cross nodes is an error of the protocol.
+            const _: &[#private::Call] = <#this as #private::Protocol>::CALLS;
+        }
+    }
+}
