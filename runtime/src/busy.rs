@@ -23,6 +23,7 @@ use pin_project_lite::pin_project;
 use tokio::runtime::Id;
 
 use crate::limits;
+use crate::spans::Scope;
 
 /// The work of a thread for an actor: the actor's type, and the message or hook.
 pub(crate) struct Duty {
@@ -96,18 +97,26 @@ pub(crate) fn running() -> Option<Running> {
 }
 
 pin_project! {
-    /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1).
+    /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1), and is in
+    /// its scope.
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
         in_hand: InHand,
+        scope: Option<Box<Scope>>,
         #[pin]
         future: F,
     }
 }
 
-/// Runs `future`, a handler of a message or a hook, within [`as_actor`].
-pub(crate) fn on_duty<F: Future>(duty: &'static Duty, in_hand: InHand, future: F) -> OnDuty<F> {
-    OnDuty { duty, in_hand, future }
+/// Runs `future`, a handler of a message or a hook, within [`as_actor`], and in a scope of its own
+/// if it has one.
+pub(crate) fn on_duty<F: Future>(
+    duty: &'static Duty,
+    in_hand: InHand,
+    scope: Option<Box<Scope>>,
+    future: F,
+) -> OnDuty<F> {
+    OnDuty { duty, in_hand, scope, future }
 }
 
 /// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
@@ -208,6 +217,7 @@ impl<F: Future> Future for OnDuty<F> {
         let is_next = matches!(TURN.take(), Turn::Ended);
         let polled = {
             let _noted = note(this.duty, *this.in_hand);
+            let _within = this.scope.as_deref().map(Scope::enter);
             this.future.poll(cx)
         };
         let turn = match (&polled, TURN.get()) {

@@ -32,8 +32,8 @@ pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
-    ArchiveFailed, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss, SendKind,
-    Unsent, Waiter,
+    ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss,
+    SendKind, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{

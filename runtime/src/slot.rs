@@ -17,13 +17,15 @@ use std::thread;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::busy::InHand;
 use crate::error::{AskCause, Cause, NotBegun};
+use crate::spans::Scope;
 
 /// An ask as its actor sees it before the handler.
 pub(crate) trait OpenAsk: Send + Sync {
-    /// Marks the ask as begun, and returns when its asker gives up. `None` when it must not be
-    /// handled: its asker has given up, or does so now, because the deadline has passed.
-    fn begin(&self) -> Option<Instant>;
+    /// Marks the ask as begun, and returns what its handler is to know of it. `None` when it must
+    /// not be handled: its asker has given up, or does so now, because the deadline has passed.
+    fn begin(&self) -> Option<InHand>;
 
     /// Returns true if it is not answered, and its asker has not given up; beside it whether it was
     /// begun.
@@ -32,11 +34,64 @@ pub(crate) trait OpenAsk: Send + Sync {
     /// Ends it without an answer, if it is open: its actor would wait for its asker, too. One that
     /// was not begun was not sent, for this cause, and never is begun.
     fn refuse(&self, cause: Cause);
+
+    /// Returns the scope in which it was sent, if that is known.
+    fn sent_in(&self) -> Option<&Scope> {
+        None
+    }
+
+    /// Returns true if it is an ask: false of a tell that is here for its scope.
+    fn is_ask(&self) -> bool {
+        true
+    }
 }
 
 /// Returns a number that no other ask has while this one lives.
 pub(crate) fn number_of(ask: &Arc<dyn OpenAsk>) -> usize {
     Arc::as_ptr(ask).addr()
+}
+
+/// A message with the scope in which it was sent: an ask, or a tell. Made only where a subscriber
+/// takes spans of messages, so that a letter without one carries nothing for it.
+struct Scoped {
+    ask: Option<Arc<dyn OpenAsk>>,
+    scope: Box<Scope>,
+}
+
+/// Returns what goes into the letter of an ask, or of a tell, that is sent in this scope.
+#[inline]
+pub(crate) fn scoped(
+    ask: Option<Arc<dyn OpenAsk>>,
+    scope: Option<Box<Scope>>,
+) -> Option<Arc<dyn OpenAsk>> {
+    match scope {
+        None => ask,
+        Some(scope) => Some(Arc::new(Scoped { ask, scope })),
+    }
+}
+
+impl OpenAsk for Scoped {
+    fn begin(&self) -> Option<InHand> {
+        self.ask.as_ref().map_or_else(|| Some(InHand::default()), |ask| ask.begin())
+    }
+
+    fn is_open(&self) -> (bool, bool) {
+        self.ask.as_ref().map_or((false, true), |ask| ask.is_open())
+    }
+
+    fn refuse(&self, cause: Cause) {
+        if let Some(ask) = &self.ask {
+            ask.refuse(cause);
+        }
+    }
+
+    fn sent_in(&self) -> Option<&Scope> {
+        Some(&self.scope)
+    }
+
+    fn is_ask(&self) -> bool {
+        self.ask.is_some()
+    }
 }
 
 struct Slot<R> {
@@ -98,7 +153,7 @@ impl<R> Slot<R> {
 }
 
 impl<R: Send> OpenAsk for Slot<R> {
-    fn begin(&self) -> Option<Instant> {
+    fn begin(&self) -> Option<InHand> {
         if self.deadline <= Instant::now() {
             drop(self.end(State::lost(AskCause::NotBegun(NotBegun::Timeout))));
             return None;
@@ -106,7 +161,8 @@ impl<R: Send> OpenAsk for Slot<R> {
         match &mut *self.state.lock() {
             State::Open { begun, .. } => {
                 *begun = true;
-                Some(self.deadline)
+                let ask = std::ptr::from_ref(self).addr();
+                Some(InHand { deadline: Some(self.deadline), ask })
             }
             State::Answered(_) | State::Lost(_) | State::Done => None,
         }

@@ -33,6 +33,7 @@ mod registered;
 mod remote;
 mod slow;
 mod snapshot;
+mod spans;
 mod supervising;
 mod test_kit;
 mod timers;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::id::{NodeId, NodeName};
 use crate::link::{CloseNotice, Receipt, Replier};
 use crate::memory::Payload;
+use crate::note::Note;
 
 pub use crate::cause::{Fate, LinkCause, NodeDown, NodeDownCause, OpenRefusal, Refusal, Violation};
 pub use crate::open_request::{Accepted, OpenRequest, Target};
@@ -101,6 +102,8 @@ pub struct Delivery {
     pub replier: Option<Replier>,
     /// Time at which the asker gives up, by the clock of this node.
     pub deadline: Option<Instant>,
+    /// The note that its sender's side sent along.
+    pub note: Option<Note>,
     /// The room it takes in the sender's window; given back when this is dropped, which is to be
     /// done when the message is taken from the mailbox.
     pub receipt: Receipt,

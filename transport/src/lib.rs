@@ -14,8 +14,8 @@
 //! - [`fabric`]: queue pairs: `tcp`, `verbs` for RDMA devices, and `sim` for tests.
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
-//! - `config`, `ip_network` and `profile`: what a node is started with; [`open_request`] and
-//!   [`cause`]: plain values.
+//! - `config`, `ip_network` and `profile`: what a node is started with; [`open_request`],
+//!   [`note`] and [`cause`]: plain values.
 //! - [`limits`], [`id`], [`entropy`], `noise`, `sync`; for the tests only: `mutants`, planted bugs,
 //!   `steps`, at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as
 //!   functions of any bytes.
@@ -47,6 +47,7 @@ pub mod mutants;
 #[cfg(not(feature = "mutants"))]
 mod mutants;
 mod noise;
+pub mod note;
 pub mod open_request;
 mod profile;
 mod proto;

@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 
 use ringpost_transport::memory::Payload;
+use ringpost_transport::note::Note;
 use tokio::time::Instant;
 
 use super::Handlers;
@@ -25,6 +26,8 @@ pub(super) struct Unopened {
     pub(super) payload: Payload,
     /// The way back of an ask, and when its asker gives up.
     pub(super) ask: Option<(Replier, Option<Instant>)>,
+    /// Says in which scope it was sent.
+    pub(super) note: Option<Note>,
 }
 
 impl Unopened {
@@ -72,10 +75,10 @@ impl Remote for Arrival {
     fn take_first(&mut self) -> Option<Unopened> {
         match self {
             Arrival::One(one) => {
-                let Delivery { ordinal, payload, replier, receipt, deadline } = one.take()?;
+                let Delivery { ordinal, payload, replier, receipt, deadline, note } = one.take()?;
                 drop(receipt);
                 let ask = replier.map(|replier| (replier, deadline));
-                Some(Unopened { ordinal, payload, ask })
+                Some(Unopened { ordinal, payload, ask, note })
             }
             Arrival::Tells(_) => self.take_tell(),
         }
@@ -85,7 +88,7 @@ impl Remote for Arrival {
     fn take_tell(&mut self) -> Option<Unopened> {
         let Arrival::Tells(tells) = self else { return None };
         let (ordinal, payload) = tells.take_first()?;
-        Some(Unopened { ordinal, payload, ask: None })
+        Some(Unopened { ordinal, payload, ask: None, note: None })
     }
 
     fn peer(&self) -> usize {

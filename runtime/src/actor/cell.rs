@@ -30,7 +30,8 @@ use crate::remote::Inbox;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
 use crate::schema::Kind;
-use crate::slot::{OpenAsk, number_of};
+use crate::slot::{OpenAsk, scoped};
+use crate::spans::{self, Scope, Subject};
 use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::Waits;
@@ -63,7 +64,7 @@ pub(super) struct Letter<E> {
     /// `None` once its handler has begun.
     pub(super) envelope: Option<E>,
     pub(super) label: &'static Label,
-    /// The ask, to be begun; `None` for a tell.
+    /// The ask, to be begun, with its scope if it has one; `None` for a tell without a scope.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
@@ -72,6 +73,8 @@ pub(super) struct Begun<A: Handlers> {
     pub(super) label: &'static Label,
     pub(super) envelope: A::Envelope,
     pub(super) in_hand: InHand,
+    /// The scope that it is handled in.
+    pub(super) scope: Option<Box<Scope>>,
 }
 
 impl<A: Handlers> Cell<A> {
@@ -162,22 +165,48 @@ impl<A: Handlers> Cell<A> {
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
     /// asker has given up.
     #[inline]
-    pub(super) fn begin(&self, letter: &mut Letter<A::Envelope>) -> Option<InHand> {
-        let Some(ask) = letter.ask.take() else { return Some(InHand::default()) };
-        let deadline @ Some(_) = ask.begin() else {
-            // Not when the batch is: what it holds may be large.
-            letter.envelope = None;
-            self.skipped(letter.label);
-            return None;
+    pub(super) fn begin(
+        &self,
+        letter: &mut Letter<A::Envelope>,
+    ) -> Option<(InHand, Option<Box<Scope>>)> {
+        let ask = letter.ask.take();
+        let in_hand = match &ask {
+            None => InHand::default(),
+            Some(ask) => match ask.begin() {
+                Some(in_hand) => in_hand,
+                None => {
+                    // Not when the batch is: what it holds may be large.
+                    letter.envelope = None;
+                    self.skipped(letter.label);
+                    return None;
+                }
+            },
         };
-        Some(InHand { deadline, ask: number_of(&ask) })
+        let scope = || {
+            let is_ask = ask.as_ref().is_some_and(|ask| ask.is_ask());
+            self.scope(letter.label, is_ask, ask.as_ref().and_then(|ask| ask.sent_in()))
+        };
+        Some((in_hand, spans::is_on().then(scope)))
+    }
+
+    /// Makes the scope in which a message is handled that was sent in another one (SP-2).
+    #[cold]
+    pub(super) fn scope(&self, label: &Label, is_ask: bool, sent_in: Option<&Scope>) -> Box<Scope> {
+        let subject = Subject {
+            node: self.node.name(),
+            entropy: self.node.entropy(),
+            actor_type: A::NAME,
+            message: label.name(),
+            is_ask,
+        };
+        Scope::handling(&subject, self.address(), sent_in)
     }
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
     /// handle.
     #[inline]
     pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
-        let Unopened { ordinal, payload, ask } = unopened;
+        let Unopened { ordinal, payload, ask, note } = unopened;
         let route = A::ROUTES.get(usize::from(ordinal))?;
         let label = &route.label;
         let (is_tell, mut until, mut replier) = (ask.is_none(), None, None);
@@ -191,7 +220,9 @@ impl<A: Handlers> Cell<A> {
         }
         match (route.open)(payload, &self.node, replier) {
             Ok(envelope) => {
-                Some(Begun { label, envelope, in_hand: InHand { deadline: until, ask: 0 } })
+                let in_hand = InHand { deadline: until, ask: 0 };
+                let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
+                Some(Begun { label, envelope, in_hand, scope: spans::is_on().then(scope) })
             }
             Err(error) => {
                 let (actor, name) = (self.address(), label.name());
@@ -254,7 +285,8 @@ impl<E> Letter<E> {
     /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is
     /// its asker's to know (DL-1).
     fn told(&self) -> Option<&'static Label> {
-        (self.ask.is_none() && self.envelope.is_some()).then_some(self.label)
+        let is_tell = self.ask.as_ref().is_none_or(|ask| !ask.is_ask());
+        (is_tell && self.envelope.is_some()).then_some(self.label)
     }
 }
 
@@ -398,7 +430,8 @@ impl<A: Handlers> Resident for Cell<A> {
     fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.tell)(letter, &self.node)?;
-        Ok(self.commit(room, Letter { label: &route.label, ask: None, envelope: Some(envelope) }))
+        let ask = scoped(None, Scope::here());
+        Ok(self.commit(room, Letter { label: &route.label, ask, envelope: Some(envelope) }))
     }
 
     fn put_ask(
@@ -410,7 +443,8 @@ impl<A: Handlers> Resident for Cell<A> {
     ) -> Result<(), Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let envelope = (route.ask)(letter, &self.node)?;
-        let letter = Letter { label: &route.label, ask: Some(ask), envelope: Some(envelope) };
+        let ask = scoped(Some(ask), Scope::here());
+        let letter = Letter { label: &route.label, ask, envelope: Some(envelope) };
         self.commit(room, letter);
         Ok(())
     }

@@ -29,6 +29,7 @@ use crate::message::{Message, Wire};
 use crate::node::Node;
 use crate::remote::Inbox;
 use crate::resident::{Halt, Resident};
+use crate::spans::Scope;
 use crate::view::Input;
 use task::{Aside, Held, More};
 
@@ -347,7 +348,7 @@ impl<A: Handlers> Context<A> {
     where
         A: Accepts<I::Message, Input = I, Reply = R>,
     {
-        let deadline = self.deadline;
+        let (deadline, scope) = (self.deadline, Scope::here());
         let more = self.more();
         if more.stash.len() + more.unstashed.len() >= limits::MAILBOX_CAPACITY {
             return Err((message, reply));
@@ -358,7 +359,7 @@ impl<A: Handlers> Context<A> {
             more.asides += 1;
             more.asides
         });
-        more.stash.insert(number, Aside { label, kept, is_ask, deadline });
+        more.stash.insert(number, Aside { label, kept, is_ask, deadline, scope });
         more.count();
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::address::Address;
 use crate::error::{AskError, Cause};
 use crate::limits;
 use crate::message::Message;
+use crate::spans;
 
 /// A reference that can be asked `M`, and answers `R`: an [`ActorRef`] or a [`Recipient`]. Only
 /// this crate has any.
@@ -107,7 +108,8 @@ impl<R: Reply> ReplyTo<R> {
         };
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);
-        let (asked, actor) = (to.asked(message, left), to.place().clone());
+        // It is sent by the task below, in the scope of the handler that forwards it.
+        let (asked, actor) = (spans::keep(to.asked(message, left)), to.place().clone());
         runtime.spawn(async move {
             match asked.await {
                 Ok(answer) => self.send(answer),

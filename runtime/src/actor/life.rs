@@ -32,6 +32,7 @@ use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::Resident;
 use crate::rest::Started;
+use crate::spans::Scope;
 use guarded::Guarded;
 
 /// An actor and all that its task has of it. Made before the task, which may never run. The fields
@@ -128,7 +129,7 @@ impl<A: Handlers> Life<A> {
             }
             if let Some(actor) = &mut self.actor {
                 let in_hand = if self.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
-                on_duty(start, in_hand, actor.on_start(&mut self.cx)).await?;
+                on_duty(start, in_hand, None, actor.on_start(&mut self.cx)).await?;
             }
             self.cell.end_waits();
             self.cell.ends().started();
@@ -159,7 +160,7 @@ impl<A: Handlers> Life<A> {
             }
             let stop = const { &Duty::runs(A::NAME, "on_stop") };
             if let Some(actor) = &mut self.actor {
-                on_duty(stop, InHand::default(), actor.on_stop(&mut self.cx)).await;
+                on_duty(stop, InHand::default(), None, actor.on_stop(&mut self.cx)).await;
             }
             Ok(())
         }
@@ -234,8 +235,8 @@ fn handle<'a, A: Handlers>(
     cx: &'a mut Context<A>,
     begun: Begun<A>,
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
-    let Begun { label, envelope, in_hand } = begun;
-    on_duty(&label.duty, in_hand, actor.receive(envelope, cx))
+    let Begun { label, envelope, in_hand, scope } = begun;
+    on_duty(&label.duty, in_hand, scope, actor.receive(envelope, cx))
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.
@@ -244,13 +245,14 @@ fn handle_at_once<A: Handlers>(
     cx: &mut Context<A>,
     begun: Begun<A>,
 ) -> Option<Begun<A>> {
-    let Begun { label, envelope, in_hand } = begun;
+    let Begun { label, envelope, in_hand, scope } = begun;
     let mut envelope = Some(envelope);
     cx.begin(label, in_hand.deadline);
     let noted = note(&label.duty, in_hand);
+    let within = scope.as_deref().map(Scope::enter);
     actor.receive_at_once(&mut envelope, cx);
-    drop(noted);
-    envelope.map(|envelope| Begun { label, envelope, in_hand })
+    drop((within, noted));
+    envelope.map(|envelope| Begun { label, envelope, in_hand, scope })
 }
 
 /// Handles a message of this node where it lies; returns one whose handler may wait. That has
@@ -263,14 +265,15 @@ fn handle_letter<A: Handlers>(
     letter: &mut Letter<A::Envelope>,
 ) -> Option<Begun<A>> {
     cx.rest_lane();
-    let in_hand = cell.begin(letter)?;
+    let (in_hand, scope) = cell.begin(letter)?;
     cx.note_mail();
     let label = letter.label;
     cx.begin(label, in_hand.deadline);
     let noted = note(&label.duty, in_hand);
+    let within = scope.as_deref().map(Scope::enter);
     actor.receive_at_once(&mut letter.envelope, cx);
-    drop(noted);
-    letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand })
+    drop((within, noted));
+    letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand, scope })
 }
 
 impl Ending {

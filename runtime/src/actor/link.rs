@@ -313,7 +313,7 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
         let to = (&to, &TETHER, remote_send::leading_ask(deadline));
         let (mut message, mut waiter) = (Some(tether.clone()), Waiter::default());
-        let send = poll_fn(|cx| remote_send::poll_send(to, &mut message, &mut waiter, cx));
+        let send = poll_fn(|cx| remote_send::poll_send(to, &node, &mut message, &mut waiter, cx));
         let answered = match send.await {
             Ok(Awaited::Reply(answer)) => answer.await,
             Ok(_) => Err(ReplyLoss::Late),

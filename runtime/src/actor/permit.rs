@@ -68,8 +68,9 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
         let mut message = Some(message);
         let sent = match self.0 {
             Reserved::Near(room) => room.put(&mut message, None).map(|_| ()),
-            Reserved::Far(sender, waiter, _node) => {
-                remote_send::send_reserved((&sender, const { &P::TOLD }), &mut message, waiter)
+            Reserved::Far(sender, waiter, node) => {
+                let to = (&sender, const { &P::TOLD });
+                remote_send::send_reserved(to, &node, &mut message, waiter)
             }
         };
         sent.map_err(|cause| {

@@ -1,6 +1,7 @@
 //! Sending a message to another node: what its archive is. Nothing here knows the type of a
 //! message, so that it is compiled once, and not for each message of a program.
 
+use std::fmt;
 use std::task::{Context, Poll, ready};
 
 use rkyv::util::AlignedVec;
@@ -11,13 +12,20 @@ use super::port::{Line, PendingFate, RemoteAnswer};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
-use crate::remote::{self, Accepted, ArchiveFailed, Awaited, RemoteSender, SendKind, Waiter};
+use crate::node::Node;
+use crate::remote::{
+    self, Accepted, ArchiveFailed, Archived, Awaited, RemoteSender, SendKind, Waiter,
+};
+use crate::spans::{self, Subject};
 use crate::waits::Awaits;
 
 /// A message that is to be sent, without its type: an `Option<M>`, which is empty when it was sent.
 pub(super) trait Letter {
     /// Returns true if it never leaves its node.
     fn is_local(&self) -> bool;
+
+    /// Returns the name of the message, for people.
+    fn name(&self) -> &'static str;
 
     fn archive(&self, out: &mut AlignedVec<16>) -> Result<(), Cause>;
 
@@ -28,6 +36,10 @@ pub(super) trait Letter {
 impl<M: Message> Letter for Option<M> {
     fn is_local(&self) -> bool {
         M::CODEC.is_none()
+    }
+
+    fn name(&self) -> &'static str {
+        M::NAME
     }
 
     fn archive(&self, out: &mut AlignedVec<16>) -> Result<(), Cause> {
@@ -54,8 +66,8 @@ impl Elsewhere {
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Cause>> {
-        let sender = self.remote()?;
-        let polled = poll_tell((sender, told), message, fate, &mut line.remote, cx);
+        let (sender, node) = self.remote()?;
+        let polled = poll_tell((sender, told), node, message, fate, &mut line.remote, cx);
         if polled.is_pending() {
             self.note_wait(line, Awaits::RoomElsewhere);
         }
@@ -70,8 +82,9 @@ impl Elsewhere {
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<RemoteAnswer, Cause>> {
-        let sender = self.remote()?;
-        let sent = poll_send((sender, asked, ask(deadline)), message, &mut line.remote, cx);
+        let (sender, node) = self.remote()?;
+        let to = (sender, asked, ask(deadline));
+        let sent = poll_send(to, node, message, &mut line.remote, cx);
         let Poll::Ready(awaited) = sent else {
             self.note_wait(line, Awaits::RoomElsewhere);
             return Poll::Pending;
@@ -83,7 +96,8 @@ impl Elsewhere {
 
     /// Sends if that needs no waiting.
     pub(super) fn try_tell(&self, told: &Accepted, message: &mut dyn Letter) -> Result<(), Cause> {
-        try_send((self.remote()?, told, SendKind::Tell), message).map(|_| ())
+        let (sender, node) = self.remote()?;
+        try_send((sender, told, SendKind::Tell), node, message).map(|_| ())
     }
 
     /// Sends an ask if that needs no waiting.
@@ -92,14 +106,15 @@ impl Elsewhere {
         (asked, deadline): (&Accepted, Instant),
         message: &mut dyn Letter,
     ) -> Result<RemoteAnswer, Cause> {
-        let awaited = try_send((self.remote()?, asked, ask(deadline)), message)?;
+        let (sender, node) = self.remote()?;
+        let awaited = try_send((sender, asked, ask(deadline)), node, message)?;
         self.answer(awaited)
     }
 
-    /// Returns the way to another node; why there is none.
-    fn remote(&self) -> Result<&RemoteSender, Cause> {
+    /// Returns the way to another node, and this node; why there is none.
+    fn remote(&self) -> Result<(&RemoteSender, &Node), Cause> {
         match &self.way {
-            Way::Remote(sender, _) => Ok(sender),
+            Way::Remote(sender, node) => Ok((sender, node)),
             // Sends and all else are of what it leads to now.
             Way::Named(_) => Err(Cause::NoSuchActor),
             Way::Dead(cause) => Err(cause.clone()),
@@ -118,6 +133,7 @@ impl Elsewhere {
 /// it was sent.
 pub(super) fn poll_send(
     (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
+    node: &Node,
     message: &mut dyn Letter,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
@@ -125,7 +141,8 @@ pub(super) fn poll_send(
     check_codec(message, accepted, kind)?;
     let mut failure = None;
     let sent = {
-        let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
+        let from = (node, to, kind.is_ask());
+        let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
         to.poll_send(accepted, kind, &mut archive, waiter, cx)
     };
     match sent {
@@ -142,6 +159,7 @@ pub(super) fn poll_send(
 /// comes to `fate`.
 fn poll_tell(
     (to, accepted): (&RemoteSender, &Accepted),
+    node: &Node,
     message: &mut dyn Letter,
     fate: Option<&mut Option<PendingFate>>,
     waiter: &mut Waiter,
@@ -149,7 +167,7 @@ fn poll_tell(
 ) -> Poll<Result<(), Cause>> {
     if let Some(fate) = fate {
         let to = (to, accepted, SendKind::ConfirmedTell);
-        if let Awaited::Fate(confirmation) = ready!(poll_send(to, message, waiter, cx))? {
+        if let Awaited::Fate(confirmation) = ready!(poll_send(to, node, message, waiter, cx))? {
             *fate = Some(PendingFate::Remote(confirmation));
         }
         return Poll::Ready(Ok(()));
@@ -158,7 +176,8 @@ fn poll_tell(
         return Poll::Ready(Err(Cause::LocalOnly));
     }
     let mut failure = None;
-    let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
+    let from = (node, to, false);
+    let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
     match ready!(to.poll_tell(accepted, &mut archive, waiter, cx)) {
         Ok(()) => {
             message.sent();
@@ -184,11 +203,13 @@ pub(super) fn poll_reserve<M: Message>(
 /// Sends a tell to the room that `waiter` has. Empties `message` if and only if it was sent.
 pub(super) fn send_reserved(
     (to, accepted): (&RemoteSender, &Accepted),
+    node: &Node,
     message: &mut dyn Letter,
     waiter: Waiter,
 ) -> Result<(), Cause> {
     let mut failure = None;
-    let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
+    let from = (node, to, false);
+    let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
     let sent = to.send_reserved(accepted, &mut archive, waiter);
     sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
     message.sent();
@@ -209,11 +230,13 @@ pub(super) fn leading_ask(deadline: Instant) -> SendKind {
 /// Sends if that needs no waiting. Empties `message` if and only if it was sent.
 fn try_send(
     (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
+    node: &Node,
     message: &mut dyn Letter,
 ) -> Result<Awaited, Cause> {
     check_codec(message, accepted, kind)?;
     let mut failure = None;
-    let mut archive = |out: &mut _| archive(&*message, out, &mut failure);
+    let from = (node, to, kind.is_ask());
+    let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
     let sent = to.try_send(accepted, kind, &mut archive);
     let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
     message.sent();
@@ -226,14 +249,33 @@ fn check_codec(message: &dyn Letter, accepted: &Accepted, kind: SendKind) -> Res
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
-/// Writes the archive of a message as the transport wants it, and keeps what a failure says.
+/// Writes the archive of a message as the transport wants it, and keeps what a failure says. The
+/// note that travels with it says in which scope it was sent, if in any.
 fn archive(
     message: &dyn Letter,
+    (node, to, is_ask): (&Node, &RemoteSender, bool),
     out: &mut AlignedVec<16>,
     failure: &mut Option<Cause>,
-) -> Result<(), ArchiveFailed> {
-    message.archive(out).map_err(|cause| {
-        *failure = Some(cause);
-        ArchiveFailed
-    })
+) -> Archived {
+    match message.archive(out) {
+        Ok(()) => Ok(spans::send(|| {
+            let (node, entropy) = (node.name(), node.entropy());
+            let (actor_type, message) = (to.request().called.kind, message.name());
+            (Subject { node, entropy, actor_type, message, is_ask }, Called(to))
+        })),
+        Err(cause) => {
+            *failure = Some(cause);
+            Err(ArchiveFailed)
+        }
+    }
+}
+
+/// An actor of another node, as people call it.
+struct Called<'a>(&'a RemoteSender);
+
+impl fmt::Display for Called<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.request().called.name.as_deref();
+        write!(f, "{}/{}", self.0.peer(), name.unwrap_or_default())
+    }
 }

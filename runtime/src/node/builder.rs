@@ -270,6 +270,7 @@ impl NodeBuilder {
         let mailbox_capacity = self.mailbox_capacity.max(1);
         let (ask_timeout, reported_after) = (self.ask_timeout, self.reported_after);
         let has_seeds = !self.seeds.is_empty();
+        let entropy = self.entropy.clone();
         let config = self.config(name)?;
         Remote::check(&config)?;
         let (remote, id) = if config.listen.is_some() || !config.seeds.is_empty() {
@@ -295,6 +296,7 @@ impl NodeBuilder {
                 deadlines,
                 reported_after,
                 has_seeds,
+                entropy,
                 _lookout: lookout,
             }),
         })

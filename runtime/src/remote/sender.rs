@@ -25,7 +25,7 @@ pub(crate) async fn signal(
     let nothing = Accepted { id: 0, layout: 0, reply: 0 };
     let send = |cx: &mut Context<'_>| {
         let turn = ready!(coop::poll_proceed(cx));
-        let sent = ready!(to.poll_send(&nothing, signal, &mut |_| Ok(()), &mut waiter, cx));
+        let sent = ready!(to.poll_send(&nothing, signal, &mut |_| Ok(None), &mut waiter, cx));
         turn.made_progress();
         Poll::Ready(sent)
     };
@@ -58,7 +58,7 @@ pub(crate) async fn find(
 /// Sends a signal ahead of messages if that needs no waiting.
 pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
     let nothing = Accepted { id: 0, layout: 0, reply: 0 };
-    let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_| Ok(()));
+    let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_| Ok(None));
     sent.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None))
 }
 

@@ -119,7 +119,7 @@ impl Node {
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);
-            Ok(())
+            Ok(None)
         };
         let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));
         sent.await.map_err(|unsent| unsent.to_string())

@@ -172,7 +172,7 @@ impl Sender {
                 let mut message = Vec::with_capacity(bytes);
                 write(diary.run(), mark, bytes, &mut message);
                 out.extend_from_slice(&message);
-                Ok(())
+                Ok(None)
             };
             // Plain tells have a way of their own; half of them take it.
             let polled = if kind == SendKind::Tell && bytes % 2 == 0 {

@@ -110,7 +110,8 @@ impl Driver {
         arrival: Arrival,
         frame: &Frame<'_>,
     ) -> Result<(), Violation> {
-        let Arrival { at, mailbox, generation, ordinal, correlation, deadline, body } = arrival;
+        let Arrival { at, mailbox, generation, ordinal, correlation, deadline, note, body } =
+            arrival;
         let place = (mailbox, generation);
         self.begin_run(pipe, place);
         if correlation.is_some() && pipe.proto.has_left() {
@@ -131,6 +132,7 @@ impl Driver {
             payload: self.payload(body, frame),
             replier: correlation.map(|c| Replier::new(self.link.clone(), c)),
             deadline: deadline.map(Into::into),
+            note,
             receipt,
         };
         self.run.deliveries.push(Deliveries::One(delivery));

@@ -1,6 +1,5 @@
 //! A sender to one mailbox of another node, over whatever link there is.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +11,13 @@ use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
 use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
-use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::mutants::planted;
+use crate::note::Note;
 use crate::open_request::{Accepted, OpenRequest};
 
-use super::waiter::{Place, Waiter};
+use super::scratch::{keep, with_scratch};
+use super::waiter::{Place, WaitState, Waiter};
 
 /// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
 /// mailbox again. Cheap to clone.
@@ -51,21 +51,16 @@ impl SharedHint {
     }
 }
 
-/// The function that writes a message's archive into the empty buffer it is given; it runs without
-/// any lock held, once for each [`Waiter`].
-pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Result<(), ArchiveFailed>;
+/// The function that writes a message's archive into the empty buffer it is given, and returns what
+/// is to travel with it; it runs without any lock held, once for each [`Waiter`].
+pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Archived;
+
+/// The note that is to travel with a message whose archive was written, if there is one.
+pub type Archived = Result<Option<Note>, ArchiveFailed>;
 
 /// The error of an archive that could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveFailed;
-
-thread_local! {
-    /// Archives are written here, so that a send allocates nothing.
-    static SCRATCH: Cell<AlignedVec<16>> = Cell::new(AlignedVec::new());
-}
-
-/// Memory that a thread's scratch keeps between sends.
-const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// The function that keeps a waker at a link, if there is something to wait for.
 type Aside = fn(&LinkHandle, &Waker) -> Option<usize>;
@@ -186,11 +181,12 @@ impl RemoteSender {
             && let Some(link) = &*self.0.peer.link()
         {
             let attempt = with_scratch(|bytes| {
-                archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-                if self.commit_at_once(link, message, bytes) {
+                let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+                if note.is_none() && self.commit_at_once(link, message, bytes) {
                     return Ok(None);
                 }
-                let outgoing = Outgoing { message, kind: SendKind::Tell, archive: bytes };
+                let (kind, note) = (SendKind::Tell, note.as_ref());
+                let outgoing = Outgoing { message, kind, note, archive: bytes };
                 Ok(Some(self.attempt_first(link, outgoing, waiter, cx.waker())))
             })?;
             match attempt {
@@ -220,8 +216,8 @@ impl RemoteSender {
         waker: &Waker,
     ) -> Result<Attempt, Unsent> {
         with_scratch(|bytes| {
-            archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-            let outgoing = Outgoing { message, kind, archive: bytes };
+            let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            let outgoing = Outgoing { message, kind, note: note.as_ref(), archive: bytes };
             Ok(self.attempt_first(link, outgoing, waiter, waker))
         })
     }
@@ -245,6 +241,7 @@ impl RemoteSender {
             let waiting = waiter.state();
             keep(outgoing.archive, &mut waiting.archive);
             waiting.archived = true;
+            waiting.note = outgoing.note.cloned();
             if let Some(place) = place {
                 waiting.place = Place::InLine(link.clone(), place);
             }
@@ -266,12 +263,14 @@ impl RemoteSender {
         let waiting = waiter.state();
         if !waiting.archived {
             waiting.archive.clear();
-            if archive(&mut waiting.archive).is_err() {
-                return Poll::Ready(Err(Unsent::Archive));
+            match archive(&mut waiting.archive) {
+                Ok(note) => waiting.note = note,
+                Err(ArchiveFailed) => return Poll::Ready(Err(Unsent::Archive)),
             }
             waiting.archived = true;
         }
-        let outgoing = Outgoing { message, kind, archive: &mut waiting.archive };
+        let WaitState { archive, note, .. } = &mut *waiting;
+        let outgoing = Outgoing { message, kind, note: note.as_ref(), archive };
         let attempt = self.0.hint.with(|hint| {
             link.attempt((&self.0.request, hint), outgoing, &mut place, Some(cx.waker()))
         });
@@ -304,8 +303,8 @@ impl RemoteSender {
         let request = &self.0.request;
         self.0.hint.with(|hint| link.has_room((request, hint), kind))?;
         let attempt = with_scratch(|bytes| {
-            archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-            let outgoing = Outgoing { message, kind, archive: bytes };
+            let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            let outgoing = Outgoing { message, kind, note: note.as_ref(), archive: bytes };
             let attempt = |hint: &mut _| link.attempt((request, hint), outgoing, &mut None, None);
             Ok(self.0.hint.with(attempt))
         })?;
@@ -371,10 +370,11 @@ impl RemoteSender {
             _ => return Err(Unsent::LinkDown),
         };
         with_scratch(|bytes| {
-            archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
             // From here on the link has the place.
             let Place::InLine(_, place) = waiter.take_place() else { return Err(Unsent::LinkDown) };
-            link.commit_reserved(place, Outgoing { message, kind: SendKind::Tell, archive: bytes })
+            let (kind, note) = (SendKind::Tell, note.as_ref());
+            link.commit_reserved(place, Outgoing { message, kind, note, archive: bytes })
         })
     }
 
@@ -392,7 +392,7 @@ impl RemoteSender {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Found, Unsent>> {
         let nothing = Accepted { id: 0, layout: 0, reply: 0 };
-        let found = self.poll_send(&nothing, SendKind::LookUp, &mut |_| Ok(()), waiter, cx);
+        let found = self.poll_send(&nothing, SendKind::LookUp, &mut |_| Ok(None), waiter, cx);
         found.map_ok(|found| match found {
             Awaited::Found(request, accepted) => {
                 let (peer, hint) = (self.0.peer.clone(), SharedHint::default());
@@ -455,41 +455,6 @@ impl RemoteSender {
             waiter.state().place = Place::AtPeer(self.0.peer.clone(), ticket);
         }
         polled.map_ok(|link| (link, None))
-    }
-}
-
-/// Returns how much memory the thread keeps for archives.
-#[cfg(test)]
-pub(super) fn scratch_bytes() -> usize {
-    let scratch = SCRATCH.take();
-    let bytes = scratch.capacity();
-    SCRATCH.set(scratch);
-    bytes
-}
-
-/// Lends the thread's scratch, emptied.
-#[inline]
-fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> T {
-    SCRATCH.with(|scratch| {
-        // Taken, not borrowed: a message whose archiving sends another message finds none.
-        let mut bytes = scratch.take();
-        bytes.clear();
-        let result = use_it(&mut bytes);
-        if bytes.capacity() > SCRATCH_BYTES_MAX {
-            buffer::give(bytes);
-        } else {
-            scratch.set(bytes);
-        }
-        result
-    })
-}
-
-/// Takes an archive out of the scratch: a large one as it is, a small one as a copy.
-fn keep(scratch: &mut AlignedVec<16>, kept: &mut AlignedVec<16>) {
-    if scratch.len() > SCRATCH_BYTES_MAX / 16 {
-        *kept = std::mem::take(scratch);
-    } else {
-        kept.extend_from_slice(scratch);
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use futures::FutureExt;
 use rkyv::util::AlignedVec;
 
-use super::remote_sender::scratch_bytes;
+use super::scratch::scratch_bytes;
 use super::waiter::spare_bytes;
 use super::{Awaited, RemoteSender, SendKind, Unsent, Waiter};
 use crate::host::{Host, Inbox, Lost, PeerEvent};
@@ -58,7 +58,7 @@ impl Letter {
         let mut archive = |out: &mut AlignedVec<16>| {
             *archived += 1;
             out.resize(*bytes, 1);
-            Ok(())
+            Ok(None)
         };
         to.poll_send(&MESSAGE, SendKind::Tell, &mut archive, waiter, &mut cx)
     }
@@ -130,7 +130,7 @@ fn a_send_that_meets_an_ended_link_waits_for_the_next() {
     let mut letter = Letter::new(200);
     assert!(letter.poll(&one).is_pending());
     assert!(matches!(
-        one.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(())),
+        one.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(None)),
         Err(Unsent::LinkDown)
     ));
     peer.set_link(Some(opened(&[("one", 0)])));

@@ -9,6 +9,7 @@ use rkyv::util::AlignedVec;
 use crate::link::LinkHandle;
 use crate::memory::buffer;
 use crate::mesh::Peer;
+use crate::note::Note;
 
 /// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
 /// Give the same one to every poll of the same send; when that is ready it is as new. Dropping it
@@ -24,6 +25,8 @@ pub(super) struct WaitState {
     /// was.
     pub(super) archive: AlignedVec<16>,
     pub(super) archived: bool,
+    /// The note that goes with it.
+    pub(super) note: Option<Note>,
     /// It waits for a link while the node is down, too.
     patient: bool,
 }
@@ -130,7 +133,7 @@ impl WaitState {
             Place::AtPeer(peer, ticket) => peer.forget(ticket),
         }
         // For the next one, unless the thread ends.
-        (waiting.archived, waiting.patient) = (false, false);
+        (waiting.archived, waiting.patient, waiting.note) = (false, false, None);
         if waiting.archive.capacity() > SPARE_ARCHIVE_BYTES_MAX {
             buffer::give(std::mem::take(&mut waiting.archive));
         }

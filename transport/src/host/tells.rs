@@ -71,7 +71,7 @@ impl Iterator for Tells {
         let (ordinal, range) = self.pass()?;
         let receipt = Receipt::new(self.taken.clone(), range.len() as u32);
         let payload = Payload::leased(self.lease.clone(), range);
-        Some(Delivery { ordinal, payload, replier: None, deadline: None, receipt })
+        Some(Delivery { ordinal, payload, replier: None, deadline: None, note: None, receipt })
     }
 }
 

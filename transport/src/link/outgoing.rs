@@ -7,6 +7,7 @@ use rkyv::util::AlignedVec;
 
 use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
+use crate::note::Note;
 use crate::open_request::Accepted;
 use crate::proto::error::OpenRefusal;
 #[cfg(feature = "steps")]
@@ -16,6 +17,8 @@ use crate::steps::Step;
 pub(crate) struct Outgoing<'a> {
     pub(crate) message: &'a Accepted,
     pub(crate) kind: SendKind,
+    /// Travels with it.
+    pub(crate) note: Option<&'a Note>,
     /// Its bytes; taken when large.
     pub(crate) archive: &'a mut AlignedVec<16>,
 }

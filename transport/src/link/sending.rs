@@ -116,7 +116,7 @@ impl LinkHandle {
         place: &mut Option<usize>,
         waker: Option<&Waker>,
     ) -> Attempt {
-        let Outgoing { message, kind, ref archive } = outgoing;
+        let Outgoing { message, kind, ref archive, .. } = outgoing;
         let bytes = archive.len();
         if bytes > self.archive_max() {
             let limit = self.message_bytes_max as usize;
@@ -248,7 +248,7 @@ impl LinkHandle {
         self: &Arc<Self>,
         state: &mut State,
         (mailbox, ordinal): (u32, u16),
-        Outgoing { message, kind, archive }: Outgoing<'_>,
+        Outgoing { message, kind, note, archive }: Outgoing<'_>,
         waker: Option<&Waker>,
     ) -> Attempt {
         let entry = |kind, correlation, deadline| Entry {
@@ -280,7 +280,7 @@ impl LinkHandle {
                 (entry(RecordKind::Signal, 1, None), Awaited::Nothing)
             }
         };
-        state.send_queue.commit(entry, archive);
+        state.send_queue.commit(entry, note.cloned(), archive);
         step!(any kind.committed());
         Attempt::Committed(awaited)
     }

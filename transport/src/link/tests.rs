@@ -60,8 +60,12 @@ impl Sender {
             return Attempt::Committed(Awaited::Nothing);
         }
         let waker = Waker::from(self.bell.clone());
-        let outgoing =
-            Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut self.archive };
+        let outgoing = Outgoing {
+            message: &MESSAGE,
+            kind: SendKind::Tell,
+            note: None,
+            archive: &mut self.archive,
+        };
         link.attempt((&self.request, &mut Hint::default()), outgoing, &mut self.place, Some(&waker))
     }
 
@@ -281,6 +285,7 @@ fn one_ask_too_many_fails_and_leaves_its_room_to_others() {
     let outgoing = Outgoing {
         message: &MESSAGE,
         kind: SendKind::Ask { deadline: None },
+        note: None,
         archive: &mut sender.archive,
     };
     let way = (&sender.request, &mut Hint::default());
@@ -396,8 +401,12 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
     let link = opened(&[("one", 0)]);
     assert!(Sender::new("one", 900).commits(&link));
     let mut sender = Sender::new("one", 200);
-    let outgoing =
-        Outgoing { message: &MESSAGE, kind: SendKind::Tell, archive: &mut sender.archive };
+    let outgoing = Outgoing {
+        message: &MESSAGE,
+        kind: SendKind::Tell,
+        note: None,
+        archive: &mut sender.archive,
+    };
     let attempt = link.attempt((&sender.request, &mut Hint::default()), outgoing, &mut None, None);
     assert!(matches!(attempt, Attempt::Failed(Unsent::Full)));
     assert!(link.state.lock().send_queue.has_urgent(), "the peer is told");

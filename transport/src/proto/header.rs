@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::note::NOTE_BYTES;
 use crate::proto::error::Violation;
 
 /// Bytes of a frame header.
@@ -14,7 +15,9 @@ pub(crate) const FRAME_HEADER: usize = 16;
 /// Bytes of a record header without optional fields.
 pub(crate) const RECORD_HEADER: usize = 32;
 /// Bytes of a record header with a deadline.
-pub(crate) const RECORD_HEADER_MAX: usize = 48;
+pub(crate) const RECORD_HEADER_TIMED: usize = 48;
+/// Bytes of a record header with a note, and perhaps a deadline.
+pub(crate) const RECORD_HEADER_MAX: usize = 64;
 
 /// The first byte of every frame.
 const MARK: u8 = 2;
@@ -173,6 +176,10 @@ impl RecordKind {
 const DEADLINE: u8 = 1;
 /// Record flag: more records of the same kind and correlation follow (a long list).
 const MORE: u8 = 2;
+/// Record flag: a note follows the deadline, or the place of one.
+const NOTE: u8 = 4;
+/// The place of the note in a header.
+const NOTE_AT: usize = RECORD_HEADER_MAX - NOTE_BYTES;
 
 /// The header that every record begins with. Fields that its kind does not use are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,6 +198,8 @@ pub(crate) struct RecordHeader {
     pub(crate) total: u32,
     /// Microseconds the asker still waits.
     pub(crate) deadline_us: Option<u64>,
+    /// Bytes of the layer above that travel with a message.
+    pub(crate) note: Option<[u8; NOTE_BYTES]>,
 }
 
 impl RecordHeader {
@@ -206,21 +215,30 @@ impl RecordHeader {
             ordinal: 0,
             total: 0,
             deadline_us: None,
+            note: None,
         }
     }
 
     /// Returns how many bytes the encoded header has.
     pub(crate) fn len(&self) -> usize {
-        if self.deadline_us.is_some() { RECORD_HEADER_MAX } else { RECORD_HEADER }
+        match (self.deadline_us, self.note) {
+            (_, Some(_)) => RECORD_HEADER_MAX,
+            (Some(_), None) => RECORD_HEADER_TIMED,
+            (None, None) => RECORD_HEADER,
+        }
     }
 
     /// Writes the header to the front of `out`, which has room for it.
     pub(crate) fn encode(&self, out: &mut [u8]) {
         out[..RECORD_HEADER].copy_from_slice(&self.encoded());
-        if let Some(us) = self.deadline_us {
-            let mut more = [0; RECORD_HEADER_MAX - RECORD_HEADER];
-            more[..8].copy_from_slice(&us.to_le_bytes());
-            out[RECORD_HEADER..RECORD_HEADER_MAX].copy_from_slice(&more);
+        let len = self.len();
+        if len > RECORD_HEADER {
+            let us = self.deadline_us.unwrap_or_default();
+            out[RECORD_HEADER..len].fill(0);
+            out[RECORD_HEADER..RECORD_HEADER + 8].copy_from_slice(&us.to_le_bytes());
+        }
+        if let Some(note) = self.note {
+            out[NOTE_AT..len].copy_from_slice(&note);
         }
     }
 
@@ -230,7 +248,8 @@ impl RecordHeader {
         let mut head = [0; RECORD_HEADER];
         head[0] = self.kind as u8;
         head[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
-            | if self.more { MORE } else { 0 };
+            | if self.more { MORE } else { 0 }
+            | if self.note.is_some() { NOTE } else { 0 };
         head[2..4].copy_from_slice(&(self.len() as u16).to_le_bytes());
         head[4..8].copy_from_slice(&self.payload.to_le_bytes());
         head[8..12].copy_from_slice(&self.mailbox.to_le_bytes());
@@ -248,11 +267,12 @@ impl RecordHeader {
         if len < RECORD_HEADER || !len.is_multiple_of(16) || len > bytes.len() {
             return Err(Violation::Record);
         }
-        let deadline_us = match head[1] & DEADLINE != 0 {
-            true if len < RECORD_HEADER_MAX => return Err(Violation::Record),
-            true => Some(u64_at(rest, 0)),
-            false => None,
+        let has = |flag: u8, bytes: usize| match head[1] & flag != 0 {
+            true if len < bytes => Err(Violation::Record),
+            has => Ok(has),
         };
+        let deadline_us = has(DEADLINE, RECORD_HEADER_TIMED)?.then(|| u64_at(rest, 0));
+        let note = has(NOTE, RECORD_HEADER_MAX)?.then(|| array_at(rest, NOTE_AT - RECORD_HEADER));
         let header = RecordHeader {
             kind: RecordKind::of(head[0])?,
             more: head[1] & MORE != 0,
@@ -263,6 +283,7 @@ impl RecordHeader {
             ordinal: u16_at(head, 24),
             total: u32_at(head, 28),
             deadline_us,
+            note,
         };
         Ok((header, len))
     }
@@ -326,6 +347,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 
 // HD-1.
 const _: () = assert!(RECORD_HEADER.is_multiple_of(16) && RECORD_HEADER_MAX.is_multiple_of(16));
+const _: () = assert!(RECORD_HEADER_TIMED.is_multiple_of(16) && NOTE_AT >= RECORD_HEADER + 8);
 const _: () = assert!(FRAME_HEADER.is_multiple_of(16));
 
 #[cfg(test)]
@@ -335,8 +357,15 @@ mod tests {
 
     fn any_header() -> impl Strategy<Value = RecordHeader> {
         let numbers = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u16>(), any::<u32>());
-        (1u8..=17, any::<bool>(), any::<u32>(), numbers, any::<Option<u64>>()).prop_map(
-            |(kind, more, payload, (mailbox, generation, correlation, ordinal, total), d)| {
+        let optional = (any::<Option<u64>>(), any::<Option<[u8; NOTE_BYTES]>>());
+        (1u8..=17, any::<bool>(), any::<u32>(), numbers, optional).prop_map(
+            |(
+                kind,
+                more,
+                payload,
+                (mailbox, generation, correlation, ordinal, total),
+                optional,
+            )| {
                 RecordHeader {
                     kind: RecordKind::of(kind).unwrap(),
                     more,
@@ -346,7 +375,8 @@ mod tests {
                     correlation,
                     ordinal,
                     total,
-                    deadline_us: d,
+                    deadline_us: optional.0,
+                    note: optional.1,
                 }
             },
         )
@@ -383,6 +413,7 @@ mod tests {
             RecordHeader { correlation: 1, ..plain },
             RecordHeader { total: 1, ..plain },
             RecordHeader { deadline_us: Some(0), ..plain },
+            RecordHeader { note: Some([0; NOTE_BYTES]), ..plain },
         ];
         assert!(others.iter().all(|header| plain_tell(&header.encoded()).is_none()));
     }
@@ -395,5 +426,50 @@ mod tests {
         assert_eq!(RecordHeader::decode(&bytes).unwrap().1, 64);
         bytes[2] = 40;
         assert_eq!(RecordHeader::decode(&bytes), Err(Violation::Record), "not 16-byte aligned");
+    }
+
+    /// A flag that promises more than the header has.
+    #[test]
+    fn a_header_that_is_too_short_for_its_deadline_or_note_is_a_violation() {
+        let header = RecordHeader::new(RecordKind::Tell);
+        let noted = RecordHeader { note: Some([7; NOTE_BYTES]), ..header };
+        let both = RecordHeader { deadline_us: Some(9), ..noted };
+        let cases = [
+            (RecordHeader { deadline_us: Some(9), ..header }, &[32][..]),
+            (noted, &[32, 48]),
+            (both, &[32, 48]),
+        ];
+        for (header, short) in cases {
+            let mut bytes = [0; 80];
+            header.encode(&mut bytes);
+            assert_eq!(RecordHeader::decode(&bytes), Ok((header, header.len())));
+            for len in short {
+                bytes[2] = *len;
+                assert_eq!(RecordHeader::decode(&bytes), Err(Violation::Record), "{len}");
+            }
+            bytes[2] = 80;
+            assert_eq!(RecordHeader::decode(&bytes), Ok((header, 80)), "of a later version");
+        }
+    }
+
+    /// What is sent without a note has the bytes that it had before there were notes.
+    // Promised in docs/SEMANTICS.md.
+    #[test]
+    fn a_header_without_a_note_says_nothing_of_one() {
+        let tell = RecordHeader { payload: 3, mailbox: 5, ..RecordHeader::new(RecordKind::Tell) };
+        let ask = RecordHeader {
+            correlation: 7,
+            deadline_us: Some(9),
+            ..RecordHeader::new(RecordKind::Ask)
+        };
+        let (mut tell_bytes, mut ask_bytes) = ([0xaa; 64], [0xaa; 64]);
+        tell.encode(&mut tell_bytes);
+        ask.encode(&mut ask_bytes);
+        let mut expected = [0; 32];
+        (expected[0], expected[2], expected[4], expected[8]) = (1, 32, 3, 5);
+        assert_eq!((&tell_bytes[..32], &tell_bytes[32..]), (&expected[..], &[0xaa; 32][..]));
+        let mut expected = [0; 48];
+        (expected[0], expected[1], expected[2], expected[16], expected[32]) = (2, 1, 48, 7, 9);
+        assert_eq!((&ask_bytes[..48], &ask_bytes[48..]), (&expected[..], &[0xaa; 16][..]));
     }
 }

@@ -14,9 +14,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rkyv::util::AlignedVec;
+
 use super::header::{RECORD_HEADER, RecordHeader, RecordKind, record_bytes};
 use super::window::Count;
 use crate::memory::Buffer;
+use crate::note::Note;
 
 /// One committed message or answer, without its bytes.
 #[derive(Debug, Clone)]
@@ -322,11 +325,13 @@ impl Lane {
     }
 }
 
-/// A message that is larger than a slot, or waits behind one that is.
+/// A message that is larger than a slot, or has a note, or waits behind one that is or has.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Bulk {
     pub(crate) entry: Entry,
+    /// Travels with its first part.
+    pub(crate) note: Option<Note>,
     pub(crate) body: Arc<Buffer>,
     /// The mark in the eager lane: what is before it must leave first (LA-1).
     pub(crate) mark: u64,
@@ -337,6 +342,22 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
+    /// Creates one of which nothing has left, the first there is. Takes the memory of `archive`, or
+    /// a copy if the bytes are to be `copied`: few of them may lie in much memory.
+    pub(crate) fn new(
+        (entry, note): (Entry, Option<Note>),
+        archive: &mut AlignedVec<16>,
+        copied: bool,
+    ) -> Self {
+        let mut body = AlignedVec::new();
+        if copied {
+            body.extend_from_slice(archive);
+        } else {
+            body = std::mem::take(archive);
+        }
+        Bulk { entry, note, body: Arc::new(body.into()), mark: 0, number: 0, sent: 0 }
+    }
+
     pub(crate) fn remaining(&self) -> &[u8] {
         &self.body[self.sent..]
     }

@@ -16,7 +16,7 @@ use super::credit::{Class, CreditSettings, FIRST_COUNT, Ledger};
 use super::fate::{Consumed, InFlight, Refused, Sent};
 use super::fragment::Assembly;
 use super::header::{
-    ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader, RecordKind,
+    ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_TIMED, RecordHeader, RecordKind,
 };
 use super::trip::Trip;
 use super::window::Count;
@@ -110,9 +110,10 @@ impl LinkProtocol {
         }
     }
 
-    /// Returns the largest payload that fits a frame alone, for frames of this length.
+    /// Returns the largest payload that fits a frame alone, for frames of this length; with a note
+    /// it may not.
     pub(crate) fn eager_max(frame_max: usize) -> usize {
-        frame_max - FRAME_HEADER - RECORD_HEADER_MAX
+        frame_max - FRAME_HEADER - RECORD_HEADER_TIMED
     }
 
     /// Returns true if messages wait for credits.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
+use crate::note::{NOTE_BYTES, Note};
 use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
 use crate::proto::error::{OpenRefusal, Refusal, Violation};
@@ -32,6 +33,12 @@ pub(crate) fn body(mailbox: usize, n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + n * 31 + mailbox * 101) as u8).collect()
 }
 
+/// Returns the note that a message of these bytes has: one in five has one.
+fn note_of(bytes: &[u8]) -> Option<Note> {
+    let byte = bytes.first().copied().unwrap_or_default() ^ bytes.len() as u8;
+    (bytes.len() % 5 == 3).then(|| Note::new([byte; NOTE_BYTES]))
+}
+
 /// Returns the type of message `n` to a mailbox: of each three that follow each other it is the
 /// same.
 pub(crate) fn type_of(n: usize) -> u128 {
@@ -48,6 +55,9 @@ pub(crate) struct Toy {
     /// The messages that were not taken, with the correlation of an ask.
     pub(crate) waiting: VecDeque<(Vec<u8>, Option<u64>)>,
     pub(crate) taken: Vec<Vec<u8>>,
+    /// Messages that came with a note, and those that came without theirs or with another.
+    pub(crate) noted: usize,
+    pub(crate) misnoted: usize,
     closed: bool,
 }
 
@@ -81,6 +91,8 @@ impl Side {
             window: RecvWindow::new(WINDOW, Count::default()),
             waiting: VecDeque::new(),
             taken: Vec::new(),
+            noted: 0,
+            misnoted: 0,
             closed: false,
         };
         let credit = CreditSettings::new(rings, rings, 4).expect("they cannot stall");
@@ -117,7 +129,8 @@ impl Side {
         let outlet = self.out.outlet(to, &mut 0);
         let Some((mailbox, _)) = self.out.mailbox(outlet) else { return false };
         let tells = &mut self.sent[usize::from(*to == name("1"))];
-        let at_once = kind == RecordKind::Tell && tells.is_multiple_of(2);
+        let note = note_of(bytes);
+        let at_once = kind == RecordKind::Tell && note.is_none() && tells.is_multiple_of(2);
         if at_once && self.out.commit_at_once(mailbox, 0, type_of(*tells), bytes) {
             *tells += 1;
             return true;
@@ -136,7 +149,7 @@ impl Side {
         let entry = Entry { kind, mailbox, ordinal: 0, correlation, message, deadline: None };
         let mut archive = AlignedVec::new();
         archive.extend_from_slice(bytes);
-        self.out.commit(entry, &mut archive);
+        self.out.commit(entry, note, &mut archive);
         true
     }
 
@@ -189,19 +202,22 @@ impl Side {
                     self.handle(Event::Deliver(tell), frame)?;
                 }
             }
-            Event::Deliver(Arrival { at, mailbox, generation, correlation, body, .. }) => {
-                match self.inlets.find(mailbox, generation)? {
-                    None => match correlation {
-                        Some(ask) => self.out.reply(ask, CLOSED, &mut AlignedVec::new()),
-                        None => self.link.refuse(at, Refusal::Closed),
-                    },
-                    Some(toy) => {
-                        let toy = &mut self.boxes[*toy];
-                        toy.window.arrive(body.len() as u32, &mut self.windows)?;
-                        toy.waiting.push_back((bytes(body), correlation));
-                    }
+            Event::Deliver(Arrival {
+                at, mailbox, generation, correlation, note, body, ..
+            }) => match self.inlets.find(mailbox, generation)? {
+                None => match correlation {
+                    Some(ask) => self.out.reply(ask, CLOSED, &mut AlignedVec::new()),
+                    None => self.link.refuse(at, Refusal::Closed),
+                },
+                Some(toy) => {
+                    let toy = &mut self.boxes[*toy];
+                    toy.window.arrive(body.len() as u32, &mut self.windows)?;
+                    let bytes = bytes(body);
+                    toy.noted += usize::from(note.is_some());
+                    toy.misnoted += usize::from(note != note_of(&bytes));
+                    toy.waiting.push_back((bytes, correlation));
                 }
-            }
+            },
             Event::Reply { code: CLOSED, .. } => self.unanswered += 1,
             Event::Reply { body, .. } => self.answers.push(bytes(body)),
             Event::Open { correlation, request } => self.open(correlation, &request)?,

@@ -27,6 +27,7 @@ use super::remote_mailbox::{Outlet, RemoteMailbox};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::limits;
 use crate::mutants::planted;
+use crate::note::Note;
 use crate::open_request::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
 
@@ -264,19 +265,25 @@ impl<W> SendQueue<W> {
     }
 
     /// Commits a message whose room [was reserved](Self::reserve) (OB-1). A large one takes the
-    /// memory of `archive`; a small one is copied.
-    pub(crate) fn commit(&mut self, entry: Entry, archive: &mut AlignedVec<16>) {
+    /// memory of `archive`; a small one is copied. One with a note goes the way of large ones.
+    pub(crate) fn commit(
+        &mut self,
+        entry: Entry,
+        note: Option<Note>,
+        archive: &mut AlignedVec<16>,
+    ) {
         let mailbox = &mut self.mailboxes[entry.mailbox as usize];
         let behind = mailbox.bulk > 0 && !planted!(Overtaking);
-        if archive.len() <= self.eager_max && !behind {
+        let is_small = archive.len() <= self.eager_max;
+        if is_small && !behind && note.is_none() {
             self.queues.eager.push(entry, (mailbox.index, mailbox.generation), archive);
             return;
         }
         mailbox.bulk += 1;
         let mark = self.queues.eager.mark();
-        let body = Arc::new(mem::take(archive).into());
-        let number = self.queues.bulk_count;
-        self.queues.bulk.push_back(Bulk { entry, body, mark, number, sent: 0 });
+        let (copied, number) = (is_small && note.is_some(), self.queues.bulk_count);
+        let bulk = Bulk::new((entry, note), archive, copied);
+        self.queues.bulk.push_back(Bulk { mark, number, ..bulk });
         self.queues.bulk_count += 1;
     }
 
@@ -317,8 +324,7 @@ impl<W> SendQueue<W> {
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, (0, 0), archive);
         } else {
-            let body = Arc::new(mem::take(archive).into());
-            self.queues.bulk_replies.push_back(Bulk { entry, body, mark: 0, number: 0, sent: 0 });
+            self.queues.bulk_replies.push_back(Bulk::new((entry, None), archive, false));
         }
     }
 

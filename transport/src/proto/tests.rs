@@ -59,6 +59,7 @@ proptest! {
             answers.sort();
             prop_assert!(answers == asked, "answers to side {i}");
             prop_assert!(side.refused.is_empty());
+            prop_assert!(side.boxes.iter().all(|toy| toy.misnoted == 0), "notes to side {i}");
             // Messages of this side that were cut, and its answers, which repeat what they answer.
             let cut = |sizes: &Vec<(usize, bool)>, answers: bool| {
                 let longer = |size: &&(usize, bool)| size.0 > LinkProtocol::eager_max(FRAME_MAX);

@@ -3,7 +3,9 @@
 use super::{PREFACE_BYTES, Preface};
 use crate::bootstrap::VERSIONS;
 use crate::limits;
-use crate::proto::header::{FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RecordHeader};
+use crate::proto::header::{
+    FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_MAX, RECORD_HEADER_TIMED, RecordHeader,
+};
 
 const DOCUMENT: &str = include_str!("../../../docs/WIRE.md");
 
@@ -62,7 +64,8 @@ fn the_document_has_the_sizes_and_limits_of_the_code() {
     }
     use limits::*;
     let known = known!(
-        FRAME_HEADER RECORD_HEADER RECORD_HEADER_MAX PREFACE_BYTES UNPROVEN_BYTES_MAX
+        FRAME_HEADER RECORD_HEADER RECORD_HEADER_TIMED RECORD_HEADER_MAX
+        PREFACE_BYTES UNPROVEN_BYTES_MAX
         UNPROVEN_CONNECTIONS_MAX NODE_NAME_BYTES_MAX MAILBOX_NAME_BYTES_MAX OFFER_BYTES_MAX
         RING_SLOTS_MIN RING_SLOTS_MAX SLOT_BYTES_MIN SLOT_BYTES_MAX ACCEPTED_MAX
         ARCHIVE_DEPTH_MAX OPENS_MAX KIND_NAME_BYTES_MAX

@@ -20,6 +20,7 @@ use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::resident::Resident;
+use crate::spans::{self, Scope};
 use crate::tally::{Registered, Tally};
 use crate::view::Input;
 
@@ -88,18 +89,20 @@ impl<A: Handlers> Held<A> for More<A> {
         self.came_back = None;
         let lane = self.lane.as_mut();
         if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
-            return Some(Begun { label, envelope, in_hand: InHand::default() });
+            let scope = spans::is_on().then(|| cell.scope(label, false, None));
+            return Some(Begun { label, envelope, in_hand: InHand::default(), scope });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
             self.count();
-            let Aside { label, kept, deadline, .. } = aside;
+            let Aside { label, kept, is_ask, deadline, scope } = aside;
             if kept.is_given_up() {
                 continue;
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
-            let envelope = kept.envelope();
-            return Some(Begun { label, envelope, in_hand: InHand { deadline, ask: 0 } });
+            let (envelope, in_hand) = (kept.envelope(), InHand { deadline, ask: 0 });
+            let scope = spans::is_on().then(|| cell.scope(label, is_ask, scope.as_deref()));
+            return Some(Begun { label, envelope, in_hand, scope });
         }
         None
     }
@@ -191,6 +194,8 @@ pub(super) struct Aside<A: Handlers> {
     pub(super) is_ask: bool,
     /// When its asker gives up.
     pub(super) deadline: Option<Instant>,
+    /// The scope in which it was put aside.
+    pub(super) scope: Option<Box<Scope>>,
 }
 
 /// A message without its type, with the way back to its asker.

@@ -17,6 +17,8 @@ use crate::node::Node;
 use crate::remote::Accepted;
 use crate::resident::Resident;
 use crate::schema::Kind;
+use crate::slot::scoped;
+use crate::spans::Scope;
 use crate::view::Input;
 
 /// The way into an actor of this node whose type is known.
@@ -65,6 +67,7 @@ impl<A: Handlers> Near<A> {
 fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
     asked: Option<&mut LocalAsk<A::Reply>>,
+    scope: Option<Box<Scope>>,
 ) -> Letter<A::Envelope> {
     let label = const { &Label::of::<A, M>() };
     let (reply, ask) = match asked {
@@ -74,7 +77,7 @@ fn letter<A: Accepts<M>, M: Message>(
             (reply, Some(ask))
         }
     };
-    Letter { label, ask, envelope: Some(A::envelope(input, reply)) }
+    Letter { label, ask: scoped(ask, scope), envelope: Some(A::envelope(input, reply)) }
 }
 
 impl<A: Handlers> Find for Near<A> {
@@ -109,7 +112,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         let cell = self.cell();
         let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
         match A::Input::from_local(taken, cell.node()) {
-            Ok(input) => Ok(cell.commit(room, letter::<A, M>(input, asked))),
+            Ok(input) => Ok(cell.commit(room, letter::<A, M>(input, asked, Scope::here()))),
             Err((back, cause)) => {
                 *message = Some(back);
                 Err(cause)
@@ -127,9 +130,11 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     ) -> Poll<Result<Fate, Cause>> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {
+            // Not under the mailbox's lock (SP-3).
+            let mut scope = Scope::here();
             let make = || {
                 let input = A::Input::of_message(message.take()?)?;
-                Some(letter::<A, M>(input, asked))
+                Some(letter::<A, M>(input, asked, scope.take()))
             };
             return match line.look(|turn| cell.mailbox().poll_push(turn, cx, make)) {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(Fate::Delivered)),
@@ -149,9 +154,11 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {
+            // Not under the mailbox's lock (SP-3).
+            let mut scope = Scope::here();
             let make = || {
                 let input = A::Input::of_message(message.take()?)?;
-                Some(letter::<A, M>(input, asked))
+                Some(letter::<A, M>(input, asked, scope.take()))
             };
             return match cell.mailbox().try_push(make) {
                 Ok(()) => Ok(Fate::Delivered),

@@ -262,7 +262,7 @@ impl Rig {
         let (kind, mut place) = (SendKind::Ask { deadline: None }, None);
         let mut attempt = |rig: &Rig| {
             let (mut archive, mut hint) = (AlignedVec::new(), Hint::default());
-            let outgoing = Outgoing { message: &MESSAGE, kind, archive: &mut archive };
+            let outgoing = Outgoing { message: &MESSAGE, kind, note: None, archive: &mut archive };
             let to = (&request, &mut hint);
             rig.driver.link.attempt(to, outgoing, &mut place, Some(Waker::noop()))
         };

@@ -5,8 +5,12 @@ use super::*;
 /// Looks a name up; `None` while it waits.
 fn look_up(link: &Arc<LinkHandle>, sender: &mut Sender) -> Option<Result<Target, Unsent>> {
     let waker = Waker::from(sender.bell.clone());
-    let outgoing =
-        Outgoing { message: &MESSAGE, kind: SendKind::LookUp, archive: &mut sender.archive };
+    let outgoing = Outgoing {
+        message: &MESSAGE,
+        kind: SendKind::LookUp,
+        note: None,
+        archive: &mut sender.archive,
+    };
     let way = (&sender.request, &mut Hint::default());
     match link.attempt(way, outgoing, &mut sender.place, Some(&waker)) {
         Attempt::Committed(Awaited::Found(request, _)) => Some(Ok(request.target.clone())),

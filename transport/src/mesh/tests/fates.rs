@@ -80,7 +80,7 @@ async fn tell_by(remote: &RemoteSender, number: u32, waiter: &mut Waiter) -> Con
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&number.to_le_bytes());
         out.extend_from_slice(&[7; 500]);
-        Ok(())
+        Ok(None)
     };
     let kind = SendKind::ConfirmedTell;
     let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, waiter, cx));

@@ -125,7 +125,7 @@ impl Scene {
         let up = self.event().await;
         assert!(matches!(up, PeerEvent::LinkUp { .. }), "{}: {up:?}", breach.what);
         let opening = remote(&self.victim, "wicked", "any");
-        let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(())).unwrap_err();
+        let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(None)).unwrap_err();
         assert_eq!(unsent, Unsent::Opening);
         // Before it was written it could not be answered.
         wicked.asked().await;
@@ -173,7 +173,7 @@ async fn tell(remote: &RemoteSender) -> Result<(), Fate> {
     let mut waiter = Waiter::default();
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&[7; 100]);
-        Ok(())
+        Ok(None)
     };
     let kind = SendKind::ConfirmedTell;
     let sent = poll_fn(|cx| remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx));

@@ -59,7 +59,7 @@ async fn tell_at(mesh: Arc<Mesh>, request: OpenRequest, count: usize, bytes: usi
         let mut waiter = Waiter::default();
         let mut archive = |out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);
-            Ok(())
+            Ok(None)
         };
         let sent =
             poll_fn(|cx| remote.poll_send(&MESSAGE, SendKind::Tell, &mut archive, &mut waiter, cx));

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::memory::Buffer;
+use crate::note::Note;
 use crate::open_request::OpenRequest;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
@@ -55,6 +56,7 @@ pub(crate) struct Arrival {
     pub(crate) correlation: Option<u64>,
     /// Time at which its asker gives up, by this side's clock.
     pub(crate) deadline: Option<Instant>,
+    pub(crate) note: Option<Note>,
     pub(crate) body: Body,
 }
 
@@ -73,6 +75,7 @@ impl Tells {
                 ordinal: record_ordinal(record),
                 correlation: None,
                 deadline: None,
+                note: None,
                 body: Body::Part(start + payload.start..start + payload.end),
             };
             start += bytes;

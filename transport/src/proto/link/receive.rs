@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Arrival, Body, Event, LinkProtocol};
 use crate::limits;
 use crate::mutants::planted;
+use crate::note::Note;
 use crate::proto::error::{OpenRefusal, Refusal, Violation};
 use crate::proto::fate::is_before;
 use crate::proto::fragment::Assembly;
@@ -248,6 +249,7 @@ impl Arrived {
             ordinal,
             correlation: ask.then_some(correlation),
             deadline,
+            note: header.note.map(Note::new),
             body,
         }));
         Ok(())
@@ -265,7 +267,10 @@ impl Arrived {
 /// Repeats a delivery: the planted bug `DoubleDispatch`.
 fn repeat_delivery<W>(events: &mut Vec<Event<W>>) {
     let again = match events.last() {
-        Some(Event::Deliver(last)) => Event::Deliver(Arrival { body: last.body.clone(), ..*last }),
+        Some(Event::Deliver(last)) => {
+            let (note, body) = (last.note.clone(), last.body.clone());
+            Event::Deliver(Arrival { note, body, ..*last })
+        }
         Some(Event::Tells(last)) => Event::Tells(last.clone()),
         _ => return,
     };

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{SendQueue, Turn};
 use crate::mutants::planted;
+use crate::note::Note;
 use crate::proto::credit::Class;
 use crate::proto::fate::{Sent, What};
 use crate::proto::frame::FrameWriter;
@@ -369,7 +370,8 @@ impl Turn {
 fn write_part(bulk: &mut Bulk, at: (u32, u32), stream: Stream, to: &mut Filling<'_, '_>) -> Part {
     let left = bulk.remaining().len();
     let header = if bulk.sent == 0 {
-        bulk.entry.header(at, to.now)
+        let note = bulk.note.as_ref().map(Note::bytes);
+        RecordHeader { note, ..bulk.entry.header(at, to.now) }
     } else {
         RecordHeader { ordinal: stream as u16, ..RecordHeader::new(RecordKind::Fragment) }
     };

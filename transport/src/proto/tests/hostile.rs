@@ -88,6 +88,21 @@ fn an_answer_to_an_open_that_was_not_written_is_a_violation() {
     }
 }
 
+/// A header that promises a note has room for all of it.
+#[test]
+fn a_note_of_another_length_is_a_violation() {
+    for bytes in [32, 48, 63] {
+        let mut pair = Pair::confirmed();
+        pair.open(0, "0");
+        assert!(pair.sides[0].send(&name("0"), &[7; 43], RecordKind::Tell));
+        assert!(pair.transmit(0));
+        let mut frame = pair.sides[0].frames.pop_front().unwrap();
+        assert_eq!(frame[16..20], [RecordKind::Tell as u8, 4, 64, 0]);
+        frame[18] = bytes;
+        assert_eq!(pair.receive_bytes(1, &frame), Err(Violation::Record), "{bytes}");
+    }
+}
+
 /// Every breach of the protocol that this layer can see, each as a single record or frame.
 #[test]
 fn each_breach_is_named() {

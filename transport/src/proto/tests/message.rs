@@ -20,7 +20,7 @@ fn a_delivery_is_confirmed_without_further_traffic() {
     let (kind, message) = (RecordKind::Tell, 1);
     let entry = Entry { kind, mailbox, ordinal: 0, correlation: 42, message, deadline: None };
     side.out.reserve(mailbox, 0);
-    side.out.commit(entry, &mut rkyv::util::AlignedVec::new());
+    side.out.commit(entry, None, &mut rkyv::util::AlignedVec::new());
     pair.exchange();
     assert_eq!(pair.sides[0].confirmed, [42]);
     assert_eq!(pair.sides[1].boxes[0].waiting[0].1, None, "it is a tell like any other");
@@ -43,7 +43,7 @@ fn the_deadline_of_a_large_ask_counts_from_its_first_part() {
     let mut archive = rkyv::util::AlignedVec::new();
     archive.resize(2000, 7);
     out.reserve(mailbox, 2000);
-    out.commit(entry, &mut archive);
+    out.commit(entry, None, &mut archive);
     while pair.transmit(0) {}
     let frames = std::mem::take(&mut pair.sides[0].frames);
     assert!(frames.len() > 1, "it is cut");
@@ -98,4 +98,22 @@ fn small_messages_share_a_frame() {
     assert!(!pair.transmit(0), "nothing is left");
     pair.receive(1).unwrap();
     assert_eq!(pair.sides[1].boxes[0].waiting.len(), 3);
+}
+
+/// A message with a note goes another way than others of its size, and keeps its place among them.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_note_travels_with_its_message_and_changes_no_order() {
+    let mut pair = Pair::confirmed();
+    pair.open(0, "0");
+    let (tell, ask) = (RecordKind::Tell, RecordKind::Ask);
+    let sizes = [(40, tell), (43, tell), (40, tell), (2003, ask)];
+    let sent: Vec<_> = (0..).zip(sizes).map(|(n, (len, _))| pair::body(0, n, len)).collect();
+    for (bytes, (_, kind)) in sent.iter().zip(sizes) {
+        assert!(pair.sides[0].send(&name("0"), bytes, kind));
+    }
+    pair.exchange();
+    let toy = &pair.sides[1].boxes[0];
+    assert!(toy.waiting.iter().map(|(bytes, _)| bytes).eq(&sent));
+    assert_eq!((toy.noted, toy.misnoted), (2, 0));
 }

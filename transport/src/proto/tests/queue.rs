@@ -39,7 +39,7 @@ fn of_three_frames_small_messages_a_large_one_and_a_large_answer_go_first_in_one
         let kind = RecordKind::Tell;
         let entry = Entry { kind, mailbox, ordinal: 0, correlation: 0, message: 1, deadline: None };
         out.reserve(mailbox, bytes as u32);
-        out.commit(entry, &mut archive(bytes));
+        out.commit(entry, None, &mut archive(bytes));
     }
     out.open_asks.open(1 << 32, None).expect("the first one");
     out.reply(1 << 32, 0, &mut archive(LARGE));

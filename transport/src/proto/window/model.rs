@@ -234,7 +234,7 @@ impl State {
         let entry = Entry { kind, mailbox, ordinal, correlation: 0, message: 0, deadline: None };
         let mut archive = AlignedVec::with_capacity(bytes as usize);
         archive.resize(bytes as usize, 0);
-        self.out.commit(entry, &mut archive);
+        self.out.commit(entry, None, &mut archive);
         sender.waits_at = None;
         sender.committed += 1;
     }

@@ -117,7 +117,7 @@ async fn ask(remote: &RemoteSender, bytes: u32) {
     let mut waiter = Waiter::default();
     let mut archive = |out: &mut AlignedVec<16>| {
         out.extend_from_slice(&bytes.to_le_bytes());
-        Ok(())
+        Ok(None)
     };
     let kind = SendKind::Ask { deadline: None };
     let sent = poll_fn(|cx| remote.poll_send(&ASK, kind, &mut archive, &mut waiter, cx));

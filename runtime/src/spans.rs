@@ -1,0 +1,273 @@
+//! Spans of messages: which handler ran because of which, on this node and across nodes.
+//!
+//! - **SP-1 only where it is asked for**: without a subscriber that takes spans of [`TARGET`] no
+//!   scope is made or kept, no id is drawn, and nothing of it is sent. Each place then looks at one
+//!   number and goes on.
+//! - **SP-2 the sender's**: a message is handled in a span of its own, whose parent is the span
+//!   that was current where it was sent. On one node that is a span of the same subscriber; between
+//!   nodes the parent is named by its ids, which travel with the message.
+//! - **SP-3 no lock held**: a subscriber is the user's code, and so is the drop of a scope. Neither
+//!   is run under a lock.
+
+use std::cell::Cell;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use ringpost_transport::entropy::Entropy;
+use ringpost_transport::note::{NOTE_BYTES, Note};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Entered, Id};
+use tracing::{Level, Span, dispatcher, span, span_enabled};
+
+use crate::address::Address;
+
+/// The target of all of these spans.
+const TARGET: &str = "ringpost::message";
+
+/// The ids of a span, of the sizes of the W3C's trace context: those of its trace and its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ids {
+    trace: [u8; 16],
+    span: [u8; 8],
+}
+
+/// A span in which messages are sent, or one is handled. Held by a message until it is handled, and
+/// by its handler.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    /// None where the span is one of another node.
+    span: Span,
+    /// None where the span is not one of a message.
+    ids: Option<Ids>,
+}
+
+/// A message that is to be handled, or sent to another node.
+pub(crate) struct Subject<'a> {
+    /// The name of this node, and where it draws ids from.
+    pub(crate) node: &'a str,
+    pub(crate) entropy: &'a Entropy,
+    /// The names of the actor's type and of the message.
+    pub(crate) actor_type: &'static str,
+    pub(crate) message: &'static str,
+    pub(crate) is_ask: bool,
+}
+
+thread_local! {
+    /// The ids of the innermost scope that this thread is in.
+    static CURRENT: Cell<Option<Ids>> = const { Cell::new(None) };
+}
+
+/// Returns true if a subscriber takes spans of messages (SP-1).
+#[inline]
+pub(crate) fn is_on() -> bool {
+    LevelFilter::current() >= LevelFilter::TRACE && is_taken()
+}
+
+#[cold]
+fn is_taken() -> bool {
+    span_enabled!(target: TARGET, Level::TRACE)
+}
+
+impl Ids {
+    /// Draws the ids of a span whose parent has these.
+    fn below(parent: Option<Ids>, entropy: &Entropy) -> Self {
+        let trace = parent.map_or_else(|| entropy.u128().to_be_bytes(), |parent| parent.trace);
+        let mut span = [0; 8];
+        entropy.fill(&mut span);
+        Ids { trace, span }
+    }
+
+    fn note(self) -> Note {
+        let mut bytes = [0; NOTE_BYTES];
+        bytes[..16].copy_from_slice(&self.trace);
+        bytes[16..].copy_from_slice(&self.span);
+        Note::new(bytes)
+    }
+
+    fn of(note: &Note) -> Self {
+        let (mut trace, mut span) = ([0; 16], [0; 8]);
+        trace.copy_from_slice(&note.bytes()[..16]);
+        span.copy_from_slice(&note.bytes()[16..]);
+        Ids { trace, span }
+    }
+}
+
+impl Scope {
+    /// Returns the scope that the caller is in, for a message that is sent now; none where no span
+    /// is made of it.
+    #[inline]
+    pub(crate) fn here() -> Option<Box<Scope>> {
+        if is_on() { Some(Scope::current()) } else { None }
+    }
+
+    #[cold]
+    fn current() -> Box<Scope> {
+        Box::new(Scope { span: Span::current(), ids: CURRENT.get() })
+    }
+
+    /// Returns the scope of another node in which a message was sent, as its note says.
+    #[cold]
+    pub(crate) fn of(note: &Note) -> Self {
+        Scope { span: Span::none(), ids: Some(Ids::of(note)) }
+    }
+
+    /// Makes the span in which `actor` handles a message that was sent in this scope, if in any
+    /// (SP-2).
+    #[cold]
+    pub(crate) fn handling(
+        subject: &Subject<'_>,
+        actor: &Address,
+        sent_in: Option<&Scope>,
+    ) -> Box<Scope> {
+        let parent_ids = sent_in.and_then(|scope| scope.ids);
+        let ids = Ids::below(parent_ids, subject.entropy);
+        let make = |parent: Option<Id>| {
+            span!(
+                target: TARGET,
+                parent: parent,
+                Level::TRACE,
+                "handle",
+                %actor,
+                actor_type = subject.actor_type,
+                message_name = subject.message,
+                kind = subject.kind(),
+                node = subject.node,
+                trace_id = %Hex(&ids.trace),
+                span_id = %Hex(&ids.span),
+                parent_span_id = parent_ids.map(|ids| display(Hex(&ids.span).to_string())),
+            )
+        };
+        // By the parent's own subscriber: an id means nothing to another one.
+        let below = sent_in.and_then(|scope| {
+            scope.span.with_subscriber(|(id, subscriber)| {
+                dispatcher::with_default(subscriber, || make(Some(id.clone())))
+            })
+        });
+        Box::new(Scope { span: below.unwrap_or_else(|| make(None)), ids: Some(ids) })
+    }
+
+    /// Enters the scope on this thread, until what this returns is dropped.
+    pub(crate) fn enter(&self) -> Within<'_> {
+        Within { outer: CURRENT.replace(self.ids), _span: self.span.enter() }
+    }
+}
+
+/// Makes the span that stands for a message which is sent to another node, to `actor`, and returns
+/// the note that travels with it; none where no span is made of it (SP-1).
+#[inline]
+pub(crate) fn send<'a, D: fmt::Display>(
+    sending: impl FnOnce() -> (Subject<'a>, D),
+) -> Option<Note> {
+    if is_on() { Some(send_below(sending())) } else { None }
+}
+
+#[cold]
+fn send_below<D: fmt::Display>((subject, actor): (Subject<'_>, D)) -> Note {
+    let parent_ids = CURRENT.get();
+    let ids = Ids::below(parent_ids, subject.entropy);
+    drop(span!(
+        target: TARGET,
+        Level::TRACE,
+        "send",
+        %actor,
+        actor_type = subject.actor_type,
+        message_name = subject.message,
+        kind = subject.kind(),
+        node = subject.node,
+        trace_id = %Hex(&ids.trace),
+        span_id = %Hex(&ids.span),
+        parent_span_id = parent_ids.map(|ids| display(Hex(&ids.span).to_string())),
+    ));
+    ids.note()
+}
+
+impl Subject<'_> {
+    fn kind(&self) -> &'static str {
+        if self.is_ask { "ask" } else { "tell" }
+    }
+}
+
+/// A thread within a scope.
+pub(crate) struct Within<'a> {
+    outer: Option<Ids>,
+    _span: Entered<'a>,
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        CURRENT.set(self.outer);
+    }
+}
+
+/// Bytes as hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+pin_project! {
+    /// A future that is polled in the scope in which it was made.
+    pub(crate) struct Kept<F> {
+        scope: Option<Box<Scope>>,
+        #[pin]
+        future: F,
+    }
+}
+
+/// Has a future polled in the scope that the caller is in.
+pub(crate) fn keep<F: Future>(future: F) -> Kept<F> {
+    Kept { scope: Scope::here(), future }
+}
+
+impl<F: Future> Future for Kept<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _within = this.scope.as_deref().map(Scope::enter);
+        this.future.poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_survive_the_wire_and_a_trace_goes_on_below_its_spans() {
+        let entropy = Entropy::seeded(7);
+        let root = Ids::below(None, &entropy);
+        let below = Ids::below(Some(root), &entropy);
+        assert_eq!(Ids::of(&below.note()), below);
+        assert!(below.trace == root.trace && below.span != root.span);
+        assert_ne!(Ids::below(None, &entropy).trace, root.trace);
+        assert_eq!(Hex(&[0, 0x1f, 0xa0]).to_string(), "001fa0");
+    }
+
+    #[test]
+    fn a_thread_is_in_the_scope_it_was_in_when_an_inner_one_ends() {
+        let entropy = Entropy::seeded(7);
+        let scope = |ids| Scope { span: Span::none(), ids };
+        let outer = scope(Some(Ids::below(None, &entropy)));
+        let inner = scope(None);
+        let within = outer.enter();
+        let further = inner.enter();
+        assert_eq!(CURRENT.get(), None, "it is not one of a message");
+        drop(further);
+        assert_eq!(CURRENT.get(), outer.ids);
+        drop(within);
+        assert_eq!(CURRENT.get(), None);
+    }
+
+    #[test]
+    fn without_a_subscriber_there_is_no_scope() {
+        assert!(!is_on() && Scope::here().is_none());
+        let note = send(|| -> (Subject<'_>, &str) { unreachable!("nobody listens") });
+        assert!(note.is_none());
+    }
+}
