@@ -74,6 +74,11 @@ impl Teller {
     }
 }
 
+/// The first program of the project compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 /// The guide's programs compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/GUIDE.md")]

@@ -1,5 +1,5 @@
 //! Every crate of the workspace states its licence, takes the workspace's lints, and depends only
-//! on what it may.
+//! on what it may. One that is published says what is in its package and what it is about.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +11,9 @@ const LOCK: &str = "Cargo.lock";
 /// Parts of the names of licences under which nothing here can be used; a dependency that offers
 /// another one beside it is fine.
 const LICENCES_REFUSED: [&str; 3] = ["GPL", "SSPL", "BUSL"];
+
+/// What a crate that is published says.
+const PUBLISHED: [&str; 5] = ["description", "readme", "keywords", "categories", "include"];
 
 /// Reports what a member's manifest is missing, and dependencies that point the wrong way.
 pub(crate) fn members(tree: &Tree) -> Vec<Finding> {
@@ -28,6 +31,11 @@ pub(crate) fn members(tree: &Tree) -> Vec<Finding> {
             if !has("package", key, "true") {
                 push(1, format!("does not take the workspace's `{key} = true`"));
             }
+        }
+        let says = |key: &str| entries.iter().any(|e| e.section == "package" && e.key == key);
+        let published = !has("package", "publish", "false");
+        for key in PUBLISHED.into_iter().filter(|key| published && !says(key)) {
+            push(1, format!("is published, and has no `{key}`"));
         }
         let lower: &[&str] = match file.path.split('/').next() {
             Some("transport" | "macros") => &["ringpost", "ringpost-transport", "ringpost-macros"],
@@ -123,8 +131,9 @@ mod tests {
     use super::*;
     use crate::finding::expect;
 
-    const COMPLETE: &str = "[package]\nlicense.workspace = true\nedition.workspace = true\n\
-                            rust-version.workspace = true\n[lints]\nworkspace = true\n";
+    const COMPLETE: &str = "[package]\npublish = false\nlicense.workspace = true\n\
+                            edition.workspace = true\nrust-version.workspace = true\n\
+                            [lints]\nworkspace = true\n";
 
     #[test]
     fn a_manifest_that_misses_something_is_found() {
@@ -132,16 +141,24 @@ mod tests {
         let tree = [
             ("runtime/Cargo.toml", COMPLETE),
             ("transport/Cargo.toml", &above),
-            ("tests/Cargo.toml", "[package]\nlicense = \"MIT\"\n[lints.rust]\n"),
+            ("tests/Cargo.toml", "[package]\npublish = false\nlicense = \"MIT\"\n[lints.rust]\n"),
         ];
         let expected = [
             "tests/Cargo.toml:1: does not take the workspace's `edition.workspace = true`",
             "tests/Cargo.toml:1: does not take the workspace's `license.workspace = true`",
             "tests/Cargo.toml:1: does not take the workspace's `rust-version.workspace = true`",
             "tests/Cargo.toml:1: does not take the workspace's `[lints]`",
-            "transport/Cargo.toml:8: depends on `ringpost`, which lies above it",
+            "transport/Cargo.toml:9: depends on `ringpost`, which lies above it",
         ];
         expect(members, &tree, &expected);
+    }
+
+    #[test]
+    fn a_published_crate_that_says_too_little_is_found() {
+        let told = "description = \"d\"\nreadme = \"README.md\"\nkeywords = []\ninclude = []\n";
+        let published = COMPLETE.replace("publish = false\n", told);
+        let expected = ["macros/Cargo.toml:1: is published, and has no `categories`"];
+        expect(members, &[("macros/Cargo.toml", &published)], &expected);
     }
 
     #[test]
