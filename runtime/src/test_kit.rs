@@ -102,9 +102,9 @@
 //! - Simulated: the network between nodes of the cluster, all timers of tokio (`sleep`, `timeout`,
 //!   `Instant`), the deadlines of asks, heartbeats, the pauses before restarts and dials. Nodes run
 //!   the same code as elsewhere, but for the sockets.
-//! - Not simulated: `std::time`, threads, `spawn_blocking`, `block_in_place`, files, sockets of your
-//!   own. What depends on them differs from run to run, and time does not wait for it. All nodes run
-//!   on one thread, so no two handlers run at the same instant: for races of threads there is loom.
+//! - Not simulated: `std::time`, threads, `spawn_blocking`, `block_in_place`, files, sockets of
+//!   your own. What depends on them differs from run to run, and time does not wait for it. All
+//!   nodes run on one thread, so no two handlers run at once: for races of threads there is loom.
 //! - A handler takes no virtual time, however long it computes; what waits does.
 //! - So that a seed gives the same run each time, a body and its actors draw numbers from
 //!   [`Cluster::random`] only, do not depend on the order in which a `HashMap` or `HashSet` is

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::simulation::SEED_VARIABLE;
-
+/// The variable that names the only seed to be run.
+pub(super) const SEED_VARIABLE: &str = "RINGPOST_SEED";
 /// How many lines of the log a failure shows.
 const TAIL_LINES: usize = 40;
 

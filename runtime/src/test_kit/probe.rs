@@ -27,7 +27,8 @@ const SHOWN_MAX: usize = 16;
 /// the other. It is spawned on any node, simulated or not, and stops when it is dropped.
 ///
 /// Expectations wait [10 s](Self::patience), of virtual time where it is simulated, and then panic
-/// with the messages that did come. 1,024 messages wait for the test, and then those in the mailbox.
+/// with the messages that did come. 1,024 messages wait for the test, and then those in the
+/// mailbox.
 ///
 /// ```
 /// use std::time::Duration;

@@ -9,11 +9,9 @@ use parking_lot::Mutex;
 use ringpost_transport::fabric::sim::{self, LinkModel};
 
 use super::cluster::Cluster;
-use super::failure::{Failure, FailureCause};
+use super::failure::{Failure, FailureCause, SEED_VARIABLE};
 use crate::actor::message_of;
 
-/// The variable that names the only seed to be run.
-pub(super) const SEED_VARIABLE: &str = "RINGPOST_SEED";
 /// Virtual time that a body may take, unless the simulation says otherwise.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -37,10 +35,10 @@ impl Cluster {
     /// let passed = Cluster::seeded(7).run(|cluster| async move {
     ///     let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
     ///     assert_eq!(alpha.linked(), [beta.id().clone()]);
-    ///     cluster.sleep(Duration::from_secs(3600)).await;
+    ///     cluster.sleep(Duration::from_secs(60)).await;
     ///     cluster.now()
     /// });
-    /// assert!(passed >= Duration::from_secs(3600));
+    /// assert!(passed >= Duration::from_secs(60));
     /// ```
     pub fn seeded(seed: u64) -> Simulation {
         Simulation { seed, limit: LIMIT, links: usual_links() }
@@ -110,34 +108,35 @@ impl Simulation {
         F: Future<Output = T>,
     {
         let cluster = Cluster::new(self.seed, self.links);
-        let waits = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::new(Mutex::new((String::new(), Vec::new())));
         let observed = async {
             let mut body = pin!(body(cluster.clone()));
             // Dropped before the body, wherever that ends: what waits is still there.
-            let _witness = Witness { cluster: cluster.clone(), waits: waits.clone() };
+            let _witness = Witness { cluster: cluster.clone(), seen: seen.clone() };
             body.as_mut().await
         };
         let run = || sim::try_run(cluster.world(), self.limit, observed);
         let cause = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(value)) => return (Ok(value), cluster.log_text()),
+            Ok(Ok(value)) => return (Ok(value), std::mem::take(&mut seen.lock().0)),
             Ok(Err(sim::Stall::OverLimit(limit))) => FailureCause::OverLimit(limit),
             Ok(Err(_)) => FailureCause::Deadlock,
             Err(panic) => FailureCause::Panicked(message_of(&*panic).to_string()),
         };
-        let (log, waits) = (cluster.log_text(), std::mem::take(&mut *waits.lock()));
+        let (log, waits) = std::mem::take(&mut *seen.lock());
         (Err(Failure::new(self.seed, cause, log.clone(), waits)), log)
     }
 }
 
-/// Notes what actors wait for when a body ends, and gives the nodes up.
+/// Notes the log and what actors wait for when a body ends, and gives the nodes up. The tasks that
+/// are left end after that in any order, which is no part of the log.
 struct Witness {
     cluster: Cluster,
-    waits: Arc<Mutex<Vec<String>>>,
+    seen: Arc<Mutex<(String, Vec<String>)>>,
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        *self.waits.lock() = self.cluster.waits();
+        *self.seen.lock() = (self.cluster.log_text(), self.cluster.waits());
         self.cluster.forget();
     }
 }
