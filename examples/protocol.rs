@@ -34,7 +34,7 @@ mod server {
 
     #[actor]
     #[derive(Default)]
-    pub struct Teller(HashMap<String, u64>);
+    pub(crate) struct Teller(HashMap<String, u64>);
 
     #[handlers]
     impl Teller {
@@ -50,7 +50,7 @@ mod server {
     }
 
     #[actor]
-    pub struct Tailor;
+    pub(crate) struct Tailor;
 
     #[handlers]
     impl Tailor {}

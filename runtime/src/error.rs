@@ -411,7 +411,7 @@ pub enum LookupError {
         /// Why not: [`NotAccepted`](Cause::NotAccepted) or
         /// [`SchemaMismatch`](Cause::SchemaMismatch).
         #[source]
-        cause: Cause,
+        cause: Box<Cause>,
     },
 }
 
@@ -424,9 +424,8 @@ impl LookupError {
     /// Why the actor was not found; `None` when the path itself is wrong.
     pub fn cause(&self) -> Option<&Cause> {
         match self {
-            LookupError::NotFound { cause, .. } | LookupError::NotServed { cause, .. } => {
-                Some(cause)
-            }
+            LookupError::NotFound { cause, .. } => Some(cause),
+            LookupError::NotServed { cause, .. } => Some(cause),
             _ => None,
         }
     }

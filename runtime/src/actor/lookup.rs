@@ -88,11 +88,11 @@ impl Node {
     /// As [`actor`](Node::actor).
     pub async fn reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
         let address = self.parse(path)?;
-        let not_served = |(message, cause)| LookupError::NotServed {
+        let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
             path: address.to_string(),
             protocol: P::NAME,
             message,
-            cause,
+            cause: Box::new(cause),
         };
         let to = if address.node() == self.name() {
             let actor = self.resident(&address).map_err(|cause| not_found(&address, cause))?;

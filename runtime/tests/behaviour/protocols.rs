@@ -148,11 +148,11 @@ pub async fn a_lookup_names_the_first_message_that_is_not_served(world: &World) 
     let [alpha, beta] = world.pair().await;
     beta.spawn("clerk", server::Clerk).await.unwrap();
     beta.spawn("debtor", server::Debtor).await.unwrap();
-    let wanted = |name: &str, cause| LookupError::NotServed {
+    let wanted = |name: &str, cause: Cause| LookupError::NotServed {
         path: format!("beta/{name}"),
         protocol: Bank::NAME,
         message: Balance::NAME,
-        cause,
+        cause: Box::new(cause),
     };
     // PT-1, near and far.
     for node in [&alpha, &beta] {

@@ -87,7 +87,7 @@ impl Sender {
                     }
                 }
                 Ok((number, Awaited::Fate(fate))) => tells.push((lane, number, fate)),
-                Ok((_, Awaited::Nothing | Awaited::Found(_))) => {}
+                Ok((_, Awaited::Nothing | Awaited::Found(..))) => {}
                 Err(unsent) => self.note_unsent(lane, unsent).await,
             }
             if asks.len() > ASKS_MAX {
@@ -176,7 +176,7 @@ impl Sender {
             };
             // Plain tells have a way of their own; half of them take it.
             let polled = if kind == SendKind::Tell && bytes % 2 == 0 {
-                let told = remote.poll_tell(&MESSAGE, archive, &mut waiter, cx);
+                let told = remote.poll_tell(&MESSAGE, &mut archive, &mut waiter, cx);
                 told.map_ok(|()| Awaited::Nothing)
             } else {
                 remote.poll_send(&MESSAGE, kind, &mut archive, &mut waiter, cx)
@@ -243,7 +243,7 @@ impl Sender {
 /// Looks up which mailbox a sender leads to.
 async fn found_by(remote: &RemoteSender, shared: &Shared) -> Result<RemoteSender, Unsent> {
     let mut waiter = Waiter::default();
-    let found = poll_fn(|cx| remote.poll_find(&mut waiter, cx)).await?;
+    let (found, _) = poll_fn(|cx| remote.poll_find(&mut waiter, cx)).await?;
     shared.reach(State::LookUp);
     Ok(found)
 }
