@@ -1,11 +1,11 @@
-//! A chat over three nodes: rooms that are groups, guests that come, leave, fall and lose their
+//! A chat over three nodes: rooms that are groups, guests that come, leave, panic and lose their
 //! node.
 //!
 //! `cargo run --example chat` prints, beside the report of a panic:
 //!
 //! ```text
 //! ada in tea: hello (told 4)
-//! bob has left, eve has fallen: 2 guests are in tea
+//! bob has left, eve has panicked: 2 guests are in tea
 //! gamma has left: 1 guest is in tea
 //! ada in tea: is anybody there? (told 1)
 //! ada has heard 3 lines
@@ -139,12 +139,12 @@ async fn main() -> Result<(), BoxError> {
     println!("ada in tea: hello (told {})", told.told);
     check(told.told == 4 && told.missed.is_empty(), "not all were told")?;
 
-    // One leaves, one falls, and one loses its node: all of them are guests no longer.
+    // One leaves, one panics, and one loses its node: all of them are guests no longer.
     check(bob.exit("tea".into()).await??, "bob was not in the room")?;
     mallory.say("tea".into(), "boo".into()).await??;
-    check(eve.wait_stopped().await.is_failure(), "eve is brave")?;
+    check(eve.wait_stopped().await.is_failure(), "eve did not panic")?;
     until_in(&room, 2).await?;
-    println!("bob has left, eve has fallen: 2 guests are in tea");
+    println!("bob has left, eve has panicked: 2 guests are in tea");
     gamma.shutdown(PATIENCE).await;
     until_in(&room, 1).await?;
     println!("gamma has left: 1 guest is in tea");

@@ -121,8 +121,8 @@ impl Scheduler {
                 self.report.refused += 1;
                 why
             }
-            // Nobody has tried it: the next pool does.
-            Err(error) if matches!(error.cause, AskCause::NotSent(_)) => {
+            // No worker has begun it, and trying again can help: the next pool does.
+            Err(error) if error.is_retryable() => {
                 return cx.tell_after(run.job, FIRST_PAUSE, TryAgain { run });
             }
             // It may have been done: a job has to bear that it is done twice.

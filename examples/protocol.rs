@@ -69,7 +69,8 @@ async fn main() -> Result<(), BoxError> {
     if bank.balance("bob".into()).await?.is_none() {
         println!("bank: bob has no account");
     }
-    if beta.reference::<protocol::Bank>("alpha/tailor").await.is_err() {
+    let found = beta.reference::<protocol::Bank>("alpha/tailor").await;
+    if let Err(LookupError::NotServed { .. }) = found {
         println!("alpha/tailor does not serve `Bank`");
     }
 

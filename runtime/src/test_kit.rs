@@ -3,7 +3,8 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! ringpost = { version = "0.1", features = ["test-kit"] }
+//! # From the same source as under `[dependencies]`.
+//! ringpost = { path = "../ringpost/runtime", features = ["test-kit"] }
 //! ```
 //!
 //! A test is a body that gets a [`Cluster`]. [`check`] runs it once for each seed: messages take
@@ -63,7 +64,7 @@
 //!     let alpha = cluster.node("alpha").await;
 //!     alpha.spawn("ledger", Ledger::default()).await.unwrap();
 //!     let (beta, gamma) = (cluster.node("beta").await, cluster.node("gamma").await);
-//!     // The two come when they like.
+//!     // Both start at a moment that the seed draws.
 //!     let till = async |node: &Node| {
 //!         cluster.sleep_up_to(Duration::from_millis(5)).await;
 //!         cash(node, 7).await.unwrap()
@@ -94,8 +95,9 @@
 //!   with [`shake`](Cluster::shake); [`settle`](Cluster::settle) waits until all links stand.
 //! - Time: [`sleep`](Cluster::sleep) and tokio's own timers, which pass at once, and
 //!   [`sleep_up_to`](Cluster::sleep_up_to), which has things meet in another order with each seed.
-//! - Actors: a [`Probe`] stands for one, takes what it is sent, and answers as the test likes. It
-//!   works on ordinary nodes, too.
+//! - Actors: a [`Probe`] stands for one that takes one type of message, and answers as the test
+//!   likes: give the code under test its `recipient()` or `asker()`. It works on ordinary nodes,
+//!   too.
 //!
 //! # What is simulated, and what is not
 //!
@@ -105,12 +107,17 @@
 //! - Not simulated: `std::time`, threads, `spawn_blocking`, `block_in_place`, files, sockets of
 //!   your own. What depends on them differs from run to run, and time does not wait for it. All
 //!   nodes run on one thread, so no two handlers run at once: for races of threads there is loom.
+//! - Only a panic of the body fails a run. A handler's panic ends its actor, as always, and that of
+//!   a spawned task stays in its handle: assert in the body, on an answer, a [`Probe`], or what
+//!   [`Probe::expect_down`] returns.
+//! - The runtime has no driver for input and output: what `tokio::net`, `process` and `signal`
+//!   make panics. Write a plain `#[test]` function: a run makes its runtime itself.
 //! - A handler takes no virtual time, however long it computes; what waits does.
 //! - So that a seed gives the same run each time, a body and its actors draw numbers from
 //!   [`Cluster::random`] only, do not depend on the order in which a `HashMap` or `HashSet` is
 //!   iterated, write `biased` in `tokio::select!`, and share nothing between runs.
-//! - A task that spins until time has passed spins for ever, and is found: time stands still while
-//!   any task can run.
+//! - A task that spins until time has passed spins for ever: time stands still while any task can
+//!   run. One that spins on [`Cluster::now`] is found.
 //! - A node that is killed has its actors dropped, so their `Drop` runs; tasks that the test has
 //!   spawned with `tokio::spawn` are of no node, and go on.
 //!

@@ -36,15 +36,17 @@ pub use tally::{Miss, Missed, Told};
 ///
 /// It is an actor like any other: spawned on a node, or the child of another actor with which it is
 /// to end; found by its name from other nodes; and its reference may be a field of a message. A
-/// member that ends, or whose node is down, is one no longer. (Of a node that was cut off and comes
-/// back, the members join again.) A group that ends leaves its members as they are.
+/// member that ends, or whose node is down, is one no longer. (When a node that was down comes
+/// back, its actors have to join again.) A group that ends leaves its members as they are.
 ///
 /// What the group is sent, each member is told, in the order in which the group handles it, when
 /// that member has room: `tell` a message to the group as to a member, or `ask` it to learn who was
 /// told and who missed it, and why, when that is known of all. A member that is slow holds up
 /// neither the others nor the group: messages wait for each member apart, at most
 /// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
-/// members that have room now, there is `offer`.
+/// members that have room now, there is `offer`. An ask is answered when the slowest member is
+/// settled, which may take as long as its node takes to be down: one whose time-out passes first
+/// learns nothing, although members were told.
 ///
 /// ```
 /// use ringpost::group::{Group, Told};

@@ -227,8 +227,8 @@ impl Cluster {
         }
     }
 
-    /// Stops what a node sends and receives, as a debugger or a long collection of garbage does,
-    /// until it is [resumed](Self::resume). Its timers and its actors go on.
+    /// Holds back all that a node sends and receives until it is [resumed](Self::resume). Its
+    /// timers and its actors go on, unlike those of a process that is stopped.
     pub fn pause(&self, name: &str) {
         self.check(name);
         if self.shared.state.lock().paused.insert(name.to_owned()) {

@@ -242,15 +242,19 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
     /// Waits for this time, in which no message may come.
     ///
     /// # Panics
-    /// When one comes, or has come before and the test has not been given it.
+    /// When one comes, or has come before and the test has not been given it; when its node ends.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn expect_none(&mut self, time: Duration) {
-        if let Ok(Some(arrival)) = timeout(time, self.arrivals.recv()).await {
-            let (message, _) = self.note(arrival);
-            let text = format!("{message:?} came, and none should in {time:?}");
-            panic!("{}", self.complaint(&text));
+        match timeout(time, self.arrivals.recv()).await {
+            Err(_) => {}
+            Ok(Some(arrival)) => {
+                let (message, _) = self.note(arrival);
+                let text = format!("{message:?} came, and none should in {time:?}");
+                panic!("{}", self.complaint(&text));
+            }
+            Ok(None) => panic!("{}", self.complaint("its node has ended")),
         }
     }
 
