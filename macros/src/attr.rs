@@ -8,7 +8,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::meta::ParseNestedMeta;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Error, Ident, LitInt, LitStr, Path, Result, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, Type, parse_quote};
 
 /// The path under which the user's crate knows `ringpost`: `crate = path`, else `::ringpost`.
 #[derive(Clone)]
@@ -47,7 +47,8 @@ impl ToTokens for Root {
 pub(crate) struct MessageOptions {
     pub(crate) root: Root,
     pub(crate) name: Option<LitStr>,
-    pub(crate) version: u64,
+    /// From 1; with its token for errors.
+    pub(crate) version: Option<(u64, Span)>,
     pub(crate) local: bool,
 }
 
@@ -60,7 +61,7 @@ impl MessageOptions {
             } else if meta.path.is_ident("name") {
                 options.name = Some(text(&meta)?);
             } else if meta.path.is_ident("version") {
-                options.version = meta.value()?.parse::<LitInt>()?.base10_parse()?;
+                options.version = Some(number(&meta)?);
             } else if meta.path.is_ident("local") {
                 options.local = true;
             } else {
@@ -207,10 +208,21 @@ impl HandlerOptions {
     }
 }
 
+/// `#[message(..)]` on a field.
+#[derive(Default)]
+pub(crate) struct FieldOptions {
+    pub(crate) layout: FieldLayout,
+    /// The version of the message that gained it.
+    pub(crate) since: Option<(u64, Span)>,
+    /// Its value in a message of an earlier version, unless that is `Default::default()`.
+    pub(crate) default: Option<Expr>,
+}
+
 /// How a field takes part in its message's layout fingerprint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) enum FieldLayout {
     /// By the fingerprint of its type.
+    #[default]
     Checked,
     /// `#[message(opaque)]`: by the text of its type and the size of its archive.
     Opaque,
@@ -218,10 +230,10 @@ pub(crate) enum FieldLayout {
     Recursive,
 }
 
-impl FieldLayout {
+impl FieldOptions {
     /// Reads and removes the `#[message(..)]` attribute of a field.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> Result<Self> {
-        let mut layout = FieldLayout::Checked;
+        let mut options = FieldOptions::default();
         let ours = attributes.extract_if(.., |a| a.path().is_ident("message")).collect::<Vec<_>>();
         for attribute in ours {
             attribute.parse_nested_meta(|meta| {
@@ -229,17 +241,41 @@ impl FieldLayout {
                     FieldLayout::Opaque
                 } else if meta.path.is_ident("recursive") {
                     FieldLayout::Recursive
+                } else if meta.path.is_ident("since") {
+                    options.since = Some(number(&meta)?);
+                    return Ok(());
+                } else if meta.path.is_ident("default") {
+                    options.default = Some(meta.value()?.parse()?);
+                    return Ok(());
                 } else {
-                    return Err(meta.error("a field takes `opaque` or `recursive`"));
+                    return Err(meta.error(
+                        "a field takes `since = N`, `default = ..`, `opaque` and `recursive`",
+                    ));
                 };
-                if layout != FieldLayout::Checked {
+                if options.layout != FieldLayout::Checked {
                     return Err(meta.error("a field is either `opaque` or `recursive`, once"));
                 }
-                layout = said;
+                options.layout = said;
                 Ok(())
             })?;
         }
-        Ok(layout)
+        match &options {
+            FieldOptions { since: None, default: Some(default), .. } => Err(Error::new_spanned(
+                default,
+                "a default is for messages that lack the field: say `since = N`, too, the version \
+                 that gained it",
+            )),
+            _ => Ok(options),
+        }
+    }
+}
+
+/// Reads the number of a version.
+fn number(meta: &ParseNestedMeta<'_>) -> Result<(u64, Span)> {
+    let number: LitInt = meta.value()?.parse()?;
+    match number.base10_parse()? {
+        0 => Err(Error::new(number.span(), "versions are counted from 1")),
+        version => Ok((version, number.span())),
     }
 }
 

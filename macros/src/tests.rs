@@ -129,3 +129,88 @@ fn nonsense_is_an_error_and_not_a_panic() {
         assert_eq!(errors(handlers::expand(quote!(), item)), 1);
     }
 }
+
+#[test]
+fn a_message_that_gained_nothing_has_no_earlier_form() {
+    let expansion = message::expand(
+        quote!(version = 3),
+        quote!(
+            struct Deposit {
+                cents: u64,
+            }
+        ),
+    );
+    let words = words(expansion);
+    assert!(!words.iter().any(|word| word.starts_with("__Version") || word == "LAYOUTS"));
+}
+
+#[test]
+fn each_earlier_version_has_a_form_with_the_fields_of_then() {
+    let expansion = message::expand(
+        quote!(),
+        quote!(
+            struct Deposit {
+                cents: u64,
+                #[message(since = 2)]
+                memo: String,
+                #[message(since = 2)]
+                by: String,
+                #[message(since = 3, default = currency())]
+                currency: u16,
+            }
+        ),
+    );
+    let file = syn::parse2::<syn::File>(expansion).unwrap();
+    let syn::Item::Const(hidden) = &file.items[0] else { panic!() };
+    let syn::Expr::Block(block) = &*hidden.expr else { panic!() };
+    let forms: Vec<_> = block
+        .block
+        .stmts
+        .iter()
+        .filter_map(|statement| match statement {
+            syn::Stmt::Item(syn::Item::Struct(form)) => {
+                let fields = form.fields.iter().map(|field| {
+                    assert!(field.attrs.is_empty());
+                    field.ident.as_ref().map(ToString::to_string)
+                });
+                Some((form.ident.to_string(), fields.collect::<Option<Vec<_>>>().unwrap()))
+            }
+            _ => None,
+        })
+        .collect();
+    let second = ["cents", "memo", "by"].map(str::to_owned).to_vec();
+    let first = vec!["cents".to_owned()];
+    assert_eq!(forms, [("__Version2".to_owned(), second), ("__Version1".to_owned(), first)]);
+}
+
+#[test]
+fn fields_are_gained_at_the_end_and_in_the_order_of_versions() {
+    let wrong = [
+        ("version = 2", "struct M { #[message(since = 2)] a: u8, b: u8 }"),
+        ("version = 1", "struct M { a: u8, #[message(since = 2)] b: u8 }"),
+        ("version = 3", "struct M { a: u8, #[message(since = 2)] b: u8 }"),
+        ("version = 0", "struct M { a: u8 }"),
+        ("", "struct M { a: u8, #[message(since = 1)] b: u8 }"),
+        ("", "struct M { a: u8, #[message(since = 0)] b: u8 }"),
+        ("", "struct M { a: u8, #[message(default = 3)] b: u8 }"),
+        ("", "struct M { #[message(since = 3)] a: u8, #[message(since = 2)] b: u8 }"),
+        ("", "struct M { #[message(since = 2)] a: u8, #[message(since = 4)] b: u8 }"),
+        ("", "struct M(u8, #[message(since = 2)] u8);"),
+        ("", "enum M { A { #[message(since = 2)] a: u8 } }"),
+        ("local", "struct M { a: u8, #[message(since = 2)] b: u8 }"),
+        ("", "struct M<T> { a: T, #[message(since = 2)] b: u8 }"),
+        ("", "struct M { a: Option<Box<M>>, #[message(since = 2)] b: u8 }"),
+    ];
+    let count = |arguments: &str, item: &str| {
+        errors(message::expand(arguments.parse().unwrap(), item.parse().unwrap()))
+    };
+    for (arguments, item) in wrong {
+        assert_eq!(count(arguments, item), 1, "{arguments}: {item}");
+    }
+    let of_versions = |last: u64| {
+        let field = |since| format!("#[message(since = {since})] f{since}: u8,");
+        format!("struct M {{ {} }}", (2..=last).map(field).collect::<String>())
+    };
+    assert_eq!(count("", &of_versions(16)), 0);
+    assert_eq!(count("", &of_versions(17)), 1);
+}

@@ -1,12 +1,16 @@
 //! How archives are written, checked and read back: the rkyv strategies behind every message.
 
+use std::any::Any;
+
 use ringpost_transport::memory::{Checked, InvalidArchive, Payload, Unarchiver, buffer};
+use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::{Error, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::ser::sharing::Share;
 use rkyv::ser::{Positional, Serializer, Writer};
 use rkyv::util::AlignedVec;
-use rkyv::{Archive, Archived, Deserialize, Serialize};
+use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith, With};
+use rkyv::{Archive, Archived, Deserialize, Portable, Serialize};
 
 use crate::node::Node;
 
@@ -77,14 +81,39 @@ fn with_serializer(
     })
 }
 
+/// Writes the archive of `value` in the form `F`. Generated code of messages that gained fields
+/// calls it.
+///
+/// # Errors
+/// Of a field that cannot be archived.
+pub fn write_as<T, F>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
+where
+    F: for<'a> SerializeWith<T, Ser<'a>>,
+{
+    write(With::<T, F>::cast(value), out)
+}
+
+/// Checks the bytes and reads a value back from its form `F`. Generated code of messages that
+/// gained fields calls it.
+///
+/// # Errors
+/// [`InvalidArchive`] when the bytes are not an archive of that form.
+pub fn read_as<T, F>(payload: Payload, node: &dyn Any) -> Result<T, InvalidArchive>
+where
+    F: ArchiveWith<T> + for<'a> DeserializeWith<F::Archived, T, De<'a>>,
+    F::Archived: Portable + for<'a> CheckBytes<Check<'a>>,
+{
+    let node = node.downcast_ref::<Node>().ok_or_else(|| InvalidArchive("not at a node".into()))?;
+    let checked = Checked::<F::Archived>::new(payload)?;
+    let mut reader = Unarchiver::new(node);
+    F::deserialize_with(&checked, Strategy::<_, Error>::wrap(&mut reader))
+        .map_err(|error| InvalidArchive(error.to_string()))
+}
+
 /// Checks the bytes and reads the value back.
 pub(crate) fn read<T>(payload: Payload, node: &Node) -> Result<T, InvalidArchive>
 where
-    T: Archive<
-        Archived: rkyv::Portable
-                      + for<'a> rkyv::bytecheck::CheckBytes<Check<'a>>
-                      + for<'a> Deserialize<T, De<'a>>,
-    >,
+    T: Archive<Archived: Portable + for<'a> CheckBytes<Check<'a>> + for<'a> Deserialize<T, De<'a>>>,
 {
     let checked = Checked::<Archived<T>>::new(payload)?;
     own::<T>(&checked, node).map_err(|e| InvalidArchive(e.to_string()))

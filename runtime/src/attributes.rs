@@ -29,6 +29,15 @@
 ///     pub path: std::path::PathBuf,
 /// }
 ///
+/// /// Gained a field: nodes of the build before take it without, and are understood.
+/// #[message(version = 2)]
+/// pub struct Withdraw {
+///     pub account: String,
+///     pub cents: u64,
+///     #[message(since = 2)]
+///     pub memo: Option<String>,
+/// }
+///
 /// /// Two messages that contain each other.
 /// #[message]
 /// pub struct Folder {

@@ -59,7 +59,9 @@ pub enum Cause {
         "the actor is on another node, and this one reaches none: start it with `listen` or `seeds`"
     )]
     NoNetwork,
-    /// The actor's node was built with another layout of this message or its reply.
+    /// The actor's node was built with another layout of this message or its reply, and not with
+    /// one of a version before fields were gained, as [`#[message]`](macro@crate::message) declares
+    /// them.
     #[error("the actor's node was built with another layout of this message: build both alike")]
     SchemaMismatch,
     /// The actor has no handler for this message.

@@ -71,13 +71,18 @@ impl<T> Wire for T where
 
 /// How a type is written and read: a value, so that a type that stays on its node can have none.
 pub struct Codec<T> {
-    pub(crate) layout: u128,
+    /// Of its forms, newest first.
+    pub(crate) layouts: &'static [u128],
     pub(crate) encode: Encode<T>,
-    pub(crate) decode: fn(Payload, &Node) -> Result<T, InvalidArchive>,
+    pub(crate) decode: Decode<T>,
 }
 
-/// Writes the archive of a value into an empty buffer.
-pub(crate) type Encode<T> = fn(&T, &mut AlignedVec<16>) -> Result<(), Error>;
+/// Writes the archive of a value, in the form that has this place among its layouts, into an empty
+/// buffer.
+pub(crate) type Encode<T> = fn(&T, u8, &mut AlignedVec<16>) -> Result<(), Error>;
+
+/// Reads a value back from its archive in the form that has this place among its layouts.
+pub(crate) type Decode<T> = fn(Payload, &Node, u8) -> Result<T, InvalidArchive>;
 
 impl<T: Wire> Codec<T> {
     /// The codec of a type that can cross nodes.
@@ -88,6 +93,19 @@ impl<T: Wire> Codec<T> {
                 "archives are 16-byte aligned where they arrive: this type needs more"
             );
         }
-        Codec { layout: T::LAYOUT, encode: archive::write::<T>, decode: archive::read::<T> }
+        Codec { layouts: T::LAYOUTS, encode: write_form::<T>, decode: read_form::<T> }
     }
 }
+
+/// Writes the archive of `value` in the form that has this place among its layouts.
+fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
+    if form == 0 { archive::write(value, out) } else { value.write_earlier(form, out) }
+}
+
+/// Checks the bytes and reads the value back from the form that has this place among its layouts.
+fn read_form<T: Wire>(payload: Payload, node: &Node, form: u8) -> Result<T, InvalidArchive> {
+    if form == 0 { archive::read(payload, node) } else { T::read_earlier(form, payload, node) }
+}
+
+#[cfg(test)]
+mod tests;

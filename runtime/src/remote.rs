@@ -37,8 +37,9 @@ pub(crate) use ringpost_transport::endpoint::{
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{
-    Accepted, Deliveries, Delivery, Inbox, OpenRefusal, Refusal, Target, Tells,
+    Accepted, Deliveries, Delivery, Form, Inbox, MessageForms, OpenRefusal, Refusal, Target, Tells,
 };
+pub(crate) use ringpost_transport::note::Note;
 pub(crate) use sender::{cause_of, closed, fate, find, lost, reason_of, signal, try_signal};
 
 /// This node's place in the network.

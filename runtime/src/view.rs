@@ -109,7 +109,7 @@ impl<M: Message> Input for M {
 
     fn from_remote(payload: Payload, node: &Node) -> Result<M, InvalidArchive> {
         match M::CODEC {
-            Some(codec) => (codec.decode)(payload, node),
+            Some(codec) => (codec.decode)(payload, node, 0),
             None => Err(InvalidArchive("this message does not cross nodes".into())),
         }
     }

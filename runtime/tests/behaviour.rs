@@ -15,6 +15,7 @@ mod layouts;
 mod protocols;
 mod sending;
 mod spawning;
+mod versions;
 mod watching;
 pub(crate) mod world;
 
@@ -71,6 +72,13 @@ macro_rules! for_each_case {
             spawning: an_actor_whose_spawner_gave_up_while_it_started_lives;
             spawning: builds_that_disagree_on_the_arguments_spawn_nothing;
             spawning: of_two_nodes_that_spawn_under_one_name_one_does;
+            versions: a_change_that_is_not_declared_is_a_mismatch_beside_versions_that_are;
+            versions: a_group_tells_each_member_the_newest_form_that_its_node_knows;
+            versions: a_new_node_sends_an_old_one_what_that_knows;
+            versions: a_node_that_comes_back_newer_is_sent_the_new_fields;
+            versions: a_protocol_leads_to_nodes_of_either_build;
+            versions: an_offered_type_is_spawned_by_nodes_of_either_build;
+            versions: an_old_node_is_understood_by_a_new_one;
             watching: a_watcher_of_another_node_is_told_each_kind_of_end;
             watching: an_actor_that_is_restarted_is_the_same_for_another_node;
             watching: an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node;

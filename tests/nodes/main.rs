@@ -21,4 +21,5 @@ mod schema;
 mod silent;
 mod soak;
 mod steps;
+mod upgrade;
 mod wire;

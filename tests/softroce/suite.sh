@@ -55,7 +55,7 @@ one_guest() {
     cp "$runtime_tests" "$scratch/runtime"
     cp "$node_tests" "$scratch/nodes"
     for program in "$scratch"/{transport,runtime,nodes} "$node" "$correspondent" "$pace" \
-        "$programs"/{meet,examples/wordcount}; do
+        "$programs"/{meet,ledger_v1,ledger_v2,examples/wordcount}; do
         give_program one "$program"
     done
     run_guest one 1200 | tee "$output" || status=$?

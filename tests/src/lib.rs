@@ -3,5 +3,6 @@
 pub mod actors;
 pub mod builds;
 pub mod correspondent;
+pub mod ledger;
 pub mod planted;
 pub mod sim;

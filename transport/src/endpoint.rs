@@ -1,7 +1,7 @@
 //! The public face: a node's endpoint, and senders to the mailboxes of other nodes.
 
+mod archive;
 mod remote_sender;
-mod scratch;
 #[cfg(test)]
 mod tests;
 mod waiter;
@@ -26,7 +26,8 @@ pub use crate::link::{
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
 pub use crate::profile::{InvalidProfile, Profile};
 pub use crate::wire::is_service;
-pub use remote_sender::{Archive, ArchiveFailed, Archived, RemoteSender};
+pub use archive::{Archive, ArchiveFailed, Archived};
+pub use remote_sender::RemoteSender;
 pub use waiter::Waiter;
 
 /// A node's place in the network. Clones are the same endpoint.

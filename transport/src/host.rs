@@ -17,7 +17,7 @@ use crate::memory::Payload;
 use crate::note::Note;
 
 pub use crate::cause::{Fate, LinkCause, NodeDown, NodeDownCause, OpenRefusal, Refusal, Violation};
-pub use crate::open_request::{Accepted, OpenRequest, Target};
+pub use crate::open_request::{Accepted, Form, MessageForms, OpenRequest, Target};
 pub use tells::Tells;
 
 /// The layer above: it knows the mailboxes of this node.

@@ -73,7 +73,8 @@ pub enum Target {
     },
 }
 
-/// One message a mailbox accepts.
+/// One form of a message that a mailbox accepts. A message that it accepts in several forms has as
+/// many rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Accepted {
     /// Which message.
@@ -82,4 +83,64 @@ pub struct Accepted {
     pub layout: u128,
     /// The layout of its reply's archive; 0 where the reply cannot leave its node.
     pub reply: u128,
+}
+
+/// A message as one build knows it: the layouts in which it writes and reads it and its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageForms {
+    /// Which message.
+    pub id: u128,
+    /// The layouts of its archive, newest first; none where it cannot leave its node.
+    pub layouts: &'static [u128],
+    /// The layouts of its reply's archive, newest first; none where the reply cannot leave its
+    /// node.
+    pub replies: &'static [u128],
+}
+
+/// A form of a message and its reply: the places of their layouts in [`MessageForms`], 0 for the
+/// newest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Form {
+    /// Place of the layout of the message.
+    pub message: u8,
+    /// Place of the layout of its reply.
+    pub reply: u8,
+}
+
+impl MessageForms {
+    /// No message: what signals and look-ups carry.
+    pub const NONE: MessageForms = MessageForms { id: 0, layouts: &[], replies: &[] };
+
+    /// Returns the row of its newest form.
+    pub const fn newest(&self) -> Accepted {
+        self.row(Form { message: 0, reply: 0 })
+    }
+
+    /// Returns the number of its forms; at least 1.
+    pub const fn count(&self) -> usize {
+        let (layouts, replies) = (self.layouts.len(), self.replies.len());
+        (if layouts == 0 { 1 } else { layouts }) * (if replies == 0 { 1 } else { replies })
+    }
+
+    /// Returns its forms, newest first.
+    pub fn forms(&self) -> impl Iterator<Item = Form> + use<> {
+        let replies = self.replies.len().max(1);
+        let form = move |at| Form { message: (at / replies) as u8, reply: (at % replies) as u8 };
+        (0..self.count()).map(form)
+    }
+
+    /// Returns true if a row is one of its forms.
+    pub fn has(&self, row: &Accepted) -> bool {
+        row.id == self.id && self.layouts.contains(&row.layout) && self.replies.contains(&row.reply)
+    }
+
+    /// Returns the row of a form; layouts that it does not have are 0.
+    pub const fn row(&self, form: Form) -> Accepted {
+        let (message, reply) = (form.message as usize, form.reply as usize);
+        Accepted {
+            id: self.id,
+            layout: if message < self.layouts.len() { self.layouts[message] } else { 0 },
+            reply: if reply < self.replies.len() { self.replies[reply] } else { 0 },
+        }
+    }
 }

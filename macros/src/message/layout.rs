@@ -2,17 +2,19 @@
 //!
 //! In: the rkyv format, the version, names and order of fields and variants, the layouts of the
 //! fields' types, discriminants, and those `#[rkyv(..)]` arguments that change the archive. Not in:
-//! the type's own name (that is its identity), derives, docs, bounds.
+//! the type's own name (that is its identity), derives, docs, bounds. The layout of an earlier
+//! version is made of the first parts of the same list.
 
-use crate::attr::{FieldLayout, Root};
+use crate::attr::{FieldLayout, FieldOptions, Root};
 use crate::errors::Errors;
 use crate::spans;
 use crate::types::mentions_itself;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::meta::ParseNestedMeta;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Type, parse_quote};
+use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Meta, Type, parse_quote};
 
 /// Arguments of `#[rkyv(..)]` that leave the archive as it is.
 const NEUTRAL: &[&str] = &[
@@ -38,6 +40,17 @@ pub(super) struct Layout {
     pub(super) checked: Vec<Type>,
     /// Some field contains the message itself, seen or said.
     pub(super) recursive: bool,
+    /// Its fields, in order of declaration; of an enum, those of all variants.
+    pub(super) fields: Vec<Taken>,
+}
+
+/// A field, as far as versions concern it.
+pub(super) struct Taken {
+    pub(super) at: Span,
+    pub(super) since: Option<(u64, Span)>,
+    pub(super) default: Option<Expr>,
+    /// Parts of the layout before it.
+    parts: usize,
 }
 
 enum Part {
@@ -76,11 +89,19 @@ impl Layout {
         layout
     }
 
-    /// Returns an expression of type `u128`.
-    pub(super) fn expression(&self, root: &Root, at: Span, version: u64) -> TokenStream {
+    /// Returns an expression of type `u128`: the layout of a version that has the first `fields`
+    /// fields, and whose archive is of type `archived`.
+    pub(super) fn expression(
+        &self,
+        root: &Root,
+        at: Span,
+        (version, fields): (u64, usize),
+        archived: &TokenStream,
+    ) -> TokenStream {
         let private = root.private(at);
         let hash = Ident::new("hash", Span::mixed_site());
-        let steps = self.parts.iter().map(|part| match part {
+        let parts = self.fields.get(fields).map_or(self.parts.len(), |field| field.parts);
+        let steps = self.parts[..parts].iter().map(|part| match part {
             Part::Text(text) => quote!(let #hash = #hash.str(#text);),
             Part::LayoutOf(ty) => {
                 let at = spans::at(ty.span());
@@ -96,7 +117,7 @@ impl Layout {
         quote! {{
             let #hash = #private::Hash::new("layout").num(#private::FORMAT).num(#version as u128);
             #(#steps)*
-            #hash.num(::core::mem::size_of::<#private::rkyv::Archived<Self>>() as u128).end()
+            #hash.num(::core::mem::size_of::<#archived>() as u128).end()
         }}
     }
 
@@ -107,12 +128,15 @@ impl Layout {
     fn fields(&mut self, fields: &mut Fields, message: &Ident, errors: &mut Errors) {
         for (index, field) in fields.iter_mut().enumerate() {
             refuse_cfg(&field.attrs, "field", errors);
+            let parts = self.parts.len();
             match &field.ident {
                 Some(name) => self.text(name),
                 None => self.text(index),
             }
-            if let Some(said) = errors.keep(FieldLayout::take(&mut field.attrs)) {
-                self.field(field, said, message);
+            if let Some(said) = errors.keep(FieldOptions::take(&mut field.attrs)) {
+                let FieldOptions { layout, since, default } = said;
+                self.fields.push(Taken { at: field.span(), since, default, parts });
+                self.field(field, layout, message);
             }
         }
     }
@@ -158,6 +182,35 @@ impl Layout {
         }
         with
     }
+}
+
+/// Removes the attributes of rkyv.
+pub(super) fn strip(item: &mut DeriveInput) {
+    let strip = |attributes: &mut Vec<Attribute>| attributes.retain(|a| !a.path().is_ident("rkyv"));
+    strip(&mut item.attrs);
+    match &mut item.data {
+        Data::Struct(data) => data.fields.iter_mut().for_each(|field| strip(&mut field.attrs)),
+        Data::Enum(data) => {
+            for variant in &mut data.variants {
+                strip(&mut variant.attrs);
+                variant.fields.iter_mut().for_each(|field| strip(&mut field.attrs));
+            }
+        }
+        Data::Union(_) => {}
+    }
+}
+
+/// Returns those attributes of rkyv that change the archive of the type they are on.
+pub(super) fn archive_attributes(attributes: &[Attribute]) -> Vec<Attribute> {
+    let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("rkyv"));
+    ours.filter_map(|attribute| {
+        let parser = Punctuated::<Meta, syn::Token![,]>::parse_terminated;
+        let Ok(said) = attribute.parse_args_with(parser) else { return Some(attribute.clone()) };
+        let neutral = |meta: &&Meta| !NEUTRAL.iter().any(|name| meta.path().is_ident(name));
+        let kept: Vec<&Meta> = said.iter().filter(neutral).collect();
+        (!kept.is_empty()).then(|| parse_quote!(#[rkyv(#(#kept),*)]))
+    })
+    .collect()
 }
 
 /// Returns the tokens after an argument's name: `= value`, `(..)` or nothing.

@@ -7,7 +7,7 @@ use ringpost_transport::note::Note;
 use tokio::time::Instant;
 
 use super::Handlers;
-use super::route::Label;
+use super::route::{self, Label};
 use crate::mailbox::Remote;
 use crate::remote::{Deliveries, Delivery, Replier, Tells};
 
@@ -36,7 +36,7 @@ impl Unopened {
         if self.ask.is_some() {
             return None;
         }
-        A::ROUTES.get(usize::from(self.ordinal)).map(|route| &route.label)
+        route::at::<A>(self.ordinal).map(|(route, _)| &route.label)
     }
 }
 

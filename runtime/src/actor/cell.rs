@@ -13,7 +13,7 @@ use super::Handlers;
 use super::arrival::{Arrival, Unopened, begin_ask};
 use super::ends::Ends;
 use super::kind_of;
-use super::route::Label;
+use super::route::{self, Label};
 use super::tether::TIE;
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
@@ -207,7 +207,7 @@ impl<A: Handlers> Cell<A> {
     #[inline]
     pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
         let Unopened { ordinal, payload, ask, note } = unopened;
-        let route = A::ROUTES.get(usize::from(ordinal))?;
+        let (route, form) = route::at::<A>(ordinal)?;
         let label = &route.label;
         let (is_tell, mut until, mut replier) = (ask.is_none(), None, None);
         if let Some((asked, deadline)) = ask {
@@ -218,7 +218,7 @@ impl<A: Handlers> Cell<A> {
             }
             until = deadline;
         }
-        match (route.open)(payload, &self.node, replier) {
+        match (route.open)(payload, &self.node, replier, form) {
             Ok(envelope) => {
                 let in_hand = InHand { deadline: until, ask: 0 };
                 let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());

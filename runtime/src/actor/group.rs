@@ -8,7 +8,8 @@
 //! - **GR-4 accounted for**: of each message, each member of that moment was told it or has missed
 //!   it, and its asker learns which.
 //! - **GR-5 archived once**: a message is archived for the first member of another node, and the
-//!   bytes are copied for the others.
+//!   bytes are copied for the others; one that gained fields once in each of its forms, so that
+//!   each node is told the newest that it knows.
 
 mod copies;
 mod member;
@@ -76,8 +77,11 @@ pub use tally::{Miss, Missed, Told};
 /// ```
 ///
 /// A member of this node gets a clone of the message. For those of other nodes it is archived once,
-/// and the bytes are copied for each; a member whose node has another layout of it misses it with
-/// [`Miss::Refused`].
+/// and the bytes are copied for each. A message that gained fields (`since` of
+/// [`#[message]`](macro@crate::message)) is archived once for each version, and a member is told
+/// the newest one that its node knows; a member whose node has another layout of it misses it with
+/// [`Miss::Refused`]. (An `offer` has its message inside: nodes that know different versions of
+/// that refuse each other's offers. A message to the group itself is understood.)
 ///
 /// # Cancel safety
 /// An ask of a group that is dropped before the group has begun it tells nobody anything. Later it

@@ -2,8 +2,8 @@
 //!
 //! - **OF-1 offered only**: a node makes an actor for another one only of a type that it offers.
 //!   Each such type has an actor of its own on the node, the [`Spawner`], at a name that no user
-//!   can give; its messages have the arguments' type, so a link compares their layout and checks
-//!   their archive as those of any message.
+//!   can give; its messages have the arguments' type, so a link compares their layouts, and their
+//!   archive is checked as that of any message.
 //! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type live on the node that
 //!   were spawned so, those that start and those that are held included.
 //! - **OF-3 watched first**: an actor that is to be watched by who asked for it is held until that
@@ -11,6 +11,8 @@
 //!   run, with its watcher, at the time-out of the spawn, or with the node.
 //!
 //! The [`Spawner`] never waits: who asked is answered by a task when the actor has started.
+
+mod request;
 
 use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
@@ -31,6 +33,8 @@ use crate::node::Node;
 use crate::registry::Refused;
 use crate::resident::Resident;
 use crate::{actor, handlers, message};
+
+pub(super) use request::Spawn;
 
 /// An actor that other nodes may spawn on a node that [offers](Node::offer) it.
 ///
@@ -130,17 +134,6 @@ impl Node {
 pub(super) fn offer_name<A: Offered>() -> Arc<str> {
     let short: String = A::NAME.chars().take(64).collect();
     format!("{RESERVED}offer-{short}-{:032x}", kind_of::<A>().hash).into()
-}
-
-/// Asks for an actor.
-#[message(name = "ringpost::Spawn")]
-pub(super) struct Spawn<T> {
-    /// Boxed: no message in a mailbox may be large.
-    pub(super) arguments: Box<T>,
-    pub(super) name: Option<String>,
-    pub(super) mailbox_capacity: Option<u64>,
-    /// The actor that is to watch it before it begins: it is held until [`Begin`].
-    pub(super) watcher: Option<Address>,
 }
 
 /// Has an actor begin that is held.

@@ -16,7 +16,7 @@ use crate::fate::Fate;
 use crate::mailbox::{Intake, NoRoom, Room};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, Accepted, Confirmation, LinkCause, PendingReply, Waiter};
+use crate::remote::{self, Confirmation, LinkCause, MessageForms, PendingReply, Waiter};
 use crate::resident::Resident;
 use crate::residents::Residents;
 use crate::schema::Kind;
@@ -44,9 +44,9 @@ pub trait Port<M: Message>: Find {
     /// The answer to an ask.
     type Reply: Send + 'static;
 
-    /// The form of a tell on the wire.
+    /// The forms of a tell on the wire.
     #[doc(hidden)]
-    const TOLD: Accepted;
+    const TOLD: MessageForms;
 
     /// Puts a message into the mailbox, as the ask `asked` if there is one; waits for room. Empties
     /// `message` if and only if it was put.
@@ -80,9 +80,9 @@ pub trait Port<M: Message>: Find {
 
 /// A port that answers.
 pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
-    /// The form of an ask on the wire.
+    /// The forms of an ask on the wire.
     #[doc(hidden)]
-    const ASKED: Accepted;
+    const ASKED: MessageForms;
 }
 
 /// An actor of this node, without its type.
@@ -305,9 +305,9 @@ impl<R: Reply> Pending<R> {
         match self {
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
             Pending::Remote(RemoteAnswer { answer, node }) => {
-                let payload = ready!(Pin::new(answer).poll(cx)).map_err(remote::lost)?;
+                let payload = ready!(Pin::new(&mut *answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
-                Poll::Ready((codec.decode)(payload, node).map_err(|error| {
+                Poll::Ready((codec.decode)(payload, node, answer.form()).map_err(|error| {
                     tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
                     AskCause::InvalidReply
                 }))

@@ -21,7 +21,7 @@ use super::destination::Destination;
 use super::permit::Permit;
 use super::port::{AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
 use super::recipient::Entry;
-use super::route::accepted;
+use super::route::forms;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
 use super::{ActorRef, Ask, Handlers, Local, Reply};
@@ -30,7 +30,7 @@ use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::Accepted;
+use crate::remote::{Accepted, MessageForms};
 use crate::resident::Resident;
 use crate::schema::Kind;
 use crate::view::Input;
@@ -83,7 +83,7 @@ pub trait ServedBy<A: Handlers>: Protocol {
 /// One message of a protocol.
 #[doc(hidden)]
 pub struct Call {
-    pub(super) accepted: Accepted,
+    pub(super) forms: MessageForms,
     /// Its name, for people.
     pub(super) name: &'static str,
     message: fn() -> TypeId,
@@ -93,12 +93,12 @@ pub struct Call {
 impl Call {
     /// The message `M` with the reply `R`.
     pub const fn of<M: Message, R: Reply>() -> Self {
-        let accepted = accepted::<M, R>();
+        let forms = forms::<M, R>();
         assert!(
-            accepted.layout != 0 && accepted.reply != 0,
+            !forms.layouts.is_empty() && !forms.replies.is_empty(),
             "what a protocol sends crosses nodes: neither its messages nor its replies are local"
         );
-        Call { accepted, name: M::NAME, message: TypeId::of::<M>, reply: TypeId::of::<R> }
+        Call { forms, name: M::NAME, message: TypeId::of::<M>, reply: TypeId::of::<R> }
     }
 }
 
@@ -294,15 +294,14 @@ impl<P: Protocol> Served<P> {
 }
 
 /// Returns the first message of a protocol that is not among those an actor of another node
-/// accepts (PT-2), and why.
+/// accepts in a form that this node knows (PT-2), and why.
 pub(super) fn missing<P: Protocol>(all: &[Accepted]) -> Option<(&'static str, Cause)> {
     P::CALLS.iter().find_map(|call| {
-        let cause = match all.iter().find(|one| one.id == call.accepted.id) {
-            None => Cause::NotAccepted,
-            Some(one) if *one != call.accepted => Cause::SchemaMismatch,
-            Some(_) => return None,
-        };
-        Some((call.name, cause))
+        if all.iter().any(|row| call.forms.has(row)) {
+            return None;
+        }
+        let is_known = all.iter().any(|row| row.id == call.forms.id);
+        Some((call.name, if is_known { Cause::SchemaMismatch } else { Cause::NotAccepted }))
     })
 }
 
@@ -323,7 +322,7 @@ impl<P: Protocol> Find for Served<P> {
 impl<P: Includes<M>, M: Message> Port<M> for Served<P> {
     type Reply = P::Reply;
 
-    const TOLD: Accepted = accepted::<M, Local<()>>();
+    const TOLD: MessageForms = forms::<M, Local<()>>();
 
     fn put(
         &self,
@@ -354,7 +353,7 @@ impl<P: Includes<M>, M: Message> Port<M> for Served<P> {
 }
 
 impl<P: Includes<M>, M: Message> AskPort<M> for Served<P> {
-    const ASKED: Accepted = accepted::<M, P::Reply>();
+    const ASKED: MessageForms = forms::<M, P::Reply>();
 }
 
 impl<P> Clone for Served<P> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::destination::Destination;
 use super::permit::Permit;
 use super::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
-use super::route::accepted;
+use super::route::forms;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
 use super::{Ask, Local, Reply};
@@ -22,7 +22,7 @@ use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::Accepted;
+use crate::remote::MessageForms;
 use crate::resident::Resident;
 use crate::schema::Kind;
 
@@ -224,7 +224,7 @@ impl<M: Message, R: Send + 'static> Find for Row<M, R> {
 impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
     type Reply = R;
 
-    const TOLD: Accepted = accepted::<M, Local<()>>();
+    const TOLD: MessageForms = forms::<M, Local<()>>();
 
     fn put(
         &self,
@@ -255,7 +255,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
 }
 
 impl<M: Message, R: Reply> AskPort<M> for Row<M, R> {
-    const ASKED: Accepted = accepted::<M, R>();
+    const ASKED: MessageForms = forms::<M, R>();
 }
 
 impl<M, R> Clone for Row<M, R> {

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{
-    self, Accepted, ArchiveFailed, Archived, Awaited, RemoteSender, SendKind, Waiter,
+    self, ArchiveFailed, Archived, Awaited, MessageForms, Note, RemoteSender, SendKind, Waiter,
 };
 use crate::spans::{self, Subject};
 use crate::waits::Awaits;
@@ -27,7 +27,8 @@ pub(super) trait Letter {
     /// Returns the name of the message, for people.
     fn name(&self) -> &'static str;
 
-    fn archive(&self, out: &mut AlignedVec<16>) -> Result<(), Cause>;
+    /// Writes its archive in the form that has this place among its layouts.
+    fn archive(&self, form: u8, out: &mut AlignedVec<16>) -> Result<(), Cause>;
 
     /// Drops the message: it was sent.
     fn sent(&mut self);
@@ -42,11 +43,10 @@ impl<M: Message> Letter for Option<M> {
         M::NAME
     }
 
-    fn archive(&self, out: &mut AlignedVec<16>) -> Result<(), Cause> {
+    fn archive(&self, form: u8, out: &mut AlignedVec<16>) -> Result<(), Cause> {
         match (M::CODEC, self) {
-            (Some(codec), Some(message)) => {
-                (codec.encode)(message, out).map_err(|error| Cause::Archive(error.to_string()))
-            }
+            (Some(codec), Some(message)) => (codec.encode)(message, form, out)
+                .map_err(|error| Cause::Archive(error.to_string())),
             _ => Err(Cause::LocalOnly),
         }
     }
@@ -60,7 +60,7 @@ impl Elsewhere {
     /// Sends a tell; see [`Destination::poll_tell`](super::destination::Destination::poll_tell).
     pub(super) fn poll_tell(
         &self,
-        told: &Accepted,
+        told: &MessageForms,
         message: &mut dyn Letter,
         fate: Option<&mut Option<PendingFate>>,
         line: &mut Line,
@@ -77,7 +77,7 @@ impl Elsewhere {
     /// Sends an ask.
     pub(super) fn poll_ask(
         &self,
-        (asked, deadline): (&Accepted, Instant),
+        (asked, deadline): (&MessageForms, Instant),
         message: &mut dyn Letter,
         line: &mut Line,
         cx: &mut Context<'_>,
@@ -95,7 +95,11 @@ impl Elsewhere {
     }
 
     /// Sends if that needs no waiting.
-    pub(super) fn try_tell(&self, told: &Accepted, message: &mut dyn Letter) -> Result<(), Cause> {
+    pub(super) fn try_tell(
+        &self,
+        told: &MessageForms,
+        message: &mut dyn Letter,
+    ) -> Result<(), Cause> {
         let (sender, node) = self.remote()?;
         try_send((sender, told, SendKind::Tell), node, message).map(|_| ())
     }
@@ -103,7 +107,7 @@ impl Elsewhere {
     /// Sends an ask if that needs no waiting.
     pub(super) fn try_ask(
         &self,
-        (asked, deadline): (&Accepted, Instant),
+        (asked, deadline): (&MessageForms, Instant),
         message: &mut dyn Letter,
     ) -> Result<RemoteAnswer, Cause> {
         let (sender, node) = self.remote()?;
@@ -132,33 +136,28 @@ impl Elsewhere {
 /// Sends when there is a link, the actor is opened and has room. Empties `message` if and only if
 /// it was sent.
 pub(super) fn poll_send(
-    (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
+    (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     node: &Node,
     message: &mut dyn Letter,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Awaited, Cause>> {
-    check_codec(message, accepted, kind)?;
-    let mut failure = None;
-    let sent = {
-        let from = (node, to, kind.is_ask());
-        let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
-        to.poll_send(accepted, kind, &mut archive, waiter, cx)
-    };
-    match sent {
-        Poll::Pending => Poll::Pending,
-        Poll::Ready(Ok(awaited)) => {
+    check_codec(message, forms, kind)?;
+    let mut writing = Writing::of(&*message, (node, to, kind.is_ask()), waiter.note());
+    let mut archive = |form, out: &mut _| writing.archive(form, out);
+    match ready!(to.poll_send(forms, kind, &mut archive, waiter, cx)) {
+        Ok(awaited) => {
             message.sent();
             Poll::Ready(Ok(awaited))
         }
-        Poll::Ready(Err(unsent)) => Poll::Ready(Err(remote::cause_of(to, unsent, failure))),
+        Err(unsent) => Poll::Ready(Err(remote::cause_of(to, unsent, writing.failure))),
     }
 }
 
 /// Sends a tell as [`poll_send`] does; what is to be known of its fate, if its sender waits for it,
 /// comes to `fate`.
 fn poll_tell(
-    (to, accepted): (&RemoteSender, &Accepted),
+    (to, forms): (&RemoteSender, &MessageForms),
     node: &Node,
     message: &mut dyn Letter,
     fate: Option<&mut Option<PendingFate>>,
@@ -166,7 +165,7 @@ fn poll_tell(
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Cause>> {
     if let Some(fate) = fate {
-        let to = (to, accepted, SendKind::ConfirmedTell);
+        let to = (to, forms, SendKind::ConfirmedTell);
         if let Awaited::Fate(confirmation) = ready!(poll_send(to, node, message, waiter, cx))? {
             *fate = Some(PendingFate::Remote(confirmation));
         }
@@ -175,43 +174,41 @@ fn poll_tell(
     if message.is_local() {
         return Poll::Ready(Err(Cause::LocalOnly));
     }
-    let mut failure = None;
-    let from = (node, to, false);
-    let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
-    match ready!(to.poll_tell(accepted, &mut archive, waiter, cx)) {
+    let mut writing = Writing::of(&*message, (node, to, false), waiter.note());
+    let mut archive = |form, out: &mut _| writing.archive(form, out);
+    match ready!(to.poll_tell(forms, &mut archive, waiter, cx)) {
         Ok(()) => {
             message.sent();
             Poll::Ready(Ok(()))
         }
-        Err(unsent) => Poll::Ready(Err(remote::cause_of(to, unsent, failure))),
+        Err(unsent) => Poll::Ready(Err(remote::cause_of(to, unsent, writing.failure))),
     }
 }
 
 /// Reserves room for a tell of [`limits::PERMIT_BYTES`]; `waiter` has it then.
 pub(super) fn poll_reserve<M: Message>(
-    (to, accepted): (&RemoteSender, &Accepted),
+    (to, forms): (&RemoteSender, &MessageForms),
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Cause>> {
     if M::CODEC.is_none() {
         return Poll::Ready(Err(Cause::LocalOnly));
     }
-    let reserved = to.poll_reserve((accepted, limits::PERMIT_BYTES), waiter, cx);
+    let reserved = to.poll_reserve((forms, limits::PERMIT_BYTES), waiter, cx);
     reserved.map_err(|unsent| remote::cause_of(to, unsent, None))
 }
 
 /// Sends a tell to the room that `waiter` has. Empties `message` if and only if it was sent.
 pub(super) fn send_reserved(
-    (to, accepted): (&RemoteSender, &Accepted),
+    (to, forms): (&RemoteSender, &MessageForms),
     node: &Node,
     message: &mut dyn Letter,
     waiter: Waiter,
 ) -> Result<(), Cause> {
-    let mut failure = None;
-    let from = (node, to, false);
-    let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
-    let sent = to.send_reserved(accepted, &mut archive, waiter);
-    sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
+    let mut writing = Writing::of(&*message, (node, to, false), None);
+    let mut archive = |form, out: &mut _| writing.archive(form, out);
+    let sent = to.send_reserved(forms, &mut archive, waiter);
+    sent.map_err(|unsent| remote::cause_of(to, unsent, writing.failure))?;
     message.sent();
     Ok(())
 }
@@ -229,44 +226,63 @@ pub(super) fn leading_ask(deadline: Instant) -> SendKind {
 
 /// Sends if that needs no waiting. Empties `message` if and only if it was sent.
 fn try_send(
-    (to, accepted, kind): (&RemoteSender, &Accepted, SendKind),
+    (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     node: &Node,
     message: &mut dyn Letter,
 ) -> Result<Awaited, Cause> {
-    check_codec(message, accepted, kind)?;
-    let mut failure = None;
-    let from = (node, to, kind.is_ask());
-    let mut archive = |out: &mut _| archive(&*message, from, out, &mut failure);
-    let sent = to.try_send(accepted, kind, &mut archive);
-    let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, failure))?;
+    check_codec(message, forms, kind)?;
+    let mut writing = Writing::of(&*message, (node, to, kind.is_ask()), None);
+    let mut archive = |form, out: &mut _| writing.archive(form, out);
+    let sent = to.try_send(forms, kind, &mut archive);
+    let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, writing.failure))?;
     message.sent();
     Ok(awaited)
 }
 
 /// Refuses what has no archive: a message, or the answer to an ask.
-fn check_codec(message: &dyn Letter, accepted: &Accepted, kind: SendKind) -> Result<(), Cause> {
-    let is_local = message.is_local() || (kind.is_ask() && accepted.reply == 0);
+fn check_codec(message: &dyn Letter, forms: &MessageForms, kind: SendKind) -> Result<(), Cause> {
+    let is_local = message.is_local() || (kind.is_ask() && forms.replies.is_empty());
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
-/// Writes the archive of a message as the transport wants it, and keeps what a failure says. The
-/// note that travels with it says in which scope it was sent, if in any.
-fn archive(
-    message: &dyn Letter,
-    (node, to, is_ask): (&Node, &RemoteSender, bool),
-    out: &mut AlignedVec<16>,
-    failure: &mut Option<Cause>,
-) -> Archived {
-    match message.archive(out) {
-        Ok(()) => Ok(spans::send(|| {
-            let (node, entropy) = (node.name(), node.entropy());
-            let (actor_type, message) = (to.request().called.kind, message.name());
-            (Subject { node, entropy, actor_type, message, is_ask }, Called(to))
-        })),
-        Err(cause) => {
-            *failure = Some(cause);
-            Err(ArchiveFailed)
+/// A message whose archive is written as the transport wants it, once in each form that it is to be
+/// sent in.
+struct Writing<'a> {
+    message: &'a dyn Letter,
+    node: &'a Node,
+    to: &'a RemoteSender,
+    is_ask: bool,
+    /// Travels with it, whatever its form: says in which scope it was sent, if in any.
+    note: Option<Note>,
+    /// What a failure says.
+    failure: Option<Cause>,
+}
+
+impl<'a> Writing<'a> {
+    /// `note` is that of an earlier step of the same send.
+    fn of(
+        message: &'a dyn Letter,
+        (node, to, is_ask): (&'a Node, &'a RemoteSender, bool),
+        note: Option<Note>,
+    ) -> Self {
+        Writing { message, node, to, is_ask, note, failure: None }
+    }
+
+    fn archive(&mut self, form: u8, out: &mut AlignedVec<16>) -> Archived {
+        if let Err(cause) = self.message.archive(form, out) {
+            self.failure = Some(cause);
+            return Err(ArchiveFailed);
         }
+        // SP-2: one span stands for the message, however often it is archived.
+        if self.note.is_none() {
+            let (node, is_ask) = (self.node, self.is_ask);
+            self.note = spans::send(|| {
+                let (actor_type, message) = (self.to.request().called.kind, self.message.name());
+                let (node, entropy) = (node.name(), node.entropy());
+                (Subject { node, entropy, actor_type, message, is_ask }, Called(self.to))
+            });
+        }
+        Ok(self.note.clone())
     }
 }
 

@@ -118,7 +118,7 @@ fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
     // Taken, not borrowed: the encoder runs the user's code.
     let mut archive = SCRATCH.take();
     archive.clear();
-    match encode(reply, &mut archive) {
+    match encode(reply, replier.form(), &mut archive) {
         Ok(()) => replier.send(&mut archive),
         Err(error) => {
             tracing::warn!(%error, "a reply could not be archived: its asker gets InvalidReply");

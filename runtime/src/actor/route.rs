@@ -1,4 +1,5 @@
 //! An actor's table of messages: what leads from bytes, or from a message alone, to its envelope.
+//! Bytes may be those of an earlier form of a message that gained fields (SH-4).
 
 use std::any::{Any, TypeId};
 
@@ -10,14 +11,14 @@ use crate::busy::Duty;
 use crate::error::Cause;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Accepted, Replier, code};
+use crate::remote::{Accepted, Form, MessageForms, Replier, code};
 use crate::view::Input;
 
-/// One message of an actor. Its place in the table is its ordinal on the wire.
+/// One message of an actor. Its place in the table is the ordinal of its newest form on the wire.
 pub struct Route<A: Handlers> {
     pub(super) label: Label,
-    /// Its form on the wire; layouts of 0 where it stays on its node.
-    pub(super) accepted: Accepted,
+    /// Its forms on the wire; none where it stays on its node.
+    pub(super) forms: MessageForms,
     pub(super) open: Open<A>,
     pub(super) tell: Put<A>,
     pub(super) ask: Put<A>,
@@ -53,9 +54,9 @@ impl Label {
     }
 }
 
-/// Checks and reads what arrived. On an error the asker is told.
+/// Checks and reads what arrived in this form. On an error the asker is told.
 type Open<A> =
-    fn(Payload, &Node, Option<Replier>) -> Result<<A as Handlers>::Envelope, InvalidArchive>;
+    fn(Payload, &Node, Option<Replier>, Form) -> Result<<A as Handlers>::Envelope, InvalidArchive>;
 
 /// Empties an `Option<M>` (`tell`) or an `Option<(M, ReplyTo<R>)>` (`ask`); on an error it is left
 /// full.
@@ -69,7 +70,7 @@ impl<A: Handlers> Route<A> {
     {
         Route {
             label: Label::of::<A, M>(),
-            accepted: accepted::<M, A::Reply>(),
+            forms: forms::<M, A::Reply>(),
             open: open::<A, M>,
             tell: put_tell::<A, M>,
             ask: put_ask::<A, M>,
@@ -79,18 +80,44 @@ impl<A: Handlers> Route<A> {
     }
 }
 
-/// Returns the wire form of `M` for an actor that answers it with `R`; layouts are 0 where they
-/// stay on their node.
-pub(super) const fn accepted<M: Message, R: Reply>() -> Accepted {
-    let layout = match M::CODEC {
-        Some(codec) => codec.layout,
-        None => 0,
+/// Returns the forms of `M` for an actor that answers it with `R`; none of what stays on its node.
+pub(super) const fn forms<M: Message, R: Reply>() -> MessageForms {
+    let layouts = match M::CODEC {
+        Some(codec) => codec.layouts,
+        None => &[],
     };
-    let reply = match R::CODEC {
-        Some(codec) => codec.layout,
-        None => 0,
+    let replies = match R::CODEC {
+        Some(codec) => codec.layouts,
+        None => &[],
     };
-    Accepted { id: M::ID, layout, reply }
+    MessageForms { id: M::ID, layouts, replies }
+}
+
+/// Returns the rows that another node sees, each at its ordinal: the newest form of each message,
+/// then `own`, which is the runtime's, then the earlier forms.
+pub(super) fn rows<A: Handlers>(own: Accepted) -> impl Iterator<Item = Accepted> {
+    let newest = A::ROUTES.iter().map(|route| route.forms.newest());
+    let earlier = earlier::<A>().map(|(route, form)| route.forms.row(form));
+    newest.chain([own]).chain(earlier)
+}
+
+/// Returns the message at an ordinal of [`rows`], and its form there.
+#[inline]
+pub(super) fn at<A: Handlers>(ordinal: u16) -> Option<(&'static Route<A>, Form)> {
+    let ordinal = usize::from(ordinal);
+    match A::ROUTES.get(ordinal) {
+        Some(route) => Some((route, Form::default())),
+        None => earlier_at(ordinal),
+    }
+}
+
+#[cold]
+fn earlier_at<A: Handlers>(ordinal: usize) -> Option<(&'static Route<A>, Form)> {
+    earlier().nth(ordinal.checked_sub(A::ROUTES.len() + 1)?)
+}
+
+fn earlier<A: Handlers>() -> impl Iterator<Item = (&'static Route<A>, Form)> {
+    A::ROUTES.iter().flat_map(|route| route.forms.forms().skip(1).map(move |form| (route, form)))
 }
 
 /// Compile-time check that the messages of one actor are few enough for a link to describe, and
@@ -102,12 +129,13 @@ pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
         routes.len() <= ACCEPTED_MAX,
         "an actor accepts 4096 messages at most: make one enum of several, or several actors"
     );
-    let mut i = 0;
+    let (mut i, mut earlier) = (0, 0);
     while i < routes.len() {
+        earlier += routes[i].forms.count() - 1;
         let mut j = i + 1;
         while j < routes.len() {
-            let (this, other) = (&routes[i].accepted, &routes[j].accepted);
-            let both_stay = this.layout == 0 && other.layout == 0;
+            let (this, other) = (&routes[i].forms, &routes[j].forms);
+            let both_stay = this.layouts.is_empty() && other.layouts.is_empty();
             assert!(
                 this.id != other.id || both_stay,
                 "two messages of this actor have the same name: give one `#[message(name = ..)]`"
@@ -116,18 +144,31 @@ pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
         }
         i += 1;
     }
+    assert!(
+        earlier == 0 || routes.len() + earlier < ACCEPTED_MAX,
+        "an actor accepts fewer than 4096 forms of messages: say `since` of fewer versions"
+    );
 }
 
 fn open<A: Accepts<M>, M: Message>(
     payload: Payload,
     node: &Node,
     replier: Option<Replier>,
+    form: Form,
 ) -> Result<A::Envelope, InvalidArchive> {
-    match <A::Input as Input>::from_remote(payload, node) {
+    let input = if form.message == 0 {
+        A::Input::from_remote(payload, node)
+    } else {
+        from_earlier::<M, A::Input>(payload, node, form.message)
+    };
+    match input {
         Ok(input) => {
             // No peer asks for a reply that has no layout; one that did is told that none comes.
             let reply = match (replier, <A::Reply as Reply>::CODEC) {
-                (Some(replier), Some(codec)) => ReplyTo::remote(replier, codec.encode),
+                (Some(mut replier), Some(codec)) => {
+                    replier.set_form(form.reply);
+                    ReplyTo::remote(replier, codec.encode)
+                }
                 _ => ReplyTo::nobody(),
             };
             Ok(A::envelope(input, reply))
@@ -139,6 +180,21 @@ fn open<A: Accepts<M>, M: Message>(
             Err(error)
         }
     }
+}
+
+/// Takes a message that was sent in an earlier form. A `View` shows the newest one, so that its
+/// archive is written anew.
+#[cold]
+fn from_earlier<M: Message, I: Input<Message = M>>(
+    payload: Payload,
+    node: &Node,
+    form: u8,
+) -> Result<I, InvalidArchive> {
+    let Some(codec) = M::CODEC else {
+        return Err(InvalidArchive("this message does not cross nodes".into()));
+    };
+    let message = (codec.decode)(payload, node, form)?;
+    I::from_local(message, node).map_err(|(_, cause)| InvalidArchive(cause.to_string()))
 }
 
 fn put_tell<A: Accepts<M>, M: Message>(

@@ -1,9 +1,9 @@
 //! The ask by which a node has an actor of its own linked to one of another node.
 
-use super::route::accepted;
+use super::route::forms;
 use crate::address::Address;
 use crate::message;
-use crate::remote::Accepted;
+use crate::remote::MessageForms;
 
 /// Asks an actor of another node to be linked. The runtime there answers it, with the address of a
 /// tie that watches the one here.
@@ -16,8 +16,8 @@ pub(super) struct Tether {
     pub(super) actor: Address,
 }
 
-/// The last of the messages that each actor accepts.
-pub(super) const TETHER: Accepted = accepted::<Tether, Address>();
+/// What each actor accepts after its own messages.
+pub(super) const TETHER: MessageForms = forms::<Tether, Address>();
 
 /// The name of the actors that stand in for those of other nodes.
 pub(super) const TIE: &str = "ringpost::Tie";

@@ -9,7 +9,8 @@ use tokio::task::coop;
 
 use super::host::address_of;
 use super::{
-    Accepted, CloseReason, RemoteSender, Replier, ReplyLoss, SendKind, Unsent, Waiter, code, ends,
+    Accepted, CloseReason, MessageForms, RemoteSender, Replier, ReplyLoss, SendKind, Unsent,
+    Waiter, code, ends,
 };
 use crate::address::Address;
 use crate::error::{AskCause, Cause, NotBegun};
@@ -22,10 +23,10 @@ pub(crate) async fn signal(
     signal: SendKind,
     mut waiter: Waiter,
 ) -> Result<(), Cause> {
-    let nothing = Accepted { id: 0, layout: 0, reply: 0 };
+    let nothing = MessageForms::NONE;
     let send = |cx: &mut Context<'_>| {
         let turn = ready!(coop::poll_proceed(cx));
-        let sent = ready!(to.poll_send(&nothing, signal, &mut |_| Ok(None), &mut waiter, cx));
+        let sent = ready!(to.poll_send(&nothing, signal, &mut |_, _| Ok(None), &mut waiter, cx));
         turn.made_progress();
         Poll::Ready(sent)
     };
@@ -57,8 +58,8 @@ pub(crate) async fn find(
 
 /// Sends a signal ahead of messages if that needs no waiting.
 pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
-    let nothing = Accepted { id: 0, layout: 0, reply: 0 };
-    let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_| Ok(None));
+    let nothing = MessageForms::NONE;
+    let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_, _| Ok(None));
     sent.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None))
 }
 

@@ -1,4 +1,4 @@
-//! Which changes alter a type's identity and layout, and which do not (SH-1, SH-2, SH-3).
+//! Which changes alter a type's identity and layout, and which do not (SH-1 to SH-4).
 
 use super::*;
 
@@ -258,4 +258,56 @@ fn made() -> Vec<u128> {
         layout::<(u8, u8)>(),
         layout::<(u8, u8, u8, u8, u8, u8, u8, u8)>(),
     ]
+}
+
+/// Versions of one message, as their builds declare it.
+mod versions {
+    use super::*;
+
+    #[message(name = "tests::Account")]
+    pub(super) struct One {
+        pub(super) owner: String,
+    }
+
+    #[message(name = "tests::Account", version = 2)]
+    pub(super) struct Two {
+        pub(super) owner: String,
+        pub(super) cents: u64,
+    }
+
+    #[message(name = "tests::Account")]
+    pub(super) struct SinceTwo {
+        pub(super) owner: String,
+        #[message(since = 2)]
+        pub(super) cents: u64,
+    }
+
+    #[message(name = "tests::Account")]
+    pub(super) struct SinceThree {
+        pub(super) owner: String,
+        #[message(since = 2, default = 1)]
+        pub(super) cents: u64,
+        #[message(since = 3)]
+        pub(super) open: bool,
+    }
+
+    #[message(name = "tests::Account", version = 1)]
+    pub(super) struct Said {
+        pub(super) owner: String,
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+/// SH-4.
+#[test]
+fn layouts_of_versions_are_those_of_their_builds() {
+    use versions::{One, Said, SinceThree, SinceTwo, Two};
+    let one = One::LAYOUT;
+    assert_eq!(Said::LAYOUTS, [one], "a message that says no version is of version 1");
+    assert_eq!(SinceTwo::LAYOUTS, [Two::LAYOUT, one]);
+    assert_eq!(SinceThree::LAYOUTS, [SinceThree::LAYOUT, Two::LAYOUT, one]);
+    assert_eq!(SinceThree::TYPE, Two::TYPE);
+    distinct(SinceThree::LAYOUTS);
+    // One inside of another type is of the newest version only.
+    assert_eq!(<Option<SinceTwo>>::LAYOUTS, [<Option<Two>>::LAYOUT]);
 }

@@ -191,7 +191,7 @@ impl Inbox for TestInbox {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        vec![Accepted { id: 5, layout: 5, reply: 5 }, MESSAGE]
+        vec![Accepted { id: 5, layout: 5, reply: 5 }, MESSAGE.newest()]
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {

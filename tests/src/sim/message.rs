@@ -1,9 +1,9 @@
 //! The bytes of a scenario's message: they follow from its sender, its number and its length.
 
-use ringpost_transport::host::Accepted;
+use ringpost_transport::host::MessageForms;
 
 /// The only message of the scenarios.
-pub(super) const MESSAGE: Accepted = Accepted { id: 77, layout: 1, reply: 1 };
+pub(super) const MESSAGE: MessageForms = MessageForms { id: 77, layouts: &[1], replies: &[1] };
 
 /// Bytes of a message before its filling.
 pub(super) const HEAD: usize = 16;

@@ -11,13 +11,13 @@ use ringpost_transport::endpoint::{
 };
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
-    Accepted, Deliveries, Delivery, Host, Inbox, LinkCause, Lost, NodeDownCause, OpenRefusal,
-    OpenRequest, PeerEvent, Refusal, Target,
+    Accepted, Deliveries, Delivery, Host, Inbox, LinkCause, Lost, MessageForms, NodeDownCause,
+    OpenRefusal, OpenRequest, PeerEvent, Refusal, Target,
 };
 use ringpost_transport::id::{NodeId, NodeName};
 use rkyv::util::AlignedVec;
 
-const MESSAGE: Accepted = Accepted { id: 78, layout: 1, reply: 1 };
+const MESSAGE: MessageForms = MessageForms { id: 78, layouts: &[1], replies: &[1] };
 
 /// Messages to a mailbox whose name begins with this stay in it.
 pub(super) const STUCK: &str = "stuck";
@@ -117,7 +117,7 @@ impl Node {
         let name = NodeName::new(name).expect("a good name");
         let remote = self.endpoint.remote_sender(&name, OpenRequest::new(target, 0));
         let mut waiter = Waiter::default();
-        let mut archive = |out: &mut AlignedVec<16>| {
+        let mut archive = |_: u8, out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);
             Ok(None)
         };
@@ -247,7 +247,7 @@ impl Inbox for Basket {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        vec![MESSAGE]
+        vec![MESSAGE.newest()]
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {

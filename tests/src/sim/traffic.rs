@@ -168,7 +168,7 @@ impl Sender {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let sent = poll_fn(|cx| {
             let kind = kind_of(patience, deadline, lane.1);
-            let mut archive = |out: &mut AlignedVec<16>| {
+            let mut archive = |_: u8, out: &mut AlignedVec<16>| {
                 let mut message = Vec::with_capacity(bytes);
                 write(diary.run(), mark, bytes, &mut message);
                 out.extend_from_slice(&message);

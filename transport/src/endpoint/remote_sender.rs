@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
-use rkyv::util::AlignedVec;
-
 use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
 use crate::id::NodeName;
 use crate::link::{Attempt, Awaited, Hint, LinkHandle, Outgoing, SendKind, Unsent};
 use crate::mesh::Peer;
 use crate::mutants::planted;
-use crate::note::Note;
-use crate::open_request::{Accepted, OpenRequest};
+use crate::open_request::{Accepted, MessageForms, OpenRequest};
 
-use super::scratch::{keep, with_scratch};
+use super::archive::{Archive, ArchiveFailed, keep, with_scratch};
 use super::waiter::{Place, WaitState, Waiter};
 
 /// A sender to one mailbox of another node. Survives the loss of links: each new link opens the
@@ -50,17 +47,6 @@ impl SharedHint {
         result
     }
 }
-
-/// The function that writes a message's archive into the empty buffer it is given, and returns what
-/// is to travel with it; it runs without any lock held, once for each [`Waiter`].
-pub type Archive<'a> = &'a mut dyn FnMut(&mut AlignedVec<16>) -> Archived;
-
-/// The note that is to travel with a message whose archive was written, if there is one.
-pub type Archived = Result<Option<Note>, ArchiveFailed>;
-
-/// The error of an archive that could not be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArchiveFailed;
 
 /// The function that keeps a waker at a link, if there is something to wait for.
 type Aside = fn(&LinkHandle, &Waker) -> Option<usize>;
@@ -107,7 +93,7 @@ impl RemoteSender {
     /// Dropping `waiter` before this is ready sends nothing and gives up the place in line.
     pub fn poll_send(
         &self,
-        message: &Accepted,
+        message: &MessageForms,
         kind: SendKind,
         archive: Archive<'_>,
         waiter: &mut Waiter,
@@ -121,7 +107,7 @@ impl RemoteSender {
 
     fn poll_attempts(
         &self,
-        (message, kind): (&Accepted, SendKind),
+        (message, kind): (&MessageForms, SendKind),
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
@@ -150,8 +136,21 @@ impl RemoteSender {
                 Attempt::Failed(unsent) => Poll::Ready(Err(unsent)),
                 Attempt::Wait => Poll::Pending,
                 Attempt::LinkEnded => continue,
+                Attempt::OtherForm(form) => {
+                    waiter.state().archive_as(form, archive)?;
+                    continue;
+                }
             };
         }
+    }
+
+    /// Returns the form in which a message is to be archived for a link. Most have one.
+    #[inline]
+    fn form(&self, link: &LinkHandle, message: &MessageForms, kind: SendKind) -> u8 {
+        if message.layouts.len() < 2 {
+            return 0;
+        }
+        self.0.hint.with(|hint| link.form((&self.0.request, hint), message, kind))
     }
 
     /// Waits for what `wait` says of the link, unless it has ended.
@@ -172,7 +171,7 @@ impl RemoteSender {
     /// As of [`poll_send`](Self::poll_send).
     pub fn poll_tell(
         &self,
-        message: &Accepted,
+        message: &MessageForms,
         archive: Archive<'_>,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
@@ -180,13 +179,14 @@ impl RemoteSender {
         if waiter.is_new()
             && let Some(link) = &*self.0.peer.link()
         {
+            let form = self.form(link, message, SendKind::Tell);
             let attempt = with_scratch(|bytes| {
-                let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-                if note.is_none() && self.commit_at_once(link, message, bytes) {
+                let note = archive(form, bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+                if note.is_none() && self.commit_at_once(link, (message, form), bytes) {
                     return Ok(None);
                 }
                 let (kind, note) = (SendKind::Tell, note.as_ref());
-                let outgoing = Outgoing { message, kind, note, archive: bytes };
+                let outgoing = Outgoing { message, form, kind, note, archive: bytes };
                 Ok(Some(self.attempt_first(link, outgoing, waiter, cx.waker())))
             })?;
             match attempt {
@@ -194,14 +194,19 @@ impl RemoteSender {
                 Some(Attempt::Wait) => return Poll::Pending,
                 Some(Attempt::Failed(unsent)) => return Poll::Ready(Err(unsent)),
                 // Its archive is kept.
-                Some(Attempt::LinkEnded | Attempt::Rests) => {}
+                Some(Attempt::LinkEnded | Attempt::Rests | Attempt::OtherForm(_)) => {}
             }
         }
         self.poll_send(message, SendKind::Tell, archive, waiter, cx).map_ok(|_| ())
     }
 
     #[inline]
-    fn commit_at_once(&self, link: &LinkHandle, message: &Accepted, archive: &[u8]) -> bool {
+    fn commit_at_once(
+        &self,
+        link: &LinkHandle,
+        message: (&MessageForms, u8),
+        archive: &[u8],
+    ) -> bool {
         self.0.hint.with(|hint| link.commit_at_once((&self.0.request, hint), message, archive))
     }
 
@@ -210,14 +215,15 @@ impl RemoteSender {
     fn begin(
         &self,
         link: &Arc<LinkHandle>,
-        (message, kind): (&Accepted, SendKind),
+        (message, kind): (&MessageForms, SendKind),
         archive: Archive<'_>,
         waiter: &mut Waiter,
         waker: &Waker,
     ) -> Result<Attempt, Unsent> {
+        let form = self.form(link, message, kind);
         with_scratch(|bytes| {
-            let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-            let outgoing = Outgoing { message, kind, note: note.as_ref(), archive: bytes };
+            let note = archive(form, bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            let outgoing = Outgoing { message, form, kind, note: note.as_ref(), archive: bytes };
             Ok(self.attempt_first(link, outgoing, waiter, waker))
         })
     }
@@ -240,7 +246,7 @@ impl RemoteSender {
         if matches!(attempt, Attempt::Wait | Attempt::LinkEnded | Attempt::Rests) {
             let waiting = waiter.state();
             keep(outgoing.archive, &mut waiting.archive);
-            waiting.archived = true;
+            (waiting.form, waiting.archived) = (outgoing.form, true);
             waiting.note = outgoing.note.cloned();
             if let Some(place) = place {
                 waiting.place = Place::InLine(link.clone(), place);
@@ -253,7 +259,7 @@ impl RemoteSender {
     #[cold]
     fn poll_next(
         &self,
-        message: &Accepted,
+        message: &MessageForms,
         kind: SendKind,
         archive: Archive<'_>,
         waiter: &mut Waiter,
@@ -262,15 +268,10 @@ impl RemoteSender {
         let (link, mut place) = ready!(self.poll_link(waiter, cx)).map_err(Unsent::NodeDown)?;
         let waiting = waiter.state();
         if !waiting.archived {
-            waiting.archive.clear();
-            match archive(&mut waiting.archive) {
-                Ok(note) => waiting.note = note,
-                Err(ArchiveFailed) => return Poll::Ready(Err(Unsent::Archive)),
-            }
-            waiting.archived = true;
+            waiting.archive_as(waiting.form, archive)?;
         }
-        let WaitState { archive, note, .. } = &mut *waiting;
-        let outgoing = Outgoing { message, kind, note: note.as_ref(), archive };
+        let WaitState { archive, form, note, .. } = &mut *waiting;
+        let outgoing = Outgoing { message, form: *form, kind, note: note.as_ref(), archive };
         let attempt = self.0.hint.with(|hint| {
             link.attempt((&self.0.request, hint), outgoing, &mut place, Some(cx.waker()))
         });
@@ -290,7 +291,7 @@ impl RemoteSender {
     /// where the node is down. (The link is dialled and the mailbox opened all the same.)
     pub fn try_send(
         &self,
-        message: &Accepted,
+        message: &MessageForms,
         kind: SendKind,
         archive: Archive<'_>,
     ) -> Result<Awaited, Unsent> {
@@ -302,17 +303,31 @@ impl RemoteSender {
         // Nothing is archived that could not be sent.
         let request = &self.0.request;
         self.0.hint.with(|hint| link.has_room((request, hint), kind))?;
-        let attempt = with_scratch(|bytes| {
-            let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
-            let outgoing = Outgoing { message, kind, note: note.as_ref(), archive: bytes };
-            let attempt = |hint: &mut _| link.attempt((request, hint), outgoing, &mut None, None);
-            Ok(self.0.hint.with(attempt))
-        })?;
+        let mut form = self.form(link, message, kind);
+        let mut attempt = |form| {
+            with_scratch(|bytes| {
+                let note = archive(form, bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+                let note = note.as_ref();
+                let outgoing = Outgoing { message, form, kind, note, archive: bytes };
+                let attempt =
+                    |hint: &mut _| link.attempt((request, hint), outgoing, &mut None, None);
+                Ok(self.0.hint.with(attempt))
+            })
+        };
+        let attempt = loop {
+            match attempt(form)? {
+                // The mailbox was opened or closed in between.
+                Attempt::OtherForm(other) => form = other,
+                attempt => break attempt,
+            }
+        };
         match attempt {
             Attempt::Committed(awaited) => Ok(awaited),
             Attempt::Failed(unsent) => Err(unsent),
             Attempt::Rests if !kind.takes_no_room() => Err(Unsent::Full),
-            Attempt::Wait | Attempt::LinkEnded | Attempt::Rests => Err(Unsent::LinkDown),
+            Attempt::Wait | Attempt::LinkEnded | Attempt::Rests | Attempt::OtherForm(_) => {
+                Err(Unsent::LinkDown)
+            }
         }
     }
 
@@ -327,7 +342,7 @@ impl RemoteSender {
     /// Dropping `waiter` gives the room, or the place in line, to the next sender.
     pub fn poll_reserve(
         &self,
-        (message, bytes): (&Accepted, u32),
+        (message, bytes): (&MessageForms, u32),
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unsent>> {
@@ -349,7 +364,7 @@ impl RemoteSender {
                     return Poll::Ready(Err(unsent));
                 }
                 Attempt::Rests => ready!(self.poll_aside(LinkHandle::await_rested, waiter, cx)),
-                Attempt::LinkEnded => {}
+                Attempt::LinkEnded | Attempt::OtherForm(_) => {}
             }
         }
     }
@@ -361,7 +376,7 @@ impl RemoteSender {
     /// message is larger than the room and there is no more.
     pub fn send_reserved(
         &self,
-        message: &Accepted,
+        message: &MessageForms,
         archive: Archive<'_>,
         mut waiter: Waiter,
     ) -> Result<(), Unsent> {
@@ -369,12 +384,13 @@ impl RemoteSender {
             Some(link) if !link.has_ended() => link.clone(),
             _ => return Err(Unsent::LinkDown),
         };
+        let form = waiter.place_in_line().map_or(0, |place| link.reserved_form(place));
         with_scratch(|bytes| {
-            let note = archive(bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
+            let note = archive(form, bytes).map_err(|ArchiveFailed| Unsent::Archive)?;
             // From here on the link has the place.
             let Place::InLine(_, place) = waiter.take_place() else { return Err(Unsent::LinkDown) };
             let (kind, note) = (SendKind::Tell, note.as_ref());
-            link.commit_reserved(place, Outgoing { message, kind, note, archive: bytes })
+            link.commit_reserved(place, Outgoing { message, form, kind, note, archive: bytes })
         })
     }
 
@@ -391,8 +407,8 @@ impl RemoteSender {
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Found, Unsent>> {
-        let nothing = Accepted { id: 0, layout: 0, reply: 0 };
-        let found = self.poll_send(&nothing, SendKind::LookUp, &mut |_| Ok(None), waiter, cx);
+        let nothing = &MessageForms::NONE;
+        let found = self.poll_send(nothing, SendKind::LookUp, &mut |_, _| Ok(None), waiter, cx);
         found.map_ok(|found| match found {
             Awaited::Found(request, accepted) => {
                 let (peer, hint) = (self.0.peer.clone(), SharedHint::default());
@@ -425,7 +441,7 @@ impl RemoteSender {
             }
             match ended {
                 Attempt::Wait => return Poll::Pending,
-                Attempt::LinkEnded => {}
+                Attempt::LinkEnded | Attempt::OtherForm(_) => {}
                 Attempt::Failed(Unsent::Closed(end)) => return Poll::Ready(Ok(Some(end))),
                 Attempt::Committed(_) | Attempt::Rests | Attempt::Failed(_) => {
                     return Poll::Ready(Ok(None));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use futures::FutureExt;
 use rkyv::util::AlignedVec;
 
-use super::scratch::scratch_bytes;
+use super::archive::scratch_bytes;
 use super::waiter::spare_bytes;
 use super::{Awaited, RemoteSender, SendKind, Unsent, Waiter};
 use crate::host::{Host, Inbox, Lost, PeerEvent};
@@ -55,7 +55,7 @@ impl Letter {
     fn poll(&mut self, to: &RemoteSender) -> Poll<Result<Awaited, Unsent>> {
         let mut cx = Context::from_waker(Waker::noop());
         let Letter { bytes, archived, waiter } = self;
-        let mut archive = |out: &mut AlignedVec<16>| {
+        let mut archive = |_: u8, out: &mut AlignedVec<16>| {
             *archived += 1;
             out.resize(*bytes, 1);
             Ok(None)
@@ -130,7 +130,7 @@ fn a_send_that_meets_an_ended_link_waits_for_the_next() {
     let mut letter = Letter::new(200);
     assert!(letter.poll(&one).is_pending());
     assert!(matches!(
-        one.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(None)),
+        one.try_send(&MESSAGE, SendKind::Tell, &mut |_, _| Ok(None)),
         Err(Unsent::LinkDown)
     ));
     peer.set_link(Some(opened(&[("one", 0)])));

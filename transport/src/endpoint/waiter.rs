@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rkyv::util::AlignedVec;
 
-use crate::link::LinkHandle;
+use super::archive::{Archive, ArchiveFailed};
+use crate::link::{LinkHandle, Unsent};
 use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::note::Note;
@@ -21,10 +22,12 @@ pub struct Waiter(Option<Box<WaitState>>);
 #[derive(Default)]
 pub(super) struct WaitState {
     pub(super) place: Place,
-    /// The message's archive, written once, whatever the send has to wait for; and a flag that it
-    /// was.
+    /// The message's archive, written once in each form, whatever the send has to wait for; and a
+    /// flag that it was.
     pub(super) archive: AlignedVec<16>,
     pub(super) archived: bool,
+    /// The form that it has, or is to have.
+    pub(super) form: u8,
     /// The note that goes with it.
     pub(super) note: Option<Note>,
     /// It waits for a link while the node is down, too.
@@ -94,6 +97,21 @@ impl Waiter {
         }
     }
 
+    /// Returns the note that is to travel with the message, once its archive was written: for when
+    /// it is to be written again, in another form.
+    #[inline]
+    pub fn note(&self) -> Option<Note> {
+        self.0.as_ref()?.note.clone()
+    }
+
+    /// Returns its place in the line of a link.
+    pub(super) fn place_in_line(&self) -> Option<usize> {
+        match &self.0.as_ref()?.place {
+            Place::InLine(_, place) => Some(*place),
+            Place::Nowhere | Place::AtPeer(..) => None,
+        }
+    }
+
     /// Takes its place; the send has none until it is given one again.
     pub(super) fn take_place(&mut self) -> Place {
         self.0.as_mut().map(|waiting| std::mem::take(&mut waiting.place)).unwrap_or_default()
@@ -123,6 +141,16 @@ impl Drop for Waiter {
 }
 
 impl WaitState {
+    /// Archives the message in a form. Its place, if it has one, is kept here meanwhile: the user's
+    /// code may panic.
+    pub(super) fn archive_as(&mut self, form: u8, archive: Archive<'_>) -> Result<(), Unsent> {
+        (self.form, self.archived) = (form, false);
+        self.archive.clear();
+        let note = archive(form, &mut self.archive).map_err(|ArchiveFailed| Unsent::Archive)?;
+        (self.note, self.archived) = (note, true);
+        Ok(())
+    }
+
     /// Gives up the place, and keeps the memory for the next send that waits.
     #[cold]
     fn end(self: Box<Self>) {
@@ -133,7 +161,8 @@ impl WaitState {
             Place::AtPeer(peer, ticket) => peer.forget(ticket),
         }
         // For the next one, unless the thread ends.
-        (waiting.archived, waiting.patient, waiting.note) = (false, false, None);
+        (waiting.archived, waiting.form, waiting.patient) = (false, 0, false);
+        waiting.note = None;
         if waiting.archive.capacity() > SPARE_ARCHIVE_BYTES_MAX {
             buffer::give(std::mem::take(&mut waiting.archive));
         }

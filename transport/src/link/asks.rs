@@ -161,11 +161,19 @@ pub struct PendingReply {
     correlation: u64,
     /// `None` once the answer came, or was given up.
     asker: Option<Asker>,
+    /// The form of the answer.
+    form: u8,
 }
 
 impl PendingReply {
-    pub(super) fn new(link: Arc<LinkHandle>, correlation: u64, asker: Asker) -> Self {
-        PendingReply { link, correlation, asker: Some(asker) }
+    pub(super) fn new(link: Arc<LinkHandle>, correlation: u64, asker: Asker, form: u8) -> Self {
+        PendingReply { link, correlation, asker: Some(asker), form }
+    }
+
+    /// Returns the form of the answer's archive: a place among the
+    /// [`replies`](crate::host::MessageForms::replies) of the message.
+    pub fn form(&self) -> u8 {
+        self.form
     }
 
     /// Returns the number under which the peer answers.

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::State;
 use super::at_once::find;
-use super::outgoing::Unsent;
+use super::outgoing::{Found, Unsent};
 use super::wait_queue::{BURST_MESSAGES, GRANTS_MIN, LAST_PART, Line, Standing};
 use crate::mutants::planted;
 use crate::proto::send_queue::{Notice, Room};
@@ -100,7 +100,7 @@ impl State {
             self.waiting.resolve(key, ended, now);
         } else if self.waiting.want(key).kind.takes_no_room() {
             self.send_queue.use_mailbox(mailbox);
-            self.waiting.resolve(key, Standing::Granted { mailbox, ordinal: 0 }, now);
+            self.waiting.resolve(key, Standing::Granted { mailbox, found: Found::default() }, now);
         } else {
             self.waiting.move_to(key, Line::Room(mailbox));
         }
@@ -166,13 +166,13 @@ impl State {
                 self.waiting.move_to(key, Line::Room(mailbox));
                 continue;
             }
-            let ordinal = match find(
+            let found = match find(
                 &self.send_queue.at(mailbox).accepted,
                 &want.message,
                 want.kind,
                 want.ordinal,
             ) {
-                Ok(ordinal) => ordinal,
+                Ok(found) => found,
                 Err(failure) => {
                     self.waiting.resolve(key, Standing::Ended(failure), now);
                     continue;
@@ -181,7 +181,7 @@ impl State {
             match self.send_queue.room(mailbox, want.bytes) {
                 Room::Yes => {
                     self.send_queue.reserve(mailbox, want.bytes);
-                    self.waiting.resolve(key, Standing::Granted { mailbox, ordinal }, now);
+                    self.waiting.resolve(key, Standing::Granted { mailbox, found }, now);
                     granted += 1;
                 }
                 lacking => {

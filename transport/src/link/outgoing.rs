@@ -8,14 +8,16 @@ use rkyv::util::AlignedVec;
 use crate::cause::NodeDown;
 use crate::close_reason::CloseReason;
 use crate::note::Note;
-use crate::open_request::Accepted;
+use crate::open_request::{Form, MessageForms};
 use crate::proto::error::OpenRefusal;
 #[cfg(feature = "steps")]
 use crate::steps::Step;
 
 /// A message as a sender gives it.
 pub(crate) struct Outgoing<'a> {
-    pub(crate) message: &'a Accepted,
+    pub(crate) message: &'a MessageForms,
+    /// The form of its archive: a place among the message's layouts.
+    pub(crate) form: u8,
     pub(crate) kind: SendKind,
     /// Travels with it.
     pub(crate) note: Option<&'a Note>,
@@ -36,6 +38,13 @@ impl Outgoing<'_> {
 pub(crate) struct Hint {
     pub(crate) outlet: u32,
     pub(crate) ordinal: u16,
+}
+
+/// The place of a message among those that a mailbox accepts, and the form that it has there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) ordinal: u16,
+    pub(crate) form: Form,
 }
 
 /// The kind of a send, by what its sender wants.
@@ -122,7 +131,7 @@ pub enum Unsent {
     /// The mailbox does not take this message.
     #[error("the mailbox does not accept this message")]
     NotAccepted,
-    /// The mailbox takes this message, in another layout.
+    /// The mailbox takes this message, in layouts that this node does not know.
     #[error("the peer was built with another layout of this message")]
     SchemaMismatch,
     /// The archive is larger than the limit.

@@ -16,6 +16,8 @@ use crate::steps::step;
 pub struct Replier {
     link: Arc<LinkHandle>,
     correlation: u64,
+    /// The form in which the asker reads the answer.
+    form: u8,
     begun: bool,
     used: bool,
 }
@@ -35,7 +37,18 @@ impl Replier {
     pub const PANICKED: u16 = 0xfffa;
 
     pub(crate) fn new(link: Arc<LinkHandle>, correlation: u64) -> Self {
-        Replier { link, correlation, begun: false, used: false }
+        Replier { link, correlation, form: 0, begun: false, used: false }
+    }
+
+    /// Sets the form in which the asker reads the answer; 0, the newest, until then. For the layer
+    /// above, which knows it of the ask's ordinal.
+    pub fn set_form(&mut self, form: u8) {
+        self.form = form;
+    }
+
+    /// Returns the form in which the asker reads the answer.
+    pub fn form(&self) -> u8 {
+        self.form
     }
 
     /// Marks the ask as begun at this time. Returns false when its asker has given up by then, as

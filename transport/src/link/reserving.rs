@@ -10,7 +10,7 @@ use super::outgoing::{Hint, Outgoing, SendKind, Unsent};
 use super::sending::{Attempt, Awaited};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
 use super::{Counters, LinkHandle, State};
-use crate::open_request::{Accepted, OpenRequest};
+use crate::open_request::{MessageForms, OpenRequest};
 use crate::proto::send_queue::Room;
 
 impl LinkHandle {
@@ -20,7 +20,7 @@ impl LinkHandle {
     pub(crate) fn reserve(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
-        (message, bytes): (&Accepted, u32),
+        (message, bytes): (&MessageForms, u32),
         place: &mut Option<usize>,
         waker: &Waker,
     ) -> Attempt {
@@ -53,7 +53,21 @@ impl LinkHandle {
         attempt
     }
 
-    /// Commits a tell to room that was reserved. One that is larger than what was reserved needs
+    /// Returns the form in which the message is to be archived that goes to reserved room.
+    pub(crate) fn reserved_form(&self, place: usize) -> u8 {
+        let state = self.state.lock();
+        // The lines of a link that has ended are empty.
+        if self.has_ended() {
+            return 0;
+        }
+        match state.waiting.standing(place) {
+            Standing::Granted { found, .. } => found.form.message,
+            Standing::Waiting | Standing::Ended(_) => 0,
+        }
+    }
+
+    /// Commits a tell to room that was reserved, in the form that
+    /// [`reserved_form`](Self::reserved_form) says. One that is larger than what was reserved needs
     /// more room at this moment.
     ///
     /// # Errors
@@ -75,7 +89,7 @@ impl LinkHandle {
         &self,
         state: &mut State,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
-        (message, bytes): (&Accepted, u32),
+        (message, bytes): (&MessageForms, u32),
         place: &mut Option<usize>,
         waker: &Waker,
     ) -> Attempt {
@@ -88,11 +102,11 @@ impl LinkHandle {
             *place = Some(state.waiting.join(line, waker.clone(), want, Some(WaitsFor::Opening)));
             return Attempt::Wait;
         };
-        want.ordinal = match find(&opened.accepted, message, SendKind::Tell, hint.ordinal) {
-            Ok(ordinal) => ordinal,
+        let found = match find(&opened.accepted, message, SendKind::Tell, hint.ordinal) {
+            Ok(found) => found,
             Err(failure) => return Attempt::Failed(failure),
         };
-        hint.ordinal = want.ordinal;
+        (want.ordinal, hint.ordinal) = (found.ordinal, found.ordinal);
         let line = Line::Room(mailbox);
         let lacking =
             if state.waiting.is_waited(line) { None } else { Some(state.room(mailbox, bytes)) };
@@ -110,7 +124,7 @@ impl LinkHandle {
         match lacking {
             Some(Room::Yes) => {
                 state.send_queue.reserve(mailbox, bytes);
-                let granted = Standing::Granted { mailbox, ordinal: want.ordinal };
+                let granted = Standing::Granted { mailbox, found };
                 state.waiting.resolve(key, granted, Instant::now());
                 return RESERVED;
             }
@@ -138,8 +152,7 @@ impl LinkHandle {
             state.leave(Some(place));
             return Err(Unsent::Leaving);
         }
-        let Some((want, Standing::Granted { mailbox, ordinal })) = state.waiting.leave(place)
-        else {
+        let Some((want, Standing::Granted { mailbox, found })) = state.waiting.leave(place) else {
             return Err(Unsent::LinkDown);
         };
         // The room is free again under this lock: so it is there for this message.
@@ -149,14 +162,12 @@ impl LinkHandle {
             return Err(Unsent::Closed(at.end.clone()));
         }
         let bytes = outgoing.archive.len();
-        if bytes > self.archive_max() {
-            return Err(Unsent::TooLarge { bytes, limit: self.message_bytes_max as usize });
-        }
+        self.check_size(bytes)?;
         if bytes as u32 > want.bytes && state.room(mailbox, bytes as u32) != Room::Yes {
             return Err(Unsent::Full);
         }
         state.send_queue.reserve(mailbox, bytes as u32);
-        match self.commit(state, (mailbox, ordinal), outgoing, None) {
+        match self.commit(state, (mailbox, found), outgoing, None) {
             Attempt::Failed(unsent) => Err(unsent),
             _ => Ok(()),
         }

@@ -16,7 +16,7 @@ use super::sending::Attempt;
 use super::wait_queue::{Line, WaitsFor, Want};
 use super::{LinkHandle, State};
 use crate::mutants::planted;
-use crate::open_request::{Accepted, OpenRequest};
+use crate::open_request::{MessageForms, OpenRequest};
 
 impl LinkHandle {
     /// Has the link rest, if nothing uses it. Returns true if it does.
@@ -99,7 +99,7 @@ impl LinkHandle {
         is_due: bool,
         waker: &Waker,
     ) -> Option<usize> {
-        let message = Accepted { id: 0, layout: 0, reply: 0 };
+        let message = MessageForms::NONE;
         let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
         let is_due = is_due && !self.has_ended();
         let place = is_due.then(|| state.waiting.stand_aside(waker.clone(), want));

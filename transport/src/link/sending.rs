@@ -5,12 +5,12 @@ use std::task::Waker;
 
 use super::asks::PendingReply;
 use super::at_once::find;
-use super::outgoing::{Hint, Outgoing, SendKind, Unsent};
+use super::outgoing::{Found, Hint, Outgoing, SendKind, Unsent};
 use super::wait_queue::{Line, Standing, WaitsFor, Want};
 use super::{Counters, LinkHandle, State};
 use crate::close_reason::CloseReason;
 use crate::confirm::Confirmation;
-use crate::open_request::{Accepted, OpenRequest};
+use crate::open_request::{Accepted, MessageForms, OpenRequest};
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::send_queue::Room;
@@ -26,6 +26,9 @@ pub(crate) enum Attempt {
     Rests,
     /// The link has ended.
     LinkEnded,
+    /// Not yet: it is to be archived in this form first. The place in a line, if there is one, is
+    /// kept.
+    OtherForm(u8),
     /// It will not be sent.
     Failed(Unsent),
 }
@@ -66,7 +69,7 @@ impl LinkHandle {
             state.leave(place.take());
             Attempt::Failed(Unsent::Leaving)
         } else if let Some(key) = *place {
-            self.resume(&mut state, (request, key), outgoing, place, waker)
+            self.resume(&mut state, (request, hint, key), outgoing, place, waker)
         } else {
             self.begin(&mut state, (request, hint), outgoing, place, waker)
         };
@@ -116,13 +119,11 @@ impl LinkHandle {
         place: &mut Option<usize>,
         waker: Option<&Waker>,
     ) -> Attempt {
-        let Outgoing { message, kind, ref archive, .. } = outgoing;
-        let bytes = archive.len();
-        if bytes > self.archive_max() {
-            let limit = self.message_bytes_max as usize;
-            return Attempt::Failed(Unsent::TooLarge { bytes, limit });
+        let Outgoing { message, form, kind, ref archive, .. } = outgoing;
+        if let Err(unsent) = self.check_size(archive.len()) {
+            return Attempt::Failed(unsent);
         }
-        let bytes = bytes as u32;
+        let bytes = archive.len() as u32;
         let mut wait = |state: &mut State, line, ordinal, for_what| {
             let Some(waker) = waker else {
                 let opening = for_what == WaitsFor::Opening;
@@ -142,24 +143,32 @@ impl LinkHandle {
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         // OU-2: nothing goes to a mailbox before what it accepts is known.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
+            // It waits with its newest form, than which no earlier one is larger: so the room that
+            // it will be granted is enough for each.
+            if form != 0 {
+                return Attempt::OtherForm(0);
+            }
             return wait(state, Line::Opening(outlet), hint.ordinal, WaitsFor::Opening);
         };
-        let ordinal = match find(&opened.accepted, message, kind, hint.ordinal) {
-            Ok(ordinal) => ordinal,
+        let found = match find(&opened.accepted, message, kind, hint.ordinal) {
+            Ok(Found { form: other, .. }) if other.message != form => {
+                return Attempt::OtherForm(other.message);
+            }
+            Ok(found) => found,
             Err(failure) => return Attempt::Failed(failure),
         };
         if kind.takes_no_room() {
             return self.commit_at_opened(state, (request, mailbox), kind);
         }
-        hint.ordinal = ordinal;
+        hint.ordinal = found.ordinal;
         let line = Line::Room(mailbox);
         if state.waiting.is_waited(line) {
-            return wait(state, line, ordinal, WaitsFor::Turn);
+            return wait(state, line, found.ordinal, WaitsFor::Turn);
         }
         match state.room(mailbox, bytes) {
             Room::Yes => {
                 state.send_queue.reserve(mailbox, bytes);
-                self.commit(state, (mailbox, ordinal), outgoing, waker)
+                self.commit(state, (mailbox, found), outgoing, waker)
             }
             lacking => {
                 // Also where the sender does not wait: it comes again, and there would be no room
@@ -168,20 +177,22 @@ impl LinkHandle {
                 if waker.is_some() && lacking == Room::NotInLink {
                     state.wait_for_link(mailbox);
                 }
-                let for_what = match lacking {
-                    Room::NotInLink => WaitsFor::LinkWindow,
-                    _ => WaitsFor::MailboxWindow,
-                };
-                wait(state, line, ordinal, for_what)
+                wait(state, line, found.ordinal, what_lacks(lacking))
             }
         }
+    }
+
+    /// Refuses an archive that is larger than both nodes take.
+    pub(super) fn check_size(&self, bytes: usize) -> Result<(), Unsent> {
+        let limit = self.message_bytes_max as usize;
+        if bytes > self.archive_max() { Err(Unsent::TooLarge { bytes, limit }) } else { Ok(()) }
     }
 
     /// Takes a later step, of a sender in a line.
     fn resume(
         self: &Arc<Self>,
         state: &mut State,
-        (request, key): (&Arc<OpenRequest>, usize),
+        (request, hint, key): (&Arc<OpenRequest>, &mut Hint, usize),
         outgoing: Outgoing<'_>,
         place: &mut Option<usize>,
         waker: Option<&Waker>,
@@ -197,12 +208,14 @@ impl LinkHandle {
                 state.leave(place.take());
                 Attempt::Failed(failure)
             }
-            Standing::Granted { mailbox, ordinal } => {
+            Standing::Granted { found, .. } if found.form.message != outgoing.form => {
+                Attempt::OtherForm(found.form.message)
+            }
+            Standing::Granted { mailbox, found } => {
                 *place = None;
                 let Some((want, _)) = state.waiting.leave(key) else {
                     return Attempt::Wait;
                 };
-                debug_assert_eq!(want.bytes as usize, outgoing.archive.len(), "archived once");
                 if want.kind.leads() {
                     state.send_queue.look_again(mailbox, !state.for_link.is_empty());
                 }
@@ -218,7 +231,17 @@ impl LinkHandle {
                 if want.kind == SendKind::Tell && state.waiting.is_waited(Line::Room(mailbox)) {
                     state.waiting.begin_burst(mailbox);
                 }
-                self.commit(state, (mailbox, ordinal), outgoing, waker)
+                let bytes = outgoing.archive.len() as u32;
+                if bytes != want.bytes {
+                    // It has another form now. The room is free again under this lock: so it is
+                    // there for a smaller one. A larger one takes its turn anew.
+                    state.send_queue.release(mailbox, want.bytes);
+                    if bytes > want.bytes {
+                        return self.begin(state, (request, hint), outgoing, place, waker);
+                    }
+                    state.send_queue.reserve(mailbox, bytes);
+                }
+                self.commit(state, (mailbox, found), outgoing, waker)
             }
         }
     }
@@ -247,8 +270,8 @@ impl LinkHandle {
     pub(super) fn commit(
         self: &Arc<Self>,
         state: &mut State,
-        (mailbox, ordinal): (u32, u16),
-        Outgoing { message, kind, note, archive }: Outgoing<'_>,
+        (mailbox, Found { ordinal, form }): (u32, Found),
+        Outgoing { message, kind, note, archive, .. }: Outgoing<'_>,
         waker: Option<&Waker>,
     ) -> Attempt {
         let entry = |kind, correlation, deadline| Entry {
@@ -268,7 +291,7 @@ impl LinkHandle {
                     self.replies.lock().remove(asker);
                     return Attempt::Failed(Unsent::TooManyAsks);
                 };
-                let reply = PendingReply::new(self.clone(), correlation, asker);
+                let reply = PendingReply::new(self.clone(), correlation, asker, form.reply);
                 (entry(RecordKind::Ask, correlation, deadline), Awaited::Reply(reply))
             }
             SendKind::Tell => (entry(RecordKind::Tell, 0, None), Awaited::Nothing),
@@ -307,7 +330,7 @@ impl LinkHandle {
             }
             None => {
                 let outlet = state.send_queue.outlet(request, &mut hint.outlet);
-                let message = Accepted { id: 0, layout: 0, reply: 0 };
+                let message = MessageForms::NONE;
                 let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
                 let line = Line::Closing(outlet);
                 *place = Some(state.waiting.join(line, waker.clone(), want, None));
@@ -344,6 +367,14 @@ impl State {
         {
             self.leave(place.take());
         }
+    }
+}
+
+/// Returns what a sender waits for that lacks this room.
+fn what_lacks(room: Room) -> WaitsFor {
+    match room {
+        Room::NotInLink => WaitsFor::LinkWindow,
+        _ => WaitsFor::MailboxWindow,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::driver_signals::DriverSignals;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::memory::Pool;
-use crate::open_request::{Accepted, OpenRequest, Target};
+use crate::open_request::{MessageForms, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::{LinkProtocol, Sizes};
@@ -25,7 +25,7 @@ use crate::proto::remote_mailbox::Description;
 use crate::proto::send_queue::SendQueue;
 use crate::proto::window::{Count, WindowSize};
 
-pub(crate) const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
+pub(crate) const MESSAGE: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[3] };
 const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 1000 };
 const LINK_WINDOW: u32 = 1500;
 
@@ -62,6 +62,7 @@ impl Sender {
         let waker = Waker::from(self.bell.clone());
         let outgoing = Outgoing {
             message: &MESSAGE,
+            form: 0,
             kind: SendKind::Tell,
             note: None,
             archive: &mut self.archive,
@@ -71,7 +72,7 @@ impl Sender {
 
     fn commits_at_once(&self, link: &LinkHandle) -> bool {
         let way = (&self.request, &mut Hint::default());
-        link.commit_at_once(way, &MESSAGE, &self.archive)
+        link.commit_at_once(way, (&MESSAGE, 0), &self.archive)
     }
 
     fn commits(&mut self, link: &Arc<LinkHandle>) -> bool {
@@ -118,7 +119,7 @@ fn open(link: &LinkHandle, name: &str, index: u32, window: WindowSize) {
     let kind = RecordKind::Opened;
     let place = RecordHeader { mailbox: index, generation: 1, ..RecordHeader::new(kind) };
     let header = RecordHeader { correlation, ..place };
-    let (carried, accepted) = (Count::default(), vec![MESSAGE]);
+    let (carried, accepted) = (Count::default(), vec![MESSAGE.newest()]);
     let description = Description { window, carried, id: 0, accepted }.encode();
     state.send_queue.handle_opened(&header, &description).expect("honest");
     link.finish(state);
@@ -284,6 +285,7 @@ fn one_ask_too_many_fails_and_leaves_its_room_to_others() {
     let mut sender = Sender::new("one", 1000);
     let outgoing = Outgoing {
         message: &MESSAGE,
+        form: 0,
         kind: SendKind::Ask { deadline: None },
         note: None,
         archive: &mut sender.archive,
@@ -403,6 +405,7 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
     let mut sender = Sender::new("one", 200);
     let outgoing = Outgoing {
         message: &MESSAGE,
+        form: 0,
         kind: SendKind::Tell,
         note: None,
         archive: &mut sender.archive,

@@ -23,8 +23,8 @@ use std::time::Duration;
 use tokio::task;
 use tokio::time::Instant;
 
-use super::outgoing::{SendKind, Unsent};
-use crate::open_request::Accepted;
+use super::outgoing::{Found, SendKind, Unsent};
+use crate::open_request::MessageForms;
 
 /// Messages that a task may commit when it was granted room for one (WQ-4). A wake-up costs as
 /// much as several messages do.
@@ -127,7 +127,7 @@ struct Entry {
 /// A sender's message, its kind and its size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Want {
-    pub(super) message: Accepted,
+    pub(super) message: MessageForms,
     /// Where it probably is among what the mailbox accepts.
     pub(super) ordinal: u16,
     pub(super) kind: SendKind,
@@ -138,11 +138,11 @@ pub(super) struct Want {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     Waiting,
-    /// It may commit: to this mailbox, under this ordinal. Room is reserved, but for an urgent
-    /// signal.
+    /// It may commit: to this mailbox, under this ordinal and in this form. Room is reserved, but
+    /// for an urgent signal.
     Granted {
         mailbox: u32,
-        ordinal: u16,
+        found: Found,
     },
     Ended(Unsent),
 }

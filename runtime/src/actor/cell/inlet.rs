@@ -5,6 +5,7 @@ use ringpost_transport::limits::ACCEPTED_MAX;
 use super::Cell;
 use crate::actor::Handlers;
 use crate::actor::arrival::Arrival;
+use crate::actor::route;
 use crate::actor::tether::TETHER;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
 use crate::resident::{Halt, Resident};
@@ -31,9 +32,8 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        let routes = A::ROUTES.iter().map(|route| route.accepted);
         // An actor with as many messages as a link describes is linked to by none of another node.
-        routes.chain([TETHER]).take(ACCEPTED_MAX).collect()
+        route::rows::<A>(TETHER.newest()).take(ACCEPTED_MAX).collect()
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {

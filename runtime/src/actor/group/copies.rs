@@ -1,15 +1,17 @@
-//! The copies of a message that goes to many: clones on this node, one archive for all others.
+//! The copies of a message that goes to many: clones on this node, one archive for all others; of a
+//! message that gained fields one in each of its forms (SH-4), for members of nodes of earlier
+//! builds.
 
 use std::sync::Arc;
 
 use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
-use rkyv::rancor::Error;
+use rkyv::rancor::{Error, Source};
 use rkyv::util::AlignedVec;
 
-use crate::archive;
 use crate::error::Cause;
 use crate::message::{Codec, Message, Wire};
 use crate::node::Node;
+use crate::schema::no_such_form;
 
 /// A message that goes to many.
 pub(super) struct Copies<M> {
@@ -24,10 +26,11 @@ pub(super) enum OneCopy<M> {
     Far(Packed<M>),
 }
 
-/// The archive of an `M`, as a message: on the wire it is an `M`, and it is sent to other nodes
+/// The archives of an `M`, as a message: on the wire it is an `M`, and it is sent to other nodes
 /// only.
 pub(super) struct Packed<M> {
-    archive: Arc<AlignedVec<16>>,
+    /// One in each form, newest first: of most messages one.
+    archives: Arc<[AlignedVec<16>]>,
     _message: std::marker::PhantomData<fn(M)>,
 }
 
@@ -50,18 +53,23 @@ impl<M: Message + Wire + Clone> Copies<M> {
     }
 }
 
-impl<M: Wire> Packed<M> {
+impl<M: Message + Wire> Packed<M> {
     fn new(message: &M) -> Result<Self, Cause> {
-        let mut archive = AlignedVec::new();
-        let written = archive::write(message, &mut archive);
-        written.map_err(|error| Cause::Archive(error.to_string()))?;
-        Ok(Packed { archive: Arc::new(archive), _message: std::marker::PhantomData })
+        let codec = const { Codec::<M>::of() };
+        let forms = 0..codec.layouts.len();
+        let archives = forms.map(|form| {
+            let mut archive = AlignedVec::new();
+            let written = (codec.encode)(message, form as u8, &mut archive);
+            written.map(|()| archive).map_err(|error| Cause::Archive(error.to_string()))
+        });
+        let archives = archives.collect::<Result<_, _>>()?;
+        Ok(Packed { archives, _message: std::marker::PhantomData })
     }
 }
 
 impl<M> Clone for Packed<M> {
     fn clone(&self) -> Self {
-        Packed { archive: self.archive.clone(), _message: std::marker::PhantomData }
+        Packed { archives: self.archives.clone(), _message: std::marker::PhantomData }
     }
 }
 
@@ -70,16 +78,18 @@ impl<M: Message + Wire> Message for Packed<M> {
     const NAME: &'static str = M::NAME;
     const ID: u128 = M::ID;
     const CODEC: Option<Codec<Self>> =
-        Some(Codec { layout: M::LAYOUT, encode: copy::<M>, decode: no_decode::<M> });
+        Some(Codec { layouts: M::LAYOUTS, encode: copy::<M>, decode: no_decode::<M> });
 }
 
-fn copy<M>(packed: &Packed<M>, out: &mut AlignedVec<16>) -> Result<(), Error> {
-    buffer::reserve(out, packed.archive.len());
-    out.extend_from_slice(&packed.archive);
+fn copy<M>(packed: &Packed<M>, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
+    let archive = packed.archives.get(usize::from(form));
+    let archive = archive.ok_or_else(|| Error::new(no_such_form(form)))?;
+    buffer::reserve(out, archive.len());
+    out.extend_from_slice(archive);
     Ok(())
 }
 
 /// It arrives as an `M`.
-fn no_decode<M>(_: Payload, _: &Node) -> Result<Packed<M>, InvalidArchive> {
+fn no_decode<M>(_: Payload, _: &Node, _: u8) -> Result<Packed<M>, InvalidArchive> {
     Err(InvalidArchive("a copy of an archive is sent and never received".into()))
 }

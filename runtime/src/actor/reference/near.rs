@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::actor::cell::{Cell, Letter};
 use crate::actor::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
-use crate::actor::route::{Label, accepted};
+use crate::actor::route::{Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
 use crate::address::Address;
 use crate::busy::is_running;
@@ -14,7 +14,7 @@ use crate::fate::Fate;
 use crate::mailbox::NoRoom;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::Accepted;
+use crate::remote::MessageForms;
 use crate::resident::Resident;
 use crate::schema::Kind;
 use crate::slot::scoped;
@@ -101,7 +101,7 @@ impl<A: Handlers> Find for Near<A> {
 impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     type Reply = A::Reply;
 
-    const TOLD: Accepted = accepted::<M, A::Reply>();
+    const TOLD: MessageForms = forms::<M, A::Reply>();
 
     fn put(
         &self,
@@ -171,7 +171,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
 }
 
 impl<A: Accepts<M>, M: Message> AskPort<M> for Near<A> {
-    const ASKED: Accepted = accepted::<M, A::Reply>();
+    const ASKED: MessageForms = forms::<M, A::Reply>();
 }
 
 impl<A: Handlers> Clone for Near<A> {

@@ -30,7 +30,7 @@ use crate::link::{
     SendKind,
 };
 use crate::memory::{Budget, Pool, Region};
-use crate::open_request::{Accepted, OpenRequest, Target};
+use crate::open_request::{Accepted, MessageForms, OpenRequest, Target};
 use crate::proto;
 use crate::proto::credit::CreditSettings;
 use crate::proto::frame::{FrameReader, FrameWriter, Head};
@@ -44,7 +44,7 @@ use crate::unresolved::Unresolved;
 const SLOT: usize = 2048;
 const RING: u32 = 16;
 const WINDOW: WindowSize = WindowSize { messages: 8, bytes: 5000 };
-const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
+const MESSAGE: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[3] };
 
 /// The slots that are with the queue pair, and those that it has to give back.
 #[derive(Default)]
@@ -122,7 +122,7 @@ impl Inbox for Basket {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        vec![MESSAGE]
+        vec![MESSAGE.newest()]
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
@@ -262,14 +262,15 @@ impl Rig {
         let (kind, mut place) = (SendKind::Ask { deadline: None }, None);
         let mut attempt = |rig: &Rig| {
             let (mut archive, mut hint) = (AlignedVec::new(), Hint::default());
-            let outgoing = Outgoing { message: &MESSAGE, kind, note: None, archive: &mut archive };
+            let outgoing =
+                Outgoing { message: &MESSAGE, form: 0, kind, note: None, archive: &mut archive };
             let to = (&request, &mut hint);
             rig.driver.link.attempt(to, outgoing, &mut place, Some(Waker::noop()))
         };
         let mut first = attempt(self);
         if matches!(first, Attempt::Wait) {
             self.turn();
-            let (window, accepted) = (WINDOW, vec![MESSAGE]);
+            let (window, accepted) = (WINDOW, vec![MESSAGE.newest()]);
             let description = Description { window, carried: Count::default(), id: 0, accepted };
             self.hear(&[(at(RecordKind::Opened, 0).0, description.encode())]);
             first = attempt(self);

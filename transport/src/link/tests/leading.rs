@@ -6,7 +6,8 @@ use super::*;
 fn lead(link: &Arc<LinkHandle>, sender: &mut Sender) -> Attempt {
     let waker = Waker::from(sender.bell.clone());
     let kind = SendKind::LeadingAsk { deadline: None };
-    let outgoing = Outgoing { message: &MESSAGE, kind, note: None, archive: &mut sender.archive };
+    let outgoing =
+        Outgoing { message: &MESSAGE, form: 0, kind, note: None, archive: &mut sender.archive };
     let way = (&sender.request, &mut Hint::default());
     link.attempt(way, outgoing, &mut sender.place, Some(&waker))
 }

@@ -7,6 +7,7 @@ fn look_up(link: &Arc<LinkHandle>, sender: &mut Sender) -> Option<Result<Target,
     let waker = Waker::from(sender.bell.clone());
     let outgoing = Outgoing {
         message: &MESSAGE,
+        form: 0,
         kind: SendKind::LookUp,
         note: None,
         archive: &mut sender.archive,
@@ -32,7 +33,7 @@ fn answer(link: &LinkHandle, correlation: u64, (index, id): (u32, u64)) {
     let mut state = link.state.lock();
     let place = RecordHeader { mailbox: index, ..RecordHeader::new(RecordKind::Opened) };
     let header = RecordHeader { correlation, generation: 1, ..place };
-    let (window, carried, accepted) = (WINDOW, Count::default(), vec![MESSAGE]);
+    let (window, carried, accepted) = (WINDOW, Count::default(), vec![MESSAGE.newest()]);
     let description = Description { window, carried, id, accepted }.encode();
     state.send_queue.handle_opened(&header, &description).expect("honest");
     link.finish(state);

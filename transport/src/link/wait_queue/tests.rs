@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn want(bytes: u32) -> Want {
-    let message = Accepted { id: 0, layout: 0, reply: 0 };
+    let message = MessageForms::NONE;
     Want { message, ordinal: 0, kind: SendKind::Tell, bytes }
 }
 
@@ -71,7 +71,7 @@ proptest! {
                 }
                 4 if !oracle[line].is_empty() => {
                     let (_, key) = oracle[line].remove(0);
-                    let granted = Standing::Granted { mailbox: own, ordinal: 7 };
+                    let granted = Standing::Granted { mailbox: own, found: Found::default() };
                     queue.resolve(key, granted.clone(), Instant::now());
                     prop_assert_eq!(queue.take_wakers().0.len(), 1);
                     prop_assert_eq!(queue.standing(key), granted);

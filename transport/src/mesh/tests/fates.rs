@@ -8,9 +8,9 @@ use crate::cause::{Fate, Refusal};
 use crate::endpoint::{Awaited, CloseNotice, Confirmation, RemoteSender, SendKind, Waiter};
 use crate::fabric::sim::{self, World};
 use crate::host::Deliveries;
-use crate::open_request::{Accepted, Target};
+use crate::open_request::{Accepted, MessageForms, Target};
 
-const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
+const MESSAGE: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[] };
 
 /// A node with one mailbox, which keeps the numbers that came.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Inbox for Kept {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        vec![MESSAGE]
+        vec![MESSAGE.newest()]
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
@@ -77,7 +77,7 @@ async fn tell(remote: &RemoteSender, number: u32) -> Confirmation {
 }
 
 async fn tell_by(remote: &RemoteSender, number: u32, waiter: &mut Waiter) -> Confirmation {
-    let mut archive = |out: &mut AlignedVec<16>| {
+    let mut archive = |_: u8, out: &mut AlignedVec<16>| {
         out.extend_from_slice(&number.to_le_bytes());
         out.extend_from_slice(&[7; 500]);
         Ok(None)

@@ -125,7 +125,7 @@ impl Scene {
         let up = self.event().await;
         assert!(matches!(up, PeerEvent::LinkUp { .. }), "{}: {up:?}", breach.what);
         let opening = remote(&self.victim, "wicked", "any");
-        let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_| Ok(None)).unwrap_err();
+        let unsent = opening.try_send(&MESSAGE, SendKind::Tell, &mut |_, _| Ok(None)).unwrap_err();
         assert_eq!(unsent, Unsent::Opening);
         // Before it was written it could not be answered.
         wicked.asked().await;
@@ -171,7 +171,7 @@ fn remote(mesh: &Mesh, peer: &str, name: &str) -> RemoteSender {
 /// Sends a message and waits for its fate.
 async fn tell(remote: &RemoteSender) -> Result<(), Fate> {
     let mut waiter = Waiter::default();
-    let mut archive = |out: &mut AlignedVec<16>| {
+    let mut archive = |_: u8, out: &mut AlignedVec<16>| {
         out.extend_from_slice(&[7; 100]);
         Ok(None)
     };

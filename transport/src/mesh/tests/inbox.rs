@@ -4,10 +4,10 @@ use super::*;
 use crate::cause::Refusal;
 use crate::endpoint::CloseNotice;
 use crate::host::{Deliveries, Delivery};
-use crate::open_request::Accepted;
+use crate::open_request::{Accepted, MessageForms};
 
 /// The message that it accepts.
-pub(super) const MESSAGE: Accepted = Accepted { id: 1, layout: 2, reply: 0 };
+pub(super) const MESSAGE: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[] };
 
 /// A mailbox that gives what comes to the test, which keeps it, and its room, or drops it.
 pub(super) struct TestInbox<F> {
@@ -23,7 +23,7 @@ impl<F: Fn(Vec<Delivery>) + Send + Sync + 'static> Inbox for TestInbox<F> {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        vec![MESSAGE]
+        vec![MESSAGE.newest()]
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {

@@ -57,7 +57,7 @@ async fn tell_at(mesh: Arc<Mesh>, request: OpenRequest, count: usize, bytes: usi
     let remote = RemoteSender::new(peer, request);
     for _ in 0..count {
         let mut waiter = Waiter::default();
-        let mut archive = |out: &mut AlignedVec<16>| {
+        let mut archive = |_: u8, out: &mut AlignedVec<16>| {
             out.resize(bytes, 7);
             Ok(None)
         };

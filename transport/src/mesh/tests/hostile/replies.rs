@@ -9,10 +9,10 @@ use super::stingy::Stingy;
 use super::*;
 use crate::cause::Refusal;
 use crate::host::Deliveries;
-use crate::open_request::Accepted;
+use crate::open_request::{Accepted, MessageForms};
 use crate::proto::header::{ALL_MAILBOXES, RecordHeader};
 
-const ASK: Accepted = Accepted { id: 1, layout: 2, reply: 3 };
+const ASK: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[3] };
 /// Mailboxes, so that their windows together hold as many asks as may be open.
 const MAILBOXES: usize = limits::PENDING_ASKS_MAX / limits::MAILBOX_WINDOW_MESSAGES as usize;
 /// Bytes of the answer that it asks for.
@@ -69,7 +69,7 @@ impl Inbox for Answerer {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        vec![ASK]
+        vec![ASK.newest()]
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
@@ -115,7 +115,7 @@ async fn answer(mut queue: mpsc::UnboundedReceiver<Delivery>, made: Arc<AtomicUs
 /// Asks for so many bytes, and waits for them.
 async fn ask(remote: &RemoteSender, bytes: u32) {
     let mut waiter = Waiter::default();
-    let mut archive = |out: &mut AlignedVec<16>| {
+    let mut archive = |_: u8, out: &mut AlignedVec<16>| {
         out.extend_from_slice(&bytes.to_le_bytes());
         Ok(None)
     };

@@ -1,10 +1,24 @@
-//! The memory of a thread that archives are written to.
+//! Writing the archives of messages, in memory that a thread keeps between sends.
 
 use std::cell::Cell;
 
 use rkyv::util::AlignedVec;
 
 use crate::memory::buffer;
+use crate::note::Note;
+
+/// The function that writes a message's archive into the empty buffer it is given, in the form that
+/// has this place among the message's layouts, and returns what is to travel with it. It runs
+/// without any lock held, once for each [`Waiter`](super::Waiter) and form: mostly one form. The
+/// note that it returns last is the one that travels.
+pub type Archive<'a> = &'a mut dyn FnMut(u8, &mut AlignedVec<16>) -> Archived;
+
+/// The note that is to travel with a message whose archive was written, if there is one.
+pub type Archived = Result<Option<Note>, ArchiveFailed>;
+
+/// The error of an archive that could not be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveFailed;
 
 thread_local! {
     /// Archives are written here, so that a send allocates nothing.
@@ -45,6 +59,7 @@ pub(super) fn keep(scratch: &mut AlignedVec<16>, kept: &mut AlignedVec<16>) {
     if scratch.len() > SCRATCH_BYTES_MAX / 16 {
         *kept = std::mem::take(scratch);
     } else {
+        kept.clear();
         kept.extend_from_slice(scratch);
     }
 }
