@@ -1,13 +1,16 @@
 //! Groups: actors that are told the same messages.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use futures::poll;
 use ringpost::group::{Group, GroupFull, Miss, Told};
 use ringpost::prelude::*;
 use ringpost::rkyv::rancor::Fallible;
 use ringpost::rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
 use ringpost::rkyv::{Archive, Archived, Place};
 use ringpost::{Inbox, limits};
+use tokio::task::block_in_place;
 
 use crate::actors::{Note, Notebook, held, node};
 use crate::cause;
@@ -74,6 +77,66 @@ async fn a_member_that_leaves_or_ends_is_one_no_longer() {
     assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
     assert_eq!(eve.notes().await, Ok(vec![1]));
     assert_eq!(ada.notes().await, Ok(vec![]));
+}
+
+/// Holds up who clones the first one, until the test goes on.
+#[message]
+pub struct Brake {}
+
+static BRAKE: Barrier = Barrier::new(2);
+static IS_HELD: AtomicBool = AtomicBool::new(false);
+
+impl Clone for Brake {
+    fn clone(&self) -> Self {
+        if !IS_HELD.swap(true, Ordering::Relaxed) {
+            // It has begun, and then may go on.
+            block_in_place(|| (BRAKE.wait(), BRAKE.wait()));
+        }
+        Brake {}
+    }
+}
+
+#[actor]
+struct Driver;
+
+#[handlers]
+impl Driver {
+    #[handler]
+    fn brake(&self, msg: Brake) {
+        drop(msg);
+    }
+}
+
+/// More of them than are told of between two messages.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_join_again_before_their_end_is_told_stay() {
+    let node = node().await;
+    let group: ActorRef<Group<Brake>> = node.spawn("group", Group::new()).await.unwrap();
+    let name = |number: u64| format!("driver-{number}");
+    let member = |number| node.named::<Driver>(name(number)).unwrap().recipient();
+    for number in 0..40 {
+        node.spawn(name(number), Driver).await.unwrap();
+        group.join(member(number)).await.unwrap().unwrap();
+    }
+    group.tell(Brake {}).await.unwrap();
+    block_in_place(|| BRAKE.wait());
+    for number in 0..40 {
+        let driver = node.actor::<Driver>(name(number)).await.unwrap();
+        driver.kill().await.unwrap();
+        driver.wait_stopped().await;
+        node.spawn(name(number), Driver).await.unwrap();
+    }
+    let mut joins: Vec<_> = (0..40).map(|number| Box::pin(group.join(member(number)))).collect();
+    for join in &mut joins {
+        assert!(poll!(join).is_pending());
+    }
+    block_in_place(|| BRAKE.wait());
+    for join in joins {
+        join.await.unwrap().unwrap();
+    }
+    assert_eq!(group.size().await, Ok(40));
+    assert_eq!(group.ask(Brake {}).await, Ok(all(40)));
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ enum Ending {
 impl<A: Handlers> Life<A> {
     pub(super) fn new(
         cell: Arc<Cell<A>>,
-        actor: A,
+        actor: Option<A>,
         plan: Option<Box<Plan<A>>>,
         started: Started,
     ) -> Self {
@@ -75,7 +75,7 @@ impl<A: Handlers> Life<A> {
             cell.ends().revive();
         }
         Life {
-            actor: Some(actor),
+            actor,
             cx: Context::new(cell.clone()),
             cell,
             hand: Hand::new(),
@@ -85,6 +85,11 @@ impl<A: Handlers> Life<A> {
             turn: 0,
             how: Ending::Killed,
         }
+    }
+
+    /// Gives the actor to one that was made without.
+    pub(super) fn give(&mut self, actor: A) {
+        self.actor = Some(actor);
     }
 
     /// Runs the actor to its end. Dropped before its first poll, it drops the actor and ends it.

@@ -12,10 +12,13 @@
 //!
 //! The [`Spawner`] never waits: who asked is answered by a task when the actor has started.
 
+mod held;
 mod request;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, HashSet};
-use std::marker::PhantomData;
+use std::any::Any;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -31,8 +34,8 @@ use crate::limits;
 use crate::message::Wire;
 use crate::node::Node;
 use crate::registry::Refused;
-use crate::resident::Resident;
 use crate::{actor, handlers, message};
+use held::{Held, Waiting};
 
 pub(super) use request::Spawn;
 
@@ -90,11 +93,12 @@ pub trait Offered: Handlers {
     /// [`Peer::spawn`]: super::Peer::spawn
     const LIVING_MAX: usize = limits::OFFERED_LIVING_MAX;
 
-    /// Makes the actor. It runs on the node that offers it, one after the other for all actors of
+    /// Makes the actor, whose name is its own then. It runs on the node that offers it, one after the other for all actors of
     /// this type: what takes long, or has to wait, belongs in [`on_start`](Actor::on_start).
     ///
     /// # Errors
-    /// Any: no actor is spawned, and who asked gets the error's text. So it is with a panic.
+    /// Any: no actor is spawned, its name is free, and who asked gets the error's text. So it is
+    /// with a panic.
     fn create(arguments: Self::Arguments) -> Result<Self, BoxError>;
 }
 
@@ -144,8 +148,10 @@ pub(super) struct Begin {
 }
 
 /// Nobody waits any more for the actor with this number to begin.
-#[message(local)]
-pub(super) struct Expire(u64);
+#[message(name = "ringpost::Release")]
+pub(super) struct Release {
+    pub(super) id: u64,
+}
 
 /// The answer to [`Spawn`] and [`Begin`]: where the actor is.
 pub(super) type Outcome = Result<Address, Refusal>;
@@ -171,6 +177,10 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    fn panicked(panic: &(dyn Any + Send)) -> Self {
+        Refusal::Panicked(shortened(&message_of(panic)))
+    }
+
     fn of(error: SpawnError) -> Self {
         match error {
             SpawnError::NameTaken(_) => Refusal::NameTaken,
@@ -194,14 +204,7 @@ pub(super) struct Spawner<A: Offered> {
     /// Those that it placed and that have not ended (OF-2).
     living: HashSet<Address>,
     /// Those that were not told to begin yet, by their number (OF-3).
-    held: BTreeMap<u64, Held<A>>,
-    _type: PhantomData<fn() -> A>,
-}
-
-struct Held<A: Offered> {
-    actor: Unborn<A>,
-    address: Address,
-    watcher: Recipient<Down>,
+    held: Waiting<A>,
 }
 
 #[actor(name = "ringpost::Spawner")]
@@ -216,7 +219,11 @@ impl<A: Offered> Spawner<A> {
         let capacity = mailbox_capacity
             .map(|capacity| capacity.min(limits::OFFERED_MAILBOX_CAPACITY_MAX as u64) as usize);
         let options = SpawnOptions { name, mailbox_capacity: capacity };
-        let (address, actor) = match self.place(*arguments, options, cx) {
+        // What the user's code panics with is not the spawner's failure: the constructor, the text
+        // of its error, and the drop of what was not used.
+        let placed = AssertUnwindSafe(|| self.place(*arguments, options, cx));
+        let placed = catch_unwind(placed).unwrap_or_else(|panic| Err(Refusal::panicked(&*panic)));
+        let (address, actor) = match placed {
             Ok(placed) => placed,
             Err(refusal) => return reply.send(Err(refusal)),
         };
@@ -231,35 +238,35 @@ impl<A: Offered> Spawner<A> {
 
     #[handler]
     fn begin(&mut self, msg: Begin, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
-        let Some(held) = self.held.remove(&msg.id) else {
+        let Some(held) = self.let_go(msg.id, cx) else {
             return reply.send(Err(Refusal::Released));
         };
-        self.let_go(&held.watcher, msg.id, cx);
         answer(cx.node(), held.actor.run(cx.node()), held.address, reply);
     }
 
     /// One that is held for nobody ends.
     #[handler]
-    fn expire(&mut self, msg: Expire, cx: &mut Context<Self>) {
-        if let Some(held) = self.held.remove(&msg.0) {
-            self.let_go(&held.watcher, msg.0, cx);
-        }
+    fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
+        self.let_go(msg.id, cx);
     }
 
     /// An actor of it has ended, or one that waits to watch some.
     #[handler]
-    fn down(&mut self, msg: Down) {
+    fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
         self.living.remove(&msg.actor);
-        self.held.retain(|_, held| *held.watcher.address() != msg.actor);
+        for id in self.held.remove_watcher(&msg.actor) {
+            cx.cancel(timer(id));
+        }
     }
 }
 
 impl<A: Offered> Spawner<A> {
     fn new() -> Self {
-        Spawner { living: HashSet::new(), held: BTreeMap::new(), _type: PhantomData }
+        Spawner { living: HashSet::new(), held: Waiting::new() }
     }
 
-    /// Makes an actor and gives it its place.
+    /// Gives an actor its place, and makes it: for a name that is taken none is made. Dropped where
+    /// making it fails, the place is free.
     fn place(
         &mut self,
         arguments: A::Arguments,
@@ -269,16 +276,16 @@ impl<A: Offered> Spawner<A> {
         if self.living.len() >= A::LIVING_MAX {
             return Err(Refusal::TooMany(A::LIVING_MAX as u64));
         }
-        // A constructor that panics is not the spawner's failure.
-        let created = catch_unwind(AssertUnwindSafe(|| A::create(arguments)));
-        let created =
-            created.map_err(|panic| Refusal::Panicked(shortened(&message_of(&*panic))))?;
-        let actor = created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?;
         let cell = cx.node().place::<A>(options, false).map_err(Refusal::of)?;
-        cx.watch(&ActorRef::local(cell.clone()));
-        let address = cell.address().clone();
-        self.living.insert(address.clone());
-        Ok((address, Unborn::new(cell, actor)))
+        let mut unborn = Unborn::new(cell.clone());
+        let created = A::create(arguments);
+        unborn.give(created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?);
+        let actor = ActorRef::local(cell);
+        // Who asked may have named as a watcher what was not there then: that end is not this one's.
+        cx.unwatch(&actor);
+        cx.watch(&actor);
+        self.living.insert(actor.address().clone());
+        Ok((actor.address().clone(), unborn))
     }
 
     /// Keeps an actor that is not to begin yet.
@@ -293,18 +300,20 @@ impl<A: Offered> Spawner<A> {
         let watcher = Recipient::<Down>::bind(cx.node(), watcher);
         cx.watch(&watcher);
         let left = until.map_or(limits::ASK_TIMEOUT, |until| until.saturating_duration_since(now));
-        cx.tell_after(timer(id), left, Expire(id));
+        cx.tell_after(timer(id), left, Release { id });
         self.held.insert(id, Held { actor, address, watcher });
     }
 
-    /// Waits no longer for what ends an actor that was held.
-    fn let_go(&self, watcher: &Recipient<Down>, id: u64, cx: &mut Context<Self>) {
+    /// Takes out one that is held, and waits no longer for what ends it.
+    fn let_go(&mut self, id: u64, cx: &mut Context<Self>) -> Option<Held<A>> {
+        let held = self.held.remove(id)?;
         cx.cancel(timer(id));
-        let is_held = self.held.values().any(|held| held.watcher == *watcher);
+        let watcher = &held.watcher;
         // An actor of this type may itself spawn others.
-        if !is_held && !self.living.contains(watcher.address()) {
+        if !self.held.has_watcher(watcher.address()) && !self.living.contains(watcher.address()) {
             cx.unwatch(watcher);
         }
+        Some(held)
     }
 }
 

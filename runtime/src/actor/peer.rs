@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use ringpost_transport::id::NodeName;
 use tokio::time::Instant;
 
-use super::offer::{Begin, Offered, Outcome, Refusal, Spawn, id_of, offer_name};
+use super::offer::{Begin, Offered, Outcome, Refusal, Release, Spawn, id_of, offer_name};
 use super::time_limit::TimeLimit;
 use super::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
 use crate::address::{Address, InvalidActorName, check_name};
@@ -235,21 +235,26 @@ impl<A: Offered> Request<'_, A> {
         let address = asker.ask(spawn).await?;
         let actor = ActorRef::bind(&self.peer.node, address);
         let Some(watcher) = self.watcher else { return Ok(actor) };
-        let mut watch = Watch { watcher, actor: &actor, is_kept: false };
+        let mut watch = Watch { watcher, actor: &actor, asker: &asker, is_kept: false };
         watch.watcher.watch(&actor);
         asker.opened(&actor, &mut self.limit).await?;
         // Now its node tells this one of its end, whatever it runs.
-        asker.ask(Begin { id: id_of(actor.address()) }).await?;
+        let begun = asker.ask(Begin { id: id_of(actor.address()) }).await;
+        begun.map_err(|cause| match cause {
+            RemoteSpawnCause::NotSent(cause) => RemoteSpawnCause::NotBegun(cause),
+            other => other,
+        })?;
         watch.is_kept = true;
         drop(watch);
         Ok(actor)
     }
 }
 
-/// A watch that ends with this, unless it is kept.
+/// A watch that ends with this, unless it is kept: then the actor is not held any more, either.
 struct Watch<'w, A: Handlers> {
     watcher: &'w mut (dyn Watcher<A> + 'static),
     actor: &'w ActorRef<A>,
+    asker: &'w Asker<'w>,
     is_kept: bool,
 }
 
@@ -257,6 +262,7 @@ impl<A: Handlers> Drop for Watch<'_, A> {
     fn drop(&mut self) {
         if !self.is_kept {
             self.watcher.unwatch(self.actor);
+            self.asker.release(id_of(self.actor.address()));
         }
     }
 }
@@ -288,19 +294,34 @@ impl Asker<'_> {
         }
     }
 
+    /// Tells the spawner that an actor is not to begin. Best effort: it ends at its time-out at
+    /// last. One that has begun, as this goes after [`Begin`], goes on.
+    fn release(&self, id: u64) {
+        let node = &self.peer.node;
+        let spawner = Recipient::<Release>::bind(node, self.spawner.clone());
+        let left = self.until.saturating_duration_since(Instant::now());
+        node.runtime().spawn(async move {
+            drop(spawner.tell(Release { id }).timeout(left).await);
+        });
+    }
+
     /// Waits until the actor's node has opened it to this one, and so what watches it there.
     async fn opened<A: Handlers>(
         &self,
         actor: &ActorRef<A>,
         limit: &mut TimeLimit,
     ) -> Result<(), RemoteSpawnCause> {
-        let mut opening = pin!(actor.destination().pinned(Waiter::default()));
+        let mut waiter = Waiter::default();
+        if self.waits_for_link {
+            waiter.wait_for_link();
+        }
+        let mut opening = pin!(actor.destination().pinned(waiter));
         let deadlines = self.peer.node.deadlines();
         let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
             Poll::Ready(opened) => Poll::Ready(opened.map(|_| ())),
             Poll::Pending => limit.poll(Some(deadlines), cx).map(|_late| Err(Cause::Timeout)),
         });
-        opened.await.map_err(RemoteSpawnCause::NotSent)
+        opened.await.map_err(RemoteSpawnCause::NotBegun)
     }
 
     fn refused(&self, refusal: Refusal) -> RemoteSpawnCause {

@@ -143,7 +143,7 @@ impl Node {
         // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
         let starts = Starts { started, _wait: Wait::for_start(&*cell, InHand::FIRST_START) };
         // `Life` uses the sender, also where the task is dropped before it runs.
-        self.runtime().spawn(Life::new(cell, actor, plan, told).run());
+        self.runtime().spawn(Life::new(cell, Some(actor), plan, told).run());
         starts
     }
 }
@@ -155,9 +155,15 @@ pub(super) struct Unborn<A: Handlers> {
 }
 
 impl<A: Handlers> Unborn<A> {
-    pub(super) fn new(cell: Arc<Cell<A>>, actor: A) -> Self {
+    /// Takes a place for an actor that is not made yet.
+    pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
         let (told, started) = oneshot::channel();
-        Unborn { life: Life::new(cell, actor, None, told), starts: Starts { started, _wait: None } }
+        Unborn { life: Life::new(cell, None, None, told), starts: Starts { started, _wait: None } }
+    }
+
+    /// Gives it the actor, which it needs to run.
+    pub(super) fn give(&mut self, actor: A) {
+        self.life.give(actor);
     }
 
     /// Has it run. No handler waits for its start.

@@ -70,7 +70,8 @@ impl Error for RemoteSpawnError {
 
 /// Why there is no reference to an actor that was to be spawned on another node.
 ///
-/// After all but [`Unanswered`](RemoteSpawnCause::Unanswered) there is certainly no such actor.
+/// After all but [`Unanswered`](RemoteSpawnCause::Unanswered) there is certainly no such actor that
+/// runs or will.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteSpawnCause {
@@ -122,6 +123,11 @@ pub enum RemoteSpawnCause {
     /// It was not asked, or gave up before it began.
     #[error("not spawned: {0}")]
     NotSent(#[source] Cause),
+    /// It has its place there, was to be watched first, and was not told to begin: it ends there
+    /// without having run. Until that node learns it, at the time-out of the spawn at last, the
+    /// name is taken, and trying again may give [`NameTaken`](RemoteSpawnCause::NameTaken).
+    #[error("it was placed and never begins, and its name may be taken for a while: {0}")]
+    NotBegun(#[source] Cause),
     /// It was asked, and it is not known whether the actor was spawned.
     #[error("it may have been spawned, or may be later, so look its name up: {0}")]
     Unanswered(#[source] AskCause),
@@ -134,7 +140,9 @@ impl RemoteSpawnCause {
             RemoteSpawnCause::NotOffered
             | RemoteSpawnCause::TooMany(_)
             | RemoteSpawnCause::Leaving => true,
-            RemoteSpawnCause::NotSent(cause) => cause.is_retryable(),
+            RemoteSpawnCause::NotSent(cause) | RemoteSpawnCause::NotBegun(cause) => {
+                cause.is_retryable()
+            }
             RemoteSpawnCause::InvalidNode(_)
             | RemoteSpawnCause::InvalidName(_)
             | RemoteSpawnCause::OtherArguments

@@ -70,7 +70,10 @@ fn what_was_certainly_not_handled_may_be_tried_again_where_that_can_help() {
 fn of_spawns_only_those_that_were_certainly_not_made_may_be_tried_again() {
     let mut causes: Vec<_> = unsent()
         .into_iter()
-        .map(|(cause, expected)| (RemoteSpawnCause::NotSent(cause), expected))
+        .flat_map(|(cause, expected)| {
+            let begun = (RemoteSpawnCause::NotBegun(cause.clone()), expected);
+            [(RemoteSpawnCause::NotSent(cause), expected), begun]
+        })
         .collect();
     let name = crate::address::check_name("").unwrap_err();
     causes.extend([

@@ -12,13 +12,8 @@ use crate::cause;
 
 /// A message that all builds have alike.
 #[message]
-<<<<<<< ours
-struct Describe {
-    prefix: String,
-=======
 pub struct Describe {
     pub prefix: String,
->>>>>>> theirs
 }
 
 /// The build that knows the first versions.

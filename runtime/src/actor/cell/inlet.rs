@@ -7,6 +7,7 @@ use crate::actor::Handlers;
 use crate::actor::arrival::Arrival;
 use crate::actor::route;
 use crate::actor::tether::TETHER;
+use crate::address::RESERVED;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
 use crate::resident::{Halt, Resident};
 
@@ -45,6 +46,10 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn signal(&self, signal: u16) {
+        // What the runtime has at a reserved name is not for others to end.
+        if self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED)) {
+            return;
+        }
         match signal {
             signals::STOP => self.halt(Halt::Stop),
             signals::KILL => self.halt(Halt::Kill),

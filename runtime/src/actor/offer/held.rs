@@ -1,0 +1,59 @@
+//! The actors that are held until their watchers say that they begin (OF-3).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::Offered;
+use crate::actor::spawn::Unborn;
+use crate::actor::{Down, Recipient};
+use crate::address::Address;
+
+/// One that is held.
+pub(super) struct Held<A: Offered> {
+    pub(super) actor: Unborn<A>,
+    pub(super) address: Address,
+    pub(super) watcher: Recipient<Down>,
+}
+
+/// All that are held, by their numbers, and these by watcher: what one of them costs does not grow
+/// with how many there are.
+pub(super) struct Waiting<A: Offered> {
+    by_id: BTreeMap<u64, Held<A>>,
+    /// None is empty.
+    by_watcher: HashMap<Address, BTreeSet<u64>>,
+}
+
+impl<A: Offered> Waiting<A> {
+    pub(super) fn new() -> Self {
+        Waiting { by_id: BTreeMap::new(), by_watcher: HashMap::new() }
+    }
+
+    pub(super) fn insert(&mut self, id: u64, held: Held<A>) {
+        self.by_watcher.entry(held.watcher.address().clone()).or_default().insert(id);
+        self.by_id.insert(id, held);
+    }
+
+    pub(super) fn remove(&mut self, id: u64) -> Option<Held<A>> {
+        let held = self.by_id.remove(&id)?;
+        let watcher = held.watcher.address();
+        if let Some(ids) = self.by_watcher.get_mut(watcher) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_watcher.remove(watcher);
+            }
+        }
+        Some(held)
+    }
+
+    /// Ends those that wait for a watcher, and returns their numbers.
+    pub(super) fn remove_watcher(&mut self, watcher: &Address) -> BTreeSet<u64> {
+        let ids = self.by_watcher.remove(watcher).unwrap_or_default();
+        for id in &ids {
+            self.by_id.remove(id);
+        }
+        ids
+    }
+
+    pub(super) fn has_watcher(&self, watcher: &Address) -> bool {
+        self.by_watcher.contains_key(watcher)
+    }
+}

@@ -1,0 +1,272 @@
+use std::fmt;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::poll;
+use tokio::task::block_in_place;
+
+use super::*;
+use crate::error::RemoteSpawnCause;
+use crate::exit::ActorExit;
+use crate::message::Message;
+
+/// How a fragile one is made.
+#[message]
+enum Plan {
+    Work,
+    /// The text of the error of `create` panics.
+    BadError,
+    /// The actor panics when it is dropped.
+    Falls,
+    /// Is dropped with a panic where nothing is made of it.
+    Unused(Thorn),
+    /// `create` waits at the gate.
+    Waits,
+}
+
+#[message]
+struct Thorn {}
+
+impl Drop for Thorn {
+    fn drop(&mut self) {
+        panic!("a thorn");
+    }
+}
+
+struct BadError;
+
+impl fmt::Debug for BadError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl fmt::Display for BadError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl std::error::Error for BadError {}
+
+#[actor]
+struct Fragile {
+    falls: bool,
+}
+
+#[handlers]
+impl Fragile {}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(!self.falls, "it fell");
+    }
+}
+
+static GATE: Barrier = Barrier::new(2);
+/// How many came to the gate.
+static CAME: AtomicU64 = AtomicU64::new(0);
+
+impl Offered for Fragile {
+    type Arguments = Plan;
+    const LIVING_MAX: usize = 64;
+
+    fn create(plan: Plan) -> Result<Self, BoxError> {
+        match plan {
+            Plan::BadError => return Err(BadError.into()),
+            Plan::Waits => {
+                CAME.fetch_add(1, Ordering::SeqCst);
+                block_in_place(|| GATE.wait());
+            }
+            _ => {}
+        }
+        Ok(Fragile { falls: matches!(plan, Plan::Falls) })
+    }
+}
+
+/// One that counts how many were made.
+#[actor]
+struct Counted;
+
+#[handlers]
+impl Counted {}
+
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+impl Offered for Counted {
+    type Arguments = ();
+
+    fn create((): ()) -> Result<Self, BoxError> {
+        MADE.fetch_add(1, Ordering::Relaxed);
+        Ok(Counted)
+    }
+}
+
+async fn node() -> Node {
+    Node::builder("alpha").start().await.unwrap()
+}
+
+fn spawner<M: Message>(node: &Node, to: &str) -> Recipient<M, Outcome> {
+    Recipient::bind(node, Address::by_name(to.into(), offer_name::<Fragile>()))
+}
+
+fn watched_by(watcher: &Address) -> Spawn<Plan> {
+    let arguments = Box::new(Plan::Work);
+    Spawn { arguments, name: None, mailbox_capacity: None, watcher: Some(watcher.clone()) }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn code_of_a_type_that_panics_ends_no_spawner_and_frees_the_name() {
+    let node = node().await;
+    node.offer::<Fragile>().unwrap();
+    let peer = node.peer("alpha");
+    let spawn = |plan| peer.spawn::<Fragile>("fragile", plan);
+    let failed = spawn(Plan::BadError).await.unwrap_err();
+    assert_eq!(failed.cause, RemoteSpawnCause::Panicked("no words".into()));
+    let first = spawn(Plan::Falls).await.unwrap();
+    let failed = spawn(Plan::Unused(Thorn {})).await.unwrap_err();
+    assert_eq!(failed.cause, RemoteSpawnCause::Panicked("a thorn".into()));
+    let taken = spawn(Plan::Falls).await.unwrap_err();
+    assert_eq!(taken.cause, RemoteSpawnCause::NameTaken("fragile".into()));
+    first.stop().await.unwrap();
+    first.wait_stopped().await;
+    spawn(Plan::Work).await.unwrap();
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn for_a_name_that_is_taken_nothing_is_made() {
+    let node = node().await;
+    node.offer::<Counted>().unwrap();
+    for _ in 0..4 {
+        let spawned = node.peer("alpha").spawn::<Counted>("counted", ()).await;
+        drop(spawned);
+    }
+    assert_eq!(MADE.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn no_signal_of_another_node_ends_what_offers_a_type() {
+    let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
+    let alpha = start("alpha", vec![]).start().await.unwrap();
+    let beta = start("beta", alpha.addresses()).start().await.unwrap();
+    alpha.ready(1).await;
+    beta.offer::<Fragile>().unwrap();
+    let address = Address::by_name("beta".into(), offer_name::<Fragile>());
+    let spawner = ActorRef::<Spawner<Fragile>>::bind(&alpha, address);
+    spawner.stop().await.unwrap();
+    spawner.drain().await.unwrap();
+    spawner.kill().await.unwrap();
+    for _ in 0..4 {
+        // A signal is there before a message that is sent after it.
+        alpha.peer("beta").spawn_anonymous::<Fragile>(Plan::Work).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn those_that_are_held_end_with_their_own_watchers_only() {
+    let node = node().await;
+    node.offer::<Fragile>().unwrap();
+    let spawner = spawner::<Spawn<Plan>>(&node, "alpha");
+    let (mut inboxes, mut held) = (Vec::new(), Vec::new());
+    for _ in 0..8 {
+        let inbox = node.inbox::<Down>(1).await.unwrap();
+        for _ in 0..4 {
+            let at = spawner.ask(watched_by(inbox.recipient().address())).await.unwrap().unwrap();
+            held.push(ActorRef::<Fragile>::bind(&node, at));
+        }
+        inboxes.push(inbox);
+    }
+    for (number, inbox) in inboxes.into_iter().enumerate() {
+        drop(inbox);
+        for ended in &held[4 * number..4 * number + 4] {
+            assert_eq!(ended.wait_stopped().await, ActorExit::Killed);
+        }
+        for living in &held[4 * number + 4..] {
+            assert!(node.resident(living.address()).is_ok());
+        }
+    }
+}
+
+/// Nobody names as a watcher one that is about to be spawned, so that it would not count.
+#[tokio::test]
+async fn no_watcher_has_more_actors_live_than_may() {
+    let node = node().await;
+    node.offer::<Fragile>().unwrap();
+    let peer = node.peer("alpha");
+    let spawner = spawner::<Spawn<Plan>>(&node, "alpha");
+    let first = peer.spawn_anonymous::<Fragile>(Plan::Work).await.unwrap();
+    let mut identity = first.address().identity().unwrap();
+    let mut spawned = 1;
+    loop {
+        // That of the one after the next.
+        identity.key.index += 2;
+        let watcher = Address::of("alpha".into(), identity, None);
+        let (held, next) = futures::join!(
+            spawner.ask(watched_by(&watcher)),
+            peer.spawn_anonymous::<Fragile>(Plan::Work)
+        );
+        drop(held);
+        match next {
+            Ok(next) => assert_eq!(next.address(), &watcher),
+            Err(error) => break assert_eq!(error.cause, RemoteSpawnCause::TooMany(64)),
+        }
+        spawned += 1;
+        assert!(spawned <= 64);
+    }
+}
+
+/// Gives up spawning when the actor is held, and its spawner is busy.
+#[actor]
+struct Fickle;
+
+#[message(local)]
+struct GiveUp;
+
+#[handlers]
+impl Fickle {
+    #[handler]
+    async fn give_up(&mut self, msg: GiveUp, cx: &mut Context<Self>) {
+        let GiveUp = msg;
+        let spawn = cx.node().peer("alpha").spawn::<Fragile>("held", Plan::Waits);
+        let (node, hour) = (cx.node().clone(), std::time::Duration::from_secs(3600));
+        let mut spawn = spawn.timeout(hour).watched_by(cx);
+        assert!(poll!(&mut spawn).is_pending());
+        let other = node.peer("alpha").spawn_anonymous::<Fragile>(Plan::Waits);
+        let mut other = other.timeout(hour);
+        assert!(poll!(&mut other).is_pending());
+        until(|| CAME.load(Ordering::SeqCst) == 1).await;
+        block_in_place(|| GATE.wait());
+        until(|| CAME.load(Ordering::SeqCst) == 2).await;
+        // It was answered, and asks that the actor begin.
+        assert!(poll!(&mut spawn).is_pending());
+        drop(spawn);
+        block_in_place(|| GATE.wait());
+        other.await.unwrap();
+    }
+
+    #[handler]
+    fn down(&mut self, msg: Down) {
+        drop(msg);
+    }
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+/// Long before its time-out, and while its watcher lives.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn an_actor_that_nobody_has_begin_any_more_is_let_go() {
+    let node = node().await;
+    node.offer::<Fragile>().unwrap();
+    let fickle = node.spawn("fickle", Fickle).await.unwrap();
+    fickle.ask(GiveUp).await.unwrap();
+    while let Err(error) = node.peer("alpha").spawn::<Fragile>("held", Plan::Work).await {
+        assert_eq!(error.cause, RemoteSpawnCause::NameTaken("held".into()));
+    }
+}
