@@ -81,6 +81,7 @@ async fn a_member_that_leaves_or_ends_is_one_no_longer() {
 
 /// Holds up who clones the first one, until the test goes on.
 #[message]
+#[derive(Debug, PartialEq)]
 pub struct Brake {}
 
 static BRAKE: Barrier = Barrier::new(2);
@@ -102,7 +103,7 @@ struct Driver;
 #[handlers]
 impl Driver {
     #[handler]
-    fn brake(&self, msg: Brake) {
+    fn brake(&self, msg: View<Brake>) {
         drop(msg);
     }
 }
@@ -114,7 +115,7 @@ async fn members_that_join_again_before_their_end_is_told_stay() {
     let node = node().await;
     let group: ActorRef<Group<Brake>> = node.spawn("group", Group::new()).await.unwrap();
     let name = |number: u64| format!("driver-{number}");
-    let member = |number| node.named::<Driver>(name(number)).unwrap().recipient();
+    let member = |number| node.named::<Driver>(&name(number)).unwrap().recipient();
     for number in 0..40 {
         node.spawn(name(number), Driver).await.unwrap();
         group.join(member(number)).await.unwrap().unwrap();
@@ -122,7 +123,7 @@ async fn members_that_join_again_before_their_end_is_told_stay() {
     group.tell(Brake {}).await.unwrap();
     block_in_place(|| BRAKE.wait());
     for number in 0..40 {
-        let driver = node.actor::<Driver>(name(number)).await.unwrap();
+        let driver = node.actor::<Driver>(&name(number)).await.unwrap();
         driver.kill().await.unwrap();
         driver.wait_stopped().await;
         node.spawn(name(number), Driver).await.unwrap();

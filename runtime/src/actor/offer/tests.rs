@@ -1,3 +1,5 @@
+//! Spawners that make actors whose code panics, and those that are held.
+
 use std::fmt;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
