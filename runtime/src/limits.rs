@@ -73,6 +73,8 @@ pub const GROUP_WAITING_MAX: usize = 64;
 /// few that the worker takes one at a time, and what waits is seen by those that look for the least
 /// loaded one.
 pub const POOL_MAILBOX_CAPACITY: usize = 32;
+/// Most workers of a pool: each sender that finds no room waits at all of them.
+pub const POOL_WORKERS_MAX: usize = 4096;
 /// Messages that a router has in hand for its pool.
 pub const ROUTER_WAITING_MAX: usize = 1024;
 /// Most actors of one type that live on a node because other nodes had it spawn them, unless the

@@ -103,8 +103,8 @@ struct Driver;
 #[handlers]
 impl Driver {
     #[handler]
-    fn brake(&self, msg: View<Brake>) {
-        drop(msg);
+    fn brake(&self, msg: Brake) {
+        let Brake {} = msg;
     }
 }
 

@@ -1,11 +1,14 @@
 //! Pools: actors of one type that share the work.
 
+mod routers;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost::limits;
 use ringpost::pool::{Pool, PoolBuilder, Routing};
 use ringpost::prelude::*;
 use tokio::sync::{Notify, Semaphore};
@@ -94,6 +97,13 @@ impl Worker {
     #[handler]
     fn stop_yourself(&mut self, cx: &mut Context<Self>) {
         cx.stop();
+    }
+
+    /// Takes nothing any more, and waits for a permit of its gate.
+    #[handler]
+    async fn stop_and_hold(&mut self, cx: &mut Context<Self>) {
+        cx.stop();
+        self.hold(cx).await;
     }
 }
 
@@ -412,37 +422,109 @@ async fn a_pool_whose_new_workers_do_not_start_keeps_the_old_ones() {
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
-async fn a_router_hands_over_in_order_and_is_not_held_up_by_a_worker() {
+async fn who_waits_for_a_worker_that_stops_itself_goes_on_with_the_next_one() {
     let node = node().await;
     let (desk, builder) = builder();
-    let pool = builder.size(2).by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
-    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
-    let workers = pool.workers();
-    let of = async |key| router.ask(Job { key, number: 0 }).await.unwrap();
-    let first = of(0).await;
-    let other = {
-        let mut key = 1;
-        while of(key).await == first {
-            key += 1;
-        }
-        key
-    };
-    let busy = workers.iter().find(|worker| worker.address().to_string() == first).unwrap();
-    let gate = hold(&desk, busy).await;
-    let done = desk.done_by(busy).len();
-    for number in 1..100 {
-        router.tell(Job { key: 0, number }).await.unwrap();
-    }
-    let last = router.ask(Job { key: 0, number: 100 }).into_ask();
-    let (last, ()) = tokio::join!(last, async {
-        // The router goes on, also while an answer is not there.
-        assert_ne!(of(other).await, first);
-        gate.add_permits(1);
-    });
-    assert_eq!(last, Ok(first));
-    assert_eq!(desk.done_by(busy)[done..], (1..=100).collect::<Vec<_>>());
-    // It stops after its pool.
+    let pool = builder.by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers().remove(0);
+    let gate = hold(&desk, &worker).await;
+    worker.tell(StopAndHold).await.unwrap();
+    // These wait for room, and then the worker takes nothing any more.
+    let mut tell = Box::pin(pool.tell(job(1)));
+    let mut ask = Box::pin(pool.ask(job(2)).timeout(MINUTE).into_future());
+    assert!(futures::poll!(&mut tell).is_pending());
+    assert!(futures::poll!(&mut ask).is_pending());
+    gate.add_permits(1);
+    desk.held.notified().await;
+    assert!(futures::poll!(&mut tell).is_pending());
+    assert!(futures::poll!(&mut ask).is_pending());
+    // So do these from the beginning.
+    let unsent = pool.try_tell(job(3)).unwrap_err();
+    assert_eq!((unsent.cause, unsent.message), (Cause::MailboxFull, job(3)));
+    let late = pool.ask(job(4)).timeout(20 * MS).await;
+    assert_eq!(cause(late), Err(AskCause::NotSent(Cause::Timeout)));
+    let mut second = Box::pin(pool.tell(job(5)));
+    assert!(futures::poll!(&mut second).is_pending());
+    gate.add_permits(1);
+    let (tell, ask, second) = tokio::join!(tell, ask, second);
+    tell.unwrap();
+    assert_eq!(ask, Ok(worker.address().to_string()));
+    second.unwrap();
+    desk.until_done(3).await;
+    assert_eq!(desk.made.load(Ordering::Relaxed), 2);
+
+    // When the pool ends meanwhile, nothing is made anew.
+    worker.tell(StopAndHold).await.unwrap();
+    desk.held.notified().await;
+    let mut tell = Box::pin(pool.tell(job(6)));
+    let mut ask = Box::pin(pool.ask(job(7)).timeout(MINUTE).into_future());
+    assert!(futures::poll!(&mut tell).is_pending());
+    assert!(futures::poll!(&mut ask).is_pending());
     pool.supervisor().stop().await.unwrap();
-    pool.supervisor().wait_stopped().await;
-    assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(pool.try_tell(job(8)).unwrap_err().cause, Cause::Stopped);
+    gate.add_permits(1);
+    let unsent = tell.await.unwrap_err();
+    assert_eq!((unsent.cause, unsent.message), (Cause::Stopped, job(6)));
+    assert_eq!(cause(ask.await), Err(AskCause::NotSent(Cause::Stopped)));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn asks_are_answered_while_the_size_changes() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(4).spawn(&node, "pool").await.unwrap();
+    let asking: Vec<_> = (0..8)
+        .map(|_| {
+            let pool = pool.clone();
+            tokio::spawn(async move {
+                for number in 0..300 {
+                    pool.ask(job(number)).timeout(MINUTE).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for size in [1, 4, 2, 3].into_iter().cycle() {
+        pool.resize(size).await.unwrap();
+        if asking.iter().all(|asking| asking.is_finished()) {
+            break;
+        }
+    }
+    for asking in asking {
+        asking.await.unwrap();
+    }
+    assert_eq!(desk.done().len(), 8 * 300);
+}
+
+#[tokio::test]
+async fn who_waits_keeps_its_turn_when_the_size_is_set_to_what_it_is() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    let mut first = Box::pin(pool.tell(job(1)));
+    let mut second = Box::pin(pool.tell(job(2)));
+    assert!(futures::poll!(&mut first).is_pending());
+    assert!(futures::poll!(&mut second).is_pending());
+    pool.resize(1).await.unwrap();
+    assert!(futures::poll!(&mut second).is_pending());
+    assert!(futures::poll!(&mut first).is_pending());
+    gate.add_permits(1);
+    let (second, first) = tokio::join!(second, first);
+    second.and(first).unwrap();
+    desk.until_done(3).await;
+    assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1, 2]);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_has_a_most_of_workers() {
+    let node = node().await;
+    let pool = builder().1.size(usize::MAX).spawn(&node, "pool").await.unwrap();
+    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
+    pool.resize(0).await.unwrap();
+    assert_eq!(pool.workers().len(), 1);
+    pool.resize(usize::MAX).await.unwrap();
+    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
+    pool.ask(job(1)).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! `ask`: a message and its answer.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::sending::Sending;
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
 use crate::deadlines::Expired;
-use crate::error::{AskCause, AskError, TellError};
+use crate::error::{AskCause, AskError, Cause, TellError};
 use crate::message::Message;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
@@ -56,14 +56,25 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         Ask { sending: Sending::new(to, message), limit, pending: None }
     }
 
-    /// Returns true if it was sent, and has not ended.
-    pub(super) fn is_sent(&self) -> bool {
-        self.pending.is_some()
+    /// Sends to another actor of the same node, if that needs no waiting. Its time counts on, and
+    /// the message of one that was not sent is still there.
+    pub(super) async fn send_now(&mut self, to: &'a Destination<P>) -> Result<(), Cause> {
+        self.sending.redirect(to);
+        let deadline = self.limit.start();
+        let sent = poll_fn(|cx| Poll::Ready(self.poll_send(deadline, cx))).await;
+        match sent {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => {
+                self.sending.leave();
+                Err(Cause::MailboxFull)
+            }
+        }
     }
 
-    /// Sends to another actor of the same node, where it was not sent. Its time counts on.
-    pub(super) fn redirect(&mut self, to: &'a Destination<P>) {
-        self.sending.redirect(to);
+    /// Waits until the time of an ask is over that was not sent; returns the cause then.
+    pub(super) async fn expires(&mut self) -> Cause {
+        let deadlines = self.sending.to.deadlines();
+        unsent(poll_fn(|cx| self.limit.poll(deadlines, cx)).await)
     }
 
     /// Sends to the room of a permit of this node, if the message is still here.
@@ -172,14 +183,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<P::Reply, AskCause>> {
         if self.pending.is_none() {
-            let (to, message, line) = self.sending.parts();
-            assert!(message.is_some(), "an `ask` was polled after it was ready");
-            match ready!(to.poll_ask(message, deadline, line, cx)) {
-                Ok(pending) => {
-                    // It has the waker already, and is ready after a wake-up at the earliest.
-                    self.pending = Some(pending);
-                    return Poll::Pending;
-                }
+            match ready!(self.poll_send(deadline, cx)) {
+                // It has the waker already, and is ready after a wake-up at the earliest.
+                Ok(()) => return Poll::Pending,
                 Err(cause) => {
                     drop(self.sending.give_up());
                     return Poll::Ready(Err(AskCause::NotSent(cause)));
@@ -190,6 +196,15 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
             Some(pending) => pending.poll(cx),
             None => Poll::Pending,
         }
+    }
+
+    /// Sends; the message is still there when it is not sent.
+    #[inline]
+    fn poll_send(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
+        let (to, message, line) = self.sending.parts();
+        assert!(message.is_some(), "an `ask` was polled after it was ready");
+        self.pending = Some(ready!(to.poll_ask(message, deadline, line, cx))?);
+        Poll::Ready(Ok(()))
     }
 
     /// Gives up all that it holds on the way: it has ended.

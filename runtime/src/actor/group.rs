@@ -187,7 +187,8 @@ impl<M: Message + Wire + Clone> Group<M> {
     }
 
     /// Makes an actor a member: it is told what the group handles from then on. One that is a
-    /// member already stays one, also if it was about to be taken for one that has ended. One that has ended is a member until the group learns it.
+    /// member already stays one, also if it was about to be taken for one that has ended. One that
+    /// has ended is a member until the group learns it.
     #[handler]
     pub fn join(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> Result<(), GroupFull> {
         if self.numbers.contains_key(member.address()) {

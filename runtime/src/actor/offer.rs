@@ -93,8 +93,9 @@ pub trait Offered: Handlers {
     /// [`Peer::spawn`]: super::Peer::spawn
     const LIVING_MAX: usize = limits::OFFERED_LIVING_MAX;
 
-    /// Makes the actor, whose name is its own then. It runs on the node that offers it, one after the other for all actors of
-    /// this type: what takes long, or has to wait, belongs in [`on_start`](Actor::on_start).
+    /// Makes the actor, whose name is its own then. It runs on the node that offers it, one after
+    /// the other for all actors of this type: what takes long, or has to wait, belongs in
+    /// [`on_start`](Actor::on_start).
     ///
     /// # Errors
     /// Any: no actor is spawned, its name is free, and who asked gets the error's text. So it is
@@ -281,7 +282,7 @@ impl<A: Offered> Spawner<A> {
         let created = A::create(arguments);
         unborn.give(created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?);
         let actor = ActorRef::local(cell);
-        // Who asked may have named as a watcher what was not there then: that end is not this one's.
+        // The asker may have named a watcher that was not there then: that end is not this one's.
         cx.unwatch(&actor);
         cx.watch(&actor);
         self.living.insert(actor.address().clone());

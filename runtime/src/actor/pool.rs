@@ -4,7 +4,8 @@
 //! - **PL-2 apart**: there is no dispatcher. Each sender looks for a worker itself, so a worker
 //!   without room holds up those alone that can go to no other.
 //! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
-//!   with what waits for it; a key leads to the same place while the size stays.
+//!   with what waits for it; a key leads to the same place while the size stays. Who finds it
+//!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
 //! - **PL-4 drained**: a worker that is removed handles what it has. What would still be sent to it
 //!   goes to another one.
 
@@ -18,17 +19,19 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::task::coop;
 
+use super::destination::View;
 use super::time_limit::TimeLimit;
 use super::{Accepts, ActorPermit, ActorRef, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause, SpawnError, TellError};
+use crate::limits;
 use crate::message::{Message, Wire};
+use crate::resident::Ended;
 use ring::{Order, Ring, Shared};
 
 pub use builder::PoolBuilder;
@@ -97,9 +100,10 @@ impl<A: Handlers> Pool<A> {
         &self.supervisor
     }
 
-    /// Has the pool have so many workers; 0 counts as 1. Others are added after the last place, or
-    /// removed from there: these handle what they have, and end. Returns when the workers are the
-    /// new ones, and not when those that were removed have ended.
+    /// Has the pool have so many workers; 0 counts as 1, and more than
+    /// [`limits::POOL_WORKERS_MAX`] as that many. Others are added after the last place, or removed
+    /// from there: these handle what they have, and end. Returns when the workers are the new ones,
+    /// and not when those that were removed have ended. To the size that it has, nothing is done.
     ///
     /// Of the keys of [`by_key`](PoolBuilder::by_key) no more change their worker than have to: to
     /// the ones that are added, or from the ones that are removed.
@@ -110,7 +114,7 @@ impl<A: Handlers> Pool<A> {
     /// # Cancel safety
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
-        supervisor::resize(self.supervisor(), size.max(1)).await
+        supervisor::resize(self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
     /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which
@@ -126,20 +130,22 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
-    /// room that it may go to, [`Stopped`](Cause::Stopped) when there is none.
+    /// room that it may go to, also while that is made anew; [`Stopped`](Cause::Stopped) when the
+    /// pool has ended.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,
     {
         let ring = self.shared.ring();
-        try_each(&ring, self.shared.order(&ring, &message), message)
+        self.try_each(&ring, self.shared.order(&ring, &message), message)
     }
 
     /// Sends a message to a worker. When none has room to which it may go, it goes to the first one
-    /// that has; workers that are added meanwhile are such, too.
+    /// that has; workers that are added or made anew meanwhile are such, too.
     ///
     /// # Errors
-    /// [`TellError`], with the message: [`Stopped`](Cause::Stopped) when there is no worker, and
+    /// [`TellError`], with the message: [`Stopped`](Cause::Stopped) when the pool has ended or has
+    /// not begun (or when only the worker that sends it could take it, and that is to stop), and
     /// others as of [`ActorRef::tell`].
     ///
     /// # Cancel safety
@@ -156,27 +162,20 @@ impl<A: Handlers> Pool<A> {
             changed.as_mut().enable();
             let ring = self.shared.ring();
             let order = self.shared.order(&ring, &message);
-            let Err(unsent) = try_each(&ring, order, message) else { return Ok(()) };
-            message = unsent.message;
-            let unsent = match unsent.cause {
-                Cause::MailboxFull => tokio::select! {
-                    biased;
-                    () = changed => continue,
-                    room = first_room(&ring, order) => match room {
-                        Ok(room) => match room.tell(message) {
-                            Ok(()) => return Ok(()),
-                            Err(unsent) => unsent,
-                        },
-                        Err(cause) => TellError { message, cause },
-                    },
-                },
-                cause => TellError { message, cause },
-            };
-            if unsent.cause != Cause::Stopped || self.shared.is_current(&ring) {
+            let Err(unsent) = self.try_each(&ring, order, message) else { return Ok(()) };
+            if unsent.cause != Cause::MailboxFull {
                 return Err(unsent);
             }
-            // The worker was removed meanwhile.
             message = unsent.message;
+            let room = tokio::select! {
+                biased;
+                () = changed => continue,
+                room = self.room(&ring, order) => room,
+            };
+            return match room {
+                Ok(room) => room.tell(message),
+                Err(cause) => Err(TellError { message, cause }),
+            };
         }
     }
 
@@ -192,89 +191,122 @@ impl<A: Handlers> Pool<A> {
         PoolAsk { pool: self, message, timeout: None }
     }
 
+    /// Asks; calls `sent` when a worker has the message.
     async fn answer<M: Message>(
         &self,
         mut message: M,
         mut limit: TimeLimit,
+        sent: impl FnOnce() + Send,
     ) -> Result<<A as Accepts<M>>::Reply, AskError>
     where
         A: Accepts<M>,
     {
         coop::consume_budget().await;
-        loop {
+        let cause = loop {
             let mut changed = pin!(self.shared.changed());
             changed.as_mut().enable();
             let ring = self.shared.ring();
             let order = self.shared.order(&ring, &message);
-            let Some(first) = ring.get(order.first()) else {
-                let pool = self.supervisor().address().clone();
-                return Err(AskError::new(AskCause::NotSent(Cause::Stopped), pool, M::NAME));
-            };
+            let Some(first) = ring.get(order.first()) else { break Cause::Stopped };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
-            for worker in order.of(&ring).filter(|worker| !worker.is_closed()) {
-                ask.redirect(worker.destination());
-                if let Poll::Ready(answer) = futures::poll!(&mut ask) {
-                    return answer;
+            let mut refused = Cause::MailboxFull;
+            for worker in order.of(&ring) {
+                match ask.send_now(worker.destination()).await {
+                    Ok(()) => {
+                        sent();
+                        return ask.await;
+                    }
+                    Err(Cause::MailboxFull | Cause::Stopped) => {}
+                    Err(cause) => {
+                        refused = cause;
+                        break;
+                    }
                 }
-                if ask.is_sent() {
-                    return ask.await;
-                }
+            }
+            if refused != Cause::MailboxFull {
+                break refused;
             }
             tokio::select! {
                 biased;
                 () = changed => {}
-                answer = &mut ask => return answer,
-                room = first_room(&ring, order) => {
-                    // Without room anywhere it ends where it stands in line.
-                    if let Some(room) = room.ok().filter(|_| !ask.is_sent()) {
+                cause = ask.expires() => break cause,
+                room = self.room(&ring, order) => match room {
+                    Ok(room) => {
                         ask.send_reserved(room);
+                        sent();
+                        return ask.await;
                     }
-                    return ask.await;
-                }
-            }
-            // It may have had room where it stood, before the workers changed.
-            if ask.is_sent() {
-                return ask.await;
+                    Err(cause) => break cause,
+                },
             }
             (message, limit) = ask.into_unsent();
-        }
+        };
+        let pool = self.supervisor().address().clone();
+        Err(AskError::new(AskCause::NotSent(cause), pool, M::NAME))
     }
-}
 
-/// Sends to the first worker in `order` that has room now.
-fn try_each<A: Accepts<M>, M: Message>(
-    ring: &Ring<A>,
-    order: Order,
-    mut message: M,
-) -> Result<(), TellError<M>> {
-    let mut cause = Cause::Stopped;
-    for worker in order.of(ring) {
-        let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
-        message = unsent.message;
-        match unsent.cause {
-            Cause::MailboxFull => cause = Cause::MailboxFull,
-            // It begins anew, or was removed.
-            Cause::Stopped => {}
-            cause => return Err(TellError { message, cause }),
+    /// Sends to the first worker in `order` that has room now.
+    fn try_each<M: Message>(
+        &self,
+        ring: &Ring<A>,
+        order: Order,
+        mut message: M,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Accepts<M>,
+    {
+        for worker in order.of(ring) {
+            let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
+            message = unsent.message;
+            match unsent.cause {
+                // Where it is closed it begins anew, or was removed (PL-3, PL-4).
+                Cause::MailboxFull | Cause::Stopped => {}
+                cause => return Err(TellError { message, cause }),
+            }
         }
+        let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
+        Err(TellError { message, cause })
     }
-    Err(TellError { message, cause })
-}
 
-/// Waits for room at one of the workers in `order`.
-async fn first_room<A: Accepts<M>, M: Message>(
-    ring: &Ring<A>,
-    order: Order,
-) -> Result<ActorPermit<A, M>, Cause> {
-    let mut rooms: FuturesUnordered<_> = order.of(ring).map(ActorRef::reserve::<M>).collect();
-    let mut cause = Cause::Stopped;
-    while let Some(room) = rooms.next().await {
-        match room {
-            Ok(room) => return Ok(room),
-            Err(none) => cause = none,
+    /// Waits for room at one of the workers in `order`. While all of them are closed and the pool
+    /// is not over, it waits for its end.
+    async fn room<M: Message>(
+        &self,
+        ring: &Ring<A>,
+        order: Order,
+    ) -> Result<ActorPermit<A, M>, Cause>
+    where
+        A: Accepts<M>,
+    {
+        let mut rooms: FuturesUnordered<_> = order.of(ring).map(ActorRef::reserve::<M>).collect();
+        let mut cause = Cause::Stopped;
+        while let Some(room) = rooms.next().await {
+            match room {
+                Ok(room) => return Ok(room),
+                Err(Cause::Stopped) => {}
+                Err(none) => cause = none,
+            }
+        }
+        // A worker that sends is not made anew while it waits.
+        let is_mine = || order.of(ring).any(ActorRef::is_in_hand);
+        if cause == Cause::Stopped && !self.is_over(ring) && !is_mine() {
+            self.ended().await;
+        }
+        Err(cause)
+    }
+
+    /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not
+    /// begun.
+    fn is_over(&self, ring: &Ring<A>) -> bool {
+        ring.is_empty() || ActorRef::new(self.supervisor.destination().now()).is_closed()
+    }
+
+    /// Waits until the pool has ended.
+    async fn ended(&self) {
+        if let View::Local(supervisor) = self.supervisor.destination().now().view() {
+            Ended::of(supervisor.shared()).await;
         }
     }
-    Err(cause)
 }
 
 impl<A: Handlers> Clone for Pool<A> {
@@ -309,16 +341,26 @@ impl<A: Handlers, M> PoolAsk<'_, A, M> {
     }
 }
 
-impl<'a, A: Accepts<M>, M: Message> IntoFuture for PoolAsk<'a, A, M> {
-    type Output = Result<<A as Accepts<M>>::Reply, AskError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
+impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
+    /// Asks; calls `sent` when a worker has the message.
+    async fn answer(
+        self,
+        sent: impl FnOnce() + Send,
+    ) -> Result<<A as Accepts<M>>::Reply, AskError> {
         let PoolAsk { pool, message, timeout } = self;
         let limit = match timeout {
             Some(timeout) => TimeLimit::new(timeout),
             None => TimeLimit::inherited(pool.shared.ask_timeout()),
         };
-        Box::pin(pool.answer(message, limit))
+        pool.answer(message, limit, sent).await
+    }
+}
+
+impl<'a, A: Accepts<M>, M: Message> IntoFuture for PoolAsk<'a, A, M> {
+    type Output = Result<<A as Accepts<M>>::Reply, AskError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.answer(|| {}))
     }
 }

@@ -1,4 +1,4 @@
-//! Spawners that make actors whose code panics, and those that are held.
+//! Spawners that are used by who means harm, or whose types fail.
 
 use std::fmt;
 use std::sync::Barrier;

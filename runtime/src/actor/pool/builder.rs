@@ -33,9 +33,10 @@ impl<A: Handlers> PoolBuilder<A> {
         }
     }
 
-    /// How many workers there are: 1 when not set, and 0 counts as 1.
+    /// How many workers there are: 1 when not set; 0 counts as 1, and more than
+    /// [`limits::POOL_WORKERS_MAX`] as that many.
     pub fn size(mut self, workers: usize) -> Self {
-        self.size = workers.max(1);
+        self.size = workers.clamp(1, limits::POOL_WORKERS_MAX);
         self
     }
 
@@ -99,10 +100,16 @@ impl<A: Handlers> PoolBuilder<A> {
         node: &Node,
         name: impl Into<String>,
     ) -> Result<(Pool<A>, Child<PoolSupervisor>), SpawnError> {
-        let PoolBuilder { worker, size, routing, keys } = self;
+        let PoolBuilder { mut worker, size, routing, keys } = self;
         let name = name.into();
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
         let shared = Arc::new(Shared::new(node.clone(), (routing, keys), size));
+        let (make, told) = (worker.make, shared.clone());
+        worker.make = Arc::new(move || {
+            // Its mailbox is open again (PL-3).
+            told.is_anew();
+            make()
+        });
         let pool = Pool { shared: shared.clone(), supervisor: ActorRef::bind(node, address) };
         let child = Child::new(move || PoolSupervisor::new(worker.clone(), shared.clone()));
         Ok((pool, child.named(name)))

@@ -14,6 +14,7 @@ use tokio::sync::futures::Notified;
 use crate::actor::cell::Cell;
 use crate::actor::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
+use crate::busy::is_running;
 use crate::message::Message;
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
@@ -60,7 +61,7 @@ impl Keys {
 
 /// What all handles of a pool, and its supervisor, share.
 pub(super) struct Shared<A: Handlers> {
-    node: Node,
+    pub(super) node: Node,
     routing: Routing,
     keys: Keys,
     next: AtomicUsize,
@@ -91,10 +92,6 @@ impl<A: Handlers> Shared<A> {
         self.ring.read().clone()
     }
 
-    pub(super) fn is_current(&self, ring: &Arc<Ring<A>>) -> bool {
-        Arc::ptr_eq(&self.ring.read(), ring)
-    }
-
     /// Puts other workers in place of these, and tells the senders that wait.
     pub(super) fn replace(&self, ring: Vec<ActorRef<A>>) {
         self.size.store(ring.len(), Ordering::Relaxed);
@@ -103,7 +100,12 @@ impl<A: Handlers> Shared<A> {
         self.changed.notify_waiters();
     }
 
-    /// Waits until there are other workers, from when it is enabled.
+    /// Tells the senders that wait that a worker takes messages, which may have been closed.
+    pub(super) fn is_anew(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until there are other workers or one is made anew, from when it is enabled.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -113,11 +115,16 @@ impl<A: Handlers> Shared<A> {
         A::ASK_TIMEOUT.unwrap_or_else(|| self.node.deadlines().ask_timeout())
     }
 
+    /// Returns the only place to which a message may go: the one of its key, which is the same
+    /// while the size stays (PL-3).
+    pub(super) fn place<M: Message>(&self, ring: &Ring<A>, message: &M) -> Option<usize> {
+        Some(jump(self.keys.of(message)?, ring.len()))
+    }
+
     /// Returns to which worker a message goes (PL-1), and whether it may go to others.
     pub(super) fn order<M: Message>(&self, ring: &Ring<A>, message: &M) -> Order {
-        if let Some(key) = self.keys.of(message) {
-            // The same place while the size stays (PL-3).
-            return Order { first: jump(key, ring.len()), is_only: true };
+        if let Some(first) = self.place(ring, message) {
+            return Order { first, is_only: true };
         }
         let count = ring.len().max(1);
         let next = self.next.fetch_add(1, Ordering::Relaxed) % count;
@@ -168,6 +175,11 @@ impl<A: Handlers> ActorRef<A> {
     /// Returns true if it takes nothing now. A worker is of this node.
     pub(super) fn is_closed(&self) -> bool {
         self.near_cell().is_none_or(|cell| cell.intake().is_closed())
+    }
+
+    /// Returns true if the caller is a handler of it.
+    pub(super) fn is_in_hand(&self) -> bool {
+        self.near_cell().is_some_and(|cell| is_running(cell.token()))
     }
 
     /// Returns how many messages its worker has before a new one.

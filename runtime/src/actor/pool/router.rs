@@ -1,16 +1,20 @@
 //! `Router`: an actor that hands messages to the workers of a pool.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::Pool;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::busy::at_rest;
+use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::limits;
 use crate::message::{Message, Wire};
+use crate::spans;
 use crate::{actor, handlers};
 
 /// An actor that hands each `M` that it is sent to a worker of a [`Pool`](super::Pool), by the
@@ -19,8 +23,16 @@ use crate::{actor, handlers};
 ///
 /// It waits for no answer, and a worker that has no room holds up those messages alone that can go
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
-/// answered. Only then does it take no more, and its senders wait. The asker of an ask that its
-/// worker does not answer gets [`NoReply`](crate::AskCause::NoReply), and the log says why.
+/// answered. Only then does it take no more, and its senders wait. Messages with a
+/// [key](super::PoolBuilder::by_key) reach their worker in the order in which the router has them,
+/// while the size of the pool stays; of others the order is not promised.
+///
+/// Whoever waits for its answers waits for the router's handler: so the asker of an ask that no
+/// worker takes, or that its worker does not answer, gets [`NoReply`](crate::AskCause::NoReply),
+/// and the log says why. A message that was told and that no worker takes is a dead letter of the
+/// pool.
+///
+/// What it has in hand goes on when it ends, and a drain hands over all that was sent to it.
 ///
 /// ```
 /// # use ringpost::pool::Pool;
@@ -50,15 +62,31 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
+    /// By its place, what tells when the last message with a key has been sent there.
+    last: BTreeMap<usize, oneshot::Receiver<()>>,
     /// From its first message on.
     watches: bool,
     _message: PhantomData<fn(M)>,
 }
 
+/// The turn of a message among those that may go to the same worker alone.
+struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    /// Dropped when the message has been sent, or will not be.
+    sent: oneshot::Sender<()>,
+}
+
 impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     pub(super) fn new(pool: Pool<A>) -> Self {
         let room = Arc::new(Semaphore::new(limits::ROUTER_WAITING_MAX));
-        Router { pool, room, watches: false, _message: PhantomData }
+        Router { pool, room, last: BTreeMap::new(), watches: false, _message: PhantomData }
+    }
+
+    /// Returns the turn of a message that has a key.
+    fn turn(&mut self, message: &M) -> Option<Turn> {
+        let place = self.pool.shared.place(&self.pool.shared.ring(), message)?;
+        let (sent, is_sent) = oneshot::channel();
+        Some(Turn { before: self.last.insert(place, is_sent), sent })
     }
 }
 
@@ -79,13 +107,23 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         if !std::mem::replace(&mut self.watches, true) {
             cx.watch(self.pool.supervisor());
         }
-        let room = at_rest(self.room.clone().acquire_owned()).await;
-        let Ok(room) = room else { return };
-        let deadline = cx.deadline();
-        let mut hand_over = Box::pin(hand_over(self.pool.clone(), msg, reply, deadline, room));
-        // In this turn: so messages of one key are in line in their order.
-        if futures::poll!(&mut hand_over).is_pending() {
-            cx.spawn_task(hand_over);
+        let room = at_rest(async {
+            tokio::select! {
+                biased;
+                room = self.room.clone().acquire_owned() => room.ok(),
+                // A drain does not wait for workers: no more comes than its mailbox has.
+                () = cx.is_to_end() => None,
+            }
+        });
+        let (room, deadline, turn) = (room.await, cx.deadline(), self.turn(&msg));
+        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, turn);
+        let mut in_hand = Box::pin(spans::keep(async move {
+            hand_over.await;
+            drop(room);
+        }));
+        // Most need no task. One that does outlives the router.
+        if unconstrained(async { futures::poll!(&mut in_hand) }).await.is_pending() {
+            cx.node().runtime().spawn(in_hand);
         }
     }
 }
@@ -104,12 +142,23 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    _room: OwnedSemaphorePermit,
+    turn: Option<Turn>,
 ) {
+    let (before, sent) = turn.map_or((None, None), |turn| (turn.before, Some(turn.sent)));
+    if let Some(before) = before {
+        // An error says the same: the one before it has had its turn.
+        before.await.ok();
+    }
     let name = pool.supervisor().address().clone();
     if !reply.is_awaited() {
         if let Err(error) = pool.tell(message).await {
             tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
+            pool.shared.node.dead_letters().bury(DeadLetter {
+                to: name,
+                message: M::ID,
+                name: Some(M::NAME),
+                cause: DeadLetterCause::Stopped,
+            });
         }
         return;
     }
@@ -117,7 +166,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     if let Some(deadline) = deadline {
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
-    match ask.await {
+    match ask.answer(|| drop(sent)).await {
         Ok(answer) => reply.send(answer),
         Err(error) => tracing::warn!(pool = %name, %error, "no answer to an ask that was routed"),
     }

@@ -87,6 +87,10 @@ impl<A: Handlers> Workers for Team<A> {
     ) -> BoxFuture<'a, Result<(), SpawnError>> {
         let resize = async move {
             let mut workers = self.shared.ring().to_vec();
+            if workers.len() == size {
+                // Senders that wait keep their turns.
+                return Ok(());
+            }
             workers.extend(self.add(size.saturating_sub(workers.len()), cx).await?);
             let removed = workers.split_off(size);
             // First: a sender that finds one closed finds the others in its place (PL-4).

@@ -1,0 +1,130 @@
+//! Routers: actors that hand messages to the workers of a pool.
+
+use ringpost::prelude::*;
+use ringpost::{DeadLetterCause, limits};
+
+use super::{Job, MINUTE, MS, builder, fill, hold, job};
+use crate::actors::node;
+use crate::cause;
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_router_hands_over_in_order_and_is_not_held_up_by_a_worker() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let workers = pool.workers();
+    let of = async |key| router.ask(Job { key, number: 0 }).await.unwrap();
+    let first = of(0).await;
+    let other = {
+        let mut key = 1;
+        while of(key).await == first {
+            key += 1;
+        }
+        key
+    };
+    let busy = workers.iter().find(|worker| worker.address().to_string() == first).unwrap();
+    let gate = hold(&desk, busy).await;
+    let done = desk.done_by(busy).len();
+    for number in 1..100 {
+        router.tell(Job { key: 0, number }).await.unwrap();
+    }
+    let last = router.ask(Job { key: 0, number: 100 }).into_ask();
+    let (last, ()) = tokio::join!(last, async {
+        // The router goes on, also while an answer is not there.
+        assert_ne!(of(other).await, first);
+        gate.add_permits(1);
+    });
+    assert_eq!(last, Ok(first));
+    assert_eq!(desk.done_by(busy)[done..], (1..=100).collect::<Vec<_>>());
+    // It stops after its pool.
+    pool.supervisor().stop().await.unwrap();
+    pool.supervisor().wait_stopped().await;
+    assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_router_that_is_drained_hands_over_all_that_it_has() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    // More than it has in hand at once: it waits in its handler, and others in its mailbox.
+    let last = limits::ROUTER_WAITING_MAX as u64 + 100;
+    for number in 1..last {
+        router.tell(Job { key: 0, number }).await.unwrap();
+    }
+    let mut ask = router.ask(Job { key: 0, number: last }).timeout(MINUTE);
+    assert!(futures::poll!(&mut ask).is_pending());
+    router.drain().await.unwrap();
+    assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(desk.done().len(), 0);
+    gate.add_permits(1);
+    assert_eq!(ask.await, Ok(pool.workers()[0].address().to_string()));
+    assert_eq!(desk.done_by(&pool.workers()[0]), (0..=last).collect::<Vec<_>>());
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_a_router_was_told_and_no_worker_takes_is_a_dead_letter() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    router.tell(job(1)).await.unwrap();
+    let mut ask = router.ask(job(2)).timeout(MINUTE);
+    assert!(futures::poll!(&mut ask).is_pending());
+    let mut letters = node.dead_letters().subscribe();
+    pool.supervisor().stop().await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(cause(ask.await), Err(AskCause::NoReply));
+    let letter = loop {
+        let letter = letters.recv().await.unwrap();
+        if letter.to == *pool.supervisor().address() {
+            break letter;
+        }
+    };
+    assert_eq!((letter.message, letter.cause), (Job::ID, DeadLetterCause::Stopped));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_router_keeps_the_order_of_a_key_on_several_threads() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.size(2).mailbox_capacity(64).by_key(|job: &Job| job.key);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let mut sent = 0;
+    for round in 1..=20 {
+        let mut gates = Vec::new();
+        for worker in pool.workers() {
+            gates.push(hold(&desk, &worker).await);
+        }
+        while sent < round * 500 {
+            let told = Job { key: sent % 4, number: sent };
+            if sent % 7 == 0 {
+                // Nobody waits for the answer: it is handled, or skipped.
+                drop(router.ask(told).try_send().map_err(|unsent| unsent.cause));
+            } else {
+                router.tell(told).await.unwrap();
+            }
+            sent += 1;
+        }
+        gates.iter().for_each(|gate| gate.add_permits(1));
+        // Those that were told.
+        let told = (0..sent).filter(|number| number % 7 != 0).count();
+        while desk.done().iter().filter(|(_, number)| number % 7 != 0).count() < told {
+            tokio::time::sleep(MS).await;
+        }
+    }
+    for key in 0..4 {
+        let done = desk.done().into_iter().map(|(_, number)| number);
+        let done: Vec<_> = done.filter(|number| number % 4 == key).collect();
+        assert!(done.is_sorted(), "{key}: {done:?}");
+    }
+}
