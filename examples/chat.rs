@@ -85,7 +85,7 @@ impl Guest {
         room.ask(Line { from: self.name.clone(), text }).await.map_err(|e| e.to_string())
     }
 
-    /// What others say, and this one.
+    /// Hears a line: another guest's, or its own.
     #[handler]
     fn line(&mut self, msg: Line) {
         assert!(self.name != "eve" || msg.text != "boo", "eve is frightened");

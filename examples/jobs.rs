@@ -55,7 +55,7 @@ impl Worker {
     }
 }
 
-/// What came of all jobs.
+/// The outcome of all jobs.
 #[message]
 #[derive(Debug, Default)]
 struct Report {
@@ -192,7 +192,7 @@ async fn main() -> Result<(), BoxError> {
     check(report.nodes.len() == 2, "a node did nothing")?;
     check((refused, panics) == (16, 4), "not as many tries failed as should")?;
 
-    // What goes to a node that has left fails at once, and is tried on the other one.
+    // A send to a node that has left fails at once, and is tried on the other one.
     beta.shutdown(PATIENCE).await;
     println!("beta has left");
     pool.resize(8).await?;

@@ -46,7 +46,7 @@ struct Replica {
 
 #[actor]
 impl Actor for Replica {
-    /// What it is sent meanwhile waits: it answers only when it knows all that it may have
+    /// Messages that come meanwhile wait: it answers only when it knows all that it may have
     /// acknowledged before.
     async fn on_start(&mut self, _: &mut Context<Self>) -> Result<(), BoxError> {
         for source in std::mem::take(&mut self.sources) {

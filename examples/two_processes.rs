@@ -79,7 +79,7 @@ async fn serve(listen: &str, attached: bool) -> Result<(), BoxError> {
         result = tokio::signal::ctrl_c() => result?,
         () = owner_ended => {}
     }
-    // What the actors accepted is handled before the node says goodbye.
+    // The actors handle all that they accepted before the node says goodbye.
     let killed = node.shutdown(DEADLINE).await;
     if killed.is_empty() { Ok(()) } else { Err(format!("killed: {killed:?}").into()) }
 }

@@ -40,7 +40,7 @@ pub use tally::{Miss, Missed, Told};
 /// member that ends, or whose node is down, is one no longer. (When a node that was down comes
 /// back, its actors have to join again.) A group that ends leaves its members as they are.
 ///
-/// What the group is sent, each member is told, in the order in which the group handles it, when
+/// Each member is told all that the group is sent, in the order in which the group handles it, when
 /// that member has room: `tell` a message to the group as to a member, or `ask` it to learn who was
 /// told and who missed it, and why, when that is known of all. A member that is slow holds up
 /// neither the others nor the group: messages wait for each member apart, at most

@@ -6,11 +6,11 @@
 //!   archive is checked as that of any message.
 //! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type live on the node that
 //!   were spawned so, those that start and those that are held included.
-//! - **OF-3 watched first**: an actor that is to be watched by who asked for it is held until that
+//! - **OF-3 watched first**: an actor that is to be watched by its spawner is held until that
 //!   watch is in place, and begins when the watcher says so. One that is held ends, without having
 //!   run, with its watcher, at the time-out of the spawn, or with the node.
 //!
-//! The [`Spawner`] never waits: who asked is answered by a task when the actor has started.
+//! The [`Spawner`] never waits: a task answers the asker when the actor has started.
 
 mod held;
 mod request;
@@ -98,7 +98,7 @@ pub trait Offered: Handlers {
     /// [`on_start`](Actor::on_start).
     ///
     /// # Errors
-    /// Any: no actor is spawned, its name is free, and who asked gets the error's text. So it is
+    /// Any: no actor is spawned, its name is free, and the asker gets the error's text. So it is
     /// with a panic.
     fn create(arguments: Self::Arguments) -> Result<Self, BoxError>;
 }

@@ -45,7 +45,7 @@ impl Peer {
 
     /// Spawns an actor there under a name, of a type that the node [offers](Node::offer): awaiting
     /// it gives a reference when the actor has started. There it is as one that the node itself
-    /// spawned: it does not end with who asked for it.
+    /// spawned: it does not end with its spawner.
     ///
     /// # Errors
     /// [`RemoteSpawnError`].

@@ -46,7 +46,7 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn signal(&self, signal: u16) {
-        // What the runtime has at a reserved name is not for others to end.
+        // Another node must not end an actor of the runtime's, which has a reserved name.
         if self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED)) {
             return;
         }
