@@ -83,6 +83,7 @@ macro_rules! for_each_case {
             watching: an_actor_that_is_restarted_is_the_same_for_another_node;
             watching: an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node;
             watching: an_end_is_told_on_another_node_after_the_last_words;
+            watching: a_watcher_is_told_how_an_actor_ended_whose_node_shuts_down;
             watching: watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not;
         }
     };

@@ -125,6 +125,22 @@ pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
     end([alpha, beta]).await;
 }
 
+/// The end comes over the link just before its goodbye: it is what the watcher is told, also when
+/// that looks only after the link has ended.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_watcher_is_told_how_an_actor_ended_whose_node_shuts_down(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let watcher = alpha.spawn("watcher", Watcher::default()).await.unwrap();
+    beta.spawn("watched", Notebook::new()).await.unwrap();
+    let here = alpha.actor::<Notebook>("beta/watched").await.unwrap();
+    watcher.watch(Watch { actor: here.clone() }).await.unwrap();
+    here.notes().await.unwrap();
+    beta.shutdown(PATIENCE).await;
+    let told = next_ends(&watcher, 1).await;
+    assert_eq!(told, [("beta/watched".into(), ActorExit::Stopped)]);
+    end([alpha, beta]).await;
+}
+
 // Promised in docs/SEMANTICS.md.
 pub async fn watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not(
     world: &World,

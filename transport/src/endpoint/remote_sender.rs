@@ -432,7 +432,14 @@ impl RemoteSender {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<CloseReason>, NodeDown>> {
         loop {
-            let (link, mut place) = ready!(self.poll_link(waiter, cx))?;
+            // A link that has ended meanwhile may have heard of the end before.
+            let (link, mut place) = match waiter.take_place() {
+                Place::InLine(link, place) => (link, Some(place)),
+                elsewhere => {
+                    waiter.put_place(elsewhere);
+                    ready!(self.poll_link(waiter, cx))?
+                }
+            };
             let request = &self.0.request;
             let look = |hint: &mut _| link.await_end((request, hint), &mut place, cx.waker());
             let ended = self.0.hint.with(look);

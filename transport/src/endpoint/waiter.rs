@@ -117,6 +117,13 @@ impl Waiter {
         self.0.as_mut().map(|waiting| std::mem::take(&mut waiting.place)).unwrap_or_default()
     }
 
+    /// Gives it back the place that was taken.
+    pub(super) fn put_place(&mut self, place: Place) {
+        if let Some(waiting) = self.0.as_mut() {
+            waiting.place = place;
+        }
+    }
+
     /// Gives up its place, if it has one.
     #[inline]
     pub(super) fn clear(&mut self) {

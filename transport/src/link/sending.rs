@@ -323,12 +323,18 @@ impl LinkHandle {
         waker: &Waker,
     ) -> Attempt {
         let mut state = self.state.lock();
-        let attempt = match *place {
+        let told = place.and_then(|key| state.waiting.outcome(key));
+        let attempt = match (*place, told) {
+            // What the link heard counts also when it has ended since.
+            (_, Some(why)) => {
+                state.leave(place.take());
+                Attempt::Failed(why)
+            }
             _ if self.has_ended() => {
                 *place = None;
                 Attempt::LinkEnded
             }
-            None => {
+            (None, None) => {
                 let outlet = state.send_queue.outlet(request, &mut hint.outlet);
                 let message = MessageForms::NONE;
                 let want = Want { message, ordinal: 0, kind: SendKind::Signal(0), bytes: 0 };
@@ -336,16 +342,10 @@ impl LinkHandle {
                 *place = Some(state.waiting.join(line, waker.clone(), want, None));
                 Attempt::Wait
             }
-            Some(key) => match state.waiting.standing(key) {
-                Standing::Ended(why) => {
-                    state.leave(place.take());
-                    Attempt::Failed(why)
-                }
-                _ => {
-                    state.waiting.keep(key, waker);
-                    Attempt::Wait
-                }
-            },
+            (Some(key), None) => {
+                state.waiting.keep(key, waker);
+                Attempt::Wait
+            }
         };
         self.finish(state);
         attempt

@@ -293,6 +293,15 @@ impl WaitQueue {
         self.entries.get(key)?.line
     }
 
+    /// Returns why an entry is told that it waits in vain, if it is; also when the link has ended
+    /// since.
+    pub(super) fn outcome(&self, key: usize) -> Option<Unsent> {
+        match &self.entries.get(key)?.standing {
+            Standing::Ended(why) => Some(why.clone()),
+            Standing::Waiting | Standing::Granted { .. } => None,
+        }
+    }
+
     /// Returns how far an entry has come.
     pub(super) fn standing(&self, key: usize) -> Standing {
         self.entries[key].standing.clone()
@@ -353,16 +362,21 @@ impl WaitQueue {
     }
 
     /// Empties all lines: the link has ended. Returns the wakers of all, and the waits that ended.
+    /// An entry that was told why it waits in vain stays until its owner has looked: the end of a
+    /// mailbox comes just before the goodbye of a node.
     pub(super) fn end(&mut self) -> (Vec<Waker>, Vec<(WaitsFor, Duration)>) {
-        let mut all = std::mem::take(&mut self.entries);
+        let entries = std::mem::take(&mut self.entries);
         (self.outlets, self.mailboxes, self.closings) = Default::default();
         self.unshared.clear();
-        let mut waited = std::mem::take(&mut self.waited);
-        let end = |entry: Entry| {
-            waited.extend(entry.wait.map(|(for_what, since)| (for_what, since.elapsed())));
-            entry.waker
-        };
-        let wakers = all.drain().filter_map(end).collect();
+        let (mut wakers, mut waited) = (Vec::new(), std::mem::take(&mut self.waited));
+        let is_told = |entry: &Entry| matches!(entry.standing, Standing::Ended(_));
+        let (told, others): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|(_, entry)| is_told(entry));
+        self.entries = told.into_iter().collect();
+        for (_, Entry { waker, wait, .. }) in others {
+            waited.extend(wait.map(|(for_what, since)| (for_what, since.elapsed())));
+            wakers.extend(waker);
+        }
         (wakers, waited)
     }
 

@@ -1,4 +1,4 @@
-//! Look-ups: which mailbox has a name now.
+//! Look-ups: which mailbox has a name now, and which has ended.
 
 use super::*;
 
@@ -130,4 +130,30 @@ fn what_a_rest_put_off_does_not_wait_for_the_end_of_a_link_that_goes_on() {
     let waker = Waker::from(sender.bell.clone());
     assert_eq!(link.await_rested(&waker), None);
     assert!(sender.commits(&link));
+}
+
+/// Waits for the end of a mailbox; `None` while it waits.
+fn await_end(link: &LinkHandle, sender: &mut Sender) -> Option<Attempt> {
+    let waker = Waker::from(sender.bell.clone());
+    let way = (&sender.request, &mut Hint::default());
+    let attempt = link.await_end(way, &mut sender.place, &waker);
+    (!matches!(attempt, Attempt::Wait)).then_some(attempt)
+}
+
+/// An end that the peer told is known also to a sender that looks only when the link has ended, as
+/// it has right after the goodbye of a node; one that was told nothing has to ask elsewhere.
+#[test]
+fn an_end_that_was_told_is_known_after_the_link_has_ended() {
+    let link = opened(&[("one", 0), ("other", 1)]);
+    let (mut one, mut other) = (Sender::new("one", 0), Sender::new("other", 0));
+    assert!(await_end(&link, &mut one).is_none() && await_end(&link, &mut other).is_none());
+    let mut state = link.state.lock();
+    state.send_queue.handle_closed((0, 1), 7, &[]).expect("honest");
+    link.finish(state);
+    end(&link);
+    assert_eq!((one.woken(), other.woken()), (1, 1));
+    let told = await_end(&link, &mut one);
+    assert!(matches!(told, Some(Attempt::Failed(Unsent::Closed(reason))) if reason.code == 7));
+    assert!(matches!(await_end(&link, &mut other), Some(Attempt::LinkEnded)));
+    assert!(one.place.is_none() && other.place.is_none());
 }
