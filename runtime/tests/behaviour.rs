@@ -17,6 +17,7 @@ mod sending;
 mod spawning;
 mod versions;
 mod watching;
+mod withdrawing;
 pub(crate) mod world;
 
 use std::time::Duration;
@@ -84,6 +85,7 @@ macro_rules! for_each_case {
             watching: an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node;
             watching: an_end_is_told_on_another_node_after_the_last_words;
             watching: watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not;
+            withdrawing: a_type_that_is_withdrawn_is_spawned_no_more_until_it_is_offered_again;
         }
     };
 }
