@@ -41,9 +41,9 @@ impl Offered for Guest {
 /// Looks until an actor is so.
 async fn until(node: &Node, path: &str, is_so: impl Fn(&ActorView) -> bool) -> ActorView {
     loop {
-        let actors = node.snapshot().actors.into_iter();
+        let mut actors = node.snapshot().actors.into_iter();
         let of_path = |actor: &ActorView| actor.address.to_string() == path && is_so(actor);
-        match actors.filter(of_path).next() {
+        match actors.find(of_path) {
             Some(actor) => return actor,
             None => tokio::task::yield_now().await,
         }
