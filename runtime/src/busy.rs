@@ -305,19 +305,14 @@ pub(crate) struct Held {
 /// Returns what the threads of a runtime run now, and moves the coarse clock on: what begins from
 /// now on began at another time.
 pub(crate) fn held(runtime: Id) -> Vec<Held> {
-    let held = seen(runtime);
-    tick();
-    held
-}
-
-/// Returns what the threads of a runtime run now.
-pub(crate) fn seen(runtime: Id) -> Vec<Held> {
-    places(runtime, |place, duty| Held {
+    let held = places(runtime, |place, duty| Held {
         duty,
         token: place.token.load(Ordering::Relaxed),
         id: place.id.load(Ordering::Relaxed),
         since: place.since.load(Ordering::Relaxed),
-    })
+    });
+    tick();
+    held
 }
 
 /// Returns when this thread began its last poll of a handler or hook, by the coarse clock.

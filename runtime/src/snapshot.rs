@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::address::{Address, Shown};
-use crate::busy::{Duty, Held, age, seen};
+use crate::busy::{Duty, Held, age, held};
 use crate::mailbox::Depth;
 use crate::node::Node;
 use crate::remote::PeerView;
@@ -43,7 +43,7 @@ pub struct Snapshot {
 pub struct ActorView {
     /// The actor.
     pub address: Address,
-    /// The name of its type.
+    /// The name of its type; of one with arguments (`Group<Note>`) the path that Rust calls it by.
     pub kind: &'static str,
     /// What it does now.
     pub state: ActorState,
@@ -72,8 +72,11 @@ pub struct ActorView {
 pub struct InHandView {
     /// The name of the message, or of the hook.
     pub name: &'static str,
-    /// For how long, by a clock that is looked at a few times a second (on a node without a
-    /// network once in 5 s): up to as much less.
+    /// For how long: never less than it was, and up to 250 ms more. The beginning is noted by a
+    /// clock that is looked at that often, and by each snapshot; where no node of the process has a
+    /// network, it is looked at once in 5 s, or in half of
+    /// [`report_handlers_after`](crate::NodeBuilder::report_handlers_after), and the age is up to
+    /// as much more.
     pub age: Duration,
     /// What it waits for, as far as that is an actor: an answer, room in a mailbox, an end.
     pub waits_for: Option<String>,
@@ -115,7 +118,7 @@ impl Node {
     /// Returns what it looks like now. Takes a look at each actor and each link, and stops none
     /// (SN-1): not for every message.
     pub fn snapshot(&self) -> Snapshot {
-        let holding = seen(self.runtime().id());
+        let holding = held(self.runtime().id());
         let holding = holding.into_iter().map(|held| ((held.id, held.token), held)).collect();
         let actors = self.residents().all();
         let mut actors: Vec<_> = actors.iter().map(|actor| self.view(actor, &holding)).collect();

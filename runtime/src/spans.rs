@@ -8,6 +8,8 @@
 //!   nodes the parent is named by its ids, which travel with the message.
 //! - **SP-3 no lock held**: a subscriber is the user's code, and so is the drop of a scope. Neither
 //!   is run under a lock.
+//! - **SP-4 bounded**: at most [`CHAINED_MAX`] spans of messages lie below each other in the
+//!   subscriber. The next one names its parent by its ids, as between nodes.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,11 +28,17 @@ use crate::address::Address;
 /// The target of all of these spans.
 const TARGET: &str = "ringpost::message";
 
+/// Spans of messages that lie below each other in the subscriber at most. A span stays open while
+/// one below it is, so messages that cause each other without an end would keep all of theirs.
+const CHAINED_MAX: u16 = 1024;
+
 /// The ids of a span, of the sizes of the W3C's trace context: those of its trace and its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ids {
     trace: [u8; 16],
     span: [u8; 8],
+    /// How many spans of messages lie above it in the subscriber.
+    above: u16,
 }
 
 /// A span in which messages are sent, or one is handled. Held by a message until it is handled, and
@@ -76,7 +84,8 @@ impl Ids {
         let trace = parent.map_or_else(|| entropy.u128().to_be_bytes(), |parent| parent.trace);
         let mut span = [0; 8];
         entropy.fill(&mut span);
-        Ids { trace, span }
+        let above = parent.map_or(0, |parent| (parent.above + 1) % CHAINED_MAX);
+        Ids { trace, span, above }
     }
 
     fn note(self) -> Note {
@@ -90,7 +99,7 @@ impl Ids {
         let (mut trace, mut span) = ([0; 16], [0; 8]);
         trace.copy_from_slice(&note.bytes()[..16]);
         span.copy_from_slice(&note.bytes()[16..]);
-        Ids { trace, span }
+        Ids { trace, span, above: 0 }
     }
 }
 
@@ -139,8 +148,10 @@ impl Scope {
                 parent_span_id = parent_ids.map(|ids| display(Hex(&ids.span).to_string())),
             )
         };
+        // SP-4.
+        let is_chained = parent_ids.is_none() || ids.above > 0;
         // By the parent's own subscriber: an id means nothing to another one.
-        let below = sent_in.and_then(|scope| {
+        let below = sent_in.filter(|_| is_chained).and_then(|scope| {
             scope.span.with_subscriber(|(id, subscriber)| {
                 dispatcher::with_default(subscriber, || make(Some(id.clone())))
             })
@@ -211,7 +222,7 @@ impl fmt::Display for Hex<'_> {
 }
 
 pin_project! {
-    /// A future that is polled in the scope in which it was made.
+    /// A future that is polled in a scope.
     pub(crate) struct Kept<F> {
         scope: Option<Box<Scope>>,
         #[pin]
@@ -221,7 +232,12 @@ pin_project! {
 
 /// Has a future polled in the scope that the caller is in.
 pub(crate) fn keep<F: Future>(future: F) -> Kept<F> {
-    Kept { scope: Scope::here(), future }
+    keep_in(Scope::here(), future)
+}
+
+/// Has a future polled in this scope, if there is one.
+pub(crate) fn keep_in<F: Future>(scope: Option<Box<Scope>>, future: F) -> Kept<F> {
+    Kept { scope, future }
 }
 
 impl<F: Future> Future for Kept<F> {
@@ -243,7 +259,7 @@ mod tests {
         let entropy = Entropy::seeded(7);
         let root = Ids::below(None, &entropy);
         let below = Ids::below(Some(root), &entropy);
-        assert_eq!(Ids::of(&below.note()), below);
+        assert_eq!(Ids::of(&below.note()), Ids { above: 0, ..below });
         assert!(below.trace == root.trace && below.span != root.span);
         assert_ne!(Ids::below(None, &entropy).trace, root.trace);
         assert_eq!(Hex(&[0, 0x1f, 0xa0]).to_string(), "001fa0");

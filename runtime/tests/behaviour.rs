@@ -17,6 +17,7 @@ mod sending;
 mod spawning;
 mod versions;
 mod watching;
+mod withdrawing;
 pub(crate) mod world;
 
 use std::time::Duration;
@@ -85,6 +86,7 @@ macro_rules! for_each_case {
             watching: an_end_is_told_on_another_node_after_the_last_words;
             watching: a_watcher_is_told_how_an_actor_ended_whose_node_shuts_down;
             watching: watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not;
+            withdrawing: a_type_that_is_withdrawn_is_spawned_no_more_until_it_is_offered_again;
         }
     };
 }

@@ -34,6 +34,7 @@ mod remote;
 mod slow;
 mod snapshot;
 mod spans;
+mod spawning;
 mod supervising;
 mod test_kit;
 mod timers;

@@ -1,5 +1,6 @@
 //! What a node says of itself when it is asked.
 
+mod kinds;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,8 @@
 //! Spans of messages: one tree across nodes, as a subscriber sees it.
 
+mod spread;
+mod versions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -81,9 +84,26 @@ impl Spans {
         }
     }
 
-    /// Returns the trees of all spans, drawn: below its parent, which it names by its number here
-    /// or, where that is one of another node, by its id there.
+    /// Returns the trees of all spans, drawn in the order in which they were made.
     fn draw(&self) -> String {
+        let mut lines = self.lines();
+        lines.sort_by_key(|line| line.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+        drawing(&lines)
+    }
+
+    /// Returns the trees of all spans, drawn in the order of their texts.
+    fn draw_by_text(&self) -> String {
+        let mut lines = self.lines();
+        lines.sort_by_key(|line| {
+            line.iter().map(|(at, text)| (text.clone(), *at)).collect::<Vec<_>>()
+        });
+        drawing(&lines)
+    }
+
+    /// Returns of each span its place and its text, after those of the spans above it: of its
+    /// parent, which it names by its number here or, where that is one of another node, by its id
+    /// there, and so on.
+    fn lines(&self) -> Vec<Vec<(usize, String)>> {
         let spans = self.0.lock();
         let parent = |span: &Made| {
             let near = spans.iter().position(|other| Some(&other.id) == span.parent.as_ref());
@@ -93,28 +113,24 @@ impl Spans {
             };
             near.or_else(|| spans.iter().position(is_far))
         };
-        let mut lines = vec![String::new(); spans.len()];
-        let mut order: Vec<(Vec<usize>, usize)> = Vec::new();
-        for (at, span) in spans.iter().enumerate() {
-            let (mut path, mut above) = (vec![at], parent(span));
-            while let Some(next) = above {
-                path.insert(0, next);
-                above = parent(&spans[next]);
-            }
+        let text = |span: &Made| {
             let way = if span.name == "send" { "to" } else { "by" };
             let (message, actor) = (span.field("message_name"), span.field("actor"));
-            let indent = "  ".repeat(path.len() - 1);
-            lines[at] = match span.name {
-                "send" | "handle" => {
-                    let (name, kind, on) = (span.name, span.field("kind"), span.field("node"));
-                    format!("{indent}{name} {message} {way} {actor} on {on} ({kind})\n")
-                }
-                other => format!("{indent}{other}\n"),
-            };
-            order.push((path, at));
-        }
-        order.sort();
-        order.into_iter().map(|(_, at)| lines[at].as_str()).collect()
+            let (name, kind, on) = (span.name, span.field("kind"), span.field("node"));
+            match name {
+                "send" | "handle" => format!("{name} {message} {way} {actor} on {on} ({kind})"),
+                other => other.to_owned(),
+            }
+        };
+        let line = |(at, span): (usize, &Made)| {
+            let (mut line, mut above) = (vec![(at, text(span))], parent(span));
+            while let Some(next) = above {
+                line.insert(0, (next, text(&spans[next])));
+                above = parent(&spans[next]);
+            }
+            line
+        };
+        spans.iter().enumerate().map(line).collect()
     }
 
     /// Returns the ids of all traces.
@@ -123,6 +139,15 @@ impl Spans {
         let ids = spans.iter().map(|span| span.field("trace_id").to_owned());
         ids.filter(|id| !id.is_empty()).collect()
     }
+}
+
+/// Draws spans, each indented by how many are above it.
+fn drawing(lines: &[Vec<(usize, String)>]) -> String {
+    let draw = |line: &Vec<(usize, String)>| {
+        let text = line.last().map_or("", |(_, text)| text.as_str());
+        format!("{}{text}\n", "  ".repeat(line.len() - 1))
+    };
+    lines.iter().map(draw).collect()
 }
 
 #[message(name = "app::Order")]

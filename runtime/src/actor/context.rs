@@ -17,7 +17,7 @@ use super::cell::Cell;
 use super::child::{Child, Parent};
 use super::destination::Destination;
 use super::family::{Family, Member};
-use super::lane::Lane;
+use super::lane::{Lane, Step};
 use super::route::{Item, Label};
 use super::timers::{MakeItem, TimerKey, What};
 use super::watch::{Down, Watchable};
@@ -29,7 +29,7 @@ use crate::message::{Message, Wire};
 use crate::node::Node;
 use crate::remote::Inbox;
 use crate::resident::{Halt, Resident};
-use crate::spans::Scope;
+use crate::spans::{self, Scope};
 use crate::view::Input;
 use task::{Aside, Held, More};
 
@@ -204,14 +204,15 @@ impl<A: Handlers> Context<A> {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.spawn_for(async move {
+        // What the handler would have awaited belongs to its message.
+        self.spawn_for(spans::keep(async move {
             let output = future.await;
             let task: Task<A> = Box::new(move |actor, cx| {
                 then(actor, output, cx);
                 Box::pin(std::future::ready(()))
             });
-            Some(task)
-        })
+            Some(Step { task, scope: Scope::here() })
+        }))
     }
 
     /// Has the actor told each item of a stream, in the actor's turn. The next item is taken when
@@ -372,7 +373,7 @@ impl<A: Handlers> Context<A> {
 
     fn spawn_for(
         &mut self,
-        future: impl Future<Output = Option<Task<A>>> + Send + 'static,
+        future: impl Future<Output = Option<Step<A>>> + Send + 'static,
     ) -> AbortHandle {
         let runtime = self.node().runtime().clone();
         let lane = self.lane();

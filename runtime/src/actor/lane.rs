@@ -23,16 +23,25 @@ use super::watch::{Down, Watches};
 use super::{Handlers, Task};
 use crate::limits;
 use crate::node::Node;
+use crate::spans::Scope;
 use crate::tally::{Registered, Tally};
 
 /// Makes the message of an end.
 pub(super) type MakeDown<A> = fn(Down, &Node) -> Option<Item<A>>;
 
+/// A message that is due, and the scope that it belongs to, if to any.
+pub(super) type DueItem<A> = (Item<A>, Option<Box<Scope>>);
+
+/// The step that a task ends with. Done by the actor, in the scope of the handler that made it.
+pub(super) struct Step<A: Handlers> {
+    pub(super) task: Task<A>,
+    pub(super) scope: Option<Box<Scope>>,
+}
+
 /// The registrations of an actor. Owned by its context, and made at the first of them.
 pub(super) struct Lane<A: Handlers> {
     pub(super) timers: Timers<A>,
-    /// The step that a task ends with is done by the actor.
-    pub(super) tasks: JoinSet<Option<Task<A>>>,
+    pub(super) tasks: JoinSet<Option<Step<A>>>,
     pub(super) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
     pub(super) watches: Watches,
     /// There with the first watch.
@@ -65,22 +74,25 @@ impl<A: Handlers> Lane<A> {
         cell: &Cell<A>,
         hand: &ActorHand<A>,
         cx: &mut Context<'_>,
-    ) -> Option<Item<A>> {
+    ) -> Option<DueItem<A>> {
         if self.row >= limits::BATCH_MESSAGES_MAX {
             return None;
         }
         while let Poll::Ready(down) = self.watches.poll(cell.mailbox(), hand, cx) {
             if let Some(item) = self.down.and_then(|make| make(down, cell.node())) {
                 self.row += 1;
-                return Some(item);
+                return Some((item, None));
             }
         }
         // Each kind is looked at first in turn: none that always has something holds up another.
         for at in self.turn..self.turn + 3 {
             let found = match at % 3 {
-                0 => self.timers.take_due(|| hand.is_empty() && cell.mailbox().is_empty()),
+                0 => {
+                    let due = self.timers.take_due(|| hand.is_empty() && cell.mailbox().is_empty());
+                    due.map(|item| (item, None))
+                }
                 1 => self.ended_task(cx),
-                _ => self.next_of_streams(cx),
+                _ => self.next_of_streams(cx).map(|item| (item, None)),
             };
             if found.is_some() {
                 self.turn = at + 1;
@@ -110,11 +122,13 @@ impl<A: Handlers> Lane<A> {
         std::mem::take(&mut self.row) >= limits::BATCH_MESSAGES_MAX
     }
 
-    fn ended_task(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
+    fn ended_task(&mut self, cx: &mut Context<'_>) -> Option<DueItem<A>> {
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             match ended {
                 Ok(None) => {}
-                Ok(Some(task)) => return Some((const { &Label::of_task::<A>() }, A::task(task))),
+                Ok(Some(Step { task, scope })) => {
+                    return Some(((const { &Label::of_task::<A>() }, A::task(task)), scope));
+                }
                 // The actor answers for its tasks.
                 Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
                 Err(_aborted) => {}

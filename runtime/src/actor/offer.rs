@@ -5,10 +5,10 @@
 //!   can give; its messages have the arguments' type, so a link compares their layouts, and their
 //!   archive is checked as that of any message.
 //! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type live on the node that
-//!   were spawned so, those that start and those that are held included.
+//!   were spawned so since it was offered last, those that start and those that are held included.
 //! - **OF-3 watched first**: an actor that is to be watched by its spawner is held until that
 //!   watch is in place, and begins when the watcher says so. One that is held ends, without having
-//!   run, with its watcher, at the time-out of the spawn, or with the node.
+//!   run, with its watcher, at the time-out of the spawn, or with the [`Spawner`].
 //!
 //! The [`Spawner`] never waits: a task answers the asker when the actor has started.
 
@@ -34,6 +34,7 @@ use crate::limits;
 use crate::message::Wire;
 use crate::node::Node;
 use crate::registry::Refused;
+use crate::resident::{Ended, Halt};
 use crate::{actor, handlers, message};
 use held::{Held, Waiting};
 
@@ -105,14 +106,17 @@ pub trait Offered: Handlers {
 
 impl Node {
     /// Lets other nodes spawn actors of a type on this one ([`Peer::spawn`](super::Peer::spawn)),
-    /// until this node shuts down. To offer a type again changes nothing.
+    /// until the offer is [withdrawn](Node::withdraw) or this node shuts down. To offer a type
+    /// again changes nothing.
     ///
     /// What is offered is an actor of the runtime's, which keeps its node alive as other actors do.
     ///
     /// # Errors
-    /// [`OfferError`] when another type of the same name is offered, or this node shuts down.
+    /// [`OfferError`] when another type of the same name is offered, when this one is being
+    /// withdrawn, or when this node shuts down.
     pub fn offer<A: Offered>(&self) -> Result<(), OfferError> {
         let name = offer_name::<A>();
+        let address = Address::by_name(self.shared_name().clone(), name.clone());
         loop {
             let capacity = self.mailbox_capacity();
             match self.place_as::<Spawner<A>>(Some(name.clone()), capacity, false) {
@@ -124,13 +128,40 @@ impl Node {
                 Err(Refused::Closed) => return Err(OfferError::Shutdown),
                 Err(Refused::NameTaken) => {}
             }
-            let address = Address::by_name(self.shared_name().clone(), name.clone());
             // One that has ended since has left the name.
             if let Ok(found) = self.resident(&address) {
-                let is_same = found.as_any().downcast::<Cell<Spawner<A>>>().is_ok();
-                return if is_same { Ok(()) } else { Err(OfferError::OtherType(A::NAME)) };
+                let is_same = found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_ok();
+                return match (is_same, found.is_ending()) {
+                    (true, false) => Ok(()),
+                    (true, true) if self.residents().is_closed() => Err(OfferError::Shutdown),
+                    (true, true) => Err(OfferError::Withdrawing(A::NAME)),
+                    (false, _) => Err(OfferError::OtherType(A::NAME)),
+                };
             }
         }
+    }
+
+    /// Takes an [offer](Node::offer) back: when this returns, no actor of the type is spawned for
+    /// other nodes any more, until it is offered again. Returns false when it was not offered.
+    ///
+    /// A spawn that this node has not begun gets
+    /// [`Withdrawn`](crate::RemoteSpawnCause::Withdrawn), and a later one
+    /// [`NotOffered`](crate::RemoteSpawnCause::NotOffered). An actor that has not begun, as it is
+    /// to be [watched](super::RemoteSpawn::watched_by) first, ends without having run. Those that
+    /// start or have started live on; they do not count for [`Offered::LIVING_MAX`] when the type
+    /// is offered again.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped after its first poll, the offer ends all the same.
+    pub async fn withdraw<A: Offered>(&self) -> bool {
+        let address = Address::by_name(self.shared_name().clone(), offer_name::<A>());
+        let Ok(found) = self.resident(&address) else { return false };
+        if found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_err() {
+            return false;
+        }
+        found.retire(Halt::Stop);
+        Ended::of(found).await;
+        true
     }
 }
 
@@ -178,6 +209,21 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// Returns the outcome of the spawn, as a label of the metric.
+    fn label(&self) -> &'static str {
+        match self {
+            Refusal::NameTaken => "name_taken",
+            Refusal::InvalidName => "invalid_name",
+            Refusal::TooMany(_) => "too_many",
+            Refusal::Refused(_) => "refused",
+            Refusal::NotStarted(_) => "not_started",
+            Refusal::Panicked(_) => "panicked",
+            Refusal::Killed => "killed",
+            Refusal::Leaving => "leaving",
+            Refusal::Released => NOT_BEGUN,
+        }
+    }
+
     fn panicked(panic: &(dyn Any + Send)) -> Self {
         Refusal::Panicked(shortened(&message_of(panic)))
     }
@@ -226,10 +272,10 @@ impl<A: Offered> Spawner<A> {
         let placed = catch_unwind(placed).unwrap_or_else(|panic| Err(Refusal::panicked(&*panic)));
         let (address, actor) = match placed {
             Ok(placed) => placed,
-            Err(refusal) => return reply.send(Err(refusal)),
+            Err(refusal) => return refuse(A::NAME, refusal, reply),
         };
         match watcher {
-            None => answer(cx.node(), actor.run(cx.node()), address, reply),
+            None => answer(A::NAME, (cx.node(), actor.run(cx.node())), address, reply),
             Some(watcher) => {
                 self.hold((actor, address.clone()), watcher, reply.deadline(), cx);
                 reply.send(Ok(address));
@@ -242,13 +288,15 @@ impl<A: Offered> Spawner<A> {
         let Some(held) = self.let_go(msg.id, cx) else {
             return reply.send(Err(Refusal::Released));
         };
-        answer(cx.node(), held.actor.run(cx.node()), held.address, reply);
+        answer(A::NAME, (cx.node(), held.actor.run(cx.node())), held.address, reply);
     }
 
     /// One that is held for nobody ends.
     #[handler]
     fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
-        self.let_go(msg.id, cx);
+        if self.let_go(msg.id, cx).is_some() {
+            count(A::NAME, NOT_BEGUN);
+        }
     }
 
     /// An actor of it has ended, or one that waits to watch some.
@@ -257,6 +305,7 @@ impl<A: Offered> Spawner<A> {
         self.living.remove(&msg.actor);
         for id in self.held.remove_watcher(&msg.actor) {
             cx.cancel(timer(id));
+            count(A::NAME, NOT_BEGUN);
         }
     }
 }
@@ -328,8 +377,35 @@ fn timer(id: u64) -> (&'static str, u64) {
 }
 
 /// Answers when an actor has started. An asker that has given up gets nothing, and the actor lives.
-fn answer(node: &Node, starts: Starts, address: Address, reply: ReplyTo<Outcome>) {
+fn answer(
+    kind: &'static str,
+    (node, starts): (&Node, Starts),
+    address: Address,
+    reply: ReplyTo<Outcome>,
+) {
     node.runtime().spawn(async move {
-        reply.send(starts.await.map(|()| address).map_err(Refusal::of));
+        match starts.await {
+            Ok(()) => {
+                count(kind, "started");
+                reply.send(Ok(address));
+            }
+            Err(error) => refuse(kind, Refusal::of(error), reply),
+        }
     });
+}
+
+/// Tells an asker that there is no actor of this type.
+fn refuse(kind: &'static str, refusal: Refusal, reply: ReplyTo<Outcome>) {
+    count(kind, refusal.label());
+    tracing::debug!(kind, why = ?refusal, "no actor was spawned for another node");
+    reply.send(Err(refusal));
+}
+
+/// The outcome of a spawn whose actor was held and never told to begin.
+const NOT_BEGUN: &str = "not_begun";
+
+/// Counts a spawn of this type by its outcome.
+fn count(kind: &'static str, outcome: &'static str) {
+    let labels = [("actor", kind), ("outcome", outcome)];
+    metrics::counter!("ringpost_spawned_for_others_total", &labels).increment(1);
 }

@@ -242,6 +242,8 @@ impl<A: Offered> Request<'_, A> {
         let begun = asker.ask(Begin { id: id_of(actor.address()) }).await;
         begun.map_err(|cause| match cause {
             RemoteSpawnCause::NotSent(cause) => RemoteSpawnCause::NotBegun(cause),
+            // It was offered when the actor had its place.
+            RemoteSpawnCause::NotOffered => RemoteSpawnCause::Withdrawn,
             other => other,
         })?;
         watch.is_kept = true;
@@ -305,7 +307,8 @@ impl Asker<'_> {
         });
     }
 
-    /// Waits until the actor's node has opened it to this one, and so what watches it there.
+    /// Waits until the actor's node has opened it to this one, and so what watches it there. Of one
+    /// that has ended already the spawner says why.
     async fn opened<A: Handlers>(
         &self,
         actor: &ActorRef<A>,
@@ -321,7 +324,10 @@ impl Asker<'_> {
             Poll::Ready(opened) => Poll::Ready(opened.map(|_| ())),
             Poll::Pending => limit.poll(Some(deadlines), cx).map(|_late| Err(Cause::Timeout)),
         });
-        opened.await.map_err(RemoteSpawnCause::NotBegun)
+        match opened.await {
+            Ok(()) | Err(Cause::NoSuchActor | Cause::Stopped) => Ok(()),
+            Err(cause) => Err(RemoteSpawnCause::NotBegun(cause)),
+        }
     }
 
     fn refused(&self, refusal: Refusal) -> RemoteSpawnCause {
@@ -349,9 +355,10 @@ fn unanswered(error: AskError) -> RemoteSpawnCause {
         AskCause::NotSent(Cause::SchemaMismatch | Cause::NotAccepted) => {
             RemoteSpawnCause::OtherArguments
         }
-        // What offers a type ends with its node only.
-        AskCause::NotSent(Cause::Leaving | Cause::Stopped)
-        | AskCause::NotBegun(NotBegun::Stopped) => RemoteSpawnCause::Leaving,
+        AskCause::NotSent(Cause::Leaving) => RemoteSpawnCause::Leaving,
+        AskCause::NotSent(Cause::Stopped) | AskCause::NotBegun(NotBegun::Stopped) => {
+            RemoteSpawnCause::Withdrawn
+        }
         AskCause::NotSent(cause) => RemoteSpawnCause::NotSent(cause),
         AskCause::NotBegun(NotBegun::Timeout) => RemoteSpawnCause::NotSent(Cause::Timeout),
         AskCause::NotBegun(NotBegun::InvalidArchive) => RemoteSpawnCause::InvalidArguments,

@@ -16,6 +16,9 @@ pub enum OfferError {
     /// Another type that is offered has the same name.
     #[error("another type named `{0}` is offered already: give one `#[actor(name = ..)]`")]
     OtherType(&'static str),
+    /// The type is being withdrawn.
+    #[error("`{0}` is being withdrawn: offer it again when `Node::withdraw` has returned")]
+    Withdrawing(&'static str),
     /// The node is shutting down.
     #[error("this node is shutting down: it offers nothing any more")]
     Shutdown,
@@ -87,6 +90,10 @@ pub enum RemoteSpawnCause {
         crate or give it `#[actor(name = ..)]`"
     )]
     NotOffered,
+    /// That node offers it no more: it was [withdrawn](crate::Node::withdraw), or that node is
+    /// shutting down and has not said so yet.
+    #[error("that node offers it no more: spawn it elsewhere, or when it is offered there again")]
+    Withdrawn,
     /// That node was built with other arguments of this type.
     #[error("that node was built with another layout of the arguments: build both alike")]
     OtherArguments,
@@ -138,6 +145,7 @@ impl RemoteSpawnCause {
     pub fn is_retryable(&self) -> bool {
         match self {
             RemoteSpawnCause::NotOffered
+            | RemoteSpawnCause::Withdrawn
             | RemoteSpawnCause::TooMany(_)
             | RemoteSpawnCause::Leaving => true,
             RemoteSpawnCause::NotSent(cause) | RemoteSpawnCause::NotBegun(cause) => {

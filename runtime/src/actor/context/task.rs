@@ -88,8 +88,9 @@ impl<A: Handlers> Held<A> for More<A> {
     ) -> Option<Begun<A>> {
         self.came_back = None;
         let lane = self.lane.as_mut();
-        if let Some((label, envelope)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
-            let scope = spans::is_on().then(|| cell.scope(label, false, None));
+        if let Some((item, made_in)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
+            let (label, envelope) = item;
+            let scope = spans::is_on().then(|| cell.scope(label, false, made_in.as_deref()));
             return Some(Begun { label, envelope, in_hand: InHand::default(), scope });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {

@@ -12,6 +12,7 @@ use crate::actor::{Context, Recipient};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::{Message, Wire};
+use crate::spans::{self, Scope};
 
 /// A member. Owned by its group; dropped, what waits for it is dropped, too.
 pub(super) struct Member<M: Message + Wire> {
@@ -42,6 +43,8 @@ struct Lane<M: Message + Wire> {
 struct Parcel<M: Message + Wire> {
     copy: OneCopy<M>,
     slip: Slip<M>,
+    /// The scope in which the group handled it.
+    scope: Option<Box<Scope>>,
     /// Dropped last, when the message is in the mailbox or on its way there.
     waits: Arc<()>,
 }
@@ -140,7 +143,8 @@ impl<M: Message + Wire + Clone> Lane<M> {
 
     /// Has a message wait (GR-3).
     fn put(&self, copy: OneCopy<M>, slip: Slip<M>) -> Result<(), Slip<M>> {
-        let parcel = Parcel { copy, slip, waits: self.waiting.clone() };
+        let (scope, waits) = (Scope::here(), self.waiting.clone());
+        let parcel = Parcel { copy, slip, scope, waits };
         self.queue.try_send(parcel).map_err(|refused| refused.into_inner().slip)
     }
 }
@@ -157,15 +161,19 @@ async fn tell_in_order<M: Message + Wire + Clone>(
     far: Option<Recipient<Packed<M>>>,
     mut parcels: mpsc::Receiver<Parcel<M>>,
 ) {
-    while let Some(Parcel { copy, slip, waits }) = parcels.recv().await {
-        let sent = match (copy, &far) {
-            (OneCopy::Near(message), _) => to.tell(message).await.map_err(|unsent| unsent.cause),
-            (OneCopy::Far(packed), Some(far)) => {
-                far.tell(packed).await.map_err(|unsent| unsent.cause)
+    while let Some(Parcel { copy, slip, scope, waits }) = parcels.recv().await {
+        let send = async {
+            match (copy, &far) {
+                (OneCopy::Near(message), _) => {
+                    to.tell(message).await.map_err(|unsent| unsent.cause)
+                }
+                (OneCopy::Far(packed), Some(far)) => {
+                    far.tell(packed).await.map_err(|unsent| unsent.cause)
+                }
+                (OneCopy::Far(_), None) => Err(Cause::NotAccepted),
             }
-            (OneCopy::Far(_), None) => Err(Cause::NotAccepted),
         };
-        match sent {
+        match spans::keep_in(scope, send).await {
             Ok(()) => slip.told(),
             Err(cause) => slip.missed(Miss::of(&cause)),
         }

@@ -58,6 +58,18 @@ impl Miss {
         matches!(self, Miss::Full | Miss::Unreachable(_))
     }
 
+    /// Counts a message that a member missed so.
+    fn count(&self) {
+        let cause = match self {
+            Miss::Full => "full",
+            Miss::Ended => "ended",
+            Miss::Left => "left",
+            Miss::Unreachable(_) => "unreachable",
+            Miss::Refused(_) => "refused",
+        };
+        metrics::counter!("ringpost_group_missed_total", "cause" => cause).increment(1);
+    }
+
     pub(super) fn of(cause: &Cause) -> Self {
         match cause {
             Cause::MailboxFull => Miss::Full,
@@ -121,6 +133,7 @@ impl<M: Message + Wire> Slip<M> {
 
     fn miss(&mut self, why: Miss) {
         let Some((tally, member)) = self.open.take() else { return };
+        why.count();
         let mut sheet = tally.0.lock();
         if sheet.reply.is_some() {
             sheet.outcome.missed.push(Missed { member, why });

@@ -272,3 +272,66 @@ async fn an_actor_that_nobody_has_begin_any_more_is_let_go() {
         assert_eq!(error.cause, RemoteSpawnCause::NameTaken("held".into()));
     }
 }
+
+/// One whose first is made when the second one comes to the barrier.
+#[actor]
+struct Slow;
+
+#[handlers]
+impl Slow {}
+
+static SLOW: Barrier = Barrier::new(2);
+static SLOW_CAME: AtomicU64 = AtomicU64::new(0);
+
+impl Offered for Slow {
+    type Arguments = ();
+
+    fn create((): ()) -> Result<Self, BoxError> {
+        SLOW_CAME.fetch_add(1, Ordering::SeqCst);
+        block_in_place(|| SLOW.wait());
+        Ok(Slow)
+    }
+}
+
+/// While one is made.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_spawn_that_was_not_begun_when_its_type_was_withdrawn_says_so() {
+    let node = node().await;
+    node.offer::<Slow>().unwrap();
+    let peer = node.peer("alpha");
+    let mut first = peer.spawn::<Slow>("first", ());
+    assert!(poll!(&mut first).is_pending());
+    until(|| SLOW_CAME.load(Ordering::SeqCst) == 1).await;
+    let mut second = peer.spawn::<Slow>("second", ());
+    assert!(poll!(&mut second).is_pending());
+    let mut withdrawn = Box::pin(node.withdraw::<Slow>());
+    assert!(poll!(&mut withdrawn).is_pending());
+    assert_eq!(node.offer::<Slow>(), Err(OfferError::Withdrawing(Slow::NAME)));
+    block_in_place(|| SLOW.wait());
+    assert!(withdrawn.await);
+    assert_eq!(first.await.unwrap().address().to_string(), "alpha/first");
+    let second = second.await.unwrap_err();
+    assert_eq!((&second.cause, second.is_retryable()), (&RemoteSpawnCause::Withdrawn, true));
+    assert_eq!(node.offer::<Slow>(), Ok(()));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn those_that_are_held_count_among_those_that_live() {
+    let node = node().await;
+    node.offer::<Fragile>().unwrap();
+    let (peer, spawner) = (node.peer("alpha"), spawner::<Spawn<Plan>>(&node, "alpha"));
+    let inbox = node.inbox::<Down>(1).await.unwrap();
+    for _ in 0..64 {
+        spawner.ask(watched_by(inbox.recipient().address())).await.unwrap().unwrap();
+    }
+    let refused = peer.spawn_anonymous::<Fragile>(Plan::Work).await.unwrap_err();
+    assert_eq!(refused.cause, RemoteSpawnCause::TooMany(64));
+    let refused = spawner.ask(watched_by(inbox.recipient().address())).await.unwrap();
+    assert!(matches!(refused, Err(Refusal::TooMany(64))), "{refused:?}");
+    drop(inbox);
+    while let Err(error) = peer.spawn_anonymous::<Fragile>(Plan::Work).await {
+        assert_eq!(error.cause, RemoteSpawnCause::TooMany(64));
+    }
+}

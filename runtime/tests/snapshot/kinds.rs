@@ -1,0 +1,167 @@
+//! What a snapshot and the metrics say of groups, pools, actors that other nodes spawned, and of
+//! actors that are restarted together or were killed.
+
+use std::any::type_name;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use metrics_util::debugging::DebuggingRecorder;
+use ringpost::group::Group;
+use ringpost::pool::Pool;
+use ringpost::prelude::*;
+use ringpost::{ActorState, ActorView, Strategy, Supervisor, limits};
+
+use super::sums;
+use crate::actors::{Hold, Note, Notebook, held, node};
+use crate::remote::{end, pair};
+
+/// Blocks its thread when it is told to, until the test comes to the barrier.
+#[actor(name = "app::Guest")]
+struct Guest;
+
+static GATE: Barrier = Barrier::new(2);
+
+#[handlers]
+impl Guest {
+    #[handler]
+    fn block(&self) {
+        GATE.wait();
+    }
+}
+
+impl Offered for Guest {
+    type Arguments = u64;
+    const LIVING_MAX: usize = 1;
+
+    fn create(number: u64) -> Result<Self, BoxError> {
+        if number == 0 { Err("nobody".into()) } else { Ok(Guest) }
+    }
+}
+
+/// Looks until an actor is so.
+async fn until(node: &Node, path: &str, is_so: impl Fn(&ActorView) -> bool) -> ActorView {
+    loop {
+        let mut actors = node.snapshot().actors.into_iter();
+        let of_path = |actor: &ActorView| actor.address.to_string() == path && is_so(actor);
+        match actors.find(of_path) {
+            Some(actor) => return actor,
+            None => tokio::task::yield_now().await,
+        }
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_snapshot_shows_groups_pools_and_actors_that_other_nodes_spawned() {
+    let (alpha, beta) = pair().await;
+    beta.offer::<Guest>().unwrap();
+    alpha.peer("beta").spawn::<Guest>("guest", 1).await.unwrap();
+    let pool = Pool::builder(Notebook::new).size(2).spawn(&beta, "pool").await.unwrap();
+    let [first, second] = [0, 1].map(|worker| pool.workers()[worker].clone());
+    second.fail().await.unwrap_err();
+    let path = second.address().to_string();
+    until(&beta, &path, |worker| worker.restarts == 1 && worker.state == ActorState::Running).await;
+    let group: ActorRef<Group<Note>> = beta.spawn("room", Group::new()).await.unwrap();
+    let member = held(&beta, 1).await;
+    group.join(member.actor.recipient()).await.unwrap().unwrap();
+    // One in the mailbox of its member, one that waits with the group.
+    for number in 0..2 {
+        group.tell(Note { number }).await.unwrap();
+    }
+    until(&beta, "beta/room", |room| room.tasks == 1 && room.in_hand.is_none()).await;
+
+    let mut drawing = beta.snapshot().tree().to_string();
+    let (from, to) = (drawing.find(" for ").unwrap(), drawing.find(" s\n").unwrap());
+    drawing.replace_range(from..to, " for T");
+    let (offer, rest) = drawing.split_once('\n').unwrap();
+    assert!(offer.starts_with("beta/#offer-app::Guest-"), "{offer}");
+    let spawner = format!("Spawner<{}>): running", type_name::<Guest>());
+    assert!(offer.ends_with(&spawner), "{offer}");
+    let (notebook, hold) = (Notebook::NAME, Hold::NAME);
+    let worker = |worker: &ActorRef<Notebook>| {
+        worker.address().to_string().replace("beta/", &format!("beta/{notebook}"))
+    };
+    let expected = format!(
+        "beta/guest (app::Guest): running\n\
+         beta/held ({notebook}): running, 1 message waiting, {hold} in hand for T s\n\
+         beta/pool (ringpost::Pool): running\n\
+         \x20 {}: running\n\
+         \x20 {}: running, 1 restart\n\
+         beta/room ({}): running, 1 task\n",
+        worker(&first),
+        worker(&second),
+        type_name::<Group<Note>>(),
+    );
+    assert_eq!(rest, expected);
+    member.gate.add_permits(1);
+    end([alpha, beta]).await;
+}
+
+/// The clock that notes the beginning may be late, and so shows it too early.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn the_age_of_a_message_in_hand_is_never_less_than_it_is() {
+    let node = node().await;
+    let member = held(&node, 1).await;
+    let since = Instant::now();
+    for _ in 0..100 {
+        let known = since.elapsed();
+        let age = node.snapshot().actors[0].in_hand.as_ref().unwrap().age;
+        assert!(age >= known, "{age:?} is less than {known:?}");
+        tokio::task::yield_now().await;
+    }
+    member.gate.add_permits(1);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_counts_restarts_together_and_says_who_was_killed() {
+    let node = node().await;
+    let child = |name: &str| Child::new(Notebook::new).named(name);
+    let both = Supervisor::new(Strategy::OneForAll).child(child("one")).child(child("two"));
+    node.spawn("both", both).await.unwrap();
+    node.actor::<Notebook>("two").await.unwrap().fail().await.unwrap_err();
+    for path in ["alpha/one", "alpha/two"] {
+        let restarted = |actor: &ActorView| actor.state == ActorState::Running;
+        let actor = until(&node, path, |actor| actor.restarts == 1 && restarted(actor)).await;
+        assert_eq!(actor.parent.map(|parent| parent.to_string()), Some("alpha/both".into()));
+    }
+    assert_eq!(until(&node, "alpha/both", |_| true).await.restarts, 0);
+    let guest = node.spawn("guest", Guest).await.unwrap();
+    guest.tell(Block).await.unwrap();
+    let blocks = until(&node, "alpha/guest", |guest| guest.in_hand.is_some()).await;
+    assert_eq!((blocks.state, blocks.mailbox.local), (ActorState::Running, 0));
+    guest.kill().await.unwrap();
+    until(&node, "alpha/guest", |guest| guest.state == ActorState::Killed).await;
+    tokio::task::block_in_place(|| GATE.wait());
+    assert_eq!(guest.wait_stopped().await, ActorExit::Killed);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn metrics_count_what_members_of_groups_missed_and_what_others_had_spawned() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let node = node().await;
+    let group: ActorRef<Group<Note>> = node.spawn("room", Group::new()).await.unwrap();
+    let member = held(&node, 1).await;
+    group.join(member.actor.recipient()).await.unwrap().unwrap();
+    // One is in its mailbox, and as many wait for it as may.
+    for number in 0..limits::GROUP_WAITING_MAX as u64 + 10 {
+        group.tell(Note { number }).await.unwrap();
+    }
+    assert_eq!(group.size().await, Ok(1));
+    node.offer::<Guest>().unwrap();
+    let peer = node.peer("alpha");
+    peer.spawn::<Guest>("guest", 0).await.unwrap_err();
+    peer.spawn::<Guest>("held", 1).await.unwrap_err();
+    peer.spawn::<Guest>("guest", 1).await.unwrap();
+    peer.spawn::<Guest>("another", 1).await.unwrap_err();
+    let sums = sums(&snapshotter);
+    assert!((9..=10).contains(&sums["ringpost_group_missed_total full"]), "{sums:?}");
+    let spawned = |outcome: &str| sums[&format!("ringpost_spawned_for_others_total {outcome}")];
+    assert_eq!(["started", "refused", "name_taken", "too_many"].map(spawned), [1, 1, 1, 1]);
+    member.gate.add_permits(1);
+    node.shutdown(Duration::from_secs(5)).await;
+}
