@@ -16,8 +16,8 @@ pub struct Describe {
     pub prefix: String,
 }
 
-/// Writes what the old and the new build have alike: it handles the messages of the build that it is
-/// written in.
+/// Writes what the old and the new build have alike. It handles the messages of the build that it
+/// is written in.
 macro_rules! alike {
     () => {
         #[actor(name = "versions.Ledger")]
