@@ -1,6 +1,7 @@
 //! The actors that the tests talk to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringpost::prelude::*;
 use tokio::sync::{Notify, Semaphore};
@@ -76,4 +77,18 @@ pub async fn held(node: &Node, capacity: usize) -> Held {
     actor.tell(Hold).await.unwrap();
     held.notified().await;
     Held { actor, gate, held }
+}
+
+/// Tells a notebook that holds numbers from 0 on, until one has waited this long for room and comes
+/// back. Returns how many it was told.
+pub async fn fill(notebook: &ActorRef<Notebook>, patience: Duration) -> u64 {
+    let mut told = 0;
+    let late = loop {
+        match notebook.tell(Note { number: told }).timeout(patience).await {
+            Ok(()) => told += 1,
+            Err(late) => break late,
+        }
+    };
+    assert_eq!((late.message, late.cause), (Note { number: told }, Cause::Timeout));
+    told
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost::{NodeEvent, Profile};
 
-use crate::actors::{Note, Notebook, held};
+use crate::actors::{Note, Notebook, fill, held};
 use crate::asking::{Audit, Teller};
 use crate::remote::{PATIENCE, end, pair};
 
@@ -18,14 +18,7 @@ async fn sends_to_another_node_have_time_outs_and_need_not_wait() {
     let held = held(&beta, 8).await;
     let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
     let short = Duration::from_millis(20);
-    let mut told = 0;
-    let late = loop {
-        match notebook.tell(Note { number: told }).timeout(short).await {
-            Ok(()) => told += 1,
-            Err(late) => break late,
-        }
-    };
-    assert_eq!((late.message, late.cause), (Note { number: told }, Cause::Timeout));
+    let told = fill(&notebook, short).await;
     let refused = notebook.ask(Note { number: 0 }).try_send().err().unwrap();
     assert_eq!(refused.cause, Cause::MailboxFull);
     held.gate.add_permits(1);

@@ -1,5 +1,7 @@
 //! Supervisors: children that are restarted together.
 
+mod changes;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,6 +12,16 @@ use crate::actors::node;
 use crate::log::Log;
 use crate::registered::{Clerk, within};
 use crate::supervising::{Diary, Explode, Hang, MINUTE, MS, Stumble, Work, Worker, quick};
+
+/// Describes a child whose every start fails.
+fn unable(name: &'static str, diary: &Diary) -> Child<Worker> {
+    let make = Worker::factory(name, diary);
+    Child::new(move || {
+        let worker = make();
+        worker.bad_starts.store(1, Ordering::SeqCst);
+        worker
+    })
+}
 
 async fn supervised(node: &Node, strategy: Strategy, diary: &Diary) -> ActorRef<Supervisor> {
     let supervisor = ["a", "b", "c"].into_iter().fold(Supervisor::new(strategy), |all, name| {
@@ -108,17 +120,9 @@ async fn a_child_that_fails_to_start_among_others_is_tried_again_with_them() {
 #[tokio::test]
 async fn a_supervisor_whose_child_cannot_start_does_not_start_and_leaves_nothing() {
     let (node, diary) = (node().await, Diary::default());
-    let cannot = Child::new({
-        let diary = diary.clone();
-        move || {
-            let worker = Worker::factory("b", &diary)();
-            worker.bad_starts.store(1, Ordering::SeqCst);
-            worker
-        }
-    });
     let supervisor = Supervisor::new(Strategy::OneForOne)
         .child(Worker::child("a", &diary))
-        .child(cannot.named("b"));
+        .child(unable("b", &diary).named("b"));
     let error = node.spawn("supervisor", supervisor).await.unwrap_err();
     let text = "the actor could not start: its child alpha/b did not start: \
                 the actor could not start: no luck";
@@ -305,112 +309,6 @@ async fn a_pause_without_an_end_leaves_the_supervisor_alone() {
     assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
 }
 
-/// They are children like the others.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn children_are_started_and_ended_while_their_supervisor_runs() {
-    for strategy in [Strategy::OneForOne, Strategy::RestForOne, Strategy::OneForAll] {
-        let (node, diary) = (node().await, Diary::default());
-        let supervisor =
-            Supervisor::new(strategy).child(Worker::child("a", &diary).restart(quick()));
-        let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
-        let child = |name| Worker::child(name, &diary).restart(quick());
-        let b = supervisor.start_child(child("b")).await.unwrap();
-        let always = Restart::always().backoff(Duration::ZERO, Duration::ZERO);
-        let c = supervisor.start_child(child("c").restart(always)).await.unwrap();
-        assert_eq!(c.work().await, Ok(1));
-        assert_eq!(diary.take(), ["a started", "b started", "c started"]);
-        b.explode("boom".into()).await.unwrap_err();
-        assert_eq!(b.work().await, Ok(1));
-        let kept = if strategy == Strategy::OneForOne { 2 } else { 1 };
-        assert_eq!(c.work().await, Ok(kept), "{strategy:?}");
-        let a = node.actor::<Worker>("a").await.unwrap();
-        assert_eq!(a.work().await, Ok(1));
-        diary.take();
-        assert_eq!(supervisor.end_child(&c).await, Ok(true));
-        assert_eq!(c.wait_stopped().await, ActorExit::Stopped, "whatever its `Restart` says");
-        assert_eq!(diary.take(), ["c stopped", "c dropped"]);
-        assert_eq!(supervisor.end_child(&c).await, Ok(false));
-        b.explode("boom".into()).await.unwrap_err();
-        assert_eq!((b.work().await, a.work().await.is_ok()), (Ok(1), true));
-        assert!(node.actor::<Worker>("c").await.is_err(), "it is not revived by the others");
-        diary.take();
-        supervisor.stop().await.unwrap();
-        supervisor.wait_stopped().await;
-        assert_eq!(diary.take(), ["b stopped", "b dropped", "a stopped", "a dropped"]);
-    }
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_child_that_cannot_be_started_is_none_of_its_supervisor() {
-    let (node, diary) = (node().await, Diary::default());
-    let again = diary.clone();
-    let make = move || {
-        Supervisor::new(Strategy::OneForAll).child(Worker::child("a", &again).restart(quick()))
-    };
-    let supervisor = node.supervise(Child::new(make).restart(quick())).await.unwrap();
-    let taken = supervisor.start_child(Worker::child("a", &diary)).await;
-    assert!(matches!(taken, Err(SpawnError::NameTaken(_))));
-    let cannot = Child::new({
-        let diary = diary.clone();
-        move || {
-            let worker = Worker::factory("b", &diary)();
-            worker.bad_starts.store(1, Ordering::SeqCst);
-            worker
-        }
-    });
-    let error = supervisor.start_child(cannot).await.unwrap_err();
-    assert_eq!(error.to_string(), "the actor could not start: no luck");
-    let panics = Child::new(|| -> Leaver { panic!("no recipe") });
-    let error = supervisor.start_child(panics).await.unwrap_err();
-    assert!(matches!(error, SpawnError::Panicked(reason) if &*reason == "no recipe"));
-    let c = supervisor.start_child(Worker::child("c", &diary)).await.unwrap();
-    diary.take();
-    supervisor.kill().await.unwrap();
-    assert_eq!(c.wait_stopped().await, ActorExit::Killed);
-    let a = loop {
-        // The supervisor begins anew, with the child that it was made with.
-        match supervisor.start_child(Worker::child("d", &diary)).await {
-            Ok(_) => break node.actor::<Worker>("a").await.unwrap(),
-            Err(error) => assert!(matches!(error, SpawnError::NoSupervisor(_)), "{error}"),
-        }
-    };
-    assert_eq!(diary.take(), ["c dropped", "a dropped", "a started", "d started"]);
-    supervisor.end_child(&a).await.unwrap();
-    supervisor.stop().await.unwrap();
-    supervisor.wait_stopped().await;
-    let late = supervisor.start_child(Worker::child("e", &diary)).await;
-    assert!(matches!(late, Err(SpawnError::NoSupervisor(_))));
-    assert!(supervisor.end_child(&a).await.is_err());
-}
-
-/// Has its supervisor end it.
-#[actor]
-struct Leaver;
-
-#[message(local)]
-struct Leave(ActorRef<Supervisor>);
-
-#[handlers]
-impl Leaver {
-    #[handler]
-    async fn leave(&mut self, msg: Leave, cx: &mut Context<Self>) -> Result<bool, String> {
-        let ended = msg.0.end_child(cx.actor()).await;
-        ended.map_err(|error| error.cause.to_string())
-    }
-
-    /// Asks for two ends at once.
-    #[handler]
-    async fn leave_both(&mut self, msg: LeaveBoth, cx: &mut Context<Self>) -> Vec<String> {
-        let (own, other) = tokio::join!(msg.0.end_child(cx.actor()), msg.0.end_child(&msg.1));
-        [own, other].map(|ended| ended.unwrap_err().cause.to_string()).into()
-    }
-}
-
-#[message(local)]
-struct LeaveBoth(ActorRef<Supervisor>, ActorRef<Leaver>);
-
 /// Has a child that takes a second to stop.
 struct Slow;
 
@@ -442,19 +340,6 @@ impl Actor for Lingering {
 #[handlers]
 impl Lingering {}
 
-/// Never starts.
-struct Unready;
-
-#[actor]
-impl Actor for Unready {
-    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
-        std::future::pending().await
-    }
-}
-
-#[handlers]
-impl Unready {}
-
 pub async fn others_run() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -477,50 +362,4 @@ async fn a_child_that_failed_too_often_does_not_rest_with_others() {
     let text = slow.wait_stopped().await.to_string();
     assert!(text.contains("restarted 0 times"), "{text}");
     assert!(supervisor.wait_stopped().await.is_failure());
-}
-
-/// Also of those whose own handler waits for it.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn a_supervisor_that_is_stopped_while_a_child_starts_ends_its_children_in_order() {
-    let node = node().await;
-    let supervisor = Supervisor::new(Strategy::OneForOne);
-    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
-    let leaver = supervisor.start_child(Child::new(|| Leaver)).await.unwrap();
-    let unready = Child::new(|| Unready).stop_within(Duration::from_secs(1));
-    let start = tokio::time::Instant::now();
-    let (starting, leave) = (supervisor.clone(), leaver.ask(Leave(supervisor.clone())).into_ask());
-    let starting = tokio::spawn(async move { starting.start_child(unready).await });
-    others_run().await;
-    let leave = tokio::spawn(leave);
-    others_run().await;
-    supervisor.stop().await.unwrap();
-    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
-    assert_eq!(start.elapsed(), Duration::from_secs(1), "the time of the one that never starts");
-    assert!(matches!(starting.await.unwrap(), Err(SpawnError::Killed)));
-    let never = AskCause::NotBegun(NotBegun::Stopped).to_string();
-    assert_eq!(leave.await.unwrap(), Ok(Err(never)));
-    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn a_child_that_asks_for_its_own_end_is_told_at_once_and_ends() {
-    let node = node().await;
-    let supervisor = Supervisor::new(Strategy::OneForOne);
-    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
-    let child = Child::new(|| Leaver).restart(Restart::always());
-    let leaver = supervisor.start_child(child).await.unwrap();
-    let start = tokio::time::Instant::now();
-    let told = leaver.ask(Leave(supervisor.clone())).await;
-    assert_eq!(told, Ok(Err(AskCause::NoReply.to_string())));
-    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
-    let [leaver, other] = [supervisor.start_child(Child::new(|| Leaver)).await.unwrap(), {
-        supervisor.start_child(Child::new(|| Leaver)).await.unwrap()
-    }];
-    let told = leaver.ask(LeaveBoth(supervisor.clone(), other)).await.unwrap();
-    assert_eq!(told[0], AskCause::NoReply.to_string());
-    assert!(told[1].contains("actors would wait for each other"), "{told:?}");
-    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
-    assert_eq!(start.elapsed(), Duration::ZERO);
 }

@@ -1,4 +1,6 @@
-//! What an actor registers: timers, tasks, streams; and what it puts aside.
+//! What an actor registers: timers, tasks and streams.
+
+mod stash;
 
 use std::time::Duration;
 
@@ -337,83 +339,6 @@ async fn a_stream_is_taken_from_as_fast_as_its_items_are_handled_and_messages_ha
     clerk.wait_stopped().await;
 }
 
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn what_is_put_aside_comes_back_in_its_order_before_the_mailbox() {
-    let node = node().await;
-    let clerk = node.supervise(Child::new(Clerk::default)).await.unwrap();
-    within(&clerk, |clerk, _| clerk.shut = true).await;
-    let asks: Vec<_> = (0..3)
-        .map(|number| {
-            let clerk = clerk.clone();
-            tokio::spawn(async move { clerk.ask(Order { number }).await })
-        })
-        .collect();
-    tokio::task::yield_now().await;
-    assert_eq!(clerk.notes().await, Ok(vec![]));
-    assert_eq!(clerk.open().await, Ok(3));
-    for (number, ask) in asks.into_iter().enumerate() {
-        assert_eq!(ask.await.unwrap(), Ok(number as u64));
-    }
-    within(&clerk, |_, cx| {
-        for number in 0..1024 {
-            cx.stash(Note { number }).unwrap();
-        }
-        let full = cx.stash(Note { number: 1024 }).unwrap_err();
-        assert_eq!(full.message.number, 1024);
-    })
-    .await;
-    // A restart puts back what was put aside; an end makes dead letters of it.
-    clerk.fail().await.unwrap_err();
-    assert_eq!(clerk.notes().await.unwrap().len(), 1024);
-    within(&clerk, |_, cx| cx.stash(Note { number: 1 }).unwrap()).await;
-    clerk.stop().await.unwrap();
-    clerk.wait_stopped().await;
-    assert_eq!(node.dead_letters().total(), 1);
-}
-
-/// What is put aside ahead of older messages, and what is put aside again, has its old place.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn what_is_put_aside_while_others_come_back_is_behind_the_older_ones() {
-    let node = node().await;
-    let clerk = Clerk::spawn(&node).await;
-    within(&clerk, |clerk, _| clerk.shut = true).await;
-    let ask = |number| {
-        let clerk = clerk.clone();
-        tokio::spawn(async move { clerk.ask(Order { number }).await })
-    };
-    let asks: Vec<_> = (0..3).map(ask).collect();
-    tokio::task::yield_now().await;
-    // They come back while the clerk is shut, so each is put aside again; and a timer, which goes
-    // ahead of them, puts aside one more.
-    within(&clerk, |_, cx| {
-        let deed = |_: &mut Clerk, cx: &mut Context<Clerk>| {
-            cx.stash(Note { number: 10 }).unwrap();
-        };
-        cx.tell_after(1, Duration::ZERO, Do(Box::new(deed)));
-        assert_eq!(cx.unstash(), 3);
-    })
-    .await;
-    assert_eq!(clerk.notes().await, Ok(vec![]));
-    assert_eq!(clerk.open().await, Ok(4));
-    for (number, ask) in asks.into_iter().enumerate() {
-        assert_eq!(ask.await.unwrap(), Ok(number as u64));
-    }
-    assert_eq!(clerk.notes().await, Ok(vec![0, 1, 2, 10]));
-    within(&clerk, |_, cx| {
-        let deed = |_: &mut Clerk, cx: &mut Context<Clerk>| {
-            cx.stash(Note { number: 3 }).unwrap();
-            assert_eq!(cx.unstash(), 1);
-        };
-        cx.tell_after(1, Duration::ZERO, Do(Box::new(deed)));
-        (1..3).for_each(|number| cx.stash(Note { number }).unwrap());
-        cx.unstash();
-    })
-    .await;
-    assert_eq!(clerk.notes().await, Ok(vec![1, 2, 3]));
-}
-
 /// A time-out that no clock counts to is a year.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
@@ -488,56 +413,6 @@ async fn a_lane_that_is_always_full_holds_up_neither_other_nodes_nor_a_drain() {
     assert_eq!(clerk.wait_stopped().await, ActorExit::Stopped);
     assert_eq!(beta.dead_letters().total() + alpha.dead_letters().total(), 0);
     crate::remote::end([alpha, beta]).await;
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn what_is_put_aside_keeps_its_order_and_its_deadline() {
-    let node = node().await;
-    let clerk = Clerk::spawn(&node).await;
-    within(&clerk, |_, cx| {
-        cx.stash(Note { number: 1 }).unwrap();
-        cx.stash(Note { number: 2 }).unwrap();
-        cx.unstash();
-        cx.stash(Note { number: 0 }).unwrap();
-        assert_eq!(cx.unstash(), 1);
-    })
-    .await;
-    assert_eq!(clerk.notes().await, Ok(vec![1, 2, 0]));
-    within(&clerk, |clerk, _| clerk.shut = true).await;
-    let asked = {
-        let clerk = clerk.clone();
-        tokio::spawn(async move { clerk.ask(Order { number: 3 }).timeout(50 * MS).await })
-    };
-    tokio::task::yield_now().await;
-    within(&clerk, |clerk, _| clerk.asks_when = true).await;
-    assert_eq!(clerk.open().await, Ok(1));
-    assert_eq!(asked.await.unwrap(), Ok(3));
-    assert_eq!(clerk.notes().await, Ok(vec![50]));
-}
-
-/// An ask that was put aside was begun; what its asker no longer waits for is dropped all the same.
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn what_was_put_aside_and_given_up_does_not_come_back() {
-    let node = node().await;
-    let clerk = Clerk::spawn(&node).await;
-    within(&clerk, |clerk, _| clerk.shut = true).await;
-    let ask = |number| {
-        let clerk = clerk.clone();
-        tokio::spawn(
-            async move { clerk.ask(Order { number }).timeout(50 * MS * number as u32).await },
-        )
-    };
-    let (dropped, late, waits) = (ask(1000), ask(1), ask(1001));
-    tokio::task::yield_now().await;
-    assert_eq!(clerk.notes().await, Ok(vec![]));
-    dropped.abort();
-    assert!(late.await.unwrap().is_err());
-    within(&clerk, |_, cx| cx.stash(Note { number: 7 }).unwrap()).await;
-    assert_eq!(clerk.open().await, Ok(4));
-    assert_eq!(waits.await.unwrap(), Ok(1001));
-    assert_eq!(clerk.notes().await, Ok(vec![1001, 7]));
 }
 
 /// RL-1, RL-2: a mailbox that is full refuses none of it, and does not go first.

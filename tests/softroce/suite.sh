@@ -9,12 +9,13 @@ text_bytes_min=5000000
 # start.
 build_programs() {
     local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
-    local features=verbs,ringpost-transport/sim
+    # The same builds as in `tests/run`, whose steps before have made them: what is tested, with the
+    # planted bugs, none of which is switched on; and what is measured.
+    local features=verbs,mutants
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
     pace=$target/release/pace programs=$target/debug
-    cargo build --locked --release --manifest-path "$manifest" --features verbs \
-        -p ringpost-softroce --bin pace || return
-    # All packages that use tokio, so that it is the same build of it as in `tests/run test`.
+    cargo build --locked --release --manifest-path "$manifest" --features verbs -p ringpost-benches \
+        -p ringpost-examples -p ringpost-softroce --bin pace --example wordcount || return
     cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
         --bin meet --bin witness --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \

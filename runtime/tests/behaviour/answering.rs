@@ -7,7 +7,7 @@ use ringpost::Inbox;
 use ringpost::prelude::*;
 
 use super::world::{World, end, until};
-use crate::actors::{Hold, Note, Notebook, held};
+use crate::actors::{Hold, Note, Notebook, fill, held};
 use crate::asking::{Deposit, Teller};
 use crate::cause;
 use crate::remote::PATIENCE;
@@ -175,14 +175,7 @@ pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
         matches!(error.cause, AskCause::Timeout | AskCause::NotBegun(NotBegun::Timeout))
     };
     assert!(asked.as_ref().is_err_and(is_late), "{asked:?}");
-    let mut told = 0;
-    let late = loop {
-        match notebook.tell(Note { number: told }).timeout(short).await {
-            Ok(()) => told += 1,
-            Err(late) => break late,
-        }
-    };
-    assert_eq!((late.message, late.cause), (Note { number: told }, Cause::Timeout));
+    let told = fill(&notebook, short).await;
     held.gate.add_permits(1);
     assert_eq!(notebook.notes().await, Ok((0..told).collect::<Vec<_>>()));
     end([alpha, beta]).await;

@@ -16,6 +16,44 @@ pub struct Describe {
     pub prefix: String,
 }
 
+/// Writes what the old and the new build have alike. It handles the messages of the build that it
+/// is written in.
+macro_rules! alike {
+    () => {
+        #[actor(name = "versions.Ledger")]
+        pub struct Ledger {
+            pub gate: Arc<Semaphore>,
+            pub deposits: Vec<Deposit>,
+        }
+
+        #[protocol]
+        pub trait Books {
+            fn deposit(msg: Deposit) -> u64;
+
+            fn read(msg: Read) -> Statement;
+        }
+
+        #[actor(name = "versions.Account")]
+        pub struct Account(Opening);
+
+        #[handlers]
+        impl Account {
+            #[handler]
+            pub fn describe(&mut self, msg: Describe) -> String {
+                format!("{}: {:?}", msg.prefix, self.0)
+            }
+        }
+
+        impl Offered for Account {
+            type Arguments = Opening;
+
+            fn create(opening: Opening) -> Result<Self, BoxError> {
+                Ok(Account(opening))
+            }
+        }
+    };
+}
+
 /// The build that knows the first versions.
 mod old {
     use super::*;
@@ -39,12 +77,6 @@ mod old {
         pub cents: u64,
     }
 
-    #[actor(name = "versions.Ledger")]
-    pub struct Ledger {
-        pub gate: Arc<Semaphore>,
-        pub deposits: Vec<Deposit>,
-    }
-
     #[handlers]
     impl Ledger {
         #[handler]
@@ -61,37 +93,13 @@ mod old {
         }
     }
 
-    #[protocol]
-    pub trait Books {
-        fn deposit(msg: Deposit) -> u64;
-
-        fn read(msg: Read) -> Statement;
-    }
-
     #[message(name = "versions.Opening")]
     #[derive(Debug)]
     pub struct Opening {
         pub owner: String,
     }
 
-    #[actor(name = "versions.Account")]
-    pub struct Account(Opening);
-
-    #[handlers]
-    impl Account {
-        #[handler]
-        pub fn describe(&mut self, msg: Describe) -> String {
-            format!("{}: {:?}", msg.prefix, self.0)
-        }
-    }
-
-    impl Offered for Account {
-        type Arguments = Opening;
-
-        fn create(opening: Opening) -> Result<Self, BoxError> {
-            Ok(Account(opening))
-        }
-    }
+    alike!();
 }
 
 /// The build that knows more.
@@ -125,12 +133,6 @@ mod new {
         pub deposits: u64,
     }
 
-    #[actor(name = "versions.Ledger")]
-    pub struct Ledger {
-        pub gate: Arc<Semaphore>,
-        pub deposits: Vec<Deposit>,
-    }
-
     #[handlers]
     impl Ledger {
         #[handler]
@@ -155,13 +157,6 @@ mod new {
         }
     }
 
-    #[protocol]
-    pub trait Books {
-        fn deposit(msg: Deposit) -> u64;
-
-        fn read(msg: Read) -> Statement;
-    }
-
     #[message(name = "versions.Opening", version = 2)]
     #[derive(Debug)]
     pub struct Opening {
@@ -170,24 +165,7 @@ mod new {
         pub limit: u64,
     }
 
-    #[actor(name = "versions.Account")]
-    pub struct Account(Opening);
-
-    #[handlers]
-    impl Account {
-        #[handler]
-        pub fn describe(&mut self, msg: Describe) -> String {
-            format!("{}: {:?}", msg.prefix, self.0)
-        }
-    }
-
-    impl Offered for Account {
-        type Arguments = Opening;
-
-        fn create(opening: Opening) -> Result<Self, BoxError> {
-            Ok(Account(opening))
-        }
-    }
+    alike!();
 }
 
 /// The build that knows version 2 of the deposit.

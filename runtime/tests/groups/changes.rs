@@ -1,0 +1,167 @@
+//! Children that are started and ended while their supervisor runs.
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{NotBegun, Strategy};
+
+use super::{others_run, unable};
+use crate::actors::node;
+use crate::supervising::{Diary, Worker, quick};
+
+/// They are children like the others.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn children_are_started_and_ended_while_their_supervisor_runs() {
+    for strategy in [Strategy::OneForOne, Strategy::RestForOne, Strategy::OneForAll] {
+        let (node, diary) = (node().await, Diary::default());
+        let supervisor =
+            Supervisor::new(strategy).child(Worker::child("a", &diary).restart(quick()));
+        let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+        let child = |name| Worker::child(name, &diary).restart(quick());
+        let b = supervisor.start_child(child("b")).await.unwrap();
+        let always = Restart::always().backoff(Duration::ZERO, Duration::ZERO);
+        let c = supervisor.start_child(child("c").restart(always)).await.unwrap();
+        assert_eq!(c.work().await, Ok(1));
+        assert_eq!(diary.take(), ["a started", "b started", "c started"]);
+        b.explode("boom".into()).await.unwrap_err();
+        assert_eq!(b.work().await, Ok(1));
+        let kept = if strategy == Strategy::OneForOne { 2 } else { 1 };
+        assert_eq!(c.work().await, Ok(kept), "{strategy:?}");
+        let a = node.actor::<Worker>("a").await.unwrap();
+        assert_eq!(a.work().await, Ok(1));
+        diary.take();
+        assert_eq!(supervisor.end_child(&c).await, Ok(true));
+        assert_eq!(c.wait_stopped().await, ActorExit::Stopped, "whatever its `Restart` says");
+        assert_eq!(diary.take(), ["c stopped", "c dropped"]);
+        assert_eq!(supervisor.end_child(&c).await, Ok(false));
+        b.explode("boom".into()).await.unwrap_err();
+        assert_eq!((b.work().await, a.work().await.is_ok()), (Ok(1), true));
+        assert!(node.actor::<Worker>("c").await.is_err(), "it is not revived by the others");
+        diary.take();
+        supervisor.stop().await.unwrap();
+        supervisor.wait_stopped().await;
+        assert_eq!(diary.take(), ["b stopped", "b dropped", "a stopped", "a dropped"]);
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_child_that_cannot_be_started_is_none_of_its_supervisor() {
+    let (node, diary) = (node().await, Diary::default());
+    let again = diary.clone();
+    let make = move || {
+        Supervisor::new(Strategy::OneForAll).child(Worker::child("a", &again).restart(quick()))
+    };
+    let supervisor = node.supervise(Child::new(make).restart(quick())).await.unwrap();
+    let taken = supervisor.start_child(Worker::child("a", &diary)).await;
+    assert!(matches!(taken, Err(SpawnError::NameTaken(_))));
+    let error = supervisor.start_child(unable("b", &diary)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the actor could not start: no luck");
+    let panics = Child::new(|| -> Leaver { panic!("no recipe") });
+    let error = supervisor.start_child(panics).await.unwrap_err();
+    assert!(matches!(error, SpawnError::Panicked(reason) if &*reason == "no recipe"));
+    let c = supervisor.start_child(Worker::child("c", &diary)).await.unwrap();
+    diary.take();
+    supervisor.kill().await.unwrap();
+    assert_eq!(c.wait_stopped().await, ActorExit::Killed);
+    let a = loop {
+        // The supervisor begins anew, with the child that it was made with.
+        match supervisor.start_child(Worker::child("d", &diary)).await {
+            Ok(_) => break node.actor::<Worker>("a").await.unwrap(),
+            Err(error) => assert!(matches!(error, SpawnError::NoSupervisor(_)), "{error}"),
+        }
+    };
+    assert_eq!(diary.take(), ["c dropped", "a dropped", "a started", "d started"]);
+    supervisor.end_child(&a).await.unwrap();
+    supervisor.stop().await.unwrap();
+    supervisor.wait_stopped().await;
+    let late = supervisor.start_child(Worker::child("e", &diary)).await;
+    assert!(matches!(late, Err(SpawnError::NoSupervisor(_))));
+    assert!(supervisor.end_child(&a).await.is_err());
+}
+
+/// Has its supervisor end it.
+#[actor]
+struct Leaver;
+
+#[message(local)]
+struct Leave(ActorRef<Supervisor>);
+
+#[handlers]
+impl Leaver {
+    #[handler]
+    async fn leave(&mut self, msg: Leave, cx: &mut Context<Self>) -> Result<bool, String> {
+        let ended = msg.0.end_child(cx.actor()).await;
+        ended.map_err(|error| error.cause.to_string())
+    }
+
+    /// Asks for two ends at once.
+    #[handler]
+    async fn leave_both(&mut self, msg: LeaveBoth, cx: &mut Context<Self>) -> Vec<String> {
+        let (own, other) = tokio::join!(msg.0.end_child(cx.actor()), msg.0.end_child(&msg.1));
+        [own, other].map(|ended| ended.unwrap_err().cause.to_string()).into()
+    }
+}
+
+#[message(local)]
+struct LeaveBoth(ActorRef<Supervisor>, ActorRef<Leaver>);
+
+/// Never starts.
+struct Unready;
+
+#[actor]
+impl Actor for Unready {
+    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        std::future::pending().await
+    }
+}
+
+#[handlers]
+impl Unready {}
+
+/// Also of those whose own handler waits for it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_is_stopped_while_a_child_starts_ends_its_children_in_order() {
+    let node = node().await;
+    let supervisor = Supervisor::new(Strategy::OneForOne);
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let leaver = supervisor.start_child(Child::new(|| Leaver)).await.unwrap();
+    let unready = Child::new(|| Unready).stop_within(Duration::from_secs(1));
+    let start = tokio::time::Instant::now();
+    let (starting, leave) = (supervisor.clone(), leaver.ask(Leave(supervisor.clone())).into_ask());
+    let starting = tokio::spawn(async move { starting.start_child(unready).await });
+    others_run().await;
+    let leave = tokio::spawn(leave);
+    others_run().await;
+    supervisor.stop().await.unwrap();
+    assert_eq!(supervisor.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "the time of the one that never starts");
+    assert!(matches!(starting.await.unwrap(), Err(SpawnError::Killed)));
+    let never = AskCause::NotBegun(NotBegun::Stopped).to_string();
+    assert_eq!(leave.await.unwrap(), Ok(Err(never)));
+    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_asks_for_its_own_end_is_told_at_once_and_ends() {
+    let node = node().await;
+    let supervisor = Supervisor::new(Strategy::OneForOne);
+    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
+    let child = Child::new(|| Leaver).restart(Restart::always());
+    let leaver = supervisor.start_child(child).await.unwrap();
+    let start = tokio::time::Instant::now();
+    let told = leaver.ask(Leave(supervisor.clone())).await;
+    assert_eq!(told, Ok(Err(AskCause::NoReply.to_string())));
+    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
+    let [leaver, other] = [supervisor.start_child(Child::new(|| Leaver)).await.unwrap(), {
+        supervisor.start_child(Child::new(|| Leaver)).await.unwrap()
+    }];
+    let told = leaver.ask(LeaveBoth(supervisor.clone(), other)).await.unwrap();
+    assert_eq!(told[0], AskCause::NoReply.to_string());
+    assert!(told[1].contains("actors would wait for each other"), "{told:?}");
+    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
