@@ -191,7 +191,10 @@ fn a_seed_of_the_environment_is_the_only_one_that_is_run() {
     assert!(!passed && text.contains("seed 12: the body panicked"), "{text}");
     assert!(text.contains(&format!("RINGPOST_TEST_SEED=12 cargo test {this}")), "{text}");
     let (passed, text) = run("twelve");
-    assert!(!passed && text.contains("RINGPOST_TEST_SEED is `twelve`, which is no number"), "{text}");
+    assert!(
+        !passed && text.contains("RINGPOST_TEST_SEED is `twelve`, which is no number"),
+        "{text}"
+    );
 }
 
 /// Run again with the variable, in another process.

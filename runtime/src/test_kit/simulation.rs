@@ -119,11 +119,8 @@ impl Simulation {
     /// # Panics
     /// When one fails, as [`run`](Self::run) does.
     #[track_caller]
-    pub fn check<F>(
-        &self,
-        seeds: impl IntoIterator<Item = u64>,
-        body: impl Fn(Cluster) -> F,
-    ) where
+    pub fn check<F>(&self, seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F)
+    where
         F: Future<Output = ()>,
     {
         if number_of(SEED_VARIABLE).is_some() {
@@ -202,10 +199,7 @@ fn number_of(variable: &str) -> Option<u64> {
 
 /// Returns these seeds; where a count is given, as many: the first ones, and then the numbers after
 /// the greatest of them.
-fn counted(
-    seeds: impl Iterator<Item = u64>,
-    count: Option<u64>,
-) -> impl Iterator<Item = u64> {
+fn counted(seeds: impl Iterator<Item = u64>, count: Option<u64>) -> impl Iterator<Item = u64> {
     let (mut seeds, mut next, mut left) = (seeds.fuse(), 0, count);
     std::iter::from_fn(move || {
         left = match left {

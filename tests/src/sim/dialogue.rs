@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use ringpost::prelude::*;
 use ringpost::Profile;
+use ringpost::prelude::*;
 use ringpost::test_kit::{Cluster, LinkModel};
 use ringpost_transport::limits;
 use tokio::task::JoinSet;

@@ -188,6 +188,11 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().map_or(usize::MAX, |cell| cell.mailbox().load())
     }
 
+    /// Ends a worker when it has handled what it has, however often it fails at that (PL-4).
+    pub(super) fn dismiss(&self) {
+        self.near_cell().into_iter().for_each(Cell::dismiss);
+    }
+
     /// Ends a worker for good.
     pub(super) fn retire(&self, halt: Halt) {
         self.near_cell().into_iter().for_each(|cell| cell.retire(halt));

@@ -96,8 +96,10 @@ impl<A: Handlers> Workers for Team<A> {
             let removed = workers.split_off(size);
             // First: a sender that finds one closed finds the others in its place (PL-4).
             self.shared.replace(workers);
-            let halt = if planted!(StoppedWorkers) { Halt::Stop } else { Halt::Drain };
-            removed.iter().for_each(|worker| worker.retire(halt));
+            removed.iter().for_each(|worker| match planted!(StoppedWorkers) {
+                true => worker.retire(Halt::Stop),
+                false => worker.dismiss(),
+            });
             Ok(())
         };
         resize.boxed()

@@ -39,7 +39,11 @@ pub(super) enum What {
     /// Answered with whether it was a member.
     Leave(Seat, Option<bool>),
     /// A line that was told, asked or offered, and its outcome where there is one.
-    Line { number: u64, is_offer: bool, outcome: Option<Told<Line>> },
+    Line {
+        number: u64,
+        is_offer: bool,
+        outcome: Option<Told<Line>>,
+    },
 }
 
 /// An end that the group may have been told of its own accord.
@@ -60,7 +64,7 @@ pub(super) struct Heard {
 #[derive(Clone, Default)]
 pub(super) struct Book(Arc<Mutex<Pages>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Pages {
     moment: Moment,
     /// Where each seat is.

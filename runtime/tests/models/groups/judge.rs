@@ -186,7 +186,9 @@ impl Judge<'_> {
         let must: Vec<Seat> = must.collect();
         let may = seats().filter(|seat| self.may_be(*seat, act.begin, act.end)).count();
         let all = told.told as usize + missed.len();
-        assert!(must.len() <= all && all <= may, "{must:?} to {may} members, {what}");
+        if must.len() > all || all > may {
+            panic!("{must:?} to {may} members, {what}; {:#?}", self.pages);
+        }
         let told = told.told as usize;
         self.scene.note_if(told == 0, "nobody was told");
         assert!(hearers.len() <= told, "too few were told, {what}");

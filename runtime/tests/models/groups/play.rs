@@ -169,9 +169,8 @@ pub(super) async fn play(scene: Scene) {
     stage.scene.cluster.mend_all();
     stage.scene.cluster.sleep(SETTLED).await;
     let members = group.members().await.ok();
-    let members = members.map(|all| {
-        all.iter().map(|member| stage.book.seat(member.address())).collect::<Vec<_>>()
-    });
+    let members = members
+        .map(|all| all.iter().map(|member| stage.book.seat(member.address())).collect::<Vec<_>>());
     judge(&stage.scene, stage.book.close(), members);
 }
 
@@ -312,6 +311,7 @@ impl Stage {
         let act = self.book.begin(at, What::Join(seat));
         match group.join(member).timeout(PATIENCE).await {
             Ok(joined) => {
+                self.scene.cluster.log(&format!("chair {chair} is joined by {at}: seat {seat}"));
                 joined.expect("there is room");
                 self.book.answered(act);
             }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use futures::future::{join, join4, join_all};
+use futures::future::{join, join_all, join4};
 use ringpost::Pool;
 use ringpost::pool::{Router, Routing};
 use ringpost::prelude::*;

@@ -142,7 +142,10 @@ impl Judge<'_> {
                 let is_new = self.pages.kills.iter().any(|(at, _)| *at == spawn.on);
                 ("its node did not offer it yet", is_new)
             }
-            (Why::Killed, _) => ("it was killed as it started", !spawn.orders.is_empty()),
+            (Why::Killed, _) => {
+                let is_killed = self.pages.kills.iter().any(|(at, _)| *at == spawn.on);
+                ("it was killed as it started", is_killed || !spawn.orders.is_empty())
+            }
             _ => return Err("its cause is another one"),
         };
         self.scene.note(state);
@@ -178,9 +181,7 @@ impl Judge<'_> {
         let is_cut = spawn.from != spawn.on && (is_killed || self.pages.cuts.contains(&pair));
         let has_ended = spawn.dropped.is_some();
         let (state, is_true) = match &told.exit {
-            ActorExit::Stopped => {
-                ("told: it stopped", has_ended && spawn.how != How::PanicSoon)
-            }
+            ActorExit::Stopped => ("told: it stopped", has_ended && spawn.how != How::PanicSoon),
             ActorExit::Killed => {
                 ("told: it was killed", has_ended && spawn.orders.contains(&Order::Kill))
             }
