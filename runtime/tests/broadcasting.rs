@@ -162,6 +162,8 @@ fn a_member_of_another_node_that_joins_again_before_its_end_is_told_stays() {
         cluster.sleep(Duration::from_secs(1)).await;
         assert_eq!(group.size().await, Ok(1));
         assert_eq!(group.ask(Note { number: 2 }).await, Ok(all(1)));
+        // It was on its way.
+        cluster.sleep(Duration::from_secs(1)).await;
         assert_eq!(second.notes().await, Ok(vec![2]));
         second.stop().await.unwrap();
         cluster.sleep(Duration::from_secs(1)).await;
