@@ -53,11 +53,27 @@ mod switch {
         OldTimer,
         /// A link lasts when an actor is restarted, and the other one is not told.
         SurvivingLink,
+        /// A message of a group passes those that wait for its member.
+        PassedLane,
+        /// A member that leaves its group stays one.
+        KeptMember,
+        /// A message of a group is archived for each member of another node.
+        ArchivedEach,
+        /// A message with a key goes to another worker where that of its key has no room.
+        StrayKey,
+        /// Workers that are removed from a pool do not handle what they have.
+        StoppedWorkers,
+        /// An actor that is held for nobody any more stays held.
+        HeldForEver,
+        /// Actors that other nodes have a node spawn are not counted.
+        UncountedSpawns,
+        /// A spawn that fails is watched all the same.
+        KeptWatch,
     }
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 10] = [
+        pub const ALL: [Mutant; 18] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -68,6 +84,14 @@ mod switch {
             Mutant::EarlyDown,
             Mutant::OldTimer,
             Mutant::SurvivingLink,
+            Mutant::PassedLane,
+            Mutant::KeptMember,
+            Mutant::ArchivedEach,
+            Mutant::StrayKey,
+            Mutant::StoppedWorkers,
+            Mutant::HeldForEver,
+            Mutant::UncountedSpawns,
+            Mutant::KeptWatch,
         ];
     }
 

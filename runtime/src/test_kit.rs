@@ -7,10 +7,80 @@
 //! ringpost = { path = "../ringpost/runtime", features = ["test-kit"] }
 //! ```
 //!
-//! A test is a body that gets a [`Cluster`]. [`check`] runs it once for each seed: messages take
-//! other times and come in other orders with each. A seed that fails, by a panic or since the body
-//! does not end, is named in the message of the test, with the end of the log of what happened and
-//! the command that replays it:
+//! A test is a body that gets a [`Cluster`] and runs once for each seed: messages take other times
+//! and come in other orders with each. Minutes of a cluster take milliseconds, since time passes at
+//! once when nothing can run.
+//!
+//! # A first test
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use ringpost::prelude::*;
+//! use ringpost::test_kit::{self, Cluster};
+//!
+//! #[actor]
+//! #[derive(Default)]
+//! struct Counter {
+//!     total: u64,
+//! }
+//!
+//! #[handlers]
+//! impl Counter {
+//!     #[handler]
+//!     fn add(&mut self, amount: u64) -> u64 {
+//!         self.total += amount;
+//!         self.total
+//!     }
+//! }
+//!
+//! /// The body: nodes start, work is done, and what came of it is asserted.
+//! async fn additions_count_once(cluster: Cluster) {
+//!     let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
+//!     alpha.spawn("counter", Counter::default()).await.unwrap();
+//!     let counter = beta.actor::<Counter>("alpha/counter").await.unwrap();
+//!     // Both are on their way at once, and come in an order that the seed draws.
+//!     let (first, second) = tokio::join!(counter.add(1), counter.add(1));
+//!     assert_eq!(first.unwrap() + second.unwrap(), 1 + 2);
+//!     // A fault: no word passes between the two, until a minute of virtual time is over.
+//!     cluster.cut("alpha", "beta");
+//!     assert!(counter.add(1).await.is_err());
+//!     cluster.sleep(Duration::from_secs(60)).await;
+//!     cluster.mend("alpha", "beta");
+//!     cluster.settle().await;
+//!     assert!(counter.add(1).await.unwrap() >= 3);
+//! }
+//!
+//! # let hidden = || {
+//! #[test]
+//! fn additions_count_once_for_each_seed() {
+//!     test_kit::check(0..20, additions_count_once);
+//! }
+//! # };
+//! # hidden();
+//! # test_kit::check(0..20, additions_count_once);
+//! ```
+//!
+//! It is a plain `#[test]`, since a run makes its runtime itself. [`run`] runs a body with one seed
+//! and returns what it returns; [`Cluster::seeded`] has settings, too: a limit of virtual time
+//! ([`Simulation::limit`], 10 minutes when not set) and how fast links are ([`Simulation::links`]).
+//!
+//! # How many seeds
+//!
+//! - In code: the range that [`check`] is given. Some hundred take seconds, and find what depends
+//!   on the order of two messages; what needs several faults at the right moments takes thousands.
+//! - `RINGPOST_TEST_CASES=5000 cargo test` has each [`check`] run as many instead, more or fewer:
+//!   the first ones of its range, and then the numbers that follow.
+//! - `RINGPOST_TEST_SEED=12` has it run that one alone.
+//!
+//! A test that draws much should also count the states that it is for, such as an ask that was cut
+//! off from its answer, and assert that all seeds together reached each of them.
+//!
+//! # A seed that fails
+//!
+//! A run fails when its body panics, so when an assertion of it does; when it waits for what never
+//! comes; or when it is over its limit. The message of the test names the seed, the actors that
+//! have work, the end of the log of what happened, and the command that replays it:
 //!
 //! ```text
 //! seed 12: the body panicked: assertion `left == right` failed: a coupon was paid out twice ...
@@ -18,8 +88,12 @@
 //!   151337 alpha: linked to beta
 //!   ...
 //! To replay it with the whole log:
-//!   RINGPOST_SEED=12 cargo test coupons::one_is_paid_out_once -- --exact --nocapture
+//!   RINGPOST_TEST_SEED=12 cargo test coupons::one_is_paid_out_once -- --exact --nocapture
 //! ```
+//!
+//! The replay is the same run, to the byte of the log. So add [`Cluster::log`] to what is to be
+//! understood, and replay: a line changes nothing else. The log has links that come and go, faults,
+//! and your own lines; it has no messages. [`find`] returns the failure instead of panicking.
 //!
 //! # A race, found and replayed
 //!
@@ -99,11 +173,44 @@
 //!   likes: give the code under test its `recipient()` or `asker()`. It works on ordinary nodes,
 //!   too.
 //!
+//! # Faults
+//!
+//! A fault is done by the body, at a moment that it chooses or that [`sleep_up_to`](
+//! Cluster::sleep_up_to) draws, or by [`shake`](Cluster::shake), which draws kinds and moments for
+//! a time ([`Faults`] says which: [`mild`](Faults::mild) ones find no node down, [`harsh`](
+//! Faults::harsh) ones do). Run it beside the work:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use ringpost::test_kit::{self, Faults};
+//!
+//! test_kit::check(0..4, |cluster| async move {
+//!     cluster.nodes(3).await;
+//!     let work = async { /* asks, whose errors are counted */ };
+//!     tokio::join!(work, cluster.shake(Faults::harsh(), Duration::from_secs(10)));
+//!     // A node that dies in the middle, and comes again without its actors.
+//!     cluster.kill("n2").await;
+//!     cluster.sleep_up_to(Duration::from_secs(10)).await;
+//!     cluster.node("n2").await;
+//!     // What is asserted after the faults must not depend on when links stand again.
+//!     cluster.mend_all();
+//!     cluster.settle().await;
+//! });
+//! ```
+//!
+//! [`Cluster::world`] has more: single frames that are late or lost, dials, devices, names in DNS.
+//!
 //! # What is simulated, and what is not
 //!
 //! - Simulated: the network between nodes of the cluster, all timers of tokio (`sleep`, `timeout`,
 //!   `Instant`), the deadlines of asks, heartbeats, the pauses before restarts and dials. Nodes run
 //!   the same code as elsewhere, but for the sockets.
+//! - Not shown: what a send costs, throughput, sockets and their buffers, encryption, which the
+//!   simulated network has none of, and memory.
+//! - A reference sends from the node that it was made by. A body that takes one from `alpha` and
+//!   gives it to code that stands for `beta` goes past the network: look the actor up on `beta`, or
+//!   have the reference come in a message.
 //! - Not simulated: `std::time`, threads, `spawn_blocking`, `block_in_place`, files, sockets of
 //!   your own. What depends on them differs from run to run, and time does not wait for it. All
 //!   nodes run on one thread, so no two handlers run at once: for races of threads there is loom.
@@ -144,7 +251,7 @@ pub use ringpost_transport::fabric::sim::{LinkModel, World};
 pub use simulation::Simulation;
 
 /// Runs a body once, with this seed: [`Cluster::seeded`] with the usual settings. With the variable
-/// `RINGPOST_SEED` it runs with that seed instead.
+/// `RINGPOST_TEST_SEED` it runs with that seed instead.
 ///
 /// # Panics
 /// When it fails, as [`Simulation::run`] does.
@@ -156,28 +263,26 @@ where
     Cluster::seeded(seed).run(body)
 }
 
-/// Runs a body once for each seed, up to the first that fails. With the variable `RINGPOST_SEED` it
-/// runs with that seed only, and prints the whole log.
+/// Runs a body once for each seed, up to the first that fails. With the variable
+/// `RINGPOST_TEST_SEED` it runs with that seed only, and prints the whole log; with
+/// `RINGPOST_TEST_CASES` it runs with as many seeds: the first ones, and then those that follow.
+/// [`Simulation::check`] does the same with a limit of time and links of its own.
 ///
 /// # Panics
-/// When one fails, as [`Simulation::run`] does.
+/// When one fails, as [`Simulation::run`] does; when a variable is no number.
 #[track_caller]
 pub fn check<F>(seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F)
 where
     F: Future<Output = ()>,
 {
-    if simulation::replayed_seed().is_some() {
-        return run(0, &body);
-    }
-    if let Some(failure) = find(seeds, body) {
-        panic!("{failure}");
-    }
+    Cluster::seeded(0).check(seeds, body);
 }
 
-/// Runs a body once for each seed, up to the first that fails, and returns how.
+/// Runs a body once for each seed, up to the first that fails, and returns how. No variable changes
+/// the seeds.
 pub fn find<F>(seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F) -> Option<Failure>
 where
     F: Future<Output = ()>,
 {
-    seeds.into_iter().find_map(|seed| Cluster::seeded(seed).try_run(&body).err())
+    Cluster::seeded(0).find(seeds, body)
 }

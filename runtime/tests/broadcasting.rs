@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::poll;
 use ringpost::group::{Group, GroupFull, Miss, Told};
@@ -9,6 +10,7 @@ use ringpost::prelude::*;
 use ringpost::rkyv::rancor::Fallible;
 use ringpost::rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
 use ringpost::rkyv::{Archive, Archived, Place};
+use ringpost::test_kit;
 use ringpost::{Inbox, limits};
 use tokio::task::block_in_place;
 
@@ -138,6 +140,35 @@ async fn members_that_join_again_before_their_end_is_told_stay() {
     }
     assert_eq!(group.size().await, Ok(40));
     assert_eq!(group.ask(Brake {}).await, Ok(all(40)));
+}
+
+/// The news of its end is on its way to the group's node when that watches its name again.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_member_of_another_node_that_joins_again_before_its_end_is_told_stays() {
+    test_kit::check(0..10, |cluster| async move {
+        let (alpha, beta) = (cluster.node("alpha").await, cluster.node("beta").await);
+        let group = group(&alpha).await;
+        let first = beta.spawn("member", Notebook::new()).await.unwrap();
+        let member = alpha.named::<Notebook>("beta/member").unwrap();
+        group.join(member.recipient()).await.unwrap().unwrap();
+        assert_eq!(group.ask(Note { number: 1 }).await, Ok(all(1)));
+        first.stop().await.unwrap();
+        first.wait_stopped().await;
+        let second = beta.spawn("member", Notebook::new()).await.unwrap();
+        group.join(member.recipient()).await.unwrap().unwrap();
+        cluster.sleep_up_to(Duration::from_millis(1)).await;
+        assert_eq!(group.size().await, Ok(1));
+        cluster.sleep(Duration::from_secs(1)).await;
+        assert_eq!(group.size().await, Ok(1));
+        assert_eq!(group.ask(Note { number: 2 }).await, Ok(all(1)));
+        // It was on its way.
+        cluster.sleep(Duration::from_secs(1)).await;
+        assert_eq!(second.notes().await, Ok(vec![2]));
+        second.stop().await.unwrap();
+        cluster.sleep(Duration::from_secs(1)).await;
+        assert_eq!(group.size().await, Ok(0));
+    });
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod groups;
 mod idle;
 mod linking;
 mod log;
+mod models;
 mod names;
 mod operating;
 #[cfg(feature = "mutants")]

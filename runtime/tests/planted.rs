@@ -10,6 +10,9 @@ use ringpost::Mutant;
 const PLANTED: &str = "RINGPOST_PLANTED";
 
 const TREES: &str = "trees::trees_of_supervisors_do_what_otp_does";
+const GROUPS: &str = "models::groups::members_of_a_group_are_told_what_the_model_says";
+const POOLS: &str = "models::pools::workers_of_a_pool_are_sent_what_the_model_says";
+const SPAWNS: &str = "models::spawns::spawns_on_other_nodes_give_one_actor_or_say_why_not";
 
 /// How many trees reach all that a tree is to reach.
 const SEEDS: &str = "3000";
@@ -17,7 +20,7 @@ const SEEDS: &str = "3000";
 /// How long a test may take; one that waits for ever has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const SHOWN: [(Mutant, &str); 10] = [
+const SHOWN: [(Mutant, &str); 18] = [
     (Mutant::NoRest, TREES),
     (Mutant::UncountedRestarts, TREES),
     (Mutant::SilentChild, TREES),
@@ -31,6 +34,14 @@ const SHOWN: [(Mutant, &str); 10] = [
         "registered::timers_tell_once_or_again_and_nothing_when_they_are_taken_back",
     ),
     (Mutant::SurvivingLink, "linking::a_link_ends_with_the_incarnation_of_either_actor"),
+    (Mutant::PassedLane, GROUPS),
+    (Mutant::KeptMember, GROUPS),
+    (Mutant::ArchivedEach, GROUPS),
+    (Mutant::StrayKey, POOLS),
+    (Mutant::StoppedWorkers, POOLS),
+    (Mutant::HeldForEver, SPAWNS),
+    (Mutant::UncountedSpawns, SPAWNS),
+    (Mutant::KeptWatch, SPAWNS),
 ];
 
 /// Runs one test of this program in a process of its own, with this bug switched on. Returns true

@@ -1,5 +1,6 @@
 //! Pools: actors of one type that share the work.
 
+mod removed;
 mod routers;
 mod size;
 

@@ -76,14 +76,25 @@ async fn stormy(cluster: Cluster) -> String {
     cluster.log_text()
 }
 
-/// TK-1.
+/// Returns the log of a stormy cluster, and the whole one when its nodes are gone.
+fn logs_of(seed: u64) -> (String, String) {
+    let (log, cluster) = test_kit::run(seed, async |cluster| {
+        let log = stormy(cluster.clone()).await;
+        cluster.log("the end");
+        (log, cluster)
+    });
+    (log, cluster.log_text())
+}
+
+/// TK-1, also of what nodes do as they are given up.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_seed_gives_the_same_log_each_time_down_to_the_byte() {
     let mut logs = BTreeSet::new();
     for seed in 0..6 {
-        let log = test_kit::run(seed, stormy);
-        assert_eq!(test_kit::run(seed, stormy), log, "seed {seed}");
+        let (log, end) = logs_of(seed);
+        assert_eq!(logs_of(seed), (log.clone(), end.clone()), "seed {seed}");
+        assert!(end.starts_with(&log) && end.ends_with("the end\n"), "{end}");
         assert!(log.contains("is killed"), "{log}");
         logs.insert(log);
     }
@@ -122,7 +133,7 @@ fn a_race_is_found_by_its_seed_and_replayed() {
     let passes = |seed| Cluster::seeded(seed).try_run(race).is_ok();
     assert!((0..100).any(passes), "each seed fails");
     assert!(text.contains("Word { number: 1 }"), "{text}");
-    let replays = format!("RINGPOST_SEED={} cargo test test_kit::a_race", found.seed());
+    let replays = format!("RINGPOST_TEST_SEED={} cargo test test_kit::a_race", found.seed());
     assert!(text.contains(&replays), "{text}");
     assert_eq!(Cluster::seeded(found.seed()).try_run(race), Err(found));
 }
@@ -162,13 +173,13 @@ fn a_seed_of_the_environment_is_the_only_one_that_is_run() {
         println!("ran seed {}", cluster.seed());
         assert_ne!(cluster.seed(), 12, "seed 12 fails");
     };
-    if std::env::var_os("RINGPOST_SEED").is_some() {
+    if std::env::var_os("RINGPOST_TEST_SEED").is_some() {
         return test_kit::check(0..9, body);
     }
     let this = "test_kit::a_seed_of_the_environment_is_the_only_one_that_is_run";
     let run = |seed: &str| {
         let mut program = Command::new(std::env::current_exe().unwrap());
-        program.args([this, "--exact", "--nocapture"]).env("RINGPOST_SEED", seed);
+        program.args([this, "--exact", "--nocapture"]).env("RINGPOST_TEST_SEED", seed);
         let output = program.output().unwrap();
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
         (output.status.success(), text.join("\n"))
@@ -178,9 +189,33 @@ fn a_seed_of_the_environment_is_the_only_one_that_is_run() {
     assert!(text.contains("ran seed 31") && text.contains("0 a line of the log"), "{text}");
     let (passed, text) = run("12");
     assert!(!passed && text.contains("seed 12: the body panicked"), "{text}");
-    assert!(text.contains(&format!("RINGPOST_SEED=12 cargo test {this}")), "{text}");
+    assert!(text.contains(&format!("RINGPOST_TEST_SEED=12 cargo test {this}")), "{text}");
     let (passed, text) = run("twelve");
-    assert!(!passed && text.contains("RINGPOST_SEED is `twelve`, which is no seed"), "{text}");
+    assert!(
+        !passed && text.contains("RINGPOST_TEST_SEED is `twelve`, which is no number"),
+        "{text}"
+    );
+}
+
+/// Run again with the variable, in another process.
+#[test]
+fn a_count_of_the_environment_says_with_how_many_seeds_a_check_runs() {
+    if std::env::var_os("RINGPOST_TEST_CASES").is_some() {
+        let body = |cluster: Cluster| async move { println!("ran seed {}.", cluster.seed()) };
+        return Cluster::seeded(0).limit(SECOND).check(5..7, body);
+    }
+    let this = "test_kit::a_count_of_the_environment_says_with_how_many_seeds_a_check_runs";
+    let run = |count: &str| {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args([this, "--exact", "--nocapture"]).env("RINGPOST_TEST_CASES", count);
+        program.env_remove("RINGPOST_TEST_SEED");
+        String::from_utf8(program.output().unwrap().stdout).unwrap()
+    };
+    let (fewer, more) = (run("1"), run("4"));
+    assert_eq!(fewer.matches("ran seed").count(), 1, "{fewer}");
+    assert!(fewer.contains("ran seed 5."), "{fewer}");
+    assert_eq!(more.matches("ran seed").count(), 4, "{more}");
+    assert!((5..9).all(|seed| more.contains(&format!("ran seed {seed}."))), "{more}");
 }
 
 /// TK-3.

@@ -130,12 +130,21 @@ impl<A: Handlers> Cell<A> {
         if is_revived {
             self.mailbox.reopen();
         }
-        // In this order: an order to end for good comes before the stop that it goes with.
+        // In this order: an order to end comes before the stop, or the drain, that it goes with.
         if self.ends.is_final() {
             self.mailbox.stop();
             return false;
         }
+        if is_revived && !self.ends.is_revived() {
+            self.mailbox.drain();
+        }
         is_revived || !self.mailbox.is_stopping()
+    }
+
+    /// Ends an actor that is restarted however it ends, when it has handled what it has.
+    pub(super) fn dismiss(&self) {
+        self.ends.dismiss();
+        self.mailbox.drain();
     }
 
     /// Notes that no handler waits: one whose futures others have now has ended (WC-2).

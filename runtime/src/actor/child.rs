@@ -121,6 +121,8 @@ enum When {
     Never,
     OnFailure,
     Always,
+    /// Also when it is killed while it rests.
+    Anyhow,
 }
 
 impl Restart {
@@ -150,9 +152,10 @@ impl Restart {
         Restart::when(When::Always)
     }
 
-    /// Returns the same numbers for an actor that is restarted however it ends.
+    /// Returns the same numbers for an actor that is restarted however it ends, also by a kill while
+    /// it rests: as long as its parent lives there is one in its place.
     pub(super) fn however_it_ends(self) -> Self {
-        Restart { when: When::Always, ..self }
+        Restart { when: When::Anyhow, ..self }
     }
 
     /// At most so many restarts within such a time; 5 within a minute when not set. One more, and
@@ -238,7 +241,7 @@ impl Restarts {
         match self.restart.when {
             When::Never => true,
             When::OnFailure => !exit.is_failure(),
-            When::Always => false,
+            When::Always | When::Anyhow => false,
         }
     }
 
@@ -298,7 +301,12 @@ impl<A: Handlers> Plan<A> {
 
     /// Returns true if it is restarted also after a stop or a drain.
     pub(super) fn is_revived(&self) -> bool {
-        self.restarts.restart.when == When::Always
+        matches!(self.restarts.restart.when, When::Always | When::Anyhow)
+    }
+
+    /// Returns true if a kill while it rests does not end it.
+    pub(super) fn outlives_kills(&self) -> bool {
+        self.restarts.restart.when == When::Anyhow
     }
 
     /// Decides what comes after an incarnation that ended so, at this time.

@@ -87,6 +87,13 @@ impl Ends {
         self.order(REVIVED);
     }
 
+    /// It is restarted after a stop no longer: drained, it ends when it has handled what it has,
+    /// and begins anew for that where it fails.
+    pub(super) fn dismiss(&self) {
+        let _locked = self.state.lock();
+        self.take_back(REVIVED);
+    }
+
     pub(super) fn is_revived(&self) -> bool {
         self.orders() & REVIVED != 0
     }
@@ -332,6 +339,16 @@ impl Ends {
             living.reason = None;
         }
         true
+    }
+
+    /// Forgets a kill, unless it is never to begin anew. Returns false where there is none.
+    pub(super) fn outlive_kill(&self) -> bool {
+        let _locked = self.state.lock();
+        let outlives = self.is_killed() && !self.is_final();
+        if outlives {
+            self.take_back(KILL);
+        }
+        outlives
     }
 
     pub(super) fn has_ended(&self) -> bool {

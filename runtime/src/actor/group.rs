@@ -24,8 +24,10 @@ use tokio::task::coop;
 use super::{Actor, ActorRef, Context, Down, Handler, Recipient, ReplyTo};
 use crate::address::Address;
 use crate::error::AskError;
+use crate::exit::ActorExit;
 use crate::limits;
 use crate::message::{Message, Wire};
+use crate::mutants::planted;
 use crate::{actor, handlers, message};
 use copies::Copies;
 use member::{Member, Patience};
@@ -191,7 +193,8 @@ impl<M: Message + Wire + Clone> Group<M> {
     /// has ended is a member until the group learns it.
     #[handler]
     pub fn join(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> Result<(), GroupFull> {
-        if self.numbers.contains_key(member.address()) {
+        if let Some(number) = self.numbers.get(member.address()) {
+            self.members.get_mut(number).into_iter().for_each(Member::join_again);
             // Its end may be known and not told yet, and is that of what it was before.
             cx.unwatch(&member);
             cx.watch(&member);
@@ -212,6 +215,9 @@ impl<M: Message + Wire + Clone> Group<M> {
     #[handler]
     pub fn leave(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> bool {
         cx.unwatch(&member);
+        if planted!(KeptMember) {
+            return self.numbers.contains_key(member.address());
+        }
         self.remove(member.address())
     }
 }
@@ -270,7 +276,16 @@ impl<M: Message + Wire + Clone> Handler<Size<M>> for Group<M> {
 impl<M: Message + Wire + Clone> Handler<Down> for Group<M> {
     type Reply = ();
 
-    async fn handle(&mut self, msg: Down, _cx: &mut Context<Self>) {
-        self.remove(&msg.actor);
+    async fn handle(&mut self, msg: Down, cx: &mut Context<Self>) {
+        let Down { actor, exit } = msg;
+        let member = self.numbers.get(&actor).and_then(|number| self.members.get_mut(number));
+        if let Some(member) = member
+            && exit != ActorExit::NodeDown
+            && member.may_be_there()
+        {
+            // This looks its name up again, and tells if nobody has it.
+            return cx.watch(member.recipient());
+        }
+        self.remove(&actor);
     }
 }

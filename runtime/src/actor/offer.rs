@@ -32,6 +32,7 @@ use crate::address::{Address, RESERVED};
 use crate::error::{BoxError, OfferError, SpawnError};
 use crate::limits;
 use crate::message::Wire;
+use crate::mutants::planted;
 use crate::node::Node;
 use crate::registry::Refused;
 use crate::resident::{Ended, Halt};
@@ -294,7 +295,7 @@ impl<A: Offered> Spawner<A> {
     /// One that is held for nobody ends.
     #[handler]
     fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
-        if self.let_go(msg.id, cx).is_some() {
+        if !planted!(HeldForEver) && self.let_go(msg.id, cx).is_some() {
             count(A::NAME, NOT_BEGUN);
         }
     }
@@ -334,7 +335,9 @@ impl<A: Offered> Spawner<A> {
         // The asker may have named a watcher that was not there then: that end is not this one's.
         cx.unwatch(&actor);
         cx.watch(&actor);
-        self.living.insert(actor.address().clone());
+        if !planted!(UncountedSpawns) {
+            self.living.insert(actor.address().clone());
+        }
         Ok((actor.address().clone(), unborn))
     }
 

@@ -18,6 +18,7 @@ use super::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
 use crate::address::{Address, InvalidActorName, check_name};
 use crate::error::{AskCause, AskError, Cause, NotBegun, RemoteSpawnCause, RemoteSpawnError};
 use crate::message::Message;
+use crate::mutants::planted;
 use crate::node::Node;
 use crate::remote::Waiter;
 
@@ -263,7 +264,9 @@ struct Watch<'w, A: Handlers> {
 impl<A: Handlers> Drop for Watch<'_, A> {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.watcher.unwatch(self.actor);
+            if !planted!(KeptWatch) {
+                self.watcher.unwatch(self.actor);
+            }
             self.asker.release(id_of(self.actor.address()));
         }
     }

@@ -6,8 +6,8 @@
 //! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
 //!   with what waits for it; a key leads to the same place while the size stays. Who finds it
 //!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
-//! - **PL-4 drained**: a worker that is removed handles what it has. What would still be sent to it
-//!   goes to another one.
+//! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
+//!   it fails, as often as another worker would. What would still be sent to it goes to another one.
 
 mod builder;
 mod ring;

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 /// The variable that names the only seed to be run.
-pub(super) const SEED_VARIABLE: &str = "RINGPOST_SEED";
+pub(super) const SEED_VARIABLE: &str = "RINGPOST_TEST_SEED";
+/// The variable that says with how many seeds each check runs.
+pub(super) const CASES_VARIABLE: &str = "RINGPOST_TEST_CASES";
 /// How many lines of the log a failure shows.
 const TAIL_LINES: usize = 40;
 

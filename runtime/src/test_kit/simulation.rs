@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use ringpost_transport::fabric::sim::{self, LinkModel};
 
 use super::cluster::Cluster;
-use super::failure::{Failure, FailureCause, SEED_VARIABLE};
+use super::failure::{CASES_VARIABLE, Failure, FailureCause, SEED_VARIABLE};
 use crate::actor::message_of;
 
 /// Virtual time that a body may take, unless the simulation says otherwise.
@@ -71,8 +71,8 @@ impl Simulation {
         self
     }
 
-    /// Runs the body. Of the variable `RINGPOST_SEED` the seed is taken instead, if it is set, and
-    /// then the whole log is printed.
+    /// Runs the body. Where the variable `RINGPOST_TEST_SEED` is set, its seed is taken instead, and
+    /// the whole log is printed.
     ///
     /// # Panics
     /// When the body panics, is deadlocked or takes longer than its limit: with the seed, the end
@@ -82,7 +82,7 @@ impl Simulation {
     where
         F: Future<Output = T>,
     {
-        let replayed = replayed_seed();
+        let replayed = number_of(SEED_VARIABLE);
         self.seed = replayed.unwrap_or(self.seed);
         let (ran, log) = self.attempt(body);
         if replayed.is_some() {
@@ -100,6 +100,50 @@ impl Simulation {
         F: Future<Output = T>,
     {
         self.attempt(body).0
+    }
+
+    /// Runs the body once for each of these seeds instead of its own, up to the first that fails:
+    /// [`check`](super::check) with a limit or links of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ringpost::test_kit::Cluster;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// Cluster::seeded(0).limit(minute).check(0..10, |cluster| async move {
+    ///     cluster.nodes(2).await;
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// When one fails, as [`run`](Self::run) does.
+    #[track_caller]
+    pub fn check<F>(&self, seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        if number_of(SEED_VARIABLE).is_some() {
+            return self.clone().run(&body);
+        }
+        let seeds = counted(seeds.into_iter(), number_of(CASES_VARIABLE));
+        if let Some(failure) = self.find(seeds, body) {
+            panic!("{failure}");
+        }
+    }
+
+    /// Runs the body once for each of these seeds instead of its own, up to the first that fails,
+    /// and returns how.
+    pub fn find<F>(
+        &self,
+        seeds: impl IntoIterator<Item = u64>,
+        body: impl Fn(Cluster) -> F,
+    ) -> Option<Failure>
+    where
+        F: Future<Output = ()>,
+    {
+        let with = |seed| Simulation { seed, ..self.clone() };
+        seeds.into_iter().find_map(|seed| with(seed).try_run(&body).err())
     }
 
     /// Runs the body. Returns the whole log, too.
@@ -141,14 +185,44 @@ impl Drop for Witness {
     }
 }
 
-/// Returns the seed that the environment names.
+/// Returns the number that a variable of the environment holds.
 ///
 /// # Panics
-/// When it names none, but something else.
-pub(super) fn replayed_seed() -> Option<u64> {
-    let text = std::env::var(SEED_VARIABLE).ok()?;
+/// When it holds something else.
+fn number_of(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
     match text.trim().parse() {
-        Ok(seed) => Some(seed),
-        Err(_) => panic!("{SEED_VARIABLE} is `{text}`, which is no seed: set it to a number"),
+        Ok(number) => Some(number),
+        Err(_) => panic!("{variable} is `{text}`, which is no number: set it to one, or unset it"),
+    }
+}
+
+/// Returns these seeds; where a count is given, as many: the first ones, and then the numbers after
+/// the greatest of them.
+fn counted(seeds: impl Iterator<Item = u64>, count: Option<u64>) -> impl Iterator<Item = u64> {
+    let (mut seeds, mut next, mut left) = (seeds.fuse(), 0, count);
+    std::iter::from_fn(move || {
+        left = match left {
+            Some(0) => return None,
+            left => left.map(|left| left - 1),
+        };
+        let seed = seeds.next().or(left.map(|_| next))?;
+        next = next.max(seed.saturating_add(1));
+        Some(seed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn a_count_has_fewer_seeds_run_or_more() {
+        let seeds = |count| counted([5, 3].into_iter(), count).collect::<Vec<_>>();
+        assert_eq!(seeds(None), [5, 3]);
+        assert!(seeds(Some(0)).is_empty());
+        assert_eq!(seeds(Some(1)), [5]);
+        assert_eq!(seeds(Some(4)), [5, 3, 6, 7]);
+        assert_eq!(counted(0..u64::MAX, Some(3)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use ringpost::Profile;
 use ringpost::prelude::*;
-use ringpost::{Network, Profile};
-use ringpost_transport::fabric::sim::{self, LinkModel, World};
+use ringpost::test_kit::{Cluster, LinkModel};
 use ringpost_transport::limits;
 use tokio::task::JoinSet;
 
@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// What a dialogue lives in.
 #[derive(Clone)]
 struct Room {
-    world: World,
+    cluster: Cluster,
     shared: Arc<Shared>,
 }
 
@@ -48,14 +48,14 @@ impl Answerer {
     /// Notes that the ask was begun, first of all.
     #[handler(name = Question)]
     async fn answer(&mut self, asker: u64, number: u64, bytes: u64) -> Vec<u8> {
-        let Room { world, shared } = &self.room;
+        let Room { cluster, shared } = &self.room;
         let near = asker as usize % NAMES.len() == self.place.0;
-        shared.begin(id(asker, self.place, number), world.now(), near);
+        shared.begin(id(asker, self.place, number), cluster.world().now(), near);
         if self.rng.u32(0..20) == 0 && !self.still_max.is_zero() {
             shared.reach(State::StoodStill);
-            world.sleep(self.still_max.mul_f64(self.rng.f64())).await;
+            cluster.sleep(self.still_max.mul_f64(self.rng.f64())).await;
         } else if !self.pause_max.is_zero() {
-            world.sleep(self.pause_max.mul_f64(self.rng.f64())).await;
+            cluster.sleep(self.pause_max.mul_f64(self.rng.f64())).await;
         }
         vec![number as u8; bytes as usize]
     }
@@ -71,19 +71,19 @@ fn id(asker: u64, place: Lane, number: u64) -> AskId {
 /// # Panics
 /// When it stalls or the library panics; the message names the seed.
 pub fn dialogue(seed: u64) -> Outcome {
-    sim::run_for(seed, LIMIT, |world| async move { play(seed, world).await })
+    Cluster::seeded(seed).limit(LIMIT).run(|cluster| play(seed, cluster))
 }
 
-async fn play(seed: u64, world: World) -> Outcome {
+async fn play(seed: u64, cluster: Cluster) -> Outcome {
     let mut rng = Rng::with_seed(seed ^ 0xd1a1);
-    world.set_links(LinkModel {
+    cluster.set_links(LinkModel {
         latency: Duration::from_nanos(rng.u64(500..2_000_000)),
         bytes_per_second: [2_000_000, 100_000_000, 12_500_000_000][rng.usize(0..3)],
         ..LinkModel::default()
     });
     let cuts = [0, 0, 1, 4][rng.usize(0..4)];
     let room = Room {
-        world: world.clone(),
+        cluster: cluster.clone(),
         shared: Arc::new(Shared::new(cuts == 0, State::OF_DIALOGUES)),
     };
     let profile = Profile { mailbox_window_messages: rng.u32(1..=32), ..Profile::default() };
@@ -99,10 +99,10 @@ async fn play(seed: u64, world: World) -> Outcome {
         askers.spawn(asker.ask_all(asks, Duration::from_millis(patience_max)));
     }
     for _ in 0..cuts {
-        world.sleep(Duration::from_micros(rng.u64(10..1_000_000))).await;
+        cluster.sleep(Duration::from_micros(rng.u64(10..1_000_000))).await;
         match rng.bool() {
-            true => world.sever_data(NAMES[0], NAMES[1]),
-            false => world.sever_streams(NAMES[0], NAMES[1]),
+            true => cluster.world().sever_data(NAMES[0], NAMES[1]),
+            false => cluster.world().sever_streams(NAMES[0], NAMES[1]),
         }
     }
     while let Some(ended) = askers.join_next().await {
@@ -113,21 +113,15 @@ async fn play(seed: u64, world: World) -> Outcome {
     }
     let mut reached = Reached::default();
     let faults = room.shared.conclude(&mut reached);
-    Outcome { faults, reached, log: world.log_text(), history: String::new() }
+    Outcome { faults, reached, log: cluster.log_text(), history: String::new() }
 }
 
 /// Starts a node and its actors.
 async fn start(room: &Room, at: usize, profile: Profile, rng: &mut Rng) -> Node {
-    let (wire, fabric) = room.world.network(NAMES[at]);
-    let node = Node::builder(NAMES[at])
-        .listen(format!("{}:7700", NAMES[at]))
-        .seeds([format!("{}:7700", NAMES[1 - at])])
-        .secret(super::SECRET)
-        .profile(profile)
-        .entropy(room.world.entropy())
-        .network(Network { wire, fabrics: vec![fabric], doors: Default::default() })
-        .start();
+    // Not linked yet: the first asks find no link.
+    let node = room.cluster.builder(NAMES[at]).profile(profile).start();
     let node = node.await.expect("a node starts");
+    room.cluster.adopt(&node);
     for actor in 0..ACTORS {
         let answerer = Answerer {
             room: room.clone(),
@@ -178,7 +172,7 @@ impl Asker {
 
 /// Asks, and notes how that ended.
 async fn ask(node: Node, room: Room, place: Lane, question: Question, patience: Patience) {
-    let Room { world, shared } = &room;
+    let Room { cluster, shared } = &room;
     let path = format!("{}/m{}", NAMES[place.0], place.1);
     let Ok(actor) = node.actor::<Answerer>(&path).await else { return };
     let Question { asker, number, bytes } = question;
@@ -187,7 +181,7 @@ async fn ask(node: Node, room: Room, place: Lane, question: Question, patience: 
     let asked = actor.ask(question).timeout(timeout);
     let dropped = async {
         match patience {
-            Patience::Dropped(limit) => world.sleep(limit).await,
+            Patience::Dropped(limit) => cluster.sleep(limit).await,
             _ => std::future::pending().await,
         }
     };
@@ -196,10 +190,10 @@ async fn ask(node: Node, room: Room, place: Lane, question: Question, patience: 
         answer = asked => answer,
         () = dropped => {
             shared.reach(State::AskDropped);
-            return shared.give_up(this, world.now());
+            return shared.give_up(this, cluster.world().now());
         }
     };
-    world.log(&format!("{this:?} {:?}", answer.as_ref().map(Vec::len)));
+    cluster.log(&format!("{this:?} {:?}", answer.as_ref().map(Vec::len)));
     match answer {
         Ok(answer) => {
             shared.reach(State::AskAnswered);
@@ -216,7 +210,7 @@ async fn ask(node: Node, room: Room, place: Lane, question: Question, patience: 
         }
         Err(error) if error.cause == AskCause::Timeout => {
             shared.reach(State::AskExpired);
-            shared.give_up(this, world.now());
+            shared.give_up(this, cluster.world().now());
         }
         Err(_) => shared.reach(State::AskLost),
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use ringpost::prelude::*;
-use ringpost::{Network, NodeEvent, Profile};
-use ringpost_transport::fabric::sim::{self, LinkModel, World};
+use ringpost::test_kit::{Cluster, LinkModel};
+use ringpost::{NodeEvent, Profile};
 
 use super::faults;
 use super::reached::Reached;
@@ -35,11 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # Panics
 /// When it stalls or the library panics; the message names the seed.
 pub fn monitors(seed: u64) -> Outcome {
-    sim::run_for(seed, LIMIT, |world| async move { Scene::play(seed, world).await })
+    Cluster::seeded(seed).limit(LIMIT).run(|cluster| Scene::play(seed, cluster))
 }
 
 struct Scene {
-    world: World,
+    cluster: Cluster,
     log: Log,
     rng: Rng,
     places: Vec<Place>,
@@ -73,18 +73,18 @@ impl Someone {
 }
 
 impl Scene {
-    async fn play(seed: u64, world: World) -> Outcome {
+    async fn play(seed: u64, cluster: Cluster) -> Outcome {
         let mut rng = Rng::with_seed(seed ^ 0x3071);
-        world.set_links(LinkModel {
+        cluster.set_links(LinkModel {
             latency: Duration::from_nanos(rng.u64(500..2_000_000)),
             bytes_per_second: [20_000_000, 100_000_000, 12_500_000_000][rng.usize(0..3)],
             retry: Duration::from_millis(rng.u64(20..600)),
             ..LinkModel::default()
         });
-        let log = Log::new(world.clone());
+        let log = Log::new(cluster.clone());
         let (places, members, asked) = Default::default();
         let reached = judge::nothing_reached();
-        let mut scene = Scene { world, log, rng, places, members, next: 0, asked, reached };
+        let mut scene = Scene { cluster, log, rng, places, members, next: 0, asked, reached };
         for at in 0..NAMES.len() {
             let place = scene.start(at).await;
             scene.places.push(place);
@@ -94,31 +94,25 @@ impl Scene {
         }
         let faults = [0, 0, 1, 3, 6][scene.rng.usize(0..5)];
         scene.live(faults).await;
-        scene.world.clear_rules();
-        scene.world.sleep(SETTLED).await;
+        scene.cluster.world().clear_rules();
+        scene.cluster.sleep(SETTLED).await;
         let (faults, reached) = judge(scene.log.take(), faults == 0);
         scene.reached.add(&reached);
         for place in &scene.places {
             scene.log.end_run(place.run);
             place.node.shutdown(PATIENCE).await;
         }
-        let log = scene.world.log_text();
+        let log = scene.cluster.log_text();
         Outcome { faults, reached: scene.reached, log, history: String::new() }
     }
 
     /// Starts a node in a place, and notes what becomes of the others for it.
     async fn start(&mut self, at: usize) -> Place {
-        let (wire, fabric) = self.world.network(NAMES[at]);
-        let others = NAMES.iter().filter(|name| **name != NAMES[at]);
-        let node = Node::builder(NAMES[at])
-            .listen(format!("{}:7700", NAMES[at]))
-            .seeds(others.map(|name| format!("{name}:7700")))
-            .secret(super::SECRET)
-            .profile(Profile { down_after: DOWN_AFTER, ..Profile::default() })
-            .entropy(self.world.entropy())
-            .network(Network { wire, fabrics: vec![fabric], doors: Default::default() })
-            .start();
+        let profile = Profile { down_after: DOWN_AFTER, ..Profile::default() };
+        // It is not waited for until it is linked: what happens meanwhile belongs to the scene.
+        let node = self.cluster.builder(NAMES[at]).profile(profile).start();
         let node = node.await.expect("a node starts");
+        self.cluster.adopt(&node);
         let run = self.log.add_run(node.id().clone());
         let (mut events, log) = (node.events(), self.log.clone());
         tokio::spawn(async move {
@@ -148,7 +142,7 @@ impl Scene {
         for step in 0..steps {
             let longest = [1, 300, 5_000, 50_000][self.rng.usize(0..4)];
             let pause = Duration::from_micros(self.rng.u64(0..longest));
-            self.world.sleep(pause).await;
+            self.cluster.sleep(pause).await;
             self.step().await;
             if faulty.contains(&step) {
                 self.inflict().await;
@@ -286,19 +280,19 @@ impl Scene {
         for _ in 0..self.rng.usize(0..8) {
             self.watch();
         }
-        self.world.sleep(Duration::from_micros(self.rng.u64(0..5_000))).await;
+        self.cluster.sleep(Duration::from_micros(self.rng.u64(0..5_000))).await;
         let from = self.rng.usize(0..NAMES.len());
         let to = (from + self.rng.usize(1..NAMES.len())) % NAMES.len();
         let (a, b) = (NAMES[from], NAMES[to]);
         match self.rng.u32(0..10) {
-            0 => self.world.sever_data(a, b),
-            1 => self.world.sever_streams(a, b),
-            2 => self.world.add_rule(faults::one_frame(a, b, &mut self.rng)),
+            0 => self.cluster.world().sever_data(a, b),
+            1 => self.cluster.world().sever_streams(a, b),
+            2 => self.cluster.world().add_rule(faults::one_frame(a, b, &mut self.rng)),
             3 | 4 => {
                 let longest = [500, 12_000][self.rng.usize(0..2)];
-                self.world.partition(a, b);
-                self.world.sleep(Duration::from_millis(self.rng.u64(0..longest))).await;
-                self.world.mend(a, b);
+                self.cluster.cut(a, b);
+                self.cluster.sleep(Duration::from_millis(self.rng.u64(0..longest))).await;
+                self.cluster.mend(a, b);
             }
             5..9 => self.restart(from, false).await,
             _ => self.restart(from, true).await,
@@ -316,9 +310,7 @@ impl Scene {
             self.log.end_run(run);
         } else {
             self.log.end_run(run);
-            self.world.kill_node(NAMES[at]);
-            // What is left of it can reach nobody.
-            tokio::spawn(async move { node.shutdown(Duration::ZERO).await });
+            self.cluster.kill(NAMES[at]).await;
         }
         let longest = [1_000, 200_000, 12_000_000][self.rng.usize(0..3)];
         let rest = Duration::from_micros(self.rng.u64(0..longest));
@@ -327,7 +319,7 @@ impl Scene {
         } else if rest > 2 * DOWN_AFTER {
             self.reached.note("a node was started again when it had been given up", 1);
         }
-        self.world.sleep(rest).await;
+        self.cluster.sleep(rest).await;
         self.members.retain(|someone| someone.run != run);
         self.places[at] = self.start(at).await;
     }

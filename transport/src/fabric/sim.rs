@@ -129,7 +129,7 @@ pub fn try_run<T>(
         .build()
         .expect("a runtime of one thread needs nothing from the system");
     runtime.block_on(async {
-        let _reporter = Reporter(world.0.with(|state| state.seed));
+        let _reporter = Reporter(world.clone());
         let stalls = tokio::spawn(clock.clone().pump());
         tokio::select! {
             biased;
@@ -154,13 +154,16 @@ pub enum Stall {
     OverLimit(Duration),
 }
 
-/// Names the seed of a scenario that panics.
-struct Reporter(u64);
+/// Ends the log with its scenario, before the tasks that are left end (SI-2), and names the seed of
+/// one that panics.
+struct Reporter(World);
 
 impl Drop for Reporter {
     fn drop(&mut self) {
+        let World(shared) = &self.0;
+        shared.with(|state| state.physics.end_log());
         if std::thread::panicking() {
-            eprintln!("the scenario failed with seed {}", self.0);
+            eprintln!("the scenario failed with seed {}", self.0.seed());
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::actor::{Context, Recipient};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::{Message, Wire};
+use crate::mutants::planted;
 use crate::spans::{self, Scope};
 
 /// A member. Owned by its group; dropped, what waits for it is dropped, too.
@@ -21,6 +22,8 @@ pub(super) struct Member<M: Message + Wire> {
     far: Option<Recipient<Packed<M>>>,
     /// There from the first message on that had to wait.
     lane: Option<Lane<M>>,
+    /// It has joined again under its name, and an end that comes may be the one before that.
+    is_again: bool,
     /// It has missed the last message that was to wait for it; the log says so once.
     is_behind: bool,
 }
@@ -51,7 +54,18 @@ struct Parcel<M: Message + Wire> {
 
 impl<M: Message + Wire + Clone> Member<M> {
     pub(super) fn new(to: Recipient<M>) -> Self {
-        Member { far: to.as_far(), to, lane: None, is_behind: false }
+        Member { far: to.as_far(), to, lane: None, is_again: false, is_behind: false }
+    }
+
+    /// Notes that it joins though it is a member. Of a name on another node an earlier end may be
+    /// on its way.
+    pub(super) fn join_again(&mut self) {
+        self.is_again = self.is_far() && self.to.address().identity().is_none();
+    }
+
+    /// Returns true if an end that was told may be the one before it joined again; once.
+    pub(super) fn may_be_there(&mut self) -> bool {
+        std::mem::take(&mut self.is_again)
     }
 
     pub(super) fn recipient(&self) -> &Recipient<M> {
@@ -94,7 +108,8 @@ impl<M: Message + Wire + Clone> Member<M> {
 
     /// Returns true if a message waits for it.
     fn waits(&self) -> bool {
-        self.lane.as_ref().is_some_and(|lane| Arc::strong_count(&lane.waiting) > 1)
+        let waits = |lane: &Lane<M>| Arc::strong_count(&lane.waiting) > 1;
+        !planted!(PassedLane) && self.lane.as_ref().is_some_and(waits)
     }
 
     fn try_tell(&self, copy: OneCopy<M>) -> Result<(), (OneCopy<M>, Cause)> {

@@ -1,6 +1,7 @@
 //! The time between two incarnations: whether another one comes, and the rest before it.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -113,12 +114,19 @@ impl<A: Handlers> Life<A> {
             self.how = Ending::Killed;
         }
         let exit = self.how.exit();
-        let judged = if is_closing { ActorExit::Stopped } else { exit.clone() };
-        let is_revived = self.is_revived();
+        let (is_revived, is_dismissed) = (self.is_revived(), self.is_dismissed());
+        // One that is dismissed goes on after a failure, with what is left of a drain.
+        let is_over = is_closing && !(is_dismissed && exit.is_failure());
+        let judged = if is_over { ActorExit::Stopped } else { exit.clone() };
         let Some(plan) = self.plan.as_mut() else { return Next::End };
+        if is_dismissed && !judged.is_failure() {
+            return Next::End;
+        }
         match plan.after(&judged, ended.at) {
             Verdict::Restart(delay) if self.cell.renew(is_revived) => Next::Restart(delay),
             Verdict::Restart(_) | Verdict::End => Next::End,
+            // Its parent has others in its place.
+            Verdict::Exceeded(_) if is_dismissed => Next::End,
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.cell.address(), &exit).into();
                 plan.escalate(reason.clone());
@@ -156,8 +164,16 @@ impl<A: Handlers> Life<A> {
         match is_told {
             Some(is_told) => is_told && self.resumed(resumed).await,
             None => {
-                rested(&self.cell, self.is_revived(), sleep(delay)).await;
-                self.begins_anew()
+                let mut pause = pin!(sleep(delay));
+                loop {
+                    rested(&self.cell, self.is_revived(), pause.as_mut()).await;
+                    if self.begins_anew() {
+                        return true;
+                    }
+                    if !self.outlives_kill() {
+                        return false;
+                    }
+                }
             }
         }
     }
@@ -190,6 +206,12 @@ impl<A: Handlers> Life<A> {
         self.cell.ends().begin_anew() && self.cell.renew(self.is_revived())
     }
 
+    /// Returns true if the actor was killed while it rested and goes on resting all the same.
+    fn outlives_kill(&self) -> bool {
+        let outlives = self.plan.as_ref().is_some_and(|plan| plan.outlives_kills());
+        outlives && self.is_revived() && self.cell.ends().outlive_kill()
+    }
+
     /// Returns true if the actor was ended while it rested: by its parent or its node, by a kill,
     /// or by a stop, if it is not restarted after one.
     fn is_ended_at_rest(&self) -> bool {
@@ -205,7 +227,12 @@ impl<A: Handlers> Life<A> {
     }
 
     fn is_revived(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.is_revived())
+        self.cell.ends().is_revived()
+    }
+
+    /// Returns true if it was restarted after a stop, too, and is not any more.
+    fn is_dismissed(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.is_revived()) && !self.is_revived()
     }
 }
 

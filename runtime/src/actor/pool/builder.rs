@@ -26,7 +26,7 @@ impl<A: Handlers> PoolBuilder<A> {
     pub(super) fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         let worker = Child::new(make).mailbox_capacity(limits::POOL_MAILBOX_CAPACITY);
         PoolBuilder {
-            worker: worker.restart(Restart::always()),
+            worker: worker.restart(Restart::always().however_it_ends()),
             size: 1,
             routing: Routing::default(),
             keys: Keys::default(),
@@ -68,7 +68,8 @@ impl<A: Handlers> PoolBuilder<A> {
     }
 
     /// How often each worker is made anew, and after what pause: 5 times within a minute when not
-    /// set. It is, however it ends: of `restart` only the numbers count.
+    /// set. It is, however it ends, also when it is killed while it rests: of `restart` only the
+    /// numbers count.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.worker = self.worker.restart(restart.however_it_ends());
         self

@@ -16,6 +16,7 @@ use crate::actor::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
 use crate::busy::is_running;
 use crate::message::Message;
+use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
 
@@ -124,7 +125,7 @@ impl<A: Handlers> Shared<A> {
     /// Returns to which worker a message goes (PL-1), and whether it may go to others.
     pub(super) fn order<M: Message>(&self, ring: &Ring<A>, message: &M) -> Order {
         if let Some(first) = self.place(ring, message) {
-            return Order { first, is_only: true };
+            return Order { first, is_only: !planted!(StrayKey) };
         }
         let count = ring.len().max(1);
         let next = self.next.fetch_add(1, Ordering::Relaxed) % count;
@@ -185,6 +186,11 @@ impl<A: Handlers> ActorRef<A> {
     /// Returns how many messages its worker has before a new one.
     fn load(&self) -> usize {
         self.near_cell().map_or(usize::MAX, |cell| cell.mailbox().load())
+    }
+
+    /// Ends a worker when it has handled what it has, however often it fails at that (PL-4).
+    pub(super) fn dismiss(&self) {
+        self.near_cell().into_iter().for_each(Cell::dismiss);
     }
 
     /// Ends a worker for good.

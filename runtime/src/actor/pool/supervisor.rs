@@ -9,6 +9,7 @@ use super::ring::Shared;
 use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
 use crate::error::{BoxError, SpawnError};
 use crate::limits;
+use crate::mutants::planted;
 use crate::resident::Halt;
 use crate::{actor, handlers, message};
 
@@ -95,7 +96,10 @@ impl<A: Handlers> Workers for Team<A> {
             let removed = workers.split_off(size);
             // First: a sender that finds one closed finds the others in its place (PL-4).
             self.shared.replace(workers);
-            removed.iter().for_each(|worker| worker.retire(Halt::Drain));
+            removed.iter().for_each(|worker| match planted!(StoppedWorkers) {
+                true => worker.retire(Halt::Stop),
+                false => worker.dismiss(),
+            });
             Ok(())
         };
         resize.boxed()

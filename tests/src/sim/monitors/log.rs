@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use ringpost::test_kit::Cluster;
 use ringpost::{ActorExit, Address, NodeId};
-use ringpost_transport::fabric::sim::World;
 
 /// Which member.
 pub(super) type Id = u64;
@@ -59,7 +59,7 @@ pub(super) enum Entry {
 /// The log of a world. Clones are the same log.
 #[derive(Clone)]
 pub(super) struct Log {
-    world: World,
+    cluster: Cluster,
     state: Arc<Mutex<State>>,
 }
 
@@ -72,16 +72,17 @@ struct State {
 }
 
 impl Log {
-    pub(super) fn new(world: World) -> Self {
-        Log { world, state: Arc::default() }
+    pub(super) fn new(cluster: Cluster) -> Self {
+        Log { cluster, state: Arc::default() }
     }
 
     /// Notes what happened on a run, unless that is over.
     pub(super) fn note(&self, run: Run, entry: Entry) {
         let mut state = self.state.lock();
         if !state.over.contains(&run) {
-            self.world.log(&format!("{entry:?}"));
-            state.entries.push((self.world.now(), entry));
+            self.cluster.log(&format!("{entry:?}"));
+            let now = self.cluster.world().now();
+            state.entries.push((now, entry));
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Physics {
     heap: Heap<Event>,
     names: Vec<Arc<str>>,
     log: String,
+    /// The scenario has ended, and its log with it.
+    is_over: bool,
     wakes: Vec<Waker>,
 }
 
@@ -57,6 +59,7 @@ impl Physics {
             heap: Heap::new(),
             names: Vec::new(),
             log: String::new(),
+            is_over: false,
             wakes: Vec::new(),
         }
     }
@@ -78,11 +81,19 @@ impl Physics {
         Some(event)
     }
 
-    /// Adds a line to the log.
+    /// Adds a line to the log, unless that has ended.
     pub(super) fn log(&mut self, line: fmt::Arguments<'_>) {
         use fmt::Write as _;
+        if self.is_over {
+            return;
+        }
         // Writing to a string cannot fail.
         let _ = writeln!(self.log, "{} {line}", self.now);
+    }
+
+    /// Ends the log.
+    pub(super) fn end_log(&mut self) {
+        self.is_over = true;
     }
 
     /// Returns the whole log.

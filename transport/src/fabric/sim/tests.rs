@@ -137,6 +137,37 @@ fn a_seed_is_a_run() {
     assert_ne!(log(1), log(2));
 }
 
+/// SI-2: tasks that are left when a scenario ends say nothing any more, in whatever order they end.
+#[test]
+fn a_log_ends_with_its_scenario() {
+    struct Last(World, u32);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.log(&format!("{} is dropped", self.1));
+        }
+    }
+    let log = |seed| {
+        let world = run(seed, |world| async move {
+            let lasts = (0..20).map(|number| (number, Last(world.clone(), number)));
+            // It drops them in another order each time.
+            let lasts: std::collections::HashMap<u32, Last> = lasts.collect();
+            tokio::spawn(async move {
+                let _lasts = lasts;
+                std::future::pending::<()>().await
+            });
+            world.sleep(Duration::from_millis(1)).await;
+            world.log("the end");
+            world
+        });
+        world.log("too late");
+        world.log_text()
+    };
+    for seed in 0..10 {
+        assert_eq!(log(seed), "1000000 the end\n");
+        assert_eq!(log(seed), log(seed), "seed {seed}");
+    }
+}
+
 /// Queue pairs, streams, timers and faults all at once; the log of it.
 async fn busy_world(world: World) -> String {
     world.add_rule(Rule::new(Verdict::Delay(Duration::from_micros(30))).one_in(5));

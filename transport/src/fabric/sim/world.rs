@@ -51,13 +51,14 @@ impl World {
         self.0.with(|state| state.physics.now)
     }
 
-    /// Adds a line to the log.
+    /// Adds a line to the log, unless the scenario has ended.
     pub fn log(&self, line: &str) {
         self.0.with(|state| state.physics.log(format_args!("{line}")));
     }
 
     /// Returns all lines so far, each after its instant in nanoseconds. The same in every run of
-    /// the same scenario with the same seed.
+    /// the same scenario with the same seed, also when it is asked for later: the log ends with the
+    /// scenario, since the tasks that are left are dropped in any order.
     pub fn log_text(&self) -> String {
         self.0.with(|state| state.physics.log_text().to_owned())
     }

@@ -1,0 +1,286 @@
+//! What is done to the pool of a scene.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use futures::future::{join, join_all, join4};
+use ringpost::Pool;
+use ringpost::pool::{Router, Routing};
+use ringpost::prelude::*;
+use ringpost::test_kit::Cluster;
+
+use super::super::{MS, SECOND, Scene};
+use super::book::{Book, Trouble};
+use super::judge::judge;
+use super::sender::Sender;
+
+/// Longer than anything takes when the faults are over: a pool rests for a second at most.
+const SETTLED: Duration = Duration::from_secs(30);
+const SIZE_MAX: usize = 5;
+
+#[message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) key: u64,
+    pub(super) then: Then,
+}
+
+#[message]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Takes so many milliseconds.
+    Rest(u64),
+    Panic,
+}
+
+/// Writes down the jobs that it begins.
+#[actor(name = "models::Worker")]
+pub(super) struct Worker {
+    book: Book,
+    cluster: Cluster,
+}
+
+#[handlers]
+impl Worker {
+    /// Returns the number of the job.
+    #[handler]
+    async fn job(&mut self, msg: Job, cx: &mut Context<Self>) -> u64 {
+        self.book.begin(msg.number, cx.actor().address());
+        let (worker, Job { number, then, .. }) = (cx.actor().address(), &msg);
+        self.cluster.log(&format!("{worker} begins {number}: {then:?}"));
+        match msg.then {
+            Then::Rest(0) => {}
+            Then::Rest(time) => tokio::time::sleep(Duration::from_millis(time)).await,
+            // Without what a panic writes to the terminal.
+            Then::Panic => std::panic::resume_unwind(Box::new("as it was told")),
+        }
+        msg.number
+    }
+
+    #[handler]
+    pub(super) fn there(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.book.is_gone();
+    }
+}
+
+struct Stage {
+    scene: Scene,
+    book: Book,
+    pool: Pool<Worker>,
+    router: RefCell<ActorRef<Router<Worker, Job>>>,
+    near: Node,
+    far: Vec<RefCell<Option<Node>>>,
+    is_over: Cell<bool>,
+}
+
+/// Plays the scene of a seed, and judges it.
+///
+/// # Panics
+/// When a rule was broken.
+pub(super) async fn play(scene: Scene) {
+    let keyed = scene.one_in(2);
+    let stage = Stage::new(scene, keyed).await;
+    let scene = &stage.scene;
+    let (keys, panics) = (scene.one_of(&[1, 3, 8]), scene.one_in(2));
+    let sender = |number| {
+        let (scene, book) = (scene.clone(), stage.book.clone());
+        Sender { scene, book, number, keys, panics }
+    };
+    let senders = [0, 1, 2, 3, 4, 5].map(sender);
+    let [a, b, c, d, e, f] = &senders;
+    let jobs = || 5 + scene.below(20) as u64;
+    let near = join(a.send_near(&stage.pool, jobs()), b.send_near(&stage.pool, jobs()));
+    let by_router = c.send_far(|| Some(stage.near.clone()), jobs());
+    let far = |at: usize| stage.far[at].borrow().clone();
+    let others = join(d.send_far(|| far(0), jobs()), e.send_far(|| far(1), jobs()));
+    let all = join4(near, by_router, others, f.send_near(&stage.pool, jobs()));
+    join(all, join(stage.resizes(), stage.troubles())).await;
+    stage.end().await;
+    judge(scene, stage.book.close(), keyed);
+}
+
+impl Stage {
+    async fn new(scene: Scene, keyed: bool) -> Self {
+        let [near, x, y] = ["n1", "n2", "n3"].map(async |name| scene.cluster.node(name).await);
+        let (near, x, y) = (near.await, x.await, y.await);
+        let book = Book::default();
+        let (pages, cluster) = (book.clone(), scene.cluster.clone());
+        let make = move || {
+            pages.is_made();
+            Worker { book: pages.clone(), cluster: cluster.clone() }
+        };
+        let most = scene.one_of(&[2, 1000]);
+        let restart = Restart::on_failure().at_most(most, 60 * SECOND);
+        let builder = Pool::builder(make)
+            .size(1 + scene.below(3))
+            .routing(scene.one_of(&[Routing::RoundRobin, Routing::LeastLoaded]))
+            .mailbox_capacity(scene.one_of(&[1, 2, 16]))
+            .restart(restart.backoff(scene.one_of(&[MS, 100 * MS]), SECOND));
+        let builder = if keyed { builder.by_key(|job: &Job| job.key) } else { builder };
+        if most < 1000 {
+            // With a worker that fails too often what waits for all of them is lost.
+            book.trouble(Trouble::Stop);
+        }
+        let pool = builder.spawn(&near, "pool").await.unwrap();
+        let router = near.spawn("router", pool.router::<Job>()).await.unwrap();
+        let far = [x, y].map(|node| RefCell::new(Some(node))).into();
+        let (router, is_over) = (RefCell::new(router), Cell::new(false));
+        let stage = Stage { scene, book, pool, router, near, far, is_over };
+        stage.note_workers();
+        stage
+    }
+
+    fn note_workers(&self) {
+        let workers = self.pool.workers();
+        self.book.begin_stretch(workers.iter().map(|worker| worker.address().clone()).collect());
+    }
+
+    async fn resizes(&self) {
+        for _ in 0..self.scene.below(5) {
+            self.scene.rest(SECOND).await;
+            let size = self.scene.below(SIZE_MAX + 1);
+            let before = self.pool.workers();
+            let waiting = self.book.waiting();
+            self.scene.note_if(waiting > 0, "the size changed while jobs waited");
+            let is_smaller = size.max(1) < before.len();
+            self.scene.note_if(is_smaller && waiting > 0, "a pool with jobs was made smaller");
+            self.scene.cluster.log(&format!("{waiting} jobs wait, to have {size} workers"));
+            self.book.change();
+            let resized = self.pool.resize(size).await;
+            match resized {
+                Ok(()) => {
+                    let now = self.pool.workers();
+                    assert_eq!(now.len(), size.max(1), "after it was made {size} of {before:?}");
+                    self.scene.note_if(size == 0, "a pool was to have no workers");
+                    if !self.book.is_troubled() {
+                        let common = now.len().min(before.len());
+                        assert_eq!(now[..common], before[..common], "the others are the same");
+                    }
+                }
+                Err(error) => {
+                    assert!(self.book.is_troubled(), "a pool was not resized: {error}");
+                    self.scene.note("a pool was not resized");
+                }
+            }
+            self.book.change();
+            self.note_workers();
+        }
+    }
+
+    async fn troubles(&self) {
+        let faults = self.scene.one_of(&[0, 0, 1, 3]);
+        for _ in 0..faults {
+            self.scene.rest(2 * SECOND).await;
+            self.trouble().await;
+        }
+    }
+
+    async fn trouble(&self) {
+        let workers = self.pool.workers();
+        let Some(worker) = workers.get(self.scene.below(workers.len().max(1))) else { return };
+        let waits = self.near.snapshot().actors;
+        let waits = waits.iter().find(|actor| actor.address == *worker.address());
+        let has_jobs = waits.is_some_and(|actor| actor.mailbox.local > 0);
+        let kind = self.scene.below(8);
+        self.scene.cluster.log(&format!("trouble {kind} for {worker:?}"));
+        match kind {
+            0 | 1 => {
+                self.book.trouble(Trouble::Kill);
+                self.scene.note_if(has_jobs, "a worker was killed with jobs that waited");
+                worker.kill().await.ok();
+            }
+            2 => {
+                // The second one may find it at rest, which ends it with what waits for it.
+                self.book.trouble(Trouble::Stop);
+                worker.kill().await.ok();
+                self.scene.rest(20 * MS).await;
+                worker.kill().await.ok();
+                self.scene.note("a worker was killed twice");
+            }
+            3 => {
+                self.book.trouble(Trouble::Stop);
+                self.scene.note_if(has_jobs, "a worker was stopped with jobs that waited");
+                worker.stop().await.ok();
+            }
+            4 => self.end_router().await,
+            5 => self.restart().await,
+            _ => {
+                self.book.trouble(Trouble::Far);
+                let other = self.scene.one_of(&["n2", "n3"]);
+                self.scene.disturb("n1", other, self.scene.one_in(2)).await;
+            }
+        }
+    }
+
+    /// Ends the router, and spawns another one.
+    async fn end_router(&self) {
+        self.book.trouble(Trouble::Far);
+        let router = self.router.borrow().clone();
+        let ended = match self.scene.below(3) {
+            0 => router.drain().await,
+            1 => router.stop().await,
+            _ => router.kill().await,
+        };
+        drop(ended);
+        router.wait_stopped().await;
+        self.scene.note("the router was ended");
+        self.book.change();
+        if let Ok(again) = self.near.spawn("router", self.pool.router::<Job>()).await {
+            *self.router.borrow_mut() = again;
+        }
+    }
+
+    async fn restart(&self) {
+        self.book.trouble(Trouble::Far);
+        let at = self.scene.below(2);
+        let name = ["n2", "n3"][at];
+        *self.far[at].borrow_mut() = None;
+        self.scene.cluster.kill(name).await;
+        self.scene.note("a sender's node was killed");
+        self.scene.rest(SECOND).await;
+        *self.far[at].borrow_mut() = Some(self.scene.cluster.node(name).await);
+    }
+
+    /// Lets all be done, and looks whether the pool is whole; then ends it, some senders waiting.
+    async fn end(&self) {
+        self.scene.cluster.mend_all();
+        self.scene.cluster.sleep(SETTLED).await;
+        let supervisor = self.pool.supervisor();
+        let is_there = self.pool.resize(self.pool.workers().len()).await.is_ok();
+        if is_there {
+            for worker in self.pool.workers() {
+                let there = worker.there().await;
+                assert_eq!(there, Ok(true), "a worker of a pool that lives: {worker:?}");
+            }
+            assert_eq!(self.book.living(), self.pool.workers().len(), "workers that are no more");
+        } else {
+            assert!(self.book.is_troubled(), "a pool ended by itself");
+            self.scene.note("a pool failed");
+        }
+        self.book.trouble(Trouble::Stop);
+        self.is_over.set(true);
+        // They wait as the pool ends, and are told so.
+        let waiting = (0..self.scene.below(30)).map(|number| {
+            let (scene, book) = (self.scene.clone(), self.book.clone());
+            Sender { scene, book, number: 10 + number, keys: 2, panics: false }
+        });
+        let waiting: Vec<Sender> = waiting.collect();
+        let stop = async {
+            self.scene.rest(10 * MS).await;
+            supervisor.stop().await.ok();
+            supervisor.wait_stopped().await;
+        };
+        join(join_all(waiting.iter().map(|sender| sender.wait_near(&self.pool))), stop).await;
+        assert_eq!(self.book.living(), 0, "workers outlive their pool");
+        let late = self.pool.try_tell(Job { number: u64::MAX, key: 0, then: Then::Rest(0) });
+        assert_eq!(late.unwrap_err().cause, Cause::Stopped);
+        self.scene.cluster.sleep(SECOND).await;
+    }
+}

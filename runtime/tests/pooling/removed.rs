@@ -1,0 +1,61 @@
+//! Workers that are removed, and those that are killed while they rest.
+
+use ringpost::prelude::*;
+
+use super::{Job, MINUTE, MS, builder, hold, job};
+use crate::actors::node;
+
+/// Whether it fails before it is removed, and rests then, or after that.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_removed_and_fails_handles_what_it_has_all_the_same() {
+    for rests in [true, false] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let restart = Restart::on_failure().at_most(3, MINUTE).backoff(100 * MS, MINUTE);
+        let pool = builder.size(2).mailbox_capacity(16).restart(restart);
+        let pool = pool.spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        last.tell(super::Fail).await.unwrap();
+        for number in 1..4 {
+            last.tell(job(number)).await.unwrap();
+        }
+        if rests {
+            gate.add_permits(1);
+            tokio::time::sleep(MS).await;
+        }
+        pool.resize(1).await.unwrap();
+        gate.add_permits(1);
+        desk.until_done(3).await;
+        assert_eq!(desk.done_by(&last), [1, 2, 3], "rests: {rests}");
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        assert!(last.tell(Job { key: 0, number: 4 }).await.is_err());
+        assert_eq!(node.snapshot().actors.len(), 2, "the pool and its other worker");
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_killed_while_it_rests_is_made_anew_all_the_same() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let restart = Restart::never().at_most(3, MINUTE).backoff(100 * MS, MINUTE);
+    let pool = builder.mailbox_capacity(16).restart(restart).spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers().pop().unwrap();
+    let gate = hold(&desk, &worker).await;
+    worker.tell(super::Fail).await.unwrap();
+    pool.tell(job(1)).await.unwrap();
+    gate.add_permits(1);
+    for _ in 0..3 {
+        tokio::time::sleep(MS).await;
+        worker.kill().await.unwrap();
+    }
+    assert!(desk.done().is_empty());
+    let start = tokio::time::Instant::now();
+    assert_eq!(pool.ask(job(2)).await, Ok(worker.address().to_string()));
+    assert!(start.elapsed() > 90 * MS, "its rest is not cut short");
+    assert_eq!(desk.done_by(&worker), [1, 2]);
+    pool.supervisor().stop().await.unwrap();
+    assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+}
