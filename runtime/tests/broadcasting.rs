@@ -44,8 +44,8 @@ async fn members_are_told_in_order_and_the_asker_learns_how_many() {
     for number in 1..500 {
         group.tell(Note { number }).await.unwrap();
     }
-    // In order with what is offered.
-    while !group.offer(Note { number: 500 }).await.unwrap().missed.is_empty() {}
+    // In order with what finds room at once.
+    while !group.try_broadcast(Note { number: 500 }).await.unwrap().missed.is_empty() {}
     assert_eq!(group.ask(Note { number: 501 }).await, Ok(all(2)));
     for member in [ada, bob] {
         let mut notes = member.notes().await.unwrap();
@@ -183,8 +183,8 @@ async fn a_slow_member_holds_up_no_other_and_misses_what_is_too_much() {
     let missed: Vec<_> = told.missed.iter().map(|missed| (&missed.member, &missed.why)).collect();
     assert_eq!((told.told, missed), (1, vec![(&slow.actor.recipient(), &Miss::Full)]));
     assert!(Miss::Full.is_retryable() && !Miss::Ended.is_retryable());
-    // An offer misses it while others wait.
-    let told = group.offer(Note { number: waiting + 2 }).await.unwrap();
+    // A `try_broadcast` misses it while others wait.
+    let told = group.try_broadcast(Note { number: waiting + 2 }).await.unwrap();
     assert_eq!((told.told, told.missed[0].why.clone()), (1, Miss::Full));
     slow.gate.add_permits(1);
     let mut notes = Vec::new();
@@ -193,7 +193,7 @@ async fn a_slow_member_holds_up_no_other_and_misses_what_is_too_much() {
     }
     assert_eq!(notes, (0..=waiting).collect::<Vec<_>>());
     // Then it is told again.
-    while group.offer(Note { number: 1_000 }).await != Ok(all(2)) {}
+    while group.try_broadcast(Note { number: 1_000 }).await != Ok(all(2)) {}
     assert_eq!(slow.actor.notes().await.unwrap().last(), Some(&1_000));
 }
 
@@ -210,7 +210,7 @@ async fn what_waits_for_a_member_that_leaves_ends_or_loses_its_group_is_missed()
         let asked = group.ask(Note { number: 2 }).into_ask();
         let (told, ()) = tokio::join!(asked, async {
             // Behind the ask.
-            while group.offer(Note { number: 3 }).await.unwrap().missed.is_empty() {}
+            while group.try_broadcast(Note { number: 3 }).await.unwrap().missed.is_empty() {}
             match way {
                 "leave" => assert_eq!(group.leave(slow.actor.recipient()).await, Ok(true)),
                 "kill" => slow.actor.kill().await.unwrap(),

@@ -45,7 +45,7 @@ pub use tally::{Miss, Missed, Told};
 /// told and who missed it, and why, when that is known of all. A member that is slow holds up
 /// neither the others nor the group: messages wait for each member apart, at most
 /// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
-/// members that have room now, there is `offer`. An ask is answered when the slowest member is
+/// members that have room now, there is `try_broadcast`. An ask is answered when the slowest member is
 /// settled, which may take as long as its node takes to be down: one whose time-out passes first
 /// learns nothing, although members were told.
 ///
@@ -80,8 +80,8 @@ pub use tally::{Miss, Missed, Told};
 /// and the bytes are copied for each. A message that gained fields (`since` of
 /// [`#[message]`](macro@crate::message)) is archived once for each version, and a member is told
 /// the newest one that its node knows; a member whose node has another layout of it misses it with
-/// [`Miss::Refused`]. (An `offer` has its message inside: nodes that know different versions of
-/// that refuse each other's offers. A message to the group itself is understood.)
+/// [`Miss::Refused`]. (A `try_broadcast` has its message inside: nodes that know different versions
+/// of that refuse each other's. A message to the group itself is understood.)
 ///
 /// # Cancel safety
 /// An ask of a group that is dropped before the group has begun it tells nobody anything. Later it
@@ -182,7 +182,12 @@ impl<M: Message + Wire + Clone> Group<M> {
     /// Tells the members that have room now, and answers at once. A member for which earlier
     /// messages wait misses this one.
     #[handler]
-    pub async fn offer(&mut self, message: M, reply: ReplyTo<Told<M>>, cx: &mut Context<Self>) {
+    pub async fn try_broadcast(
+        &mut self,
+        message: M,
+        reply: ReplyTo<Told<M>>,
+        cx: &mut Context<Self>,
+    ) {
         self.tell_each(message, Patience::None, reply, cx).await;
     }
 
