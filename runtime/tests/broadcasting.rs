@@ -64,19 +64,50 @@ async fn a_member_that_leaves_or_ends_is_one_no_longer() {
     assert_eq!(group.leave(ada.recipient()).await, Ok(true));
     assert_eq!(group.leave(ada.recipient()).await, Ok(false));
     bob.stop().await.unwrap();
-    while group.size().await != Ok(1) {}
+    group.when_size(1).await.unwrap();
     assert_eq!(group.members().await, Ok(vec![eve.recipient()]));
     assert_eq!(group.ask(Note { number: 1 }).await, Ok(all(1)));
     // One that has ended already, and one that never was.
     group.join(bob.recipient()).await.unwrap().unwrap();
     let nobody: Recipient<Note> = node.named::<Notebook>("nobody").unwrap().recipient();
     group.join(nobody).await.unwrap().unwrap();
-    while group.size().await != Ok(1) {}
+    group.when_size(1).await.unwrap();
     // The members do not end with it.
     group.stop().await.unwrap();
     assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
     assert_eq!(eve.notes().await, Ok(vec![1]));
     assert_eq!(ada.notes().await, Ok(vec![]));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_program_can_wait_until_a_group_has_so_many_members() {
+    let node = node().await;
+    let group = group(&node).await;
+    group.when_size(0).await.unwrap();
+    let sizes = [2, 1, 2, 0];
+    let mut waiting: Vec<_> = sizes.iter().map(|size| Box::pin(group.when_size(*size))).collect();
+    let mut given_up = Box::pin(group.when_size(1));
+    assert!(poll!(&mut given_up).is_pending());
+    for wait in &mut waiting[..3] {
+        assert!(poll!(wait).is_pending());
+    }
+    drop(given_up);
+    let ada = notebook(&node, &group).await;
+    waiting.remove(1).await.unwrap();
+    let bob = notebook(&node, &group).await;
+    waiting.remove(0).await.unwrap();
+    waiting.remove(0).await.unwrap();
+    // Also when members leave or end; not while there are more, or fewer.
+    assert!(poll!(&mut waiting[0]).is_pending());
+    group.leave(ada.recipient()).await.unwrap();
+    assert!(poll!(&mut waiting[0]).is_pending());
+    bob.kill().await.unwrap();
+    waiting.remove(0).await.unwrap();
+    let never = group.when_size(9);
+    let (never, stopped) = tokio::join!(never, group.stop());
+    stopped.unwrap();
+    assert!(never.is_err(), "the group has ended");
 }
 
 /// Holds up who clones the first one, until the test goes on.

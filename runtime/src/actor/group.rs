@@ -71,7 +71,7 @@ pub use tally::{Miss, Missed, Told};
 /// assert_eq!(ada.receive().await, Some(Line { text: "hello".into() }));
 ///
 /// drop(ada); // it leaves by itself
-/// while room.size().await? > 0 {}
+/// room.when_size(0).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -96,6 +96,8 @@ pub struct Group<M: Message + Wire + Clone> {
     numbers: HashMap<Address, u64>,
     joined: u64,
     members_max: usize,
+    /// Those that wait for a number of members, by that number.
+    awaited: BTreeMap<u64, Vec<ReplyTo<()>>>,
 }
 
 /// A group has as many members as it may have.
@@ -115,6 +117,7 @@ impl<M: Message + Wire + Clone> Group<M> {
             numbers: HashMap::new(),
             joined: 0,
             members_max: limits::GROUP_MEMBERS_MAX,
+            awaited: BTreeMap::new(),
         }
     }
 
@@ -126,7 +129,15 @@ impl<M: Message + Wire + Clone> Group<M> {
 
     fn remove(&mut self, member: &Address) -> bool {
         let number = self.numbers.remove(member);
-        number.and_then(|number| self.members.remove(&number)).is_some()
+        let removed = number.and_then(|number| self.members.remove(&number));
+        self.tell_size();
+        removed.is_some()
+    }
+
+    /// Tells those that wait for as many members as there are now.
+    fn tell_size(&mut self) {
+        let reached = self.awaited.remove(&(self.members.len() as u64));
+        reached.into_iter().flatten().for_each(|reply| reply.send(()));
     }
 
     /// Tells each member, or has the message wait for it, as `patience` says.
@@ -209,6 +220,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         self.numbers.insert(member.address().clone(), self.joined);
         self.members.insert(self.joined, Member::new(member));
         self.joined += 1;
+        self.tell_size();
         Ok(())
     }
 
@@ -219,6 +231,18 @@ impl<M: Message + Wire + Clone> Group<M> {
         cx.unwatch(&member);
         self.remove(member.address())
     }
+
+    /// Answers when there are so many members: see [`ActorRef::when_size`].
+    #[doc(hidden)]
+    #[handler]
+    pub fn when_size_is(&mut self, msg: WhenSize<M>, reply: ReplyTo<()>) {
+        for waiting in self.awaited.values_mut() {
+            waiting.retain(|reply| !reply.is_given_up());
+        }
+        self.awaited.retain(|_, waiting| !waiting.is_empty());
+        self.awaited.entry(msg.0).or_default().push(reply);
+        self.tell_size();
+    }
 }
 
 /// Asks for the members. Generic, so that it is none of the messages of a group.
@@ -228,6 +252,11 @@ struct Members<M>(#[message(opaque)] PhantomData<fn(M)>);
 /// Asks how many members there are. Generic as [`Members`] is.
 #[message]
 struct Size<M>(#[message(opaque)] PhantomData<fn(M)>);
+
+/// Waits for a number of members. Generic as [`Members`] is. Made by [`ActorRef::when_size`].
+#[doc(hidden)]
+#[message]
+pub struct WhenSize<M>(u64, #[message(opaque)] PhantomData<fn(M)>);
 
 impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// Returns the members, in the order in which they joined.
@@ -250,6 +279,20 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// Nothing is lost when the future is dropped.
     pub async fn size(&self) -> Result<u64, AskError> {
         self.ask(Size(PhantomData)).await
+    }
+
+    /// Waits until the group has this many members, neither more nor fewer: for as long as that
+    /// takes. Ready at once when it has. The group answers at the moment when it is so, and may
+    /// have others when the answer comes.
+    ///
+    /// # Errors
+    /// [`AskError`] when the group ends first, or its node is or goes out of reach.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn when_size(&self, members: u64) -> Result<(), AskError> {
+        let asked = self.ask(WhenSize(members, PhantomData)).timeout(limits::ASK_TIMEOUT_MAX);
+        asked.await
     }
 }
 
