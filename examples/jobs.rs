@@ -127,7 +127,7 @@ impl Scheduler {
             }
             // It may have been done: a job has to bear that it is done twice.
             Err(error) => {
-                self.report.panics += u64::from(error.cause == AskCause::NoReply);
+                self.report.panics += u64::from(error.cause == AskCause::Panicked);
                 error.to_string()
             }
         };
@@ -155,7 +155,7 @@ async fn work(node: &Node) -> Result<Pool<Worker>, BoxError> {
     let pool = Pool::builder(Worker::default)
         .size(4)
         .routing(Routing::LeastLoaded)
-        .restart(Restart::always().at_most(100, Duration::from_secs(60)))
+        .restarts_at_most(100, Duration::from_secs(60))
         .spawn(node, "workers")
         .await?;
     node.spawn("run", pool.router::<Run>()).await?;

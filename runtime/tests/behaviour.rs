@@ -50,6 +50,7 @@ macro_rules! for_each_case {
             ending: actors_of_another_node_are_stopped_drained_killed_and_waited_for;
             ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
             gathering: a_pool_is_used_from_another_node_by_its_router;
+            gathering: an_asker_learns_by_way_of_a_router_why_it_has_no_answer;
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
             layouts: references_with_names_that_are_none_are_no_archive;

@@ -1,6 +1,8 @@
 //! Pools: actors of one type that share the work.
 
+mod asks;
 mod routers;
+mod sizes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::limits;
 use ringpost::pool::{Pool, PoolBuilder, Routing};
 use ringpost::prelude::*;
 use tokio::sync::{Notify, Semaphore};
@@ -114,8 +115,8 @@ fn builder() -> (Arc<Desk>, PoolBuilder<Worker>) {
         shared.made.fetch_add(1, Ordering::Relaxed);
         Worker { desk: shared.clone() }
     };
-    let restart = Restart::on_failure().at_most(3, MINUTE).backoff(MS, MS);
-    (desk, Pool::builder(make).mailbox_capacity(1).restart(restart))
+    let builder = Pool::builder(make).mailbox_capacity(1);
+    (desk, builder.restarts_at_most(3, MINUTE).restart_backoff(MS, MS))
 }
 
 fn job(number: u64) -> Job {
@@ -331,52 +332,6 @@ async fn a_pool_with_a_worker_that_fails_too_often_begins_anew_with_the_same_siz
     assert!(matches!(pool.resize(1).await, Err(SpawnError::NoSupervisor(_))));
 }
 
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_worker_that_is_removed_handles_what_it_has_and_one_that_is_added_is_told() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
-    let workers = pool.workers();
-    let gates = fill(&desk, &pool).await;
-    let mut tell = Box::pin(pool.tell(job(1)));
-    let mut ask = Box::pin(pool.ask(job(2)).timeout(MINUTE).into_future());
-    assert!(futures::poll!(&mut tell).is_pending());
-    assert!(futures::poll!(&mut ask).is_pending());
-    pool.resize(1).await.unwrap();
-    assert_eq!(pool.workers(), workers[..1]);
-    assert!(futures::poll!(&mut tell).is_pending());
-    assert!(futures::poll!(&mut ask).is_pending());
-    gates[1].add_permits(1);
-    assert_eq!(workers[1].wait_stopped().await, ActorExit::Stopped);
-    assert_eq!(desk.done_by(&workers[1]), [0]);
-    pool.resize(2).await.unwrap();
-    tell.await.unwrap();
-    assert_eq!(ask.await, Ok(pool.workers()[1].address().to_string()));
-    assert_eq!(desk.done_by(&pool.workers()[1]), [1, 2]);
-    workers[0].kill().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_ask_that_waits_for_its_answer_gets_it_though_the_workers_change() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.size(1).spawn(&node, "pool").await.unwrap();
-    let gate = fill(&desk, &pool).await.remove(0);
-    let asked = pool.clone();
-    let asked = tokio::spawn(async move { asked.ask(Hold).timeout(MINUTE).await });
-    while node.snapshot().actors.iter().all(|actor| actor.mailbox.senders == 0) {
-        tokio::time::sleep(MS).await;
-    }
-    gate.add_permits(1);
-    // It had room where it stood in line, and its handler has begun.
-    desk.held.notified().await;
-    pool.resize(2).await.unwrap();
-    tokio::time::sleep(10 * MS).await;
-    gate.add_permits(1);
-    assert_eq!(asked.await.unwrap(), Ok(()));
-}
-
 #[tokio::test]
 async fn a_pool_is_the_child_of_a_supervisor_and_has_no_workers_before() {
     let node = node().await;
@@ -395,29 +350,6 @@ async fn a_pool_is_the_child_of_a_supervisor_and_has_no_workers_before() {
     let (_desk, named) = builder();
     let invalid = named.spawn(&node, "a/b").await;
     assert!(matches!(invalid, Err(SpawnError::InvalidName(_))), "{invalid:?}");
-}
-
-#[tokio::test]
-async fn a_pool_whose_new_workers_do_not_start_keeps_the_old_ones() {
-    struct Picky(Arc<AtomicU64>);
-    #[actor]
-    impl Actor for Picky {
-        async fn on_start(&mut self, _: &mut Context<Self>) -> Result<(), BoxError> {
-            match self.0.fetch_add(1, Ordering::Relaxed) {
-                0..3 => Ok(()),
-                _ => Err("there are three".into()),
-            }
-        }
-    }
-    #[handlers]
-    impl Picky {}
-    let (node, started) = (node().await, Arc::<AtomicU64>::default());
-    let pool = Pool::builder(move || Picky(started.clone())).size(2);
-    let pool =
-        pool.restart(Restart::never().at_most(0, MINUTE)).spawn(&node, "pool").await.unwrap();
-    let workers = pool.workers();
-    assert!(matches!(pool.resize(4).await, Err(SpawnError::Start(_))));
-    assert_eq!(pool.workers(), workers);
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -466,65 +398,4 @@ async fn who_waits_for_a_worker_that_stops_itself_goes_on_with_the_next_one() {
     let unsent = tell.await.unwrap_err();
     assert_eq!((unsent.cause, unsent.message), (Cause::Stopped, job(6)));
     assert_eq!(cause(ask.await), Err(AskCause::NotSent(Cause::Stopped)));
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn asks_are_answered_while_the_size_changes() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.size(4).spawn(&node, "pool").await.unwrap();
-    let asking: Vec<_> = (0..8)
-        .map(|_| {
-            let pool = pool.clone();
-            tokio::spawn(async move {
-                for number in 0..300 {
-                    pool.ask(job(number)).timeout(MINUTE).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for size in [1, 4, 2, 3].into_iter().cycle() {
-        pool.resize(size).await.unwrap();
-        if asking.iter().all(|asking| asking.is_finished()) {
-            break;
-        }
-    }
-    for asking in asking {
-        asking.await.unwrap();
-    }
-    assert_eq!(desk.done().len(), 8 * 300);
-}
-
-#[tokio::test]
-async fn who_waits_keeps_its_turn_when_the_size_is_set_to_what_it_is() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.spawn(&node, "pool").await.unwrap();
-    let gate = fill(&desk, &pool).await.remove(0);
-    let mut first = Box::pin(pool.tell(job(1)));
-    let mut second = Box::pin(pool.tell(job(2)));
-    assert!(futures::poll!(&mut first).is_pending());
-    assert!(futures::poll!(&mut second).is_pending());
-    pool.resize(1).await.unwrap();
-    assert!(futures::poll!(&mut second).is_pending());
-    assert!(futures::poll!(&mut first).is_pending());
-    gate.add_permits(1);
-    let (second, first) = tokio::join!(second, first);
-    second.and(first).unwrap();
-    desk.until_done(3).await;
-    assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1, 2]);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_pool_has_a_most_of_workers() {
-    let node = node().await;
-    let pool = builder().1.size(usize::MAX).spawn(&node, "pool").await.unwrap();
-    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
-    pool.resize(0).await.unwrap();
-    assert_eq!(pool.workers().len(), 1);
-    pool.resize(usize::MAX).await.unwrap();
-    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
-    pool.ask(job(1)).await.unwrap();
 }

@@ -150,11 +150,6 @@ impl Restart {
         Restart::when(When::Always)
     }
 
-    /// Returns the same numbers for an actor that is restarted however it ends.
-    pub(super) fn however_it_ends(self) -> Self {
-        Restart { when: When::Always, ..self }
-    }
-
     /// At most so many restarts within such a time; 5 within a minute when not set. One more, and
     /// the actor ends, and its parent fails with it.
     pub fn at_most(mut self, restarts: u32, within: Duration) -> Self {

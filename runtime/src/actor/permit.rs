@@ -10,6 +10,7 @@ use super::destination::{Destination, View, at_end};
 use super::port::{AskPort, Line, LocalAsk, NearRoom, Port, UNSENT};
 use super::remote_send;
 use super::sending::Sending;
+use super::{Accepts, Near};
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::mailbox::Room;
@@ -91,6 +92,18 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
         match self.0 {
             Reserved::Near(room) => room.put(message, Some(asked)).map(|_| ()),
             Reserved::Far(..) => Err(Cause::LocalOnly),
+        }
+    }
+}
+
+impl<A: Accepts<M>, M: Message> Permit<Near<A>, M> {
+    /// Returns true if the actor, which is one of this node, was stopped: what is sent to the room
+    /// is a dead letter then.
+    pub(super) fn is_void(&self) -> bool {
+        match &self.0 {
+            Reserved::Near(Kept(Some(near), _)) => near.cell().mailbox().is_stopping(),
+            Reserved::Near(Kept(None, _)) => true,
+            Reserved::Far(..) => false,
         }
     }
 }
