@@ -180,7 +180,8 @@ async fn main() -> Result<(), BoxError> {
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
     alpha.ready(1).await;
     let (pool, _) = (work(&alpha).await?, work(&beta).await?);
-    let pools = vec![alpha.recipient("alpha/run").await?, alpha.recipient("beta/run").await?];
+    // By their names: the pools of later runs of the nodes, too.
+    let pools = vec![alpha.named_recipient("alpha/run")?, alpha.named_recipient("beta/run")?];
     let scheduler =
         Scheduler { pools, next: 0, open: BTreeSet::new(), report: Report::default(), reply: None };
     let scheduler = alpha.spawn("scheduler", scheduler).await?;

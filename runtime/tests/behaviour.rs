@@ -12,6 +12,7 @@ mod bank;
 mod ending;
 mod gathering;
 mod layouts;
+mod naming;
 mod protocols;
 mod sending;
 mod spawning;
@@ -54,6 +55,9 @@ macro_rules! for_each_case {
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
             layouts: references_with_names_that_are_none_are_no_archive;
+            naming: a_client_that_comes_first_waits_for_what_it_knows_by_message_or_protocol;
+            naming: a_name_of_an_actor_that_does_not_serve_is_told_by_the_wait_or_the_send;
+            naming: references_that_follow_a_name_outlast_a_restart_of_its_node;
             protocols: a_client_knows_the_protocol_and_not_the_actor;
             protocols: a_lookup_names_the_first_message_that_is_not_served;
             sending: a_confirmed_tell_waits_for_its_fate;
