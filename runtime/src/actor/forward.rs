@@ -138,10 +138,10 @@ fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
 }
 
 impl<R: Reply> ReplyTo<R> {
-    /// Has another actor answer, of this node or of another, or a pool: it is asked `message`, and its answer
-    /// goes to the asker. It is asked until the time-out of the asker's own ask, also when that is
-    /// dropped before; without an answer the asker gets [`NoReply`](crate::AskCause::NoReply), and
-    /// the log says why.
+    /// Has another actor answer, of this node or of another, or a pool: it is asked `message`, and
+    /// its answer goes to the asker. It is asked until the time-out of the asker's own ask, also
+    /// when that is dropped before; without an answer the asker gets
+    /// [`NoReply`](crate::AskCause::NoReply), and the log says why.
     ///
     /// The way leads through this node, and goes on when the actor that called this ends.
     pub fn forward<M: Message>(self, to: &impl Answers<M, R>, message: M) {

@@ -45,8 +45,8 @@ pub use tally::{Miss, Missed, Told};
 /// told and who missed it, and why, when that is known of all. A member that is slow holds up
 /// neither the others nor the group: messages wait for each member apart, at most
 /// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
-/// members that have room now, there is `try_broadcast`. An ask is answered when the slowest member is
-/// settled, which may take as long as its node takes to be down: one whose time-out passes first
+/// members that have room now, there is `try_broadcast`. An ask is answered when the slowest member
+/// is settled, which may take as long as its node takes to be down: one whose time-out passes first
 /// learns nothing, although members were told.
 ///
 /// ```

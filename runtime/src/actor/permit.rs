@@ -10,7 +10,6 @@ use super::destination::{Destination, View, at_end};
 use super::port::{AskPort, Line, LocalAsk, NearRoom, Port, UNSENT};
 use super::remote_send;
 use super::sending::Sending;
-use super::{Accepts, Near};
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::mailbox::Room;
@@ -96,12 +95,12 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
     }
 }
 
-impl<A: Accepts<M>, M: Message> Permit<Near<A>, M> {
-    /// Returns true if the actor, which is one of this node, was stopped: what is sent to the room
-    /// is a dead letter then.
+impl<P: Port<M>, M: Message> Permit<P, M> {
+    /// Returns true if the actor, which is one of this node, takes nothing any more: what is sent
+    /// to the room may be a dead letter then.
     pub(super) fn is_void(&self) -> bool {
         match &self.0 {
-            Reserved::Near(Kept(Some(near), _)) => near.cell().mailbox().is_stopping(),
+            Reserved::Near(Kept(Some(actor), _)) => actor.actor().0.intake().is_closed(),
             Reserved::Near(Kept(None, _)) => true,
             Reserved::Far(..) => false,
         }
