@@ -113,14 +113,6 @@ async fn guest(node: &Node, name: &str) -> Result<ActorRef<Guest>, BoxError> {
     Ok(guest)
 }
 
-/// Waits until so many are in a room: ends are told, but not at once.
-async fn until_in(room: &Room, guests: u64) -> Result<(), BoxError> {
-    while room.size().await? != guests {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    Ok(())
-}
-
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
@@ -143,10 +135,11 @@ async fn main() -> Result<(), BoxError> {
     check(bob.exit("tea".into()).await??, "bob was not in the room")?;
     mallory.say("tea".into(), "boo".into()).await??;
     check(eve.wait_stopped().await.is_failure(), "eve did not panic")?;
-    until_in(&room, 2).await?;
+    // The room is told of ends, but not at once.
+    room.when_size(2).await?;
     println!("bob has left, eve has panicked: 2 guests are in tea");
     gamma.shutdown(PATIENCE).await;
-    until_in(&room, 1).await?;
+    room.when_size(1).await?;
     println!("gamma has left: 1 guest is in tea");
 
     let told = ada.say("tea".into(), "is anybody there?".into()).await??;

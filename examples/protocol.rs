@@ -63,7 +63,8 @@ async fn main() -> Result<(), BoxError> {
     alpha.spawn("bank", server::Teller::default()).await?;
     alpha.spawn("tailor", server::Tailor).await?;
 
-    let bank: Ref<protocol::Bank> = beta.reference("alpha/bank").await?;
+    // Waits until there is one: the client's program may be started first.
+    let bank: Ref<protocol::Bank> = beta.when_reference("alpha/bank").await?;
     bank.tell(protocol::Deposit { account: "ada".into(), cents: 100 }).await?;
     println!("bank: ada has {} cents", bank.deposit("ada".into(), 200).await?);
     if bank.balance("bob".into()).await?.is_none() {

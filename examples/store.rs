@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use tokio::task::JoinSet;
+use ringpost::{AskSet, TooFewAnswers};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -86,6 +86,7 @@ impl Replica {
 
 /// Writes to, and reads from, a quorum. The only writer: so its count tells which value is newer.
 struct Store {
+    node: Node,
     replicas: Vec<ActorRef<Replica>>,
     version: u64,
 }
@@ -95,44 +96,29 @@ impl Store {
     fn new(node: &Node) -> Result<Self, BoxError> {
         let path = |name| node.named(&format!("{name}/replica"));
         let replicas = NODES.into_iter().map(path).collect::<Result<_, _>>()?;
-        Ok(Store { replicas, version: 0 })
+        Ok(Store { node: node.clone(), replicas, version: 0 })
     }
 
     /// Returns `Ok` when a quorum has the value. Otherwise a replica may have it all the same.
-    async fn write(&mut self, key: String, value: String) -> Result<(), BoxError> {
+    async fn write(&mut self, key: String, value: String) -> Result<(), TooFewAnswers> {
         self.version += 1;
         let write = Write { key, value: Versioned { version: self.version, value } };
-        let asks = self.replicas.iter().map(|replica| replica.ask(write.clone()).into_ask());
-        quorum(asks).await.map(|_| ())
+        let ask = |replica: &ActorRef<Replica>| replica.ask(write.clone()).into_ask();
+        let mut asks: AskSet<()> = self.replicas.iter().map(ask).collect();
+        asks.first(QUORUM).await?;
+        // A replica that is slow is told what it is to have all the same.
+        asks.detach(&self.node);
+        Ok(())
     }
 
     /// Returns the newest value of a quorum.
-    async fn read(&self, key: String) -> Result<Option<Versioned>, BoxError> {
+    async fn read(&self, key: String) -> Result<Option<Versioned>, TooFewAnswers> {
         let read = Read { key };
-        let asks = self.replicas.iter().map(|replica| replica.ask(read.clone()).into_ask());
-        let values = quorum(asks).await?;
-        Ok(values.into_iter().flatten().max_by_key(|value| value.version))
+        let mut asks: AskSet<Option<Versioned>> =
+            self.replicas.iter().map(|replica| replica.ask(read.clone())).collect();
+        let values = asks.first(QUORUM).await?;
+        Ok(values.into_iter().filter_map(|(_, value)| value).max_by_key(|value| value.version))
     }
-}
-
-/// Returns the first answers of a quorum. The other asks go on: a replica that is slow is told what
-/// it is to have all the same.
-async fn quorum<R: Reply>(
-    asks: impl Iterator<Item = impl Future<Output = Result<R, AskError>> + Send + 'static>,
-) -> Result<Vec<R>, BoxError> {
-    let mut asks: JoinSet<_> = asks.collect();
-    let (mut answers, mut errors) = (Vec::new(), Vec::new());
-    while let Some(asked) = asks.join_next().await {
-        match asked? {
-            Ok(answer) => answers.push(answer),
-            Err(error) => errors.push(error.to_string()),
-        }
-        if answers.len() == QUORUM {
-            asks.detach_all();
-            return Ok(answers);
-        }
-    }
-    Err(errors.join("; ").into())
 }
 
 /// Starts a node with a replica: one that reads what `sources` have before it answers.

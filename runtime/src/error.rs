@@ -1,6 +1,7 @@
 //! The errors, one type for each verb; each says what happened and what can be done.
 
 mod remote_spawn;
+mod too_few_answers;
 
 use std::error::Error;
 use std::fmt;
@@ -12,6 +13,7 @@ use ringpost_transport::id::InvalidNodeName;
 use crate::address::{Address, InvalidActorName};
 
 pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
+pub use too_few_answers::TooFewAnswers;
 
 /// An error of the user's, passed on as it is.
 pub type BoxError = Box<dyn Error + Send + Sync>;

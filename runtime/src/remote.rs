@@ -40,7 +40,9 @@ pub(crate) use ringpost_transport::host::{
     Accepted, Deliveries, Delivery, Form, Inbox, MessageForms, OpenRefusal, Refusal, Target, Tells,
 };
 pub(crate) use ringpost_transport::note::Note;
-pub(crate) use sender::{cause_of, closed, fate, find, lost, reason_of, signal, try_signal};
+pub(crate) use sender::{
+    cause_of, closed, code_of, fate, find, lost, reason_of, signal, try_signal,
+};
 
 /// This node's place in the network.
 pub(crate) struct Remote {

@@ -251,6 +251,13 @@ impl<R> Answerer<R> {
             drop(slot.end(State::Answered(answer)));
         }
     }
+
+    /// Ends the ask without an answer.
+    pub(crate) fn fail(mut self, cause: AskCause) {
+        if let Some(slot) = self.0.take() {
+            drop(slot.end(State::lost(cause)));
+        }
+    }
 }
 
 impl<R> Drop for Answerer<R> {

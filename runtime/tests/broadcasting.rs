@@ -46,8 +46,8 @@ async fn members_are_told_in_order_and_the_asker_learns_how_many() {
     for number in 1..500 {
         group.tell(Note { number }).await.unwrap();
     }
-    // In order with what is offered.
-    while !group.offer(Note { number: 500 }).await.unwrap().missed.is_empty() {}
+    // In order with what finds room at once.
+    while !group.try_broadcast(Note { number: 500 }).await.unwrap().missed.is_empty() {}
     assert_eq!(group.ask(Note { number: 501 }).await, Ok(all(2)));
     for member in [ada, bob] {
         let mut notes = member.notes().await.unwrap();
@@ -66,19 +66,50 @@ async fn a_member_that_leaves_or_ends_is_one_no_longer() {
     assert_eq!(group.leave(ada.recipient()).await, Ok(true));
     assert_eq!(group.leave(ada.recipient()).await, Ok(false));
     bob.stop().await.unwrap();
-    while group.size().await != Ok(1) {}
+    group.when_size(1).await.unwrap();
     assert_eq!(group.members().await, Ok(vec![eve.recipient()]));
     assert_eq!(group.ask(Note { number: 1 }).await, Ok(all(1)));
     // One that has ended already, and one that never was.
     group.join(bob.recipient()).await.unwrap().unwrap();
     let nobody: Recipient<Note> = node.named::<Notebook>("nobody").unwrap().recipient();
     group.join(nobody).await.unwrap().unwrap();
-    while group.size().await != Ok(1) {}
+    group.when_size(1).await.unwrap();
     // The members do not end with it.
     group.stop().await.unwrap();
     assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
     assert_eq!(eve.notes().await, Ok(vec![1]));
     assert_eq!(ada.notes().await, Ok(vec![]));
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_program_can_wait_until_a_group_has_so_many_members() {
+    let node = node().await;
+    let group = group(&node).await;
+    group.when_size(0).await.unwrap();
+    let sizes = [2, 1, 2, 0];
+    let mut waiting: Vec<_> = sizes.iter().map(|size| Box::pin(group.when_size(*size))).collect();
+    let mut given_up = Box::pin(group.when_size(1));
+    assert!(poll!(&mut given_up).is_pending());
+    for wait in &mut waiting[..3] {
+        assert!(poll!(wait).is_pending());
+    }
+    drop(given_up);
+    let ada = notebook(&node, &group).await;
+    waiting.remove(1).await.unwrap();
+    let bob = notebook(&node, &group).await;
+    waiting.remove(0).await.unwrap();
+    waiting.remove(0).await.unwrap();
+    // Also when members leave or end; not while there are more, or fewer.
+    assert!(poll!(&mut waiting[0]).is_pending());
+    group.leave(ada.recipient()).await.unwrap();
+    assert!(poll!(&mut waiting[0]).is_pending());
+    bob.kill().await.unwrap();
+    waiting.remove(0).await.unwrap();
+    let never = group.when_size(9);
+    let (never, stopped) = tokio::join!(never, group.stop());
+    stopped.unwrap();
+    assert!(never.is_err(), "the group has ended");
 }
 
 /// Holds up who clones the first one, until the test goes on.
@@ -214,8 +245,8 @@ async fn a_slow_member_holds_up_no_other_and_misses_what_is_too_much() {
     let missed: Vec<_> = told.missed.iter().map(|missed| (&missed.member, &missed.why)).collect();
     assert_eq!((told.told, missed), (1, vec![(&slow.actor.recipient(), &Miss::Full)]));
     assert!(Miss::Full.is_retryable() && !Miss::Ended.is_retryable());
-    // An offer misses it while others wait.
-    let told = group.offer(Note { number: waiting + 2 }).await.unwrap();
+    // A `try_broadcast` misses it while others wait.
+    let told = group.try_broadcast(Note { number: waiting + 2 }).await.unwrap();
     assert_eq!((told.told, told.missed[0].why.clone()), (1, Miss::Full));
     slow.gate.add_permits(1);
     let mut notes = Vec::new();
@@ -224,7 +255,7 @@ async fn a_slow_member_holds_up_no_other_and_misses_what_is_too_much() {
     }
     assert_eq!(notes, (0..=waiting).collect::<Vec<_>>());
     // Then it is told again.
-    while group.offer(Note { number: 1_000 }).await != Ok(all(2)) {}
+    while group.try_broadcast(Note { number: 1_000 }).await != Ok(all(2)) {}
     assert_eq!(slow.actor.notes().await.unwrap().last(), Some(&1_000));
 }
 
@@ -241,7 +272,7 @@ async fn what_waits_for_a_member_that_leaves_ends_or_loses_its_group_is_missed()
         let asked = group.ask(Note { number: 2 }).into_ask();
         let (told, ()) = tokio::join!(asked, async {
             // Behind the ask.
-            while group.offer(Note { number: 3 }).await.unwrap().missed.is_empty() {}
+            while group.try_broadcast(Note { number: 3 }).await.unwrap().missed.is_empty() {}
             match way {
                 "leave" => assert_eq!(group.leave(slow.actor.recipient()).await, Ok(true)),
                 "kill" => slow.actor.kill().await.unwrap(),

@@ -45,12 +45,39 @@ impl Switch {
     }
 }
 
+#[protocol]
+pub trait Sleeps {
+    fn sleep() -> u64;
+}
+
+/// Knows a protocol of the actor that answers for it, and not its type.
+#[actor]
+struct Deputy {
+    to: Ref<Sleeps>,
+}
+
+#[handlers]
+impl Deputy {
+    #[handler]
+    fn stand_in(&mut self, reply: ReplyTo<u64>) {
+        reply.forward(&self.to, Sleep);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_handed_on_to_an_actor_that_is_known_by_its_protocol() {
+    let node = node().await;
+    let to = node.spawn("sleeper", Sleeper).await.unwrap().protocol();
+    let deputy = node.spawn("deputy", Deputy { to }).await.unwrap();
+    assert_eq!(deputy.stand_in().timeout(Duration::from_secs(20)).await, Ok(7));
+}
+
 #[actor]
 struct Sleeper;
 
 #[handlers]
 impl Sleeper {
-    #[handler]
+    #[handler(protocol = Sleeps)]
     async fn sleep(&mut self) -> u64 {
         tokio::time::sleep(Duration::from_secs(7)).await;
         7

@@ -5,6 +5,7 @@
 
 mod actors;
 mod asking;
+mod asking_many;
 mod backpressure;
 mod behaviour;
 mod bounds;

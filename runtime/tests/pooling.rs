@@ -1,8 +1,9 @@
 //! Pools: actors of one type that share the work.
 
+mod asks;
 mod removed;
 mod routers;
-mod size;
+mod sizes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -115,8 +116,8 @@ fn builder() -> (Arc<Desk>, PoolBuilder<Worker>) {
         shared.made.fetch_add(1, Ordering::Relaxed);
         Worker { desk: shared.clone() }
     };
-    let restart = Restart::on_failure().at_most(3, MINUTE).backoff(MS, MS);
-    (desk, Pool::builder(make).mailbox_capacity(1).restart(restart))
+    let builder = Pool::builder(make).mailbox_capacity(1);
+    (desk, builder.restarts_at_most(3, MINUTE).restart_backoff(MS, MS))
 }
 
 fn job(number: u64) -> Job {

@@ -123,7 +123,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     ///
     /// # Panics
     /// If it was polled and has sent its message.
-    pub fn into_ask(mut self) -> impl Future<Output = Result<P::Reply, AskError>> + Send + 'static
+    pub fn into_ask(
+        mut self,
+    ) -> impl Future<Output = Result<P::Reply, AskError>> + Send + 'static + use<P, M>
     where
         P: Clone + Send + Sync + 'static,
     {

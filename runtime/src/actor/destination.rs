@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Reply;
-use super::port::{AskPort, Find, Line, LocalAsk, Pending, PendingFate, Port};
+use super::port::{AskPort, Find, Line, LocalAsk, Pending, PendingFate, Port, SharedActor};
 use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
@@ -263,7 +263,7 @@ impl<P: Find> Destination<P> {
         if address.identity().is_none() {
             return Destination::elsewhere(address, Way::Named(node.clone()));
         }
-        match P::find(node, &address) {
+        match find(node, &address) {
             Ok(actor) => Destination::Local(actor),
             Err(cause) => Destination::dead(address, cause),
         }
@@ -318,11 +318,16 @@ impl Elsewhere {
 
     #[cold]
     fn find<P: Find>(&self, node: &Node) -> Destination<P> {
-        match P::find(node, &self.address) {
+        match find(node, &self.address) {
             Ok(actor) => Destination::Local(actor),
             Err(cause) => Destination::dead(self.address.clone(), cause),
         }
     }
+}
+
+/// Returns the way into the actor at an address of this node.
+fn find<P: Find>(node: &Node, address: &Address) -> Result<P, Cause> {
+    P::of(SharedActor(node.resident(address)?))
 }
 
 impl<P: Clone> Clone for Destination<P> {

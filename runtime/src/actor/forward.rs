@@ -7,16 +7,17 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::destination::{Destination, View};
+use super::pool::Pool;
 use super::port::Find;
-use super::{Accepts, ActorRef, Recipient, Reply, ReplyTo};
+use super::{Accepts, ActorRef, Includes, Recipient, Ref, Reply, ReplyTo};
 use crate::address::Address;
 use crate::error::{AskError, Cause};
 use crate::limits;
 use crate::message::Message;
 use crate::spans;
 
-/// A reference that can be asked `M`, and answers `R`: an [`ActorRef`] or a [`Recipient`]. Only
-/// this crate has any.
+/// A reference that can be asked `M`, and answers `R`: an [`ActorRef`], a [`Recipient`], a [`Ref`]
+/// or a [`Pool`]. Only this crate has any.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be asked `{M}` with the answer `{R}`",
     note = "the answer of the other actor has to be of the type that the asker waits for"
@@ -86,6 +87,48 @@ impl<M: Message, R: Reply> sealed::Answers<M, R> for Recipient<M, R> {
     }
 }
 
+impl<P, M: Message, R: Reply> sealed::Answers<M, R> for Ref<P>
+where
+    P: Includes<M, Reply = R>,
+{
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn runtime(&self) -> Result<Handle, Cause> {
+        runtime(self.destination())
+    }
+
+    fn asked(
+        &self,
+        message: M,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<R, AskError>> + Send + 'static {
+        self.ask(message).timeout(timeout).into_ask()
+    }
+}
+
+impl<A, M: Message, R: Reply> sealed::Answers<M, R> for Pool<A>
+where
+    A: Accepts<M, Reply = R>,
+{
+    fn place(&self) -> &Address {
+        self.supervisor().address()
+    }
+
+    fn runtime(&self) -> Result<Handle, Cause> {
+        runtime(self.supervisor().destination())
+    }
+
+    fn asked(
+        &self,
+        message: M,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<R, AskError>> + Send + 'static {
+        self.ask(message).timeout(timeout).into_ask()
+    }
+}
+
 fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
     match (to.deadlines(), to.view()) {
         (Some(deadlines), _) => Ok(deadlines.runtime().clone()),
@@ -95,10 +138,10 @@ fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
 }
 
 impl<R: Reply> ReplyTo<R> {
-    /// Has another actor answer, of this node or of another: it is asked `message`, and its answer
-    /// goes to the asker. It is asked until the time-out of the asker's own ask, also when that is
-    /// dropped before; without an answer the asker gets [`NoReply`](crate::AskCause::NoReply), and
-    /// the log says why.
+    /// Has another actor answer, of this node or of another, or a pool: it is asked `message`, and
+    /// its answer goes to the asker. It is asked until the time-out of the asker's own ask, also
+    /// when that is dropped before; without an answer the asker gets
+    /// [`NoReply`](crate::AskCause::NoReply), and the log says why.
     ///
     /// The way leads through this node, and goes on when the actor that called this ends.
     pub fn forward<M: Message>(self, to: &impl Answers<M, R>, message: M) {

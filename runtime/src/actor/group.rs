@@ -47,8 +47,8 @@ pub use tally::{Miss, Missed, Told};
 /// told and who missed it, and why, when that is known of all. A member that is slow holds up
 /// neither the others nor the group: messages wait for each member apart, at most
 /// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
-/// members that have room now, there is `offer`. An ask is answered when the slowest member is
-/// settled, which may take as long as its node takes to be down: one whose time-out passes first
+/// members that have room now, there is `try_broadcast`. An ask is answered when the slowest member
+/// is settled, which may take as long as its node takes to be down: one whose time-out passes first
 /// learns nothing, although members were told.
 ///
 /// ```
@@ -73,7 +73,7 @@ pub use tally::{Miss, Missed, Told};
 /// assert_eq!(ada.receive().await, Some(Line { text: "hello".into() }));
 ///
 /// drop(ada); // it leaves by itself
-/// while room.size().await? > 0 {}
+/// room.when_size(0).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -82,8 +82,8 @@ pub use tally::{Miss, Missed, Told};
 /// and the bytes are copied for each. A message that gained fields (`since` of
 /// [`#[message]`](macro@crate::message)) is archived once for each version, and a member is told
 /// the newest one that its node knows; a member whose node has another layout of it misses it with
-/// [`Miss::Refused`]. (An `offer` has its message inside: nodes that know different versions of
-/// that refuse each other's offers. A message to the group itself is understood.)
+/// [`Miss::Refused`]. (A `try_broadcast` has its message inside: nodes that know different versions
+/// of that refuse each other's. A message to the group itself is understood.)
 ///
 /// # Cancel safety
 /// An ask of a group that is dropped before the group has begun it tells nobody anything. Later it
@@ -98,6 +98,8 @@ pub struct Group<M: Message + Wire + Clone> {
     numbers: HashMap<Address, u64>,
     joined: u64,
     members_max: usize,
+    /// Those that wait for a number of members, by that number.
+    awaited: BTreeMap<u64, Vec<ReplyTo<()>>>,
 }
 
 /// A group has as many members as it may have.
@@ -117,6 +119,7 @@ impl<M: Message + Wire + Clone> Group<M> {
             numbers: HashMap::new(),
             joined: 0,
             members_max: limits::GROUP_MEMBERS_MAX,
+            awaited: BTreeMap::new(),
         }
     }
 
@@ -128,7 +131,15 @@ impl<M: Message + Wire + Clone> Group<M> {
 
     fn remove(&mut self, member: &Address) -> bool {
         let number = self.numbers.remove(member);
-        number.and_then(|number| self.members.remove(&number)).is_some()
+        let removed = number.and_then(|number| self.members.remove(&number));
+        self.tell_size();
+        removed.is_some()
+    }
+
+    /// Tells those that wait for as many members as there are now.
+    fn tell_size(&mut self) {
+        let reached = self.awaited.remove(&(self.members.len() as u64));
+        reached.into_iter().flatten().for_each(|reply| reply.send(()));
     }
 
     /// Tells each member, or has the message wait for it, as `patience` says.
@@ -184,7 +195,12 @@ impl<M: Message + Wire + Clone> Group<M> {
     /// Tells the members that have room now, and answers at once. A member for which earlier
     /// messages wait misses this one.
     #[handler]
-    pub async fn offer(&mut self, message: M, reply: ReplyTo<Told<M>>, cx: &mut Context<Self>) {
+    pub async fn try_broadcast(
+        &mut self,
+        message: M,
+        reply: ReplyTo<Told<M>>,
+        cx: &mut Context<Self>,
+    ) {
         self.tell_each(message, Patience::None, reply, cx).await;
     }
 
@@ -207,6 +223,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         self.numbers.insert(member.address().clone(), self.joined);
         self.members.insert(self.joined, Member::new(member));
         self.joined += 1;
+        self.tell_size();
         Ok(())
     }
 
@@ -220,6 +237,18 @@ impl<M: Message + Wire + Clone> Group<M> {
         }
         self.remove(member.address())
     }
+
+    /// Answers when there are so many members: see [`ActorRef::when_size`].
+    #[doc(hidden)]
+    #[handler]
+    pub fn when_size_is(&mut self, msg: WhenSize<M>, reply: ReplyTo<()>) {
+        for waiting in self.awaited.values_mut() {
+            waiting.retain(|reply| !reply.is_given_up());
+        }
+        self.awaited.retain(|_, waiting| !waiting.is_empty());
+        self.awaited.entry(msg.0).or_default().push(reply);
+        self.tell_size();
+    }
 }
 
 /// Asks for the members. Generic, so that it is none of the messages of a group.
@@ -229,6 +258,11 @@ struct Members<M>(#[message(opaque)] PhantomData<fn(M)>);
 /// Asks how many members there are. Generic as [`Members`] is.
 #[message]
 struct Size<M>(#[message(opaque)] PhantomData<fn(M)>);
+
+/// Waits for a number of members. Generic as [`Members`] is. Made by [`ActorRef::when_size`].
+#[doc(hidden)]
+#[message]
+pub struct WhenSize<M>(u64, #[message(opaque)] PhantomData<fn(M)>);
 
 impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// Returns the members, in the order in which they joined.
@@ -251,6 +285,20 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// Nothing is lost when the future is dropped.
     pub async fn size(&self) -> Result<u64, AskError> {
         self.ask(Size(PhantomData)).await
+    }
+
+    /// Waits until the group has this many members, neither more nor fewer: for as long as that
+    /// takes. Ready at once when it has. The group answers at the moment when it is so, and may
+    /// have others when the answer comes.
+    ///
+    /// # Errors
+    /// [`AskError`] when the group ends first, or its node is or goes out of reach.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn when_size(&self, members: u64) -> Result<(), AskError> {
+        let asked = self.ask(WhenSize(members, PhantomData)).timeout(limits::ASK_TIMEOUT_MAX);
+        asked.await
     }
 }
 

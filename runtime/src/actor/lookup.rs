@@ -1,20 +1,19 @@
 //! Finding actors by name.
 
-use std::pin::pin;
-use std::task::Poll;
+mod found;
 
 use ringpost_transport::id::NodeName;
 
 use super::destination::{Destination, View};
+use super::port::Find;
 use super::protocol::{Served, missing};
-use super::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions};
+use super::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions, kind_of};
 use crate::address::{Address, check_name};
 use crate::error::{Cause, LookupError, SpawnError};
-use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{self, Waiter};
 use crate::schema::Kind;
+use found::Found;
 
 impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
@@ -30,17 +29,9 @@ impl Node {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn actor<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
-        self.find(path, Waiter::default()).await
-    }
-
-    async fn find<A: Handlers>(
-        &self,
-        path: &str,
-        waiter: Waiter,
-    ) -> Result<ActorRef<A>, LookupError> {
-        let named: ActorRef<A> = self.named(path)?;
-        let found = named.destination().pinned(waiter).await;
-        Ok(ActorRef::new(found.map_err(|cause| not_found(named.address(), cause))?))
+        let address = self.parse(path)?;
+        let found = self.look(&address, kind_of::<A>()).await;
+        Ok(ActorRef::new(self.leads_to(&address, found)?))
     }
 
     /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
@@ -48,7 +39,9 @@ impl Node {
     /// when the actor that was found has ended. So it serves also after a restart of its node; and
     /// one message may be handled by one actor, and the next by another, that knows nothing of the
     /// first. It looks nothing up now: where nothing has the name, a send fails with
-    /// [`NoSuchActor`](Cause::NoSuchActor).
+    /// [`NoSuchActor`](Cause::NoSuchActor). Where only a message or a protocol of the actor is
+    /// known, there are [`named_recipient`](Node::named_recipient) and
+    /// [`named_reference`](Node::named_reference).
     ///
     /// Two such references are equal if their names are, and equal to none that was
     /// [found](Node::actor).
@@ -59,64 +52,11 @@ impl Node {
         Ok(ActorRef::bind(self, self.parse(path)?))
     }
 
-    /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
-    /// [`Unasked`](super::Unasked), answers `R`. The type that it is kept as says both:
-    /// `let notes: Recipient<Note> = node.recipient("beta/notes").await?`.
-    ///
-    /// # Errors
-    /// As [`actor`](Node::actor). If an actor of another node does not accept the message, that is
-    /// found out when it is sent one.
-    ///
-    /// # Cancel safety
-    /// As [`actor`](Node::actor).
-    pub async fn recipient<M: Message, R: Send + 'static>(
-        &self,
-        path: &str,
-    ) -> Result<Recipient<M, R>, LookupError> {
-        let named: Recipient<M, R> = Recipient::bind(self, self.parse(path)?);
-        let found = named.destination().pinned(Waiter::default()).await;
-        Ok(Recipient::new(found.map_err(|cause| not_found(named.address(), cause))?))
-    }
-
-    /// Finds the actor at a path, of whatever type, as one that serves the protocol `P`.
-    ///
-    /// # Errors
-    /// As [`actor`](Node::actor); [`LookupError::NotServed`], with the first message of the
-    /// protocol that the actor does not accept, or that its node was built with another layout of.
-    ///
-    /// # Cancel safety
-    /// As [`actor`](Node::actor).
-    pub async fn reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
-        let address = self.parse(path)?;
-        let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
-            path: address.to_string(),
-            protocol: P::NAME,
-            message,
-            cause: Box::new(cause),
-        };
-        let to = if address.node() == self.name() {
-            let actor = self.resident(&address).map_err(|cause| not_found(&address, cause))?;
-            // PT-1, here and below.
-            let served = Served::of(actor);
-            Destination::Local(served.map_err(|call| not_served((call.name, Cause::NotAccepted)))?)
-        } else {
-            let sender = self.sender(&address, Kind::ANY);
-            let found = match &sender {
-                Ok(sender) => remote::find(sender, Waiter::default()).await,
-                Err(cause) => Err(cause.clone()),
-            };
-            let (found, sender, accepted) = found.map_err(|cause| not_found(&address, cause))?;
-            if let Some(missing) = missing::<P>(&accepted) {
-                return Err(not_served(missing));
-            }
-            Destination::remote(found, sender, self.clone())
-        };
-        Ok(Ref::new(to))
-    }
-
     /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
     /// a link to its node, also while that is down. A name of another node is looked up again and
-    /// again over the link, with pauses of [`limits::LOOK_UP_AGAIN`] at most.
+    /// again over the link, with pauses of [`limits::LOOK_UP_AGAIN`](crate::limits::LOOK_UP_AGAIN)
+    /// at most. Of an actor that is known by a message or a protocol only, do so with
+    /// [`when_recipient`](Node::when_recipient) or [`when_reference`](Node::when_reference).
     ///
     /// # Errors
     /// [`LookupError`] when waiting cannot help: the path is none, the actor is of another type, or
@@ -126,52 +66,141 @@ impl Node {
     /// Nothing is lost when the future is dropped.
     pub async fn when_named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
         let address = self.parse(path)?;
-        let is_near = address.node() == self.name();
-        let mut pause = limits::LOOK_UP_AGAIN / 64;
-        loop {
-            let mut named = pin!(self.residents().next_name());
-            named.as_mut().enable();
-            let mut waiter = Waiter::default();
-            waiter.wait_for_link();
-            let leaving = || not_found(&address, Cause::Shutdown);
-            let found = self.unless_leaving(self.find(path, waiter)).await;
-            let cause = match found.ok_or_else(leaving)? {
-                Err(LookupError::NotFound {
-                    cause: cause @ (Cause::NoSuchActor | Cause::LinkDown),
-                    ..
-                }) => cause,
-                found => return found,
-            };
-            tracing::debug!(path, %cause, "not named yet");
-            let waited = if is_near {
-                self.unless_leaving(named).await
-            } else {
-                self.unless_leaving(tokio::time::sleep(pause)).await
-            };
-            waited.ok_or_else(leaving)?;
-            pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
-        }
+        let found = self.when_found(&address, kind_of::<A>()).await;
+        Ok(ActorRef::new(self.leads_to(&address, found)?))
     }
 
-    /// Waits for something, but not on a node that is shutting down.
-    async fn unless_leaving<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
-        let mut wait = pin!(wait);
-        loop {
-            // Also notified when no name is given any more.
-            let mut news = pin!(self.residents().next_name());
-            news.as_mut().enable();
-            if let Poll::Ready(done) = futures::poll!(&mut wait) {
-                return Some(done);
-            }
-            if self.residents().is_closed() {
-                return None;
-            }
-            tokio::select! {
-                biased;
-                done = &mut wait => return Some(done),
-                () = news => {}
-            }
-        }
+    /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
+    /// [`Unasked`](super::Unasked), answers `R`. The type that it is kept as says both:
+    /// `let notes: Recipient<Note> = node.recipient("beta/notes").await?`.
+    ///
+    /// As with [`actor`](Node::actor), it leads to exactly this actor: for one that follows the
+    /// name there is [`named_recipient`](Node::named_recipient).
+    ///
+    /// # Errors
+    /// As [`actor`](Node::actor); [`when_recipient`](Node::when_recipient) waits for it. If an
+    /// actor of another node does not accept the message, that is found out when it is sent one.
+    ///
+    /// # Cancel safety
+    /// As [`actor`](Node::actor).
+    pub async fn recipient<M: Message, R: Send + 'static>(
+        &self,
+        path: &str,
+    ) -> Result<Recipient<M, R>, LookupError> {
+        let address = self.parse(path)?;
+        let found = self.look(&address, Kind::ANY).await;
+        Ok(Recipient::new(self.leads_to(&address, found)?))
+    }
+
+    /// Returns a recipient that leads to whatever actor has the name whenever it is used, as
+    /// [`named`](Node::named) does. If that actor does not accept `M`, or answers otherwise, a send
+    /// fails with [`NotAccepted`](Cause::NotAccepted), or, where only the layout is another one,
+    /// with [`SchemaMismatch`](Cause::SchemaMismatch).
+    ///
+    /// # Errors
+    /// [`LookupError`] when the path is none.
+    pub fn named_recipient<M: Message, R: Send + 'static>(
+        &self,
+        path: &str,
+    ) -> Result<Recipient<M, R>, LookupError> {
+        Ok(Recipient::bind(self, self.parse(path)?))
+    }
+
+    /// Finds the actor at a path as [`recipient`](Node::recipient) does, and waits for it as
+    /// [`when_named`](Node::when_named) does.
+    ///
+    /// # Errors
+    /// As [`when_named`](Node::when_named), and [`NotAccepted`](Cause::NotAccepted) when there is
+    /// an actor of this node that does not accept the message.
+    ///
+    /// # Cancel safety
+    /// As [`when_named`](Node::when_named).
+    pub async fn when_recipient<M: Message, R: Send + 'static>(
+        &self,
+        path: &str,
+    ) -> Result<Recipient<M, R>, LookupError> {
+        let address = self.parse(path)?;
+        let found = self.when_found(&address, Kind::ANY).await;
+        Ok(Recipient::new(self.leads_to(&address, found)?))
+    }
+
+    /// Finds the actor at a path, of whatever type, as one that serves the protocol `P`.
+    ///
+    /// As with [`actor`](Node::actor), it leads to exactly this actor: for one that follows the
+    /// name there is [`named_reference`](Node::named_reference).
+    ///
+    /// # Errors
+    /// As [`actor`](Node::actor), and [`when_reference`](Node::when_reference) waits for it;
+    /// [`LookupError::NotServed`], with the first message of the protocol that the actor does not
+    /// accept, or that its node was built with another layout of.
+    ///
+    /// # Cancel safety
+    /// As [`actor`](Node::actor).
+    pub async fn reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
+        let address = self.parse(path)?;
+        let found = self.look(&address, Kind::ANY).await;
+        self.serves(&address, found)
+    }
+
+    /// Returns a reference that leads to whatever actor has the name whenever it is used, as
+    /// [`named`](Node::named) does. Whether that actor serves the protocol is found out by each
+    /// send: it fails with [`NotAccepted`](Cause::NotAccepted), or, where only the layout is
+    /// another one, with [`SchemaMismatch`](Cause::SchemaMismatch). An actor of another node takes
+    /// those messages of the protocol that it accepts; one of this node takes none of them unless
+    /// it serves them all.
+    ///
+    /// # Errors
+    /// [`LookupError`] when the path is none.
+    pub fn named_reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
+        Ok(Ref::bind(self, self.parse(path)?))
+    }
+
+    /// Finds the actor at a path as [`reference`](Node::reference) does, and waits for it as
+    /// [`when_named`](Node::when_named) does.
+    ///
+    /// ```
+    /// use ringpost::prelude::*;
+    ///
+    /// #[protocol]
+    /// pub trait Greets {
+    ///     fn greeting(name: String) -> String;
+    /// }
+    ///
+    /// #[actor]
+    /// struct Host;
+    ///
+    /// #[handlers]
+    /// impl Host {
+    ///     #[handler(protocol = Greets)]
+    ///     fn greeting(&self, name: String) -> String {
+    ///         format!("hello, {name}")
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// let node = Node::builder("alpha").start().await?;
+    /// let client = node.clone();
+    /// let greeted = tokio::spawn(async move {
+    ///     let host: Ref<Greets> = client.when_reference("host").await?;
+    ///     host.greeting("ada".into()).await.map_err(BoxError::from)
+    /// });
+    /// node.spawn("host", Host).await?;
+    /// assert_eq!(greeted.await??, "hello, ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`when_named`](Node::when_named); [`LookupError::NotServed`] when the actor that is there
+    /// does not serve the protocol.
+    ///
+    /// # Cancel safety
+    /// As [`when_named`](Node::when_named).
+    pub async fn when_reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
+        let address = self.parse(path)?;
+        let found = self.when_found(&address, Kind::ANY).await;
+        self.serves(&address, found)
     }
 
     /// Finds the actor of this node that has a name, which may be starting still, or spawns one
@@ -209,6 +238,46 @@ impl Node {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Returns where the actor is that was looked up at an address.
+    fn leads_to<P: Find>(
+        &self,
+        address: &Address,
+        found: Result<Found, Cause>,
+    ) -> Result<Destination<P>, LookupError> {
+        let to = found.and_then(|found| found.destination(self));
+        to.map_err(|cause| not_found(address, cause))
+    }
+
+    /// Returns a reference to the actor that was looked up at an address, if it serves a protocol
+    /// (PT-1).
+    fn serves<P: Protocol>(
+        &self,
+        address: &Address,
+        found: Result<Found, Cause>,
+    ) -> Result<Ref<P>, LookupError> {
+        let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
+            path: address.to_string(),
+            protocol: P::NAME,
+            message,
+            cause: Box::new(cause),
+        };
+        let to = match found.map_err(|cause| not_found(address, cause))? {
+            Found::Here(actor) => {
+                let served = Served::of_all(actor.0);
+                served
+                    .map(Destination::Local)
+                    .map_err(|call| not_served((call.name, Cause::NotAccepted)))?
+            }
+            Found::There(found, sender, accepted) => {
+                if let Some(missing) = missing::<P>(&accepted) {
+                    return Err(not_served(missing));
+                }
+                Destination::remote(found, sender, self.clone())
+            }
+        };
+        Ok(Ref::new(to))
     }
 
     fn parse(&self, path: &str) -> Result<Address, LookupError> {

@@ -95,6 +95,18 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
     }
 }
 
+impl<P: Port<M>, M: Message> Permit<P, M> {
+    /// Returns true if the actor, which is one of this node, takes nothing any more: what is sent
+    /// to the room may be a dead letter then.
+    pub(super) fn is_void(&self) -> bool {
+        match &self.0 {
+            Reserved::Near(Kept(Some(actor), _)) => actor.actor().0.intake().is_closed(),
+            Reserved::Near(Kept(None, _)) => true,
+            Reserved::Far(..) => false,
+        }
+    }
+}
+
 impl<P: Port<M>, M: Message> Kept<P, M> {
     fn new(actor: P, room: Room<'_>) -> Self {
         room.keep();

@@ -1,6 +1,7 @@
 //! `Pool`: actors of one type that share the work.
 //!
-//! - **PL-1 one worker**: each message goes to one worker, and a sender has it or a worker does.
+//! - **PL-1 one worker**: each message goes to one worker, and a sender has it or a worker does. A
+//!   sender that got room at a worker which was stopped since looks for another one.
 //! - **PL-2 apart**: there is no dispatcher. Each sender looks for a worker itself, so a worker
 //!   without room holds up those alone that can go to no other.
 //! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
@@ -9,31 +10,32 @@
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails, as often as another worker would. What would still be sent to it goes to another one.
 
+mod ask;
 mod builder;
 mod ring;
 mod router;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::any::type_name;
 use std::fmt;
-use std::future::IntoFuture;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::task::coop;
 
 use super::destination::View;
-use super::time_limit::TimeLimit;
-use super::{Accepts, ActorPermit, ActorRef, Ask, Handlers};
-use crate::error::{AskCause, AskError, Cause, SpawnError, TellError};
+use super::{Accepts, ActorPermit, ActorRef, Handlers};
+use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::resident::Ended;
 use ring::{Order, Ring, Shared};
 
+pub use ask::PoolAsk;
 pub use builder::PoolBuilder;
 pub use ring::Routing;
 pub use router::Router;
@@ -146,7 +148,8 @@ impl<A: Handlers> Pool<A> {
     /// # Errors
     /// [`TellError`], with the message: [`Stopped`](Cause::Stopped) when the pool has ended or has
     /// not begun (or when only the worker that sends it could take it, and that is to stop), and
-    /// others as of [`ActorRef::tell`].
+    /// others as of [`ActorRef::tell`]. What a worker has when it ends for good, with its pool or
+    /// because it failed too often, is a dead letter.
     ///
     /// # Cancel safety
     /// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turns
@@ -177,72 +180,6 @@ impl<A: Handlers> Pool<A> {
                 Err(cause) => Err(TellError { message, cause }),
             };
         }
-    }
-
-    /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
-    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says.
-    ///
-    /// # Errors
-    /// [`AskError`].
-    pub fn ask<M: Message>(&self, message: M) -> PoolAsk<'_, A, M>
-    where
-        A: Accepts<M>,
-    {
-        PoolAsk { pool: self, message, timeout: None }
-    }
-
-    /// Asks; calls `sent` when a worker has the message.
-    async fn answer<M: Message>(
-        &self,
-        mut message: M,
-        mut limit: TimeLimit,
-        sent: impl FnOnce() + Send,
-    ) -> Result<<A as Accepts<M>>::Reply, AskError>
-    where
-        A: Accepts<M>,
-    {
-        coop::consume_budget().await;
-        let cause = loop {
-            let mut changed = pin!(self.shared.changed());
-            changed.as_mut().enable();
-            let ring = self.shared.ring();
-            let order = self.shared.order(&ring, &message);
-            let Some(first) = ring.get(order.first()) else { break Cause::Stopped };
-            let mut ask = Ask::with_limit(first.destination(), message, limit);
-            let mut refused = Cause::MailboxFull;
-            for worker in order.of(&ring) {
-                match ask.send_now(worker.destination()).await {
-                    Ok(()) => {
-                        sent();
-                        return ask.await;
-                    }
-                    Err(Cause::MailboxFull | Cause::Stopped) => {}
-                    Err(cause) => {
-                        refused = cause;
-                        break;
-                    }
-                }
-            }
-            if refused != Cause::MailboxFull {
-                break refused;
-            }
-            tokio::select! {
-                biased;
-                () = changed => {}
-                cause = ask.expires() => break cause,
-                room = self.room(&ring, order) => match room {
-                    Ok(room) => {
-                        ask.send_reserved(room);
-                        sent();
-                        return ask.await;
-                    }
-                    Err(cause) => break cause,
-                },
-            }
-            (message, limit) = ask.into_unsent();
-        };
-        let pool = self.supervisor().address().clone();
-        Err(AskError::new(AskCause::NotSent(cause), pool, M::NAME))
     }
 
     /// Sends to the first worker in `order` that has room now.
@@ -282,6 +219,8 @@ impl<A: Handlers> Pool<A> {
         let mut cause = Cause::Stopped;
         while let Some(room) = rooms.next().await {
             match room {
+                // In its room the message would be a dead letter (PL-1).
+                Ok(room) if room.is_void() => {}
                 Ok(room) => return Ok(room),
                 Err(Cause::Stopped) => {}
                 Err(none) => cause = none,
@@ -318,49 +257,5 @@ impl<A: Handlers> Clone for Pool<A> {
 impl<A: Handlers> fmt::Debug for Pool<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool<{}>({})", type_name::<A>(), self.supervisor().address())
-    }
-}
-
-/// An ask of a [`Pool`] on its way: awaiting it looks for a worker, sends, and waits for the
-/// answer.
-///
-/// # Cancel safety
-/// As of [`Ask`].
-#[must_use = "nothing is sent until this is awaited"]
-pub struct PoolAsk<'a, A: Handlers, M> {
-    pool: &'a Pool<A>,
-    message: M,
-    timeout: Option<Duration>,
-}
-
-impl<A: Handlers, M> PoolAsk<'_, A, M> {
-    /// Waits this long in all, for a worker and for the answer; a year at most.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-}
-
-impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
-    /// Asks; calls `sent` when a worker has the message.
-    async fn answer(
-        self,
-        sent: impl FnOnce() + Send,
-    ) -> Result<<A as Accepts<M>>::Reply, AskError> {
-        let PoolAsk { pool, message, timeout } = self;
-        let limit = match timeout {
-            Some(timeout) => TimeLimit::new(timeout),
-            None => TimeLimit::inherited(pool.shared.ask_timeout()),
-        };
-        pool.answer(message, limit, sent).await
-    }
-}
-
-impl<'a, A: Accepts<M>, M: Message> IntoFuture for PoolAsk<'a, A, M> {
-    type Output = Result<<A as Accepts<M>>::Reply, AskError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.answer(|| {}))
     }
 }

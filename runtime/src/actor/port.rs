@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::wait::Wait;
 use super::{Reply, ReplyTo};
-use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Expired;
 use crate::error::{AskCause, Cause, NotBegun};
@@ -33,9 +32,9 @@ pub trait Find: Sized {
     #[doc(hidden)]
     fn kind() -> Kind;
 
-    /// Returns the way into the actor at an address of this node.
+    /// Returns the way into an actor of this node, if it is of the right type.
     #[doc(hidden)]
-    fn find(node: &Node, address: &Address) -> Result<Self, Cause>;
+    fn of(actor: SharedActor) -> Result<Self, Cause>;
 }
 
 /// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
@@ -87,6 +86,9 @@ pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
 
 /// An actor of this node, without its type.
 pub struct AnyActor<'a>(pub(super) &'a dyn Resident);
+
+/// An actor of this node without its type, which is kept.
+pub struct SharedActor(pub(super) Arc<dyn Resident>);
 
 /// Room in a mailbox of this node.
 pub struct NearRoom<'a>(pub(super) Room<'a>);

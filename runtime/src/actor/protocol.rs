@@ -2,7 +2,8 @@
 //! type.
 //!
 //! - **PT-1 whole**: a reference that was made of an actor, or looked up, leads to an actor that
-//!   accepted every message of its protocol then, with the replies that it names.
+//!   accepted every message of its protocol then, with the replies that it names. Of one that
+//!   follows a name each send finds out.
 //! - **PT-2 by itself**: on the wire there is no protocol. Each message is one that the actor lists
 //!   in its own table, so that a server may serve more than its clients know.
 
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
+use super::port::{AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor};
 use super::recipient::Entry;
 use super::route::forms;
 use super::tell::{Tell, try_tell};
@@ -116,7 +117,9 @@ pub const fn serves<P: ServedBy<A>, A: Handlers>() {
 /// same way; may be a field of a message. Dereferences to the protocol's client:
 /// `bank.balance("ada".into()).await`.
 ///
-/// Made of an actor ([`ActorRef::protocol`]), found by a name ([`Node::reference`]), or received.
+/// Made of an actor ([`ActorRef::protocol`]), found by a name ([`Node::reference`],
+/// [`Node::when_reference`]), or received; or leads to whatever has a name
+/// ([`Node::named_reference`]).
 pub struct Ref<P: Protocol> {
     client: P::Client,
 }
@@ -159,7 +162,7 @@ impl<A: Handlers> ActorRef<A> {
                 let actor: Arc<dyn Resident> = near.shared();
                 let address = actor.address().clone();
                 // PT-1: its table has them all.
-                Served::of(actor).map_or_else(
+                Served::of_all(actor).map_or_else(
                     |_| Destination::dead(address, Cause::NotAccepted),
                     Destination::Local,
                 )
@@ -274,7 +277,7 @@ impl<P: Protocol> RawRef<P> {
 impl<P: Protocol> Served<P> {
     /// The way into an actor; the first message of the protocol that it does not accept, or answers
     /// otherwise.
-    pub(super) fn of(actor: Arc<dyn Resident>) -> Result<Self, &'static Call> {
+    pub(super) fn of_all(actor: Arc<dyn Resident>) -> Result<Self, &'static Call> {
         let route =
             |call: &'static Call| actor.route((call.message)(), Some((call.reply)())).ok_or(call);
         let routes = P::CALLS.iter().map(route).collect::<Result<_, _>>()?;
@@ -314,8 +317,8 @@ impl<P: Protocol> Find for Served<P> {
         Kind::ANY
     }
 
-    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
-        Served::of(node.resident(address)?).map_err(|_| Cause::NotAccepted)
+    fn of(SharedActor(actor): SharedActor) -> Result<Self, Cause> {
+        Served::of_all(actor).map_err(|_| Cause::NotAccepted)
     }
 }
 

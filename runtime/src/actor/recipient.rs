@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
+use super::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor};
 use super::route::forms;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
@@ -30,6 +30,9 @@ pub use archived::ArchivedRecipient;
 
 /// Leads to some actor that accepts `M`, of this node or of another, whatever its type. With `R`
 /// named, it answers `R` and can be asked. Cheap to clone; may be a field of a message.
+///
+/// It leads to exactly one actor, unless [`Node::named_recipient`] made it, or it was made of an
+/// [`ActorRef`](super::ActorRef) of [`Node::named`]: these lead to whatever has the name.
 pub struct Recipient<M: Message, R = Unasked> {
     to: Destination<Row<M, R>>,
     ask_timeout: AskTimeout,
@@ -56,7 +59,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     }
 
     pub(super) fn local(actor: Arc<dyn Resident>, route: Option<u16>) -> Self {
-        Recipient::new(match Row::of(actor.clone(), route) {
+        Recipient::new(match Row::at(actor.clone(), route) {
             Ok(row) => Destination::Local(row),
             Err(cause) => Destination::dead(actor.address().clone(), cause),
         })
@@ -143,7 +146,7 @@ impl<M: Message, R: Reply> Recipient<M, R> {
 }
 
 impl<M, R> Row<M, R> {
-    fn of(actor: Arc<dyn Resident>, route: Option<u16>) -> Result<Self, Cause> {
+    fn at(actor: Arc<dyn Resident>, route: Option<u16>) -> Result<Self, Cause> {
         let route = route.ok_or(Cause::NotAccepted)?;
         Ok(Row { actor, route, _message: PhantomData })
     }
@@ -212,12 +215,11 @@ impl<M: Message, R: Send + 'static> Find for Row<M, R> {
         Kind::ANY
     }
 
-    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
+    fn of(SharedActor(actor): SharedActor) -> Result<Self, Cause> {
         let reply = TypeId::of::<R>();
         let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
-        let actor = node.resident(address)?;
         let route = actor.route(TypeId::of::<M>(), reply);
-        Row::of(actor, route)
+        Row::at(actor, route)
     }
 }
 

@@ -6,9 +6,10 @@ use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
+use crate::error::AskCause;
 use crate::limits;
 use crate::message::{Codec, Encode, Wire};
-use crate::remote::{Replier, code};
+use crate::remote::{self, Replier, code};
 use crate::slot::Answerer;
 
 /// A type that a handler may return.
@@ -95,6 +96,17 @@ impl<R> ReplyTo<R> {
         match self.0 {
             To::Nobody => {}
             to => to.send(reply),
+        }
+    }
+}
+
+impl<R> ReplyTo<R> {
+    /// Ends the ask without an answer: for this cause, as far as it crosses nodes.
+    pub(super) fn fail(self, cause: AskCause) {
+        match self.0 {
+            To::Nobody => {}
+            To::Local(answerer) => answerer.fail(cause),
+            To::Remote(replier, _) => replier.fail(remote::code_of(&cause)),
         }
     }
 }

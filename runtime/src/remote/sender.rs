@@ -144,6 +144,20 @@ pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
     }
 }
 
+/// Returns the code with which [`lost`] gives the asker this cause: where it has one.
+pub(crate) fn code_of(cause: &AskCause) -> u16 {
+    match cause {
+        AskCause::NotBegun(NotBegun::Stopped) => Replier::NOT_BEGUN,
+        AskCause::NotBegun(NotBegun::Timeout) => Replier::LATE,
+        AskCause::NotBegun(NotBegun::InvalidArchive) => code::INVALID_ASK,
+        AskCause::Timeout => Replier::EXPIRED,
+        AskCause::Panicked => Replier::PANICKED,
+        AskCause::ReplyTooLarge => Replier::TOO_LARGE,
+        AskCause::InvalidReply => code::INVALID_REPLY,
+        AskCause::NotSent(_) | AskCause::NoReply | AskCause::LinkDown(_) => Replier::NO_REPLY,
+    }
+}
+
 /// Returns the fate that the sender of a confirmed tell is told.
 pub(crate) fn fate(fate: Result<(), cause::Fate>) -> Fate {
     match fate {

@@ -42,7 +42,7 @@ impl Customer {
 }
 
 /// What only the server's program has.
-mod server {
+pub mod server {
     use std::collections::BTreeMap;
 
     use super::super::bank::{self, Bank, Close, Deposit};

@@ -81,7 +81,7 @@ async fn what_a_router_was_told_and_no_worker_takes_is_a_dead_letter() {
     let mut letters = node.dead_letters().subscribe();
     pool.supervisor().stop().await.unwrap();
     gate.add_permits(1);
-    assert_eq!(cause(ask.await), Err(AskCause::NoReply));
+    assert_eq!(cause(ask.await), Err(AskCause::NotBegun(NotBegun::Stopped)));
     let letter = loop {
         let letter = letters.recv().await.unwrap();
         if letter.to == *pool.supervisor().address() {

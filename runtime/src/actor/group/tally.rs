@@ -35,7 +35,8 @@ pub struct Missed<M: Message> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Miss {
-    /// It has no room: for an offer, none now; otherwise as many messages wait for it as may.
+    /// It has no room: for a `try_broadcast`, none now; otherwise as many messages wait for it as
+    /// may.
     #[error("it has no room, and as many messages wait for it as may")]
     Full,
     /// It has ended.

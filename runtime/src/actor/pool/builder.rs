@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ring::{Keys, Shared};
 use super::{Pool, PoolSupervisor, Routing};
@@ -67,11 +68,18 @@ impl<A: Handlers> PoolBuilder<A> {
         self
     }
 
-    /// How often each worker is made anew, and after what pause: 5 times within a minute when not
-    /// set. It is, however it ends, also when it is killed while it rests: of `restart` only the
-    /// numbers count.
-    pub fn restart(mut self, restart: Restart) -> Self {
-        self.worker = self.worker.restart(restart.however_it_ends());
+    /// At most so many times within such a time a worker is made anew, however it ends, also when
+    /// it is killed while it rests: 5 within a minute when not set. If it ends once more, the pool
+    /// begins anew with all of its workers.
+    pub fn restarts_at_most(mut self, restarts: u32, within: Duration) -> Self {
+        self.worker.restart = self.worker.restart.at_most(restarts, within);
+        self
+    }
+
+    /// The pause before a worker is made anew, as of [`Restart::backoff`]: 10 ms at first, and 5 s
+    /// at most, when not set.
+    pub fn restart_backoff(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.worker.restart = self.worker.restart.backoff(shortest, longest);
         self
     }
 

@@ -149,6 +149,12 @@ pub(super) struct Order {
 }
 
 impl Order {
+    /// All places, from this one on.
+    #[cfg(test)]
+    pub(super) fn all_from(first: usize) -> Self {
+        Order { first, is_only: false }
+    }
+
     pub(super) fn first(self) -> usize {
         self.first
     }

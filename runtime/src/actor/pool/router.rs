@@ -12,6 +12,7 @@ use super::Pool;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
+use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::spans;
@@ -27,10 +28,13 @@ use crate::{actor, handlers};
 /// [key](super::PoolBuilder::by_key) reach their worker in the order in which the router has them,
 /// while the size of the pool stays; of others the order is not promised.
 ///
-/// Whoever waits for its answers waits for the router's handler: so the asker of an ask that no
-/// worker takes, or that its worker does not answer, gets [`NoReply`](crate::AskCause::NoReply),
-/// and the log says why. A message that was told and that no worker takes is a dead letter of the
-/// pool.
+/// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
+/// [`Panicked`](AskCause::Panicked) says that the worker did. The router itself has the message of
+/// an ask that no worker takes, so that the asker gets [`NotBegun`](AskCause::NotBegun) and not
+/// [`NotSent`](AskCause::NotSent): with [`Stopped`](NotBegun::Stopped) when the pool has ended, and
+/// with [`Timeout`](NotBegun::Timeout) when no worker had room in time (mostly the time of its own
+/// ask is over then, too, and it gets [`Timeout`](AskCause::Timeout)). The log says why. A message
+/// that was told and that no worker takes is a dead letter of the pool.
 ///
 /// What it has in hand goes on when it ends, and a drain hands over all that was sent to it.
 ///
@@ -168,6 +172,18 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     }
     match ask.answer(|| drop(sent)).await {
         Ok(answer) => reply.send(answer),
-        Err(error) => tracing::warn!(pool = %name, %error, "no answer to an ask that was routed"),
+        Err(error) => {
+            tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
+            reply.fail(by_way_of_router(error.cause));
+        }
+    }
+}
+
+/// Returns why an ask has no answer, for an asker that has sent its message to a router.
+fn by_way_of_router(cause: AskCause) -> AskCause {
+    match cause {
+        AskCause::NotSent(Cause::Timeout) => AskCause::NotBegun(NotBegun::Timeout),
+        AskCause::NotSent(_) => AskCause::NotBegun(NotBegun::Stopped),
+        cause => cause,
     }
 }

@@ -4,16 +4,16 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use crate::actor::cell::{Cell, Letter};
-use crate::actor::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port};
+use crate::actor::port::{
+    self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor,
+};
 use crate::actor::route::{Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
-use crate::address::Address;
 use crate::busy::is_running;
 use crate::error::Cause;
 use crate::fate::Fate;
 use crate::mailbox::NoRoom;
 use crate::message::Message;
-use crate::node::Node;
 use crate::remote::MessageForms;
 use crate::resident::Resident;
 use crate::schema::Kind;
@@ -89,8 +89,7 @@ impl<A: Handlers> Find for Near<A> {
         kind_of::<A>()
     }
 
-    fn find(node: &Node, address: &Address) -> Result<Self, Cause> {
-        let resident = node.resident(address)?;
+    fn of(SharedActor(resident): SharedActor) -> Result<Self, Cause> {
         let found = resident.kind().name;
         let cell = resident.as_any().downcast::<Cell<A>>();
         let wrong = |_| Cause::WrongActorType { asked: kind_of::<A>().name, found: found.into() };

@@ -296,7 +296,7 @@ impl Stage {
     async fn offer(&self, at: usize) {
         let (Some(group), message) = (self.group(at), self.line()) else { return };
         let act = self.begin(at, message.number, true);
-        match group.offer(message).timeout(PATIENCE).await {
+        match group.try_broadcast(message).timeout(PATIENCE).await {
             Ok(told) => self.book.told(act, told),
             Err(error) if error.is_retryable() => self.book.refused(act),
             Err(_) => {}

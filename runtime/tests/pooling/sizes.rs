@@ -1,4 +1,4 @@
-//! The size of a pool, and what is sent while it changes.
+//! Pools that change their size.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +9,67 @@ use ringpost::prelude::*;
 
 use super::{Hold, MINUTE, MS, builder, fill, job};
 use crate::actors::node;
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn asks_are_answered_while_the_size_changes() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(4).spawn(&node, "pool").await.unwrap();
+    let asking: Vec<_> = (0..8)
+        .map(|_| {
+            let pool = pool.clone();
+            tokio::spawn(async move {
+                for number in 0..300 {
+                    pool.ask(job(number)).timeout(MINUTE).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for size in [1, 4, 2, 3].into_iter().cycle() {
+        pool.resize(size).await.unwrap();
+        if asking.iter().all(|asking| asking.is_finished()) {
+            break;
+        }
+    }
+    for asking in asking {
+        asking.await.unwrap();
+    }
+    assert_eq!(desk.done().len(), 8 * 300);
+}
+
+#[tokio::test]
+async fn who_waits_keeps_its_turn_when_the_size_is_set_to_what_it_is() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    let mut first = Box::pin(pool.tell(job(1)));
+    let mut second = Box::pin(pool.tell(job(2)));
+    assert!(futures::poll!(&mut first).is_pending());
+    assert!(futures::poll!(&mut second).is_pending());
+    pool.resize(1).await.unwrap();
+    assert!(futures::poll!(&mut second).is_pending());
+    assert!(futures::poll!(&mut first).is_pending());
+    gate.add_permits(1);
+    let (second, first) = tokio::join!(second, first);
+    second.and(first).unwrap();
+    desk.until_done(3).await;
+    assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1, 2]);
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_has_a_most_of_workers() {
+    let node = node().await;
+    let pool = builder().1.size(usize::MAX).spawn(&node, "pool").await.unwrap();
+    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
+    pool.resize(0).await.unwrap();
+    assert_eq!(pool.workers().len(), 1);
+    pool.resize(usize::MAX).await.unwrap();
+    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
+    pool.ask(job(1)).await.unwrap();
+}
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
@@ -72,70 +133,8 @@ async fn a_pool_whose_new_workers_do_not_start_keeps_the_old_ones() {
     impl Picky {}
     let (node, started) = (node().await, Arc::<AtomicU64>::default());
     let pool = Pool::builder(move || Picky(started.clone())).size(2);
-    let pool =
-        pool.restart(Restart::never().at_most(0, MINUTE)).spawn(&node, "pool").await.unwrap();
+    let pool = pool.restarts_at_most(0, MINUTE).spawn(&node, "pool").await.unwrap();
     let workers = pool.workers();
     assert!(matches!(pool.resize(4).await, Err(SpawnError::Start(_))));
     assert_eq!(pool.workers(), workers);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn asks_are_answered_while_the_size_changes() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.size(4).spawn(&node, "pool").await.unwrap();
-    let asking: Vec<_> = (0..8)
-        .map(|_| {
-            let pool = pool.clone();
-            tokio::spawn(async move {
-                for number in 0..300 {
-                    pool.ask(job(number)).timeout(MINUTE).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for size in [1, 4, 2, 3].into_iter().cycle() {
-        pool.resize(size).await.unwrap();
-        if asking.iter().all(|asking| asking.is_finished()) {
-            break;
-        }
-    }
-    for asking in asking {
-        asking.await.unwrap();
-    }
-    assert_eq!(desk.done().len(), 8 * 300);
-}
-
-#[tokio::test]
-async fn who_waits_keeps_its_turn_when_the_size_is_set_to_what_it_is() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.spawn(&node, "pool").await.unwrap();
-    let gate = fill(&desk, &pool).await.remove(0);
-    let mut first = Box::pin(pool.tell(job(1)));
-    let mut second = Box::pin(pool.tell(job(2)));
-    assert!(futures::poll!(&mut first).is_pending());
-    assert!(futures::poll!(&mut second).is_pending());
-    pool.resize(1).await.unwrap();
-    assert!(futures::poll!(&mut second).is_pending());
-    assert!(futures::poll!(&mut first).is_pending());
-    gate.add_permits(1);
-    let (second, first) = tokio::join!(second, first);
-    second.and(first).unwrap();
-    desk.until_done(3).await;
-    assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1, 2]);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn a_pool_has_a_most_of_workers() {
-    let node = node().await;
-    let pool = builder().1.size(usize::MAX).spawn(&node, "pool").await.unwrap();
-    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
-    pool.resize(0).await.unwrap();
-    assert_eq!(pool.workers().len(), 1);
-    pool.resize(usize::MAX).await.unwrap();
-    assert_eq!(pool.workers().len(), limits::POOL_WORKERS_MAX);
-    pool.ask(job(1)).await.unwrap();
 }
