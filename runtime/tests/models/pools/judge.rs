@@ -15,12 +15,9 @@ use ringpost::Address;
 use super::super::Scene;
 use super::book::{Begun, Fate, Pages, Sent};
 
-pub(super) const STATES: [&str; 22] = [
-    "a calm scene",
+pub(super) const STATES: [&str; 19] = [
     "a key changed its worker",
     "a key kept its worker when the size changed",
-    "a pool failed",
-    "a pool was not resized",
     "a pool was to have no workers",
     "a pool with jobs was made smaller",
     "a sender waited for a worker",

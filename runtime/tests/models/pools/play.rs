@@ -166,7 +166,7 @@ impl Stage {
                 }
                 Err(error) => {
                     assert!(self.book.is_troubled(), "a pool was not resized: {error}");
-                    self.scene.note("a pool was not resized");
+                    self.scene.cluster.log("a pool was not resized");
                 }
             }
             self.book.change();
@@ -262,7 +262,7 @@ impl Stage {
             assert_eq!(self.book.living(), self.pool.workers().len(), "workers that are no more");
         } else {
             assert!(self.book.is_troubled(), "a pool ended by itself");
-            self.scene.note("a pool failed");
+            self.scene.cluster.log("a pool failed");
         }
         self.book.trouble(Trouble::Stop);
         self.is_over.set(true);
