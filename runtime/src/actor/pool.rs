@@ -26,6 +26,7 @@ use futures::stream::FuturesUnordered;
 use tokio::task::coop;
 
 use super::destination::View;
+use super::reference::Sent;
 use super::time_limit::TimeLimit;
 use super::{Accepts, ActorPermit, ActorRef, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause, SpawnError, TellError};
@@ -184,7 +185,7 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`AskError`].
-    pub fn ask<M: Message>(&self, message: M) -> PoolAsk<'_, A, M>
+    pub fn ask<M>(&self, message: M) -> PoolAsk<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
     {
