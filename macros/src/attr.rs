@@ -2,6 +2,7 @@
 //!
 //! Nothing outside of this module looks at attribute tokens of ours.
 
+use crate::spans::located;
 use crate::types::view_of;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -24,11 +25,8 @@ impl Root {
     /// Returns the module of the crate that only generated code uses, written at `at`: an error
     /// about a path lies where the path begins.
     pub(crate) fn private(&self, at: Span) -> TokenStream {
-        let root = self.to_token_stream().into_iter().map(|mut token| {
-            token.set_span(token.span().located_at(at));
-            token
-        });
-        quote_spanned!(at=> #(#root)*::__private)
+        let root = located(self, at);
+        quote_spanned!(at=> #root::__private)
     }
 
     pub(crate) fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {

@@ -14,9 +14,10 @@ use crate::handlers::owner::Actor;
 use crate::message::module_name;
 use crate::names;
 use crate::spans::at;
-use crate::types::impl_trait_in;
+use crate::types::{impl_trait_in, text_of};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::{
     Attribute, Error, Generics, Ident, ItemTrait, LitStr, Result, ReturnType, TraitItem,
@@ -139,7 +140,7 @@ impl Call {
         let Call { ident, attributes, message, .. } = self;
         let (parameters, value) = match &self.generated {
             None => (quote!(msg: #message), quote!(msg)),
-            Some(generated) => (generated.parameters(), generated.pattern()),
+            Some(generated) => (generated.parameters(), generated.value()),
         };
         quote_spanned! {at=>
             #(#attributes)*
@@ -147,6 +148,73 @@ impl Call {
             #[doc = "Asks the actor, and waits for its reply once awaited."]
             #vis fn #ident(&self, #parameters) -> #private::RefAsk<'_, #this, #message> {
                 self.raw.ask(#value)
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Returns what leads from the protocol, and the place of this method in it, to the message
+    /// that was made for it.
+    fn method(&self, place: usize, protocol: &Ident, root: &Root) -> Option<TokenStream> {
+        let Call { ident, message, reply, .. } = self;
+        let generated = self.generated.as_ref()?;
+        let (at, private) = (at(ident.span()), root.private(at(ident.span())));
+        let (pattern, tuple) = (generated.pattern(), generated.tuple());
+        let types: Vec<_> = generated.sorted().map(|field| &field.ty).collect();
+        let parameters = types.iter().enumerate().map(|(at, ty)| {
+            quote! {
+                #[diagnostic::do_not_recommend]
+                impl #private::Parameter<#private::Place<#place>, #at> for #protocol {
+                    type Type = #ty;
+                }
+            }
+        });
+        let message_name = Ident::new("message", at);
+        Some(quote_spanned! {at=>
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #private::Method<#private::Place<#place>> for #protocol {
+                type Message = #message;
+                type Parameters = (#(#types,)*);
+                type Reply = #reply;
+                #[inline]
+                fn open(#message_name: #message) -> Self::Parameters {
+                    let #pattern = #message_name;
+                    #tuple
+                }
+                #[inline]
+                fn make(#tuple: Self::Parameters) -> #message {
+                    #pattern
+                }
+            }
+            #(#parameters)*
+        })
+    }
+
+    /// Returns how the method is called, and its parameters: what its handler must say, too.
+    fn signature(&self, private: &TokenStream) -> TokenStream {
+        let (name, reply) = (self.ident.unraw().to_string(), &self.reply);
+        let (message, parameters, types) = match &self.generated {
+            Some(generated) => {
+                let message = generated.ident.unraw().to_string();
+                (message, generated.parameter_names(), generated.parameters())
+            }
+            None => {
+                let message = &self.message;
+                (names::camel_case(&self.ident), "`msg`".to_owned(), quote!(msg: #message))
+            }
+        };
+        let is_unit = matches!(reply, Type::Tuple(tuple) if tuple.elems.is_empty());
+        let output = if is_unit { String::new() } else { format!(" -> {}", text_of(reply)) };
+        let other = format!(
+            "the protocol has `fn {name}({}){output}`: its handler takes the same parameters, \
+             under the same names",
+            text_of(&types)
+        );
+        quote! {
+            #private::Signature {
+                name: #name, message: #message, parameters: #parameters, other: #other,
             }
         }
     }
@@ -274,6 +342,11 @@ impl Protocol {
                 }
             }
         });
+        let methods = self.calls.iter().enumerate();
+        let methods = methods.filter_map(|(place, call)| call.method(place, this, self.root()));
+        let all: Vec<_> = self.calls.iter().map(|call| format!("`{}`", call.ident)).collect();
+        let other = format!("`{this}` has no method of this name: it has {}", all.join(", "));
+        let signatures = self.calls.iter().map(|call| call.signature(&private));
         let bounds = self.calls.iter().map(|Call { message, reply, ident, .. }| {
             let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
             quote_spanned!(at=> #private::Accepts<#message, Reply = #reply>)
@@ -288,6 +361,8 @@ impl Protocol {
                 const NAME: &'static str = #name;
                 type Client = #client;
                 const CALLS: &'static [#private::Call] = &[#(#rows),*];
+                const SIGNATURES: &'static [#private::Signature] = &[#(#signatures),*];
+                const OTHER: &'static str = #other;
                 fn client(raw: #private::RawRef<Self>) -> Self::Client {
                     #client { raw }
                 }
@@ -296,6 +371,7 @@ impl Protocol {
                 }
             }
             #(#includes)*
+            #(#methods)*
             #[automatically_derived]
             impl<__Actor> #private::ServedBy<__Actor> for #this
             where

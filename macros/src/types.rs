@@ -1,5 +1,6 @@
 //! Questions about a type as the user wrote it, and the one rewrite that moving it needs.
 
+use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Error, GenericArgument, Ident, Path, PathArguments, QSelf, Result, Type, TypePath};
 
@@ -20,6 +21,29 @@ pub(crate) fn view_of(ty: &Type) -> Option<Type> {
 /// Returns the `R` of `ReplyTo<R>`.
 pub(crate) fn reply_to_of(ty: &Type) -> Option<Type> {
     argument_of(ty, "ReplyTo")
+}
+
+/// Names of types that have a schema. They are words: a type of the user's that is called so has
+/// its own, or is refused where it is used.
+const STANDARD: &[&str] = &[
+    "BTreeMap", "BTreeSet", "Box", "Duration", "HashMap", "HashSet", "Option", "String", "Uuid",
+    "Vec", "VecDeque", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize",
+    "u128", "u16", "u32", "u64", "u8", "usize",
+];
+
+/// Returns true if the type is made of nothing but types that have a schema.
+pub(crate) fn is_standard(ty: &Type) -> bool {
+    let wanted = |path: &Path| {
+        path.segments.last().is_none_or(|last| !STANDARD.contains(&last.ident.to_string().as_str()))
+    };
+    let mut search = Search { found: false, wanted };
+    search.visit_type_mut(&mut ty.clone());
+    !search.found
+}
+
+/// Returns true if the type is `PhantomData<..>`.
+pub(crate) fn is_phantom(ty: &Type) -> bool {
+    argument_of(ty, "PhantomData").is_some()
 }
 
 fn argument_of(ty: &Type, name: &str) -> Option<Type> {
@@ -68,6 +92,26 @@ impl<F: Fn(&Path) -> bool> VisitMut for Search<F> {
         self.found |= (self.wanted)(path);
         visit_mut::visit_path_mut(self, path);
     }
+}
+
+/// Returns tokens as a user would write them.
+pub(crate) fn text_of(tokens: &impl ToTokens) -> String {
+    const SPACES: [(&str, &str); 12] = [
+        (" :: ", "::"),
+        (":: ", "::"),
+        (" < ", "<"),
+        ("< ", "<"),
+        (" >", ">"),
+        (" : ", ": "),
+        (" ,", ","),
+        (" ;", ";"),
+        ("& ", "&"),
+        ("( ", "("),
+        (" )", ")"),
+        ("[ ", "["),
+    ];
+    let text = tokens.to_token_stream().to_string();
+    SPACES.iter().fold(text, |text, (spaced, close)| text.replace(spaced, close))
 }
 
 /// Returns the first reference inside of the type.
@@ -131,7 +175,7 @@ pub(crate) fn without_self(ty: &Type, actor: &Type) -> Type {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quote::{ToTokens, format_ident};
+    use quote::format_ident;
     use syn::parse_quote;
 
     #[test]

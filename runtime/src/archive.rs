@@ -1,16 +1,17 @@
 //! How archives are written, checked and read back: the rkyv strategies behind every message.
 
 use std::any::Any;
+use std::marker::PhantomData;
 
 use ringpost_transport::memory::{Checked, InvalidArchive, Payload, Unarchiver, buffer};
 use rkyv::bytecheck::CheckBytes;
-use rkyv::rancor::{Error, Strategy};
+use rkyv::rancor::{Error, Fallible, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::ser::sharing::Share;
 use rkyv::ser::{Positional, Serializer, Writer};
 use rkyv::util::AlignedVec;
 use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith, With};
-use rkyv::{Archive, Archived, Deserialize, Portable, Serialize};
+use rkyv::{Archive, Archived, Deserialize, Place, Portable, Serialize};
 
 use crate::node::Node;
 
@@ -31,6 +32,29 @@ impl Writer<Error> for Sink<'_> {
         buffer::reserve(self.buffer, bytes.len());
         self.buffer.extend_from_slice(bytes);
         Ok(())
+    }
+}
+
+/// Archives a `PhantomData`, of whatever, as nothing.
+#[doc(hidden)]
+pub struct Phantom;
+
+impl<T: ?Sized> ArchiveWith<PhantomData<T>> for Phantom {
+    type Archived = ();
+    type Resolver = ();
+
+    fn resolve_with(_: &PhantomData<T>, (): (), _: Place<()>) {}
+}
+
+impl<T: ?Sized, S: Fallible + ?Sized> SerializeWith<PhantomData<T>, S> for Phantom {
+    fn serialize_with(_: &PhantomData<T>, _: &mut S) -> Result<(), S::Error> {
+        Ok(())
+    }
+}
+
+impl<T: ?Sized, D: Fallible + ?Sized> DeserializeWith<(), PhantomData<T>, D> for Phantom {
+    fn deserialize_with((): &(), _: &mut D) -> Result<PhantomData<T>, D::Error> {
+        Ok(PhantomData)
     }
 }
 

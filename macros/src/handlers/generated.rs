@@ -7,9 +7,13 @@ use crate::message::attribute;
 use crate::names;
 use crate::spans::at;
 use crate::types::mentions;
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Attribute, Error, GenericParam, Generics, Ident, Path, Type, Visibility, parse_quote};
+use syn::ext::IdentExt;
+use syn::{
+    Attribute, Error, GenericParam, Generics, Ident, Path, Type, Visibility, parse_quote,
+    parse_quote_spanned,
+};
 
 /// A message with one field per parameter.
 pub(crate) struct Generated {
@@ -19,8 +23,53 @@ pub(crate) struct Generated {
     fields: Vec<Field>,
     derives: Vec<Path>,
     local: bool,
-    /// It is there already, under this path: the message of a protocol.
-    of_protocol: Option<Path>,
+    /// The method of a protocol whose message it is: that is there already.
+    of_protocol: Option<ProtocolMethod>,
+}
+
+/// A method of a protocol, as a handler finds it: its message beside the protocol, all else by the
+/// protocol.
+pub(crate) struct ProtocolMethod {
+    protocol: Path,
+    /// Its message; and the type that is called so within generated code, so that one which is not
+    /// found is not found once.
+    message: (Path, Ident),
+    /// The type that has its place in the protocol.
+    place: Ident,
+    /// How the handler calls it, unless it names the message.
+    name: Option<String>,
+    private: TokenStream,
+    /// Where errors about it belong.
+    at: Span,
+}
+
+impl ProtocolMethod {
+    fn new(protocol: &Path, method: &Ident, message: &Ident, actor: &Actor) -> Self {
+        let at = at(method.span());
+        let mut path = protocol.clone();
+        path.segments.pop();
+        path.segments.push(message.clone().into());
+        ProtocolMethod {
+            protocol: protocol.clone(),
+            message: (path, format_ident!("__Message_of_{method}", span = at)),
+            place: format_ident!("__Place_of_{method}", span = at),
+            name: None,
+            private: actor.root.private(at),
+            at,
+        }
+    }
+
+    /// Returns the protocol as one that has this method.
+    fn bound(&self) -> TokenStream {
+        let ProtocolMethod { protocol, place, private, at, .. } = self;
+        quote_spanned!(*at=> <#protocol as #private::Method<#place>>)
+    }
+
+    /// Returns the type of the parameter at a place among those that are sorted.
+    fn parameter(&self, at: Option<usize>) -> TokenStream {
+        let ProtocolMethod { protocol, place, private, .. } = self;
+        quote_spanned!(self.at=> <#protocol as #private::Parameter<#place, #at>>::Type)
+    }
 }
 
 /// What the message takes over from its handler.
@@ -33,7 +82,7 @@ pub(crate) struct Handler<'a> {
 /// A parameter that is a field.
 pub(crate) struct Field {
     pub(crate) ident: Ident,
-    ty: Type,
+    pub(crate) ty: Type,
     attributes: Vec<Attribute>,
 }
 
@@ -99,26 +148,72 @@ impl Generated {
         Some(generated)
     }
 
-    /// The message of a protocol's method, which lies beside the protocol and has the same fields.
+    /// The message of a protocol's method, which lies beside the protocol.
     pub(crate) fn of_protocol(
         protocol: &Path,
         method: &Ident,
         fields: Vec<Field>,
         options: &HandlerOptions,
+        actor: &Actor,
     ) -> Self {
         let name = || Ident::new(&names::camel_case(method), method.span());
         let ident = options.name.clone().unwrap_or_else(name);
-        let mut path = protocol.clone();
-        path.segments.pop();
-        path.segments.push(ident.clone().into());
+        let mut theirs = ProtocolMethod::new(protocol, method, &ident, actor);
+        theirs.name = options.name.is_none().then(|| method.unraw().to_string());
         Generated {
             ident,
             generics: Generics::default(),
             fields,
             derives: Vec::new(),
             local: false,
-            of_protocol: Some(path),
+            of_protocol: Some(theirs),
         }
+    }
+
+    /// Returns the types by which code finds the message and the method's place in its protocol,
+    /// which must know its name and those of its parameters. That is computed once, so that what is
+    /// wrong is said once.
+    pub(crate) fn place(&self, conditions: &[&Attribute]) -> Option<TokenStream> {
+        let ProtocolMethod { protocol, message: (path, alias), place, name, private, at } =
+            self.of_protocol.as_ref()?;
+        let (message, parameters) = (self.ident.unraw().to_string(), self.parameter_names());
+        let name = name.as_ref().unwrap_or(&message);
+        Some(quote_spanned! {*at=>
+            #(#conditions)*
+            #[allow(non_camel_case_types, reason = "it is called as the method is")]
+            type #alias = #path;
+            #(#conditions)*
+            #[allow(non_camel_case_types, reason = "it is called as the method is")]
+            type #place = #private::Place<{
+                #private::place::<#protocol, #alias>(#name, #message, #parameters)
+            }>;
+        })
+    }
+
+    /// Returns the names of the parameters, as both sides of a protocol compare them.
+    pub(crate) fn parameter_names(&self) -> String {
+        let names: Vec<_> = self.sorted().map(|field| format!("`{}`", field.ident)).collect();
+        names.join(", ")
+    }
+
+    /// Returns the reply that the protocol says, of its method.
+    pub(crate) fn reply(&self) -> Option<Type> {
+        let method = self.of_protocol.as_ref()?;
+        let bound = method.bound();
+        Some(parse_quote_spanned!(method.at=> #bound::Reply))
+    }
+
+    /// In the order in which both sides of a protocol have them: a handler's own is its affair.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = &Field> {
+        let mut fields: Vec<&Field> = self.fields.iter().collect();
+        fields.sort_by_key(|field| field.ident.to_string());
+        fields.into_iter()
+    }
+
+    /// Returns the parameters in that order, as a tuple of variables.
+    pub(crate) fn tuple(&self) -> TokenStream {
+        let names = self.sorted().map(|field| &field.ident);
+        quote!((#(#names,)*))
     }
 
     /// Returns true if it is written beside its actor, and not a protocol's.
@@ -134,26 +229,56 @@ impl Generated {
 
     /// Returns the message as a type, with its arguments.
     pub(crate) fn ty(&self) -> Type {
-        if let Some(path) = &self.of_protocol {
-            return parse_quote!(#path);
+        if let Some(method) = &self.of_protocol {
+            let alias = &method.message.1;
+            return parse_quote!(#alias);
         }
         let (ident, (_, args, _)) = (&self.ident, self.generics.split_for_impl());
         parse_quote!(#ident #args)
     }
 
-    /// Takes a message apart, or makes one of variables called like its fields.
-    pub(crate) fn pattern(&self) -> TokenStream {
-        let (ident, fields) = (&self.ident, self.names());
-        match &self.of_protocol {
-            Some(path) => quote!(#path { #(#fields),* }),
-            None if self.fields.is_empty() => quote!(#ident),
-            None => quote!(#ident { #(#fields),* }),
+    /// Makes a message of variables called like its fields.
+    pub(crate) fn value(&self) -> TokenStream {
+        match (&self.of_protocol, self.tuple()) {
+            (Some(method), tuple) => {
+                let bound = method.bound();
+                quote_spanned!(method.at=> #bound::make(#tuple))
+            }
+            (None, _) => self.pattern(),
         }
     }
 
-    /// `account: String, cents: u64`.
+    /// Takes the message in a variable apart, into variables called like its fields.
+    pub(crate) fn taken_apart(&self, message: &Ident) -> TokenStream {
+        match (&self.of_protocol, self.tuple()) {
+            (Some(method), tuple) => {
+                let bound = method.bound();
+                quote_spanned!(method.at=> let #tuple = #bound::open(#message);)
+            }
+            (None, _) => {
+                let pattern = self.pattern();
+                quote!(let #pattern = #message;)
+            }
+        }
+    }
+
+    /// The message that lies beside this code, as a pattern or a value.
+    pub(crate) fn pattern(&self) -> TokenStream {
+        let (ident, fields) = (&self.ident, self.names());
+        if self.fields.is_empty() { quote!(#ident) } else { quote!(#ident { #(#fields),* }) }
+    }
+
+    /// `account: String, cents: u64`. Those of a protocol's method are of its types, so that a
+    /// handler of others is one error, where it is called.
     pub(crate) fn parameters(&self) -> TokenStream {
-        let (names, types) = (self.names(), self.fields.iter().map(|field| &field.ty));
+        let types = self.fields.iter().map(|field| match &self.of_protocol {
+            Some(method) => {
+                let place = self.sorted().position(|one| one.ident == field.ident);
+                method.parameter(place)
+            }
+            None => field.ty.to_token_stream(),
+        });
+        let names = self.names();
         quote!(#(#names: #types),*)
     }
 

@@ -75,7 +75,7 @@ impl Method {
             (Some(input), _) => Takes::Whole(Box::new(input)),
             (None, Some(protocol)) => {
                 let fields = parameters.fields;
-                let theirs = Generated::of_protocol(protocol, &ident, fields, &options);
+                let theirs = Generated::of_protocol(protocol, &ident, fields, &options, actor);
                 Takes::Fields(Box::new(theirs))
             }
             (None, None) => {
@@ -83,6 +83,11 @@ impl Method {
                     Generated::new(&ident, &reply, parameters.fields, &options, actor, all_errors)?;
                 Takes::Fields(Box::new(generated))
             }
+        };
+        // A handler that answers otherwise than its protocol says is one error, where it is called.
+        let reply = match &takes {
+            Takes::Fields(generated) => generated.reply().unwrap_or(reply),
+            Takes::Whole(_) => reply,
         };
         Some(Method {
             ident,
@@ -106,7 +111,7 @@ impl Method {
         }
         match (&self.takes, &earlier.takes) {
             (Takes::Fields(this), Takes::Fields(other)) if !this.is_own() || !other.is_own() => {
-                (this.ty() == other.ty()).then(|| {
+                (this.ident == other.ident && self.protocol == earlier.protocol).then(|| {
                     Error::new(
                         self.ident.span(),
                         format!("another handler of this actor is called `{}` too", self.ident),
@@ -164,15 +169,21 @@ impl Method {
         self.attributes.iter().filter(|a| a.path().is_ident("cfg"))
     }
 
-    /// Returns the generated message, if any, and the `Handler` impl.
+    /// Returns the generated message, if any.
+    pub(super) fn message(&self, actor: &Actor) -> Option<TokenStream> {
+        let Takes::Fields(generated) = &self.takes else { return None };
+        let Method { ident, vis, attributes, .. } = self;
+        Some(generated.tokens(&Handler { ident, vis, attributes }, actor))
+    }
+
+    /// Returns the type by which its message is found, where that is a protocol's.
+    pub(super) fn place(&self) -> Option<TokenStream> {
+        let Takes::Fields(generated) = &self.takes else { return None };
+        generated.place(&self.conditions().collect::<Vec<_>>())
+    }
+
+    /// Returns the `Handler` impl.
     pub(super) fn tokens(&self, actor: &Actor) -> TokenStream {
-        let generated = match &self.takes {
-            Takes::Fields(generated) => {
-                let Method { ident, vis, attributes, .. } = self;
-                Some(generated.tokens(&Handler { ident, vis, attributes }, actor))
-            }
-            Takes::Whole(_) => None,
-        };
         let at = match &self.takes {
             Takes::Whole(input) => at(input.span()),
             Takes::Fields(_) => at(self.ident.span()),
@@ -186,9 +197,9 @@ impl Method {
         let handle = self.handle(&private, &input);
         let form = self.form();
         quote_spanned! {at=>
-            #generated
             #(#conditions)*
             #[allow(deprecated, reason = "a deprecated handler is still served")]
+            #[diagnostic::do_not_recommend]
             impl #params #private::#form<#input> for #ty #clause {
                 #reply_line
                 #handle
@@ -214,10 +225,7 @@ impl Method {
             Argument::Field(field) => quote!(#field),
         });
         let open = match &self.takes {
-            Takes::Fields(generated) => {
-                let fields = generated.pattern();
-                Some(quote!(let #fields = #msg;))
-            }
+            Takes::Fields(generated) => Some(generated.taken_apart(&msg)),
             Takes::Whole(_) => None,
         };
         let wait = self.is_async.then(|| quote_spanned!(at=> .await));

@@ -3,12 +3,12 @@
 use super::method::{Method, Takes};
 use super::owner::Actor;
 use crate::attr::Root;
-use crate::spans::at;
-use crate::types::view_of;
+use crate::spans::{at, located};
+use crate::types::{text_of, view_of};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, Ident, Path, Type};
+use syn::{Attribute, Ident, Path, Type, parse_quote_spanned};
 
 /// A message lies in its mailbox by value up to this size; each place is as large as the largest.
 const MESSAGE_BYTES_MAX: usize = 512;
@@ -21,6 +21,8 @@ pub(super) struct Row<'a> {
     boxed: bool,
     /// `None` for a hand-written handler, which has no client method.
     method: Option<&'a Method>,
+    /// The type that a listed message is, once it is known that there is a handler for it.
+    listed: Option<TokenStream>,
     /// Where errors about this row belong.
     at: Span,
 }
@@ -34,19 +36,39 @@ impl<'a> Row<'a> {
             conditions: method.conditions().collect(),
             boxed: method.boxed,
             method: Some(method),
+            listed: None,
             at: at(method.ident.span()),
         }
     }
 
-    pub(super) fn of_listed(input: &'a Type) -> Self {
-        Row {
+    pub(super) fn of_listed(index: usize, input: &Type, actor: &Actor) -> Self {
+        let at = at(input.span());
+        let (ty, view) = (located(&actor.ty, at), view_of(input));
+        let message = view.as_ref().unwrap_or(input);
+        let mut row = Row {
             input: input.clone(),
-            message: view_of(input).unwrap_or_else(|| input.clone()),
+            message: message.clone(),
             conditions: Vec::new(),
             boxed: false,
             method: None,
-            at: at(input.span()),
+            listed: None,
+            at,
+        };
+        // The check of a generic actor's would be another one for each type.
+        if actor.generics.params.is_empty() {
+            let (private, name) = (actor.root.private(at), format_ident!("__Listed{index}"));
+            row.listed = Some(quote_spanned! {at=>
+                type #name = <#message as #private::When<#private::Checked<{
+                    let () = <#ty as #private::Handler<#input>>::IS_THERE;
+                    0
+                }>>>::Itself;
+            });
+            row.input = match view {
+                Some(_) => parse_quote_spanned!(at=> #private::View<#name>),
+                None => parse_quote_spanned!(at=> #name),
+            };
         }
+        row
     }
 
     /// Returns the trait that says how its message is handled.
@@ -71,7 +93,7 @@ impl<'a> Row<'a> {
         let text = format!(
             "`{}` is larger than {MESSAGE_BYTES_MAX} bytes, and every place in the mailbox would \
              be: mark its handler `#[handler(boxed)]`, or put its large fields into a `Box`",
-            self.message.to_token_stream()
+            text_of(&self.message)
         );
         quote_spanned! {self.at=>
             ::core::assert!(::core::mem::size_of::<#held>() <= #MESSAGE_BYTES_MAX, #text)
@@ -88,12 +110,24 @@ pub(super) struct Table<'a> {
 impl ToTokens for Table<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let client = self.client();
-        let dispatch =
-            [self.envelope(), self.handlers_impl(), self.checks(), self.protocol_checks()];
+        let methods = || self.rows.iter().filter_map(|row| row.method);
+        let listed = self.rows.iter().map(|row| &row.listed);
+        let places = methods().filter_map(Method::place);
+        let handlers = methods().map(|method| method.tokens(self.actor));
+        let dispatch = [
+            self.client_impl(),
+            self.envelope(),
+            self.handlers_impl(),
+            self.checks(),
+            self.protocol_checks(),
+        ];
         let accepts = self.rows.iter().enumerate().map(|(index, row)| self.accepts(index, row));
         tokens.extend(quote! {
             #client
             const _: () = {
+                #(#listed)*
+                #(#places)*
+                #(#handlers)*
                 #(#dispatch)*
                 #(#accepts)*
             };
@@ -119,8 +153,7 @@ impl Table<'_> {
     fn client(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let generics = &self.actor.generics;
-        let (params, args, clause) = generics.split_for_impl();
-        let methods = self.rows.iter().filter_map(|row| row.method).map(|m| self.client_method(m));
+        let clause = &generics.where_clause;
         let doc = format!(
             "What [`{0}`] can be asked: one method per handler. `ActorRef<{0}>` dereferences to \
              it.",
@@ -132,6 +165,14 @@ impl Table<'_> {
             pub struct #client #generics #clause {
                 raw: #private::Raw<#ty>,
             }
+        }
+    }
+
+    fn client_impl(&self) -> TokenStream {
+        let client = self.client_name();
+        let (params, args, clause) = self.actor.generics.split_for_impl();
+        let methods = self.rows.iter().filter_map(|row| row.method).map(|m| self.client_method(m));
+        quote_spanned! {self.at()=>
             #[allow(
                 dead_code, private_interfaces, unreachable_pub, clippy::too_many_arguments,
                 reason = "the methods have the handlers' own visibility and parameters"
@@ -148,7 +189,7 @@ impl Table<'_> {
         let (Method { ident, vis, attributes, .. }, (_, message)) = (method, method.input());
         let (parameters, value) = match &method.takes {
             Takes::Whole(_) => (quote!(msg: #message), quote!(msg)),
-            Takes::Fields(generated) => (generated.parameters(), generated.pattern()),
+            Takes::Fields(generated) => (generated.parameters(), generated.value()),
         };
         let doc =
             format!("Asks the actor's handler `{ident}`, and waits for its reply once awaited.");

@@ -8,13 +8,17 @@
 use crate::attr::{FieldLayout, FieldOptions, Root};
 use crate::errors::Errors;
 use crate::spans;
-use crate::types::mentions_itself;
+use crate::types::{is_phantom, is_standard, mentions, mentions_itself};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Meta, Type, parse_quote};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Meta, Type, parse_quote,
+    parse_quote_spanned,
+};
 
 /// Arguments of `#[rkyv(..)]` that leave the archive as it is.
 const NEUTRAL: &[&str] = &[
@@ -36,8 +40,12 @@ const NEUTRAL: &[&str] = &[
 pub(super) struct Layout {
     /// In order of declaration.
     parts: Vec<Part>,
-    /// Types of the fields that need a schema of their own.
+    /// Types of the fields that need a schema of their own, which depends on parameters.
     pub(super) checked: Vec<Type>,
+    /// The message itself.
+    message: Option<Type>,
+    /// Its parameters, types and constants.
+    parameters: Vec<Ident>,
     /// Some field contains the message itself, seen or said.
     pub(super) recursive: bool,
     /// Its fields, in order of declaration; of an enum, those of all variants.
@@ -49,6 +57,8 @@ pub(super) struct Taken {
     pub(super) at: Span,
     pub(super) since: Option<(u64, Span)>,
     pub(super) default: Option<Expr>,
+    /// Its type must be looked at, to say once what is wrong with it.
+    pub(super) is_known: bool,
     /// Parts of the layout before it.
     parts: usize,
 }
@@ -57,19 +67,25 @@ enum Part {
     /// A name, an attribute or the text of a type.
     Text(String),
     /// The layout of a type.
-    LayoutOf(Type),
+    LayoutOf { ty: Type, is_known: bool },
     /// The size of a type's archive.
     SizeOf(Type),
 }
 
 impl Layout {
     /// Reads the fields, and removes our attributes from them.
-    pub(super) fn take(item: &mut DeriveInput, errors: &mut Errors) -> Self {
+    pub(super) fn take(item: &mut DeriveInput, root: &Root, errors: &mut Errors) -> Self {
+        let private = &root.private(spans::at(item.ident.span()));
         let mut layout = Layout::default();
         layout.attributes(&item.attrs);
+        let (ident, (_, args, _)) = (&item.ident, item.generics.split_for_impl());
+        layout.message = Some(parse_quote!(#ident #args));
+        let types = item.generics.type_params().map(|parameter| &parameter.ident);
+        let constants = item.generics.const_params().map(|parameter| &parameter.ident);
+        layout.parameters = types.chain(constants).cloned().collect();
         let ident = item.ident.clone();
         match &mut item.data {
-            Data::Struct(data) => layout.fields(&mut data.fields, &ident, errors),
+            Data::Struct(data) => layout.fields(&mut data.fields, &ident, private, errors),
             Data::Enum(data) => {
                 for variant in &mut data.variants {
                     refuse_cfg(&variant.attrs, "variant", errors);
@@ -79,7 +95,7 @@ impl Layout {
                         layout.text(squeezed(discriminant));
                     }
                     layout.attributes(&variant.attrs);
-                    layout.fields(&mut variant.fields, &ident, errors);
+                    layout.fields(&mut variant.fields, &ident, private, errors);
                 }
             }
             Data::Union(data) => {
@@ -103,7 +119,7 @@ impl Layout {
         let parts = self.fields.get(fields).map_or(self.parts.len(), |field| field.parts);
         let steps = self.parts[..parts].iter().map(|part| match part {
             Part::Text(text) => quote!(let #hash = #hash.str(#text);),
-            Part::LayoutOf(ty) => {
+            Part::LayoutOf { ty, .. } => {
                 let at = spans::at(ty.span());
                 let private = root.private(at);
                 let layout = quote_spanned!(at=> <#ty as #private::Schema>::LAYOUT);
@@ -121,11 +137,54 @@ impl Layout {
         }}
     }
 
+    /// Returns the type of a field as one of a message whose fields have schemas: where one has
+    /// none, this is no type at all.
+    fn known(&self, ty: &Type, root: &Root) -> Type {
+        let (at, message) = (spans::at(ty.span()), &self.message);
+        let private = root.private(at);
+        parse_quote_spanned! {at=>
+            <#ty as #private::When<<#message as #private::Fields>::Checked>>::Itself
+        }
+    }
+
+    /// Returns what has the compiler check that the fields have schemas: once, so that what is
+    /// wrong is said once.
+    pub(super) fn check(&self, item: &DeriveInput, root: &Root) -> TokenStream {
+        let at = spans::at(item.ident.span());
+        let private = root.private(at);
+        let (ident, (params, args, clause)) = (&item.ident, item.generics.split_for_impl());
+        let checks: Vec<_> = self
+            .parts
+            .iter()
+            .filter_map(|part| {
+                let Part::LayoutOf { ty, is_known: true } = part else { return None };
+                let at = spans::at(ty.span());
+                let private = root.private(at);
+                Some(quote_spanned!(at=> let _ = <#ty as #private::Schema>::write_earlier;))
+            })
+            .collect();
+        if checks.is_empty() {
+            return TokenStream::new();
+        }
+        quote_spanned! {at=>
+            #[automatically_derived]
+            impl #params #private::Fields for #ident #args #clause {
+                type Checked = #private::Checked<{ #(#checks)* 0 }>;
+            }
+        }
+    }
+
     fn text(&mut self, text: impl ToString) {
         self.parts.push(Part::Text(text.to_string()));
     }
 
-    fn fields(&mut self, fields: &mut Fields, message: &Ident, errors: &mut Errors) {
+    fn fields(
+        &mut self,
+        fields: &mut Fields,
+        message: &Ident,
+        private: &TokenStream,
+        errors: &mut Errors,
+    ) {
         for (index, field) in fields.iter_mut().enumerate() {
             refuse_cfg(&field.attrs, "field", errors);
             let parts = self.parts.len();
@@ -135,15 +194,31 @@ impl Layout {
             }
             if let Some(said) = errors.keep(FieldOptions::take(&mut field.attrs)) {
                 let FieldOptions { layout, since, default } = said;
-                self.fields.push(Taken { at: field.span(), since, default, parts });
-                self.field(field, layout, message);
+                let at = field.span();
+                let is_known = self.field(field, layout, message, private);
+                self.fields.push(Taken { at, since, default, is_known, parts });
             }
         }
     }
 
-    fn field(&mut self, field: &mut Field, said: FieldLayout, message: &Ident) {
+    /// Adds a field. Returns true if its type must be looked at: it is not one of the standard
+    /// ones, and depends on no parameters.
+    fn field(
+        &mut self,
+        field: &mut Field,
+        said: FieldLayout,
+        message: &Ident,
+        private: &TokenStream,
+    ) -> bool {
         let replaced = self.attributes(&field.attrs);
         let ty = field.ty.clone();
+        let of_parameters = self.parameters.iter().any(|parameter| mentions(&ty, parameter));
+        if said == FieldLayout::Checked && !replaced && of_parameters && is_phantom(&ty) {
+            // Nothing crosses nodes: so of the parameter no more is asked than of any other.
+            self.text("PhantomData");
+            field.attrs.push(parse_quote!(#[rkyv(with = #private::Phantom)]));
+            return false;
+        }
         if said == FieldLayout::Recursive || mentions_itself(&ty, message) {
             self.recursive = true;
             self.text(squeezed(&ty));
@@ -154,9 +229,14 @@ impl Layout {
                 self.parts.push(Part::SizeOf(ty));
             }
         } else {
-            self.parts.push(Part::LayoutOf(ty.clone()));
-            self.checked.push(ty);
+            let is_known = !of_parameters && !is_standard(&ty);
+            self.parts.push(Part::LayoutOf { ty: ty.clone(), is_known });
+            if of_parameters {
+                self.checked.push(ty);
+            }
+            return is_known;
         }
+        false
     }
 
     /// Adds the rkyv arguments that change the archive. Says whether `with` is one of them: the
@@ -184,6 +264,41 @@ impl Layout {
     }
 }
 
+/// Returns the item as rkyv's derives see it: what concerns them, and each field's type such that
+/// one without a schema is no type at all. So the compiler says that once, and not again of all
+/// that the derives write.
+pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &Root) -> DeriveInput {
+    let mut item = item.clone();
+    keep_rkyv(&mut item.attrs);
+    match &mut item.data {
+        Data::Struct(data) => know_fields(data.fields.iter_mut(), layout, root),
+        Data::Enum(data) => {
+            data.variants.iter_mut().for_each(|variant| keep_rkyv(&mut variant.attrs));
+            know_fields(data.variants.iter_mut().flat_map(|one| &mut one.fields), layout, root);
+        }
+        Data::Union(_) => {}
+    }
+    item
+}
+
+/// Keeps of fields what concerns rkyv's derives.
+pub(super) fn know_fields<'a>(
+    fields: impl Iterator<Item = &'a mut Field>,
+    layout: &Layout,
+    root: &Root,
+) {
+    for (field, said) in fields.zip(&layout.fields) {
+        keep_rkyv(&mut field.attrs);
+        if said.is_known {
+            field.ty = layout.known(&field.ty, root);
+        }
+    }
+}
+
+fn keep_rkyv(attributes: &mut Vec<Attribute>) {
+    attributes.retain(|attribute| attribute.path().is_ident("rkyv"));
+}
+
 /// Removes the attributes of rkyv.
 pub(super) fn strip(item: &mut DeriveInput) {
     let strip = |attributes: &mut Vec<Attribute>| attributes.retain(|a| !a.path().is_ident("rkyv"));
@@ -198,6 +313,25 @@ pub(super) fn strip(item: &mut DeriveInput) {
         }
         Data::Union(_) => {}
     }
+}
+
+/// Returns the name of the type that rkyv's derive writes; `None` where the user has one.
+pub(super) fn archived_name(item: &DeriveInput) -> Option<Ident> {
+    let mut name = Some(format_ident!("Archived{}", item.ident.unraw()));
+    for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident("rkyv")) {
+        // What cannot be read is an error of the derive.
+        let _ = attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("archived") {
+                name = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("as") {
+                name = None;
+            } else {
+                value_of(&meta)?;
+            }
+            Ok(())
+        });
+    }
+    name
 }
 
 /// Returns those attributes of rkyv that change the archive of the type they are on.

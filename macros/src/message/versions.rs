@@ -186,10 +186,8 @@ impl Message {
         let (private, message) = (self.private(), &self.item.ident);
         let attributes = layout::archive_attributes(&self.item.attrs);
         let Data::Struct(data) = &self.item.data else { return TokenStream::new() };
-        let kept = data.fields.iter().take(count).map(|field| {
-            let attrs = field.attrs.iter().filter(|a| a.path().is_ident("rkyv")).cloned().collect();
-            Field { attrs, ..field.clone() }
-        });
+        let mut kept: Vec<Field> = data.fields.iter().take(count).cloned().collect();
+        layout::know_fields(kept.iter_mut(), &self.layout, &self.options.root);
         let earlier = Ident::new("earlier", Span::mixed_site());
         let values =
             data.fields.iter().zip(&self.layout.fields).enumerate().map(|(at, (field, said))| {

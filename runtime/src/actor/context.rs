@@ -39,15 +39,40 @@ use task::{Aside, Held, More};
 /// A registration ends with the incarnation of the actor that registered it: when it is
 /// stopped, fails, or is restarted.
 #[repr(C)]
-pub struct Context<A: Handlers> {
-    actor: ActorRef<A>,
-    /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
-    more: Option<Box<Mutex<dyn Held<A>>>>,
+pub struct Context<A: Hosted> {
+    actor: A::Ref,
+    more: Option<A::Kept>,
     /// The tell whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
     /// That message came from the mailbox.
     is_mail: bool,
+}
+
+/// An actor that can have a [`Context`]: each that has handlers. It is apart from [`Handlers`]
+/// because a hook says it of its actor, which says nothing of `Actor` so: or else the compiler,
+/// where the actor is generic, takes the hook for another one than it was written for.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "actor `{Self}` has no `#[handlers]` block",
+    note = "write `#[handlers] impl {Self} {{ .. }}`"
+)]
+pub trait Hosted {
+    type Ref: Send + Sync;
+    type Kept: Send + Sync;
+}
+
+/// What an actor has registered.
+#[doc(hidden)]
+pub struct Kept<A: Handlers>(
+    /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
+    Box<Mutex<dyn Held<A>>>,
+);
+
+#[diagnostic::do_not_recommend]
+impl<A: Handlers> Hosted for A {
+    type Ref = ActorRef<A>;
+    type Kept = Kept<A>;
 }
 
 /// A stream that is [attached](Context::attach) to an actor. May be kept anywhere, also in the
@@ -415,7 +440,7 @@ impl<A: Handlers> Context<A> {
 
     fn more(&mut self) -> &mut More<A> {
         let held = self.more.take().unwrap_or_else(|| {
-            Box::new(Mutex::new(More {
+            Kept(Box::new(Mutex::new(More {
                 tally: self.cell().tally().clone(),
                 lane: None,
                 family: Family::default(),
@@ -423,14 +448,14 @@ impl<A: Handlers> Context<A> {
                 unstashed: BTreeMap::new(),
                 asides: 0,
                 came_back: None,
-            }))
+            })))
         });
-        self.more.insert(held).get_mut().more()
+        self.more.insert(held).0.get_mut().more()
     }
 
     #[inline]
     fn held(&mut self) -> Option<&mut dyn Held<A>> {
-        Some(self.more.as_mut()?.get_mut())
+        Some(self.more.as_mut()?.0.get_mut())
     }
 
     fn lane(&mut self) -> &mut Lane<A> {

@@ -39,7 +39,7 @@ pub type ActorAsk<'a, A, M> = Ask<'a, Near<A>, Sent<A, M>, <A as Accepts<M>>::Re
 
 /// The same `M`. Where the actor does not accept it, this is no type at all: so the compiler says
 /// that once, and not again of the future that the send would be.
-type Sent<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
+pub(super) type Sent<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
 
 /// Leads to an actor, of this node or of another. Three words in size and cheap to clone; equal to
 /// another reference when both lead to the same actor in the same way (see [`Address`]); may be a

@@ -320,7 +320,7 @@ impl<A: Handlers> Context<A> {
     pub(in crate::actor) fn abandon(&mut self) {
         self.bury_asides();
         let Some(mut held) = self.more.take() else { return };
-        held.get_mut().abandon_children();
+        held.0.get_mut().abandon_children();
         drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use super::Pool;
+use crate::actor::reference::Sent;
 use crate::actor::time_limit::TimeLimit;
 use crate::actor::{Accepts, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause};
@@ -18,7 +19,7 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`AskError`].
-    pub fn ask<M: Message>(&self, message: M) -> PoolAsk<'_, A, M>
+    pub fn ask<M>(&self, message: M) -> PoolAsk<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
     {

@@ -17,6 +17,9 @@ impl Teller {
 
     #[handler]
     pub fn ne(&self) {}
+
+    #[handler]
+    pub fn clone_into(&self) {}
 }
 
 fn main() {}

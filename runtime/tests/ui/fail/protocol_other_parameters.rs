@@ -1,4 +1,5 @@
-//! Handlers for a protocol's method with parameters that it does not have.
+//! Handlers for a protocol's method with parameters that it does not have, or another reply: one
+//! error each.
 use ringpost::prelude::*;
 
 #[protocol]
@@ -25,6 +26,28 @@ impl Cashier {
     #[handler(protocol = Bank)]
     fn balance(&self, account: u64) -> Option<u64> {
         Some(account)
+    }
+}
+
+#[actor]
+pub struct Auditor;
+
+#[handlers]
+impl Auditor {
+    #[handler(protocol = Bank)]
+    async fn balance(&mut self, account: String) -> u64 {
+        account.len() as u64
+    }
+}
+
+#[actor]
+pub struct Later;
+
+#[handlers]
+impl Later {
+    #[handler(protocol = Bank)]
+    fn balance(&self, account: String, reply: ReplyTo<u64>) {
+        reply.send(account.len() as u64);
     }
 }
 

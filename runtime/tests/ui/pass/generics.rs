@@ -130,6 +130,19 @@ pub enum Entry {
     Folder(#[message(recursive)] Box<Folder>),
 }
 
+/// A cycle that one field closes.
+#[message]
+pub struct Chapter {
+    #[message(recursive)]
+    pub parts: Vec<Section>,
+}
+
+#[message]
+pub enum Section {
+    Text(String),
+    Chapter { number: u8, chapter: Box<Chapter> },
+}
+
 /// Foreign types: by the text of the type, through a wrapper of rkyv.
 #[message]
 #[derive(Debug, PartialEq, Clone)]

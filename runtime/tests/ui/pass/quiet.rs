@@ -1,10 +1,15 @@
 //! Generated code gives no warning where the user's crate is strict.
-#![deny(warnings, missing_docs, unreachable_pub, rust_2018_idioms)]
+#![deny(warnings, missing_docs, unreachable_pub, unnameable_types, rust_2018_idioms)]
+#![deny(let_underscore_drop, single_use_lifetimes, unused_qualifications, unused_results)]
 
 /// A public module of a strict crate.
 pub mod bank {
     use ringpost::prelude::*;
+    use ringpost::{Group, Pool, Wire};
+    use std::collections::HashMap;
     use std::fmt;
+    use std::hash::Hash;
+    use std::marker::PhantomData;
 
     /// A documented actor.
     #[actor]
@@ -80,6 +85,145 @@ pub mod bank {
     pub struct Batch<T: fmt::Debug> {
         /// All of one type.
         pub items: Vec<T>,
+    }
+
+    /// An enum whose variants have named fields: its archive has a name, too.
+    #[message]
+    #[derive(Debug, Clone)]
+    #[rkyv(derive(Debug), compare(PartialEq))]
+    pub enum Event {
+        /// With named fields.
+        Opened {
+            /// Which account.
+            account: String,
+            /// By whom, if that is known.
+            by: Option<String>,
+        },
+        /// Without names.
+        Moved(u64, u64),
+        /// Without fields.
+        Closed,
+    }
+
+    /// Reads the archive of such an enum.
+    pub fn is_known(event: &View<Event>) -> bool {
+        match &**event {
+            ArchivedEvent::Opened { by, .. } => by.is_some(),
+            ArchivedEvent::Moved(from, to) => from != to,
+            ArchivedEvent::Closed => true,
+        }
+    }
+
+    /// The same, generic and recursive.
+    #[message]
+    #[derive(Debug)]
+    pub enum Tree<T> {
+        /// Two others.
+        Fork {
+            /// The one.
+            left: Box<Tree<T>>,
+            /// The other.
+            right: Box<Tree<T>>,
+        },
+        /// A value.
+        Leaf(T),
+    }
+
+    /// A message that only says of which type something is.
+    #[message]
+    #[derive(Debug)]
+    pub struct Marked<M>(PhantomData<M>);
+
+    /// A message that gained a field.
+    #[message(version = 2)]
+    #[derive(Debug)]
+    pub struct Withdraw {
+        /// From which account.
+        pub account: String,
+        /// How much.
+        #[message(since = 2)]
+        pub cents: u64,
+    }
+
+    /// A message that stays here.
+    #[message(local)]
+    #[derive(Debug)]
+    pub struct Stay<T>(pub T);
+
+    /// What a ledger serves.
+    #[protocol]
+    pub trait Books {
+        /// How much there is.
+        fn amount(account: String, at: u64) -> Option<u64>;
+        /// Notes an event.
+        fn note(msg: Event);
+    }
+
+    /// A generic actor with hooks.
+    #[derive(Debug)]
+    pub struct Ledger<K> {
+        amounts: HashMap<K, u64>,
+    }
+
+    #[actor]
+    impl<K: Wire + Eq + Hash + Sync + From<String>> Actor for Ledger<K> {
+        async fn on_start(&mut self, _: &mut Context<Self>) -> Result<(), BoxError> {
+            self.amounts.clear();
+            Ok(())
+        }
+    }
+
+    #[handlers(Stay<u8>, View<Tree<u64>>)]
+    impl<K: Wire + Eq + Hash + Sync + From<String>> Ledger<K> {
+        /// Of a protocol.
+        #[handler(protocol = Books)]
+        pub async fn amount(&self, account: String, at: u64) -> Option<u64> {
+            tokio::task::yield_now().await;
+            Some(self.amounts.get(&account.into())? + at)
+        }
+
+        /// Of a protocol, as a whole.
+        #[handler(protocol = Books)]
+        pub fn note(&mut self, msg: View<Event>) {
+            if is_known(&msg) {
+                self.amounts.clear();
+            }
+        }
+
+        /// Answers later.
+        #[handler]
+        pub fn later(&mut self, key: K, reply: ReplyTo<u64>) {
+            reply.send(self.amounts.remove(&key).unwrap_or_default());
+        }
+
+        /// Takes what is only marked.
+        #[handler]
+        pub fn mark(&mut self, msg: Marked<K>) -> Marked<K> {
+            msg
+        }
+    }
+
+    impl<K: Wire + Eq + Hash + Sync + From<String>> Handler<Stay<u8>> for Ledger<K> {
+        type Reply = ();
+        async fn handle(&mut self, _: Stay<u8>, _: &mut Context<Self>) {}
+    }
+
+    impl<K: Wire + Eq + Hash + Sync + From<String>> Handler<View<Tree<u64>>> for Ledger<K> {
+        type Reply = u8;
+        async fn handle(&mut self, _: View<Tree<u64>>, _: &mut Context<Self>) -> u8 {
+            1
+        }
+    }
+
+    /// Uses a pool and a group.
+    ///
+    /// # Errors
+    /// The first send that failed.
+    pub async fn share(pool: &Pool<Teller>, group: &ActorRef<Group<Event>>) -> Result<(), BoxError> {
+        pool.tell(Open { owner: "ada".into() }).await?;
+        let opened = pool.ask(Open { owner: "ada".into() }).await?;
+        group.tell(Event::Moved(opened as u64, 0)).await?;
+        Ok(())
     }
 }
 
