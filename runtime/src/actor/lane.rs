@@ -23,6 +23,7 @@ use super::watch::{Down, Watches};
 use super::{Handlers, Task};
 use crate::limits;
 use crate::node::Node;
+use crate::resident::Resident;
 use crate::tally::{Registered, Tally};
 
 /// Makes the message of an end.
@@ -78,7 +79,7 @@ impl<A: Handlers> Lane<A> {
         // Each kind is looked at first in turn: none that always has something holds up another.
         for at in self.turn..self.turn + 3 {
             let found = match at % 3 {
-                0 => self.timers.take_due(|| hand.is_empty() && cell.mailbox().is_empty()),
+                0 => self.timers.take_due(|| hand.is_empty() && cell.intake().is_empty()),
                 1 => self.ended_task(cx),
                 _ => self.next_of_streams(cx),
             };

@@ -184,7 +184,7 @@ impl<A: Handlers> ActorRef<A> {
 
     /// Returns how many messages its worker has before a new one.
     fn load(&self) -> usize {
-        self.near_cell().map_or(usize::MAX, |cell| cell.mailbox().load())
+        self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
     /// Ends a worker for good.
