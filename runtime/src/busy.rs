@@ -43,6 +43,11 @@ impl Duty {
         Duty { actor, does: "runs", what: hook }
     }
 
+    /// Returns the actor's type.
+    pub(crate) const fn actor(&self) -> &'static str {
+        self.actor
+    }
+
     /// Returns the message, or the hook.
     pub(crate) const fn what(&self) -> &'static str {
         self.what
@@ -108,8 +113,8 @@ pin_project! {
     }
 }
 
-/// Runs `future`, a handler of a message or a hook, within [`as_actor`], and in a scope of its own
-/// if it has one.
+/// Runs `future`, a handler of a message or a hook, within [`enter_actor`], and in a scope of its
+/// own if it has one.
 pub(crate) fn on_duty<F: Future>(
     duty: &'static Duty,
     in_hand: InHand,
@@ -119,20 +124,22 @@ pub(crate) fn on_duty<F: Future>(
     OnDuty { duty, in_hand, scope, future }
 }
 
-/// Calls `poll`, which polls the task of the actor with this token and number on this runtime.
-pub(crate) fn as_actor<T>((token, id): (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
+/// Notes that the task of the actor with this token and number is polled on this runtime, until
+/// what this returns is dropped.
+pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> Polled {
     let place = PLACE.get().unwrap_or_else(take_place);
     let is_within = ACTOR.get() != NO_ACTOR;
-    let _polled = Polled(if is_within { Some(place.leave()) } else { None });
+    let polled = Polled(if is_within { Some(Box::new(place.leave())) } else { None });
     ACTOR.with(|cell| cell.set((token, id)));
     place.enter(runtime, token, id);
-    poll()
+    polled
 }
 
 /// The task of an actor is polled; within that of another one, if what is noted of that is here.
-struct Polled(Option<Outer>);
+pub(crate) struct Polled(Option<Box<Outer>>);
 
 impl Drop for Polled {
+    #[inline]
     fn drop(&mut self) {
         match self.0.take() {
             None => ACTOR.with(|cell| cell.set(NO_ACTOR)),
@@ -187,7 +194,7 @@ struct Outer {
 impl Outer {
     /// Notes it again.
     #[cold]
-    fn resume(self) {
+    fn resume(&self) {
         let (place, (token, id)) = (self.place, self.actor);
         ACTOR.set(self.actor);
         place.runtime.store(self.runtime);
@@ -199,7 +206,7 @@ impl Outer {
     }
 }
 
-/// Notes what the thread is busy with, within [`as_actor`], until what this returns is dropped
+/// Notes what the thread is busy with, within [`enter_actor`], until what this returns is dropped
 /// (BZ-1).
 #[inline]
 pub(crate) fn note(duty: &'static Duty, in_hand: InHand) -> Noted {
@@ -220,13 +227,18 @@ impl<F: Future> Future for OnDuty<F> {
             let _within = this.scope.as_deref().map(Scope::enter);
             this.future.poll(cx)
         };
-        let turn = match (&polled, TURN.get()) {
-            (Poll::Ready(_), _) | (Poll::Pending, Turn::Rests) => Turn::Ended,
-            (Poll::Pending, _) => Turn::Waits(this.duty, is_next),
-        };
-        TURN.with(|cell| cell.set(turn));
+        note_polled(this.duty, is_next, polled.is_ready());
         polled
     }
+}
+
+/// Notes the outcome of a poll of a handler or hook.
+fn note_polled(duty: &'static Duty, is_next: bool, is_ready: bool) {
+    let turn = match (is_ready, TURN.get()) {
+        (true, _) | (false, Turn::Rests) => Turn::Ended,
+        (false, _) => Turn::Waits(duty, is_next),
+    };
+    TURN.with(|cell| cell.set(turn));
 }
 
 /// A note of what a thread is busy with. Dropping it takes the note back.

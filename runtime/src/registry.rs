@@ -73,12 +73,11 @@ impl<T: ?Sized> Registry<T> {
     }
 
     /// Gives a place to what `make` builds; `make` runs under the table's lock.
-    pub(crate) fn insert<U>(
+    pub(crate) fn insert(
         &self,
         name: Option<Arc<str>>,
-        make: impl FnOnce(Key) -> Arc<U>,
-        erase: impl FnOnce(Arc<U>) -> Arc<T>,
-    ) -> Result<Arc<U>, Refused> {
+        make: impl FnOnce(Key) -> Arc<T>,
+    ) -> Result<Arc<T>, Refused> {
         let vacant = match name.clone().map(|name| self.names.entry(name)) {
             Some(Entry::Occupied(_)) => return Err(Refused::NameTaken),
             Some(Entry::Vacant(vacant)) => Some(vacant),
@@ -92,7 +91,7 @@ impl<T: ?Sized> Registry<T> {
         let place = &mut table.places[index as usize];
         let key = Key { index, generation: place.generation };
         let made = make(key);
-        place.occupant = Some(erase(made.clone()));
+        place.occupant = Some(made.clone());
         drop(table);
         if let Some(vacant) = vacant {
             vacant.insert(key);
@@ -175,7 +174,7 @@ mod tests {
             given = Some(key);
             Arc::new(7)
         };
-        registry.insert(Some(name.into()), make, |made| made)?;
+        registry.insert(Some(name.into()), make)?;
         Ok(given.unwrap())
     }
 
@@ -217,7 +216,7 @@ mod tests {
                     keys.push(key);
                     Arc::new(number)
                 };
-                registry.insert(None, note, |made| made).unwrap();
+                registry.insert(None, note).unwrap();
             }
             keys
         };

@@ -9,6 +9,7 @@ mod sender;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use ringpost_transport::Endpoint;
 use ringpost_transport::id::{NodeId, NodeName};
 use ringpost_transport::open_request::{Called, OpenRequest};
@@ -73,8 +74,8 @@ impl Remote {
         self.endpoint.addresses()
     }
 
-    pub(crate) async fn ready(&self, count: usize) {
-        self.endpoint.ready(count).await;
+    pub(crate) fn ready(&self, count: usize) -> BoxFuture<'_, ()> {
+        Box::pin(self.endpoint.ready(count))
     }
 
     pub(crate) fn linked(&self) -> Vec<NodeId> {
@@ -107,8 +108,8 @@ impl Remote {
         self.endpoint.version()
     }
 
-    pub(crate) fn changed(&self, seen: u64) -> impl Future<Output = bool> + Send + use<> {
-        self.endpoint.changed(seen)
+    pub(crate) fn changed(&self, seen: u64) -> BoxFuture<'static, bool> {
+        Box::pin(self.endpoint.changed(seen))
     }
 
     pub(crate) fn leave(&self) {

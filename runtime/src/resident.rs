@@ -124,18 +124,15 @@ pub(crate) trait Resident: Inbox {
     fn intake(&self) -> &dyn Intake;
 
     /// Puts a message into reserved room. `letter` is an `Option<M>`, which is emptied. On an error
-    /// the message is left in it.
-    fn put(&self, room: Room<'_>, route: u16, letter: &mut dyn Any) -> Result<Fate, Cause>;
-
-    /// As [`put`](Self::put), with an answer wanted: `letter` is an `Option<(M, ReplyTo<R>)>`, and
-    /// `ask` the same ask, to be begun.
-    fn put_ask(
+    /// the message is left in it. With an answer wanted, `ask` is an `Option<ReplyTo<R>>`, which is
+    /// emptied as well, and the same ask, to be begun.
+    fn put(
         &self,
         room: Room<'_>,
         route: u16,
         letter: &mut dyn Any,
-        ask: Arc<dyn OpenAsk>,
-    ) -> Result<(), Cause>;
+        ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
+    ) -> Result<Fate, Cause>;
 
     /// Returns true if its node is shutting down.
     fn is_node_leaving(&self) -> bool;

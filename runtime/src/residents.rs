@@ -45,17 +45,17 @@ impl Residents {
     ///
     /// # Errors
     /// [`Refused`] when the name is taken or the node is shutting down.
-    pub(crate) fn insert<R: Resident>(
+    pub(crate) fn insert(
         &self,
         name: Option<Arc<str>>,
-        make: impl FnOnce(Key) -> Arc<R>,
-    ) -> Result<Arc<R>, Refused> {
+        make: &mut dyn FnMut(Key) -> Arc<dyn Resident>,
+    ) -> Result<(), Refused> {
         let is_named = name.is_some();
-        let made = self.registry.insert(name, make, |made| made)?;
+        self.registry.insert(name, make)?;
         if is_named {
             self.named.notify_waiters();
         }
-        Ok(made)
+        Ok(())
     }
 
     /// Waits for the next name that is given. Make it before a look at what there is.

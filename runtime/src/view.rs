@@ -71,18 +71,13 @@ pub trait Input: Sized + Send + 'static {
     #[doc(hidden)]
     const IS_MESSAGE: bool = false;
 
-    /// Returns the message itself, if that is its form; runs nothing of a user.
-    #[doc(hidden)]
-    fn of_message(_message: Self::Message) -> Option<Self> {
-        None
-    }
-
-    /// Takes a message that was sent on this node.
+    /// Takes a message that was sent on this node. Where it is the message itself, this runs
+    /// nothing of a user.
     ///
     /// # Errors
-    /// The message, and why it could not be taken.
+    /// Why it could not be taken; the message is left then.
     #[doc(hidden)]
-    fn from_local(message: Self::Message, node: &Node) -> Result<Self, (Self::Message, Cause)>;
+    fn take_local(message: &mut Option<Self::Message>, node: &Node) -> Result<Self, Cause>;
 
     /// Takes a message that was sent on another node.
     ///
@@ -99,12 +94,8 @@ impl<M: Message> Input for M {
     const IS_MESSAGE: bool = true;
 
     #[inline]
-    fn of_message(message: M) -> Option<M> {
-        Some(message)
-    }
-
-    fn from_local(message: M, _node: &Node) -> Result<M, (M, Cause)> {
-        Ok(message)
+    fn take_local(message: &mut Option<M>, _node: &Node) -> Result<M, Cause> {
+        message.take().ok_or(Cause::NotAccepted)
     }
 
     fn from_remote(payload: Payload, node: &Node) -> Result<M, InvalidArchive> {
@@ -118,13 +109,14 @@ impl<M: Message> Input for M {
 impl<M: Message + Wire> Input for View<M> {
     type Message = M;
 
-    fn from_local(message: M, node: &Node) -> Result<Self, (M, Cause)> {
+    fn take_local(message: &mut Option<M>, node: &Node) -> Result<Self, Cause> {
+        let Some(taken) = message else { return Err(Cause::NotAccepted) };
         let mut bytes = AlignedVec::new();
-        if let Err(error) = archive::write(&message, &mut bytes) {
-            return Err((message, Cause::Archive(error.to_string())));
-        }
+        archive::write(taken, &mut bytes).map_err(|error| Cause::Archive(error.to_string()))?;
         let view = View::new(Payload::owned(bytes), node);
-        view.map_err(|error| (message, Cause::Archive(error.0)))
+        let view = view.map_err(|error| Cause::Archive(error.0))?;
+        *message = None;
+        Ok(view)
     }
 
     fn from_remote(payload: Payload, node: &Node) -> Result<Self, InvalidArchive> {

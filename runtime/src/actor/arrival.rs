@@ -6,8 +6,7 @@ use ringpost_transport::memory::Payload;
 use ringpost_transport::note::Note;
 use tokio::time::Instant;
 
-use super::Handlers;
-use super::route::{self, Label};
+use super::route::{self, HeadAt, Label};
 use crate::mailbox::Remote;
 use crate::remote::{Deliveries, Delivery, Replier, Tells};
 
@@ -32,11 +31,11 @@ pub(super) struct Unopened {
 
 impl Unopened {
     /// As [`Letter::told`].
-    pub(super) fn told<A: Handlers>(&self) -> Option<&'static Label> {
+    pub(super) fn told(&self, heads: HeadAt) -> Option<&'static Label> {
         if self.ask.is_some() {
             return None;
         }
-        route::at::<A>(self.ordinal).map(|(route, _)| &route.label)
+        route::label_at(heads, self.ordinal)
     }
 }
 

@@ -41,12 +41,8 @@ pub struct Ask<'a, P: Find, M, R = <P as Port<M>>::Reply> {
 impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
     /// Makes an ask that waits for `timeout`, or else as long as its node says.
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
-        let timeout = timeout.unwrap_or_else(|| to.ask_timeout());
-        Ask {
-            sending: Sending::new(to, message),
-            limit: TimeLimit::inherited(timeout),
-            pending: None,
-        }
+        let limit = TimeLimit::of_ask(timeout, to.deadlines());
+        Ask { sending: Sending::new(to, message), limit, pending: None }
     }
 }
 
@@ -73,7 +69,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
 
     /// Waits until the time of an ask is over that was not sent; returns the cause then.
     pub(super) async fn expires(&mut self) -> Cause {
-        let deadlines = self.sending.to.deadlines();
+        let deadlines = self.sending.heading.to.deadlines();
         unsent(poll_fn(|cx| self.limit.poll(deadlines, cx)).await)
     }
 
@@ -81,7 +77,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     pub(super) fn send_reserved(&mut self, room: Permit<P, M>) {
         self.sending.leave();
         let (deadline, waker) = (self.limit.start(), Waker::noop().clone());
-        let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
+        let mut ask = LocalAsk::new(deadline, waker);
         // Where it cannot be put, it is sent as any other.
         if room.ask(&mut self.sending.message, &mut ask).is_ok() {
             self.pending = Pending::local(ask).ok();
@@ -99,9 +95,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// # Panics
     /// If it was polled and has sent its message.
     pub fn tell(mut self) -> Tell<'a, P, M> {
-        let remote = self.sending.line.remote.renewed();
+        let remote = self.sending.heading.line.remote.renewed();
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
-        Tell::of(Sending::with_waiter(self.sending.to, message, remote))
+        Tell::of(Sending::with_waiter(self.sending.heading.to, message, remote))
     }
 
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
@@ -129,8 +125,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     where
         P: Clone + Send + Sync + 'static,
     {
-        let (to, limit) = (self.sending.to.clone(), self.limit.fresh());
-        let remote = self.sending.line.remote.renewed();
+        let (to, limit) = (self.sending.heading.to.clone(), self.limit.fresh());
+        let remote = self.sending.heading.line.remote.renewed();
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
             let sending = Sending::with_waiter(&to, message, remote);
@@ -174,7 +170,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
-        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
     }
 
     /// Sends, if that is not done, and looks for the answer.
@@ -212,7 +208,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Gives up all that it holds on the way: it has ended.
     fn end(&mut self) {
         self.pending = None;
-        let (to, _, line) = self.sending.parts();
+        let (to, line) = self.sending.heading.parts();
         to.leave(line);
         self.limit.leave();
     }
@@ -276,12 +272,12 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
             }
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                let expired = ready!(this.limit.poll(this.sending.to.deadlines(), cx));
+                let expired = ready!(this.limit.poll(this.sending.heading.to.deadlines(), cx));
                 this.expire(expired)
             }
         };
         turn.made_progress();
         this.end();
-        Poll::Ready(ended.map_err(|cause| this.sending.ask_error(cause)))
+        Poll::Ready(ended.map_err(|cause| this.sending.heading.ask_error(cause, M::NAME)))
     }
 }

@@ -255,6 +255,11 @@ impl Restarts {
 /// How one actor is restarted, and the party told when it is not any more. Owned by its task.
 pub(super) struct Plan<A> {
     make: Factory<A>,
+    course: Course,
+}
+
+/// The part of a plan that does not name the type of the actor.
+pub(super) struct Course {
     restarts: Restarts,
     parent: Parent,
 }
@@ -291,7 +296,8 @@ impl Parent {
 impl<A: Handlers> Plan<A> {
     /// Returns how a child is restarted; `None` where it never is.
     pub(super) fn of(make: Factory<A>, restart: Restart, parent: Parent) -> Option<Box<Self>> {
-        let plan = || Box::new(Plan { make, restarts: Restarts::new(restart), parent });
+        let course = |parent| Course { restarts: Restarts::new(restart), parent };
+        let plan = || Box::new(Plan { make, course: course(parent) });
         (restart.when != When::Never).then(plan)
     }
 
@@ -299,6 +305,16 @@ impl<A: Handlers> Plan<A> {
         (self.make)()
     }
 
+    pub(super) fn course(&self) -> &Course {
+        &self.course
+    }
+
+    pub(super) fn course_mut(&mut self) -> &mut Course {
+        &mut self.course
+    }
+}
+
+impl Course {
     /// Returns true if it is restarted also after a stop or a drain.
     pub(super) fn is_revived(&self) -> bool {
         matches!(self.restarts.restart.when, When::Always | When::Anyhow)

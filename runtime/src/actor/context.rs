@@ -1,6 +1,6 @@
 //! The surroundings of a handler, and the place where it registers things.
 
-mod task;
+pub(super) mod task;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use super::timers::{MakeItem, TimerKey, What};
 use super::watch::{Down, Watchable};
 use super::{Accepts, ActorRef, Handlers, Near, Reply, ReplyTo, SpawnOptions, Task};
 use crate::archive;
-use crate::error::SpawnError;
+use crate::error::{Cause, SpawnError};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::node::Node;
@@ -473,19 +473,24 @@ impl<A: Handlers> Context<A> {
 /// Makes an item of a message; none, and a line in the log, where it cannot be archived for a
 /// handler that takes it as a `View`.
 fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<Item<A>> {
-    match <A as Accepts<M>>::Input::from_local(message, node) {
+    match <A as Accepts<M>>::Input::take_local(&mut Some(message), node) {
         Ok(input) => {
             let envelope = A::envelope(input, ReplyTo::nobody());
             Some((const { &Label::of::<A, M>() }, envelope))
         }
-        Err((_, cause)) => {
-            tracing::error!(
-                actor = A::NAME,
-                message = M::NAME,
-                %cause,
-                "a message of an actor to itself could not be archived: it is dropped"
-            );
+        Err(cause) => {
+            note_dropped(A::NAME, M::NAME, cause);
             None
         }
     }
+}
+
+#[cold]
+fn note_dropped(actor: &str, message: &str, cause: Cause) {
+    tracing::error!(
+        actor,
+        message,
+        %cause,
+        "a message of an actor to itself could not be archived: it is dropped"
+    );
 }

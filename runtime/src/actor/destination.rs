@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::Reply;
@@ -12,10 +12,12 @@ use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
-use crate::limits;
+use crate::fate::Fate;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, RemoteSender, Waiter};
+use crate::resident::Resident;
+use crate::schema::Kind;
 use crate::waits::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -107,20 +109,15 @@ impl<P> Destination<P> {
         P: Port<M>,
     {
         match self {
-            Destination::Local(actor) => {
-                let known = match actor.poll_put(message, None, line, cx) {
-                    Poll::Ready(Ok(known)) => known,
-                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(at_end(actor, cause))),
-                    Poll::Pending => {
-                        line.wait_for_room(actor.actor().0)?;
-                        return Poll::Pending;
+            Destination::Local(actor) => match actor.poll_put(message, None, line, cx) {
+                Poll::Ready(Ok(known)) => {
+                    if let Some(fate) = fate {
+                        *fate = Some(PendingFate::Known(known));
                     }
-                };
-                if let Some(fate) = fate {
-                    *fate = Some(PendingFate::Known(known));
+                    Poll::Ready(Ok(()))
                 }
-                Poll::Ready(Ok(()))
-            }
+                unput => why_unput(actor.actor().0, unput, line).map(Err),
+            },
             Destination::Elsewhere(to) => to.poll_tell(const { &P::TOLD }, message, fate, line, cx),
         }
     }
@@ -133,7 +130,7 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) => match actor.try_put(message, None) {
                 Ok(_) => Ok(()),
-                Err(cause) => Err(at_end(actor, cause)),
+                Err(cause) => Err(at_end(actor.actor().0, cause)),
             },
             Destination::Elsewhere(to) => to.try_tell(const { &P::TOLD }, message),
         }
@@ -152,26 +149,14 @@ impl<P> Destination<P> {
         P::Reply: Reply,
     {
         match self {
-            Destination::Local(actor) if is_running(actor.actor().0.token()) => {
-                Poll::Ready(Err(Cause::SelfAsk))
-            }
             Destination::Local(actor) => {
                 let to = actor.actor().0;
-                line.wait_for(to)?;
-                let waker = cx.waker().clone();
-                let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
+                begin_ask(to, line)?;
+                let mut ask = LocalAsk::new(deadline, cx.waker().clone());
                 match actor.poll_put(message, Some(&mut ask), line, cx) {
-                    Poll::Ready(Ok(_)) => {}
-                    Poll::Ready(Err(cause)) => return Poll::Ready(Err(at_end(actor, cause))),
-                    Poll::Pending => {
-                        line.wait_for_room(to)?;
-                        return Poll::Pending;
-                    }
+                    Poll::Ready(Ok(_)) => Poll::Ready(ask.sent(to, line)),
+                    unput => why_unput(to, unput, line).map(Err),
                 }
-                if let Some(ask) = ask.ask.take() {
-                    line.wait_for_answer(to, ask);
-                }
-                Poll::Ready(Pending::local(ask))
             }
             Destination::Elsewhere(to) => {
                 let asked = (const { &P::ASKED }, deadline);
@@ -193,10 +178,9 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
             Destination::Local(actor) => {
-                let waker = Waker::noop().clone();
-                let mut ask = LocalAsk { deadline, waker, asker: None, ask: None };
+                let mut ask = LocalAsk::new(deadline, Waker::noop().clone());
                 let sent = actor.try_put(message, Some(&mut ask));
-                sent.map_err(|cause| at_end(actor, cause))?;
+                sent.map_err(|cause| at_end(actor.actor().0, cause))?;
                 Pending::local(ask)
             }
             Destination::Elsewhere(to) => {
@@ -219,14 +203,6 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Returns how long an ask waits that does not say otherwise.
-    pub(super) fn ask_timeout(&self) -> Duration
-    where
-        P: Find,
-    {
-        self.deadlines().map_or(limits::ASK_TIMEOUT, Deadlines::ask_timeout)
-    }
-
     /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
     pub(super) fn deadlines(&self) -> Option<&Deadlines>
     where
@@ -245,27 +221,42 @@ impl<P> Destination<P> {
 /// Returns what the sender to an actor of this node is told. On a node that is shutting down none
 /// takes the place of one that has ended, and programs that try again have to end.
 #[cold]
-pub(super) fn at_end<P: Find>(actor: &P, cause: Cause) -> Cause {
-    let is_final = cause == Cause::Stopped && actor.actor().0.is_node_leaving();
+pub(super) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
+    let is_final = cause == Cause::Stopped && actor.is_node_leaving();
     if is_final { Cause::Shutdown } else { cause }
+}
+
+/// Refuses the ask of an actor by itself, and notes that its asker waits, if that is a handler.
+fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<(), Cause> {
+    if is_running(to.token()) {
+        return Err(Cause::SelfAsk);
+    }
+    line.wait_for(to)
+}
+
+/// Returns why a message was not put into the mailbox of `to`, or notes that it waits for room.
+/// (The caller has seen that it was not put.)
+#[cold]
+fn why_unput(to: &dyn Resident, put: Poll<Result<Fate, Cause>>, line: &mut Line) -> Poll<Cause> {
+    match put {
+        Poll::Ready(Err(cause)) => Poll::Ready(at_end(to, cause)),
+        Poll::Ready(Ok(_)) | Poll::Pending => match line.wait_for_room(to) {
+            Ok(()) => Poll::Pending,
+            Err(cause) => Poll::Ready(cause),
+        },
+    }
 }
 
 impl<P: Find> Destination<P> {
     /// Where an address leads, as `node` sees it. Never fails: a reference to no actor is one, and
     /// a `tell` to it says so.
     pub(super) fn bind(node: &Node, address: Address) -> Self {
-        if address.node() != node.name() {
-            return match node.sender(&address, P::kind()) {
-                Ok(sender) => Destination::remote(address, sender, node.clone()),
+        match Elsewhere::of(node, address, P::kind()) {
+            Ok(elsewhere) => Destination::Elsewhere(Arc::new(elsewhere)),
+            Err(address) => match find(node, &address) {
+                Ok(actor) => Destination::Local(actor),
                 Err(cause) => Destination::dead(address, cause),
-            };
-        }
-        if address.identity().is_none() {
-            return Destination::elsewhere(address, Way::Named(node.clone()));
-        }
-        match find(node, &address) {
-            Ok(actor) => Destination::Local(actor),
-            Err(cause) => Destination::dead(address, cause),
+            },
         }
     }
 
@@ -291,19 +282,36 @@ impl<P: Find> Destination<P> {
     where
         P: Clone,
     {
-        let now = self.now();
-        match now.view() {
-            View::Local(_) => Ok(now),
-            View::Remote(sender, node) => {
-                let (address, found, _) = remote::find(sender, waiter).await?;
-                Ok(Destination::remote(address, found, node.clone()))
-            }
-            View::Dead(cause) => Err(cause.clone()),
+        match self.now() {
+            Destination::Elsewhere(to) => Ok(Destination::Elsewhere(to.pinned(waiter).await?)),
+            local => Ok(local),
         }
     }
 }
 
 impl Elsewhere {
+    /// Returns where an address leads, as `node` sees it, for an actor of this type; the address if
+    /// that is to one of this node.
+    fn of(node: &Node, address: Address, kind: Kind) -> Result<Self, Address> {
+        let way = if address.node() != node.name() {
+            node.sender(&address, kind).map_or_else(Way::Dead, |to| Way::Remote(to, node.clone()))
+        } else if address.identity().is_none() {
+            Way::Named(node.clone())
+        } else {
+            return Err(address);
+        };
+        Ok(Elsewhere { address, way })
+    }
+
+    /// See [`Destination::pinned`].
+    fn pinned(self: Arc<Self>, waiter: Waiter) -> BoxFuture<'static, Result<Arc<Self>, Cause>> {
+        Box::pin(async move {
+            let (sender, node) = self.remote()?;
+            let (address, found, _) = remote::find(sender, waiter).await?;
+            Ok(Arc::new(Elsewhere { address, way: Way::Remote(found, node.clone()) }))
+        })
+    }
+
     /// Notes for what of another node the handler waits that sends.
     pub(super) fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
         let (Way::Remote(sender, node), true) = (&self.way, running().is_some()) else { return };

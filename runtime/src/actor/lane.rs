@@ -23,6 +23,7 @@ use super::watch::{Down, Watches};
 use super::{Handlers, Task};
 use crate::limits;
 use crate::node::Node;
+use crate::resident::Resident;
 use crate::spans::Scope;
 use crate::tally::{Registered, Tally};
 
@@ -88,7 +89,7 @@ impl<A: Handlers> Lane<A> {
         for at in self.turn..self.turn + 3 {
             let found = match at % 3 {
                 0 => {
-                    let due = self.timers.take_due(|| hand.is_empty() && cell.mailbox().is_empty());
+                    let due = self.timers.take_due(|| hand.is_empty() && cell.intake().is_empty());
                     due.map(|item| (item, None))
                 }
                 1 => self.ended_task(cx),

@@ -19,8 +19,10 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use tokio::task::{coop, yield_now};
 
-use super::cell::{ActorHand, Begun, Cell, Letter};
-use super::child::Plan;
+use super::cell::{ActorHand, Base, Begun, Body, Cell, Letter};
+use super::child::{Course, Plan};
+use super::context::task::Registered;
+use super::route::Label;
 use super::{Context, Handlers};
 use crate::busy::{Duty, InHand, OnDuty, note, on_duty};
 use crate::deadlines::Alarm;
@@ -30,7 +32,6 @@ use crate::limits;
 use crate::mailbox::{Batch, Hand};
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::resident::Resident;
 use crate::rest::Started;
 use crate::spans::Scope;
 use guarded::Guarded;
@@ -71,7 +72,7 @@ impl<A: Handlers> Life<A> {
         plan: Option<Box<Plan<A>>>,
         started: Started,
     ) -> Self {
-        if plan.as_ref().is_some_and(|plan| plan.is_revived()) {
+        if plan.as_ref().is_some_and(|plan| plan.course().is_revived()) {
             cell.ends().revive();
         }
         Life {
@@ -104,15 +105,14 @@ impl<A: Handlers> Life<A> {
                     Guarded::new(cell, self.incarnate()).await
                 };
                 if !matches!(self.how, Ending::Stopped) && self.cx.has_in_hand() {
-                    count_handler_ended::<A>();
+                    count_handler_ended(A::NAME);
                 }
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
                     drop_quietly(&mut self.actor);
                 }
-                // Boxed: few actors have anything to clear, or begin anew.
                 let is_last = self.cell.ends().is_final() && !self.cx.has_more();
-                if is_last || !Box::pin(self.goes_on()).await {
+                if is_last || !rest::goes_on(&mut self).await {
                     return;
                 }
             }
@@ -127,22 +127,14 @@ impl<A: Handlers> Life<A> {
             // The message that the last incarnation had in hand is not this one's.
             self.cx.done();
             if self.is_born {
-                self.cell.tally().count_restart();
-            }
-            if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
-                *actor = Some(plan.make());
+                self.begin_anew();
             }
             if let Some(actor) = &mut self.actor {
                 let in_hand = if self.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
                 on_duty(start, in_hand, None, actor.on_start(&mut self.cx)).await?;
             }
-            self.cell.end_waits();
-            self.cell.ends().started();
             self.is_born = true;
-            if let Some(started) = self.started.take() {
-                // An error says that the spawner no longer waits.
-                drop(started.send(Ok(())));
-            }
+            note_started(self.cell.base(), self.started.take());
             loop {
                 let handling = {
                     let mut alarm = None;
@@ -152,7 +144,7 @@ impl<A: Handlers> Life<A> {
                 };
                 // LF-1: the next message is taken when this one is done.
                 handling.await;
-                self.cell.end_waits();
+                self.cell.base().end_waits();
             }
             self.cx.done();
             // EN-2: what was ordered while the last handler ran is seen now.
@@ -161,13 +153,21 @@ impl<A: Handlers> Life<A> {
                 return pending().await;
             }
             if self.cx.has_more() {
-                Box::pin(self.end_children()).await;
+                rest::end_children(self).await;
             }
             let stop = const { &Duty::runs(A::NAME, "on_stop") };
             if let Some(actor) = &mut self.actor {
                 on_duty(stop, InHand::default(), None, actor.on_stop(&mut self.cx)).await;
             }
             Ok(())
+        }
+    }
+
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.cell.tally().count_restart();
+        if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
+            *actor = Some(plan.make());
         }
     }
 
@@ -205,17 +205,19 @@ impl<A: Handlers> Life<A> {
             }
             let unopened = match hand.take_tell().or_else(|| hand.take_far(task)) {
                 Some(unopened) => unopened,
-                None => match cell.mailbox().poll_fill(hand, alarm, || cell.node().clone(), task) {
-                    Poll::Ready(Batch::Filled) => continue,
-                    Poll::Ready(Batch::End) => return Poll::Ready(None),
-                    // The mailbox had its turn, and nothing in it (RL-2).
-                    Poll::Pending if cx.rest_lane() => continue,
-                    Poll::Pending => {
-                        *turn = 0;
-                        cx.wait(task);
-                        return Poll::Pending;
+                None => {
+                    match cell.mailbox().poll_fill(hand, alarm, &|| cell.node().clone(), task) {
+                        Poll::Ready(Batch::Filled) => continue,
+                        Poll::Ready(Batch::End) => return Poll::Ready(None),
+                        // The mailbox had its turn, and nothing in it (RL-2).
+                        Poll::Pending if cx.rest_lane() => continue,
+                        Poll::Pending => {
+                            *turn = 0;
+                            cx.wait(task);
+                            return Poll::Pending;
+                        }
                     }
-                },
+                }
             };
             // Also an ask whose asker waits no more.
             cx.rest_lane();
@@ -252,11 +254,7 @@ fn handle_at_once<A: Handlers>(
 ) -> Option<Begun<A>> {
     let Begun { label, envelope, in_hand, scope } = begun;
     let mut envelope = Some(envelope);
-    cx.begin(label, in_hand.deadline);
-    let noted = note(&label.duty, in_hand);
-    let within = scope.as_deref().map(Scope::enter);
-    actor.receive_at_once(&mut envelope, cx);
-    drop((within, noted));
+    receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut envelope);
     envelope.map(|envelope| Begun { label, envelope, in_hand, scope })
 }
 
@@ -273,12 +271,32 @@ fn handle_letter<A: Handlers>(
     let (in_hand, scope) = cell.begin(letter)?;
     cx.note_mail();
     let label = letter.label;
+    receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut letter.envelope);
+    letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand, scope })
+}
+
+/// Handles a message whose handler has nothing to wait for, and leaves any other one.
+fn receive_at_once<A: Handlers>(
+    actor: &mut A,
+    cx: &mut Context<A>,
+    (label, in_hand, scope): (&'static Label, InHand, Option<&Scope>),
+    envelope: &mut Option<A::Envelope>,
+) {
     cx.begin(label, in_hand.deadline);
     let noted = note(&label.duty, in_hand);
-    let within = scope.as_deref().map(Scope::enter);
-    actor.receive_at_once(&mut letter.envelope, cx);
+    let within = scope.map(Scope::enter);
+    actor.receive_at_once(envelope, cx);
     drop((within, noted));
-    letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand, scope })
+}
+
+/// Notes that an incarnation has started, and tells `started`.
+fn note_started(me: &Base, started: Option<Started>) {
+    me.end_waits();
+    me.ends().started();
+    if let Some(started) = started {
+        // An error says that the spawner no longer waits.
+        drop(started.send(Ok(())));
+    }
 }
 
 impl Ending {
@@ -313,45 +331,113 @@ impl Ending {
     }
 }
 
+/// A life without the type of its actor: what comes between two incarnations, and at the end, is
+/// compiled once, and not for each actor of a program.
+trait Living: Send {
+    fn me(&self) -> Arc<dyn Body>;
+
+    fn how(&mut self) -> &mut Ending;
+
+    fn started(&mut self) -> &mut Option<Started>;
+
+    fn is_born(&self) -> bool;
+
+    /// Returns how it is restarted; `None` if it never is.
+    fn course(&mut self) -> Option<&mut Course>;
+
+    fn registered(&mut self) -> Option<&mut dyn Registered>;
+
+    /// Returns the message whose handler did not end.
+    fn take_in_hand(&mut self) -> Option<&'static Label>;
+
+    /// See [`Cell::leave_unbegun`].
+    fn leave_unbegun(&mut self);
+
+    /// See [`Cell::end`].
+    fn end(&mut self, exit: ActorExit);
+}
+
+impl<A: Handlers> Living for Life<A> {
+    fn me(&self) -> Arc<dyn Body> {
+        self.cell.clone()
+    }
+
+    fn how(&mut self) -> &mut Ending {
+        &mut self.how
+    }
+
+    fn started(&mut self) -> &mut Option<Started> {
+        &mut self.started
+    }
+
+    fn is_born(&self) -> bool {
+        self.is_born
+    }
+
+    fn course(&mut self) -> Option<&mut Course> {
+        self.plan.as_mut().map(|plan| plan.course_mut())
+    }
+
+    fn registered(&mut self) -> Option<&mut dyn Registered> {
+        self.cx.more_registered()
+    }
+
+    fn take_in_hand(&mut self) -> Option<&'static Label> {
+        self.cx.take_in_hand()
+    }
+
+    fn leave_unbegun(&mut self) {
+        self.cell.leave_unbegun(&mut self.hand);
+    }
+
+    fn end(&mut self, exit: ActorExit) {
+        self.cell.end(&mut self.hand, exit);
+    }
+}
+
 impl<A: Handlers> Drop for Life<A> {
     fn drop(&mut self) {
         // LF-2: tasks that wait are told when the state is gone.
         drop_quietly(&mut self.actor);
         self.cx.abandon();
-        let how = std::mem::replace(&mut self.how, Ending::Killed);
-        let (cell, exit) = (&self.cell, how.exit());
-        match &exit {
-            // How a tie ends says how another actor did.
-            _ if self.cell.is_tie() => {}
-            ActorExit::Panicked(reason) => {
-                count_failure::<A>();
-                let in_hand = self.cx.take_in_hand().map(|label| label.name());
-                tracing::error!(actor = %cell.address(), %reason, in_hand, "an actor panicked");
-            }
-            ActorExit::Failed(reason) if self.is_born => {
-                count_failure::<A>();
-                tracing::error!(actor = %cell.address(), %reason, "an actor failed");
-            }
-            _ => {}
+        end(self);
+    }
+}
+
+/// Ends an actor whose state is gone, and tells all that wait for that.
+fn end(life: &mut dyn Living) {
+    let how = std::mem::replace(life.how(), Ending::Killed);
+    let (me, exit) = (life.me(), how.exit());
+    match &exit {
+        // How a tie ends says how another actor did.
+        _ if me.is_tie() => {}
+        ActorExit::Panicked(reason) => {
+            count_failure(me.kind().name);
+            let in_hand = life.take_in_hand().map(Label::name);
+            tracing::error!(actor = %me.address(), %reason, in_hand, "an actor panicked");
         }
-        tracing::debug!(actor = %cell.address(), %exit, "an actor ended");
-        self.cell.end(&mut self.hand, exit);
-        if let Some(started) = self.started.take() {
-            // An error says that the spawner no longer waits.
-            drop(started.send(Err(how.unstarted())));
+        ActorExit::Failed(reason) if life.is_born() => {
+            count_failure(me.kind().name);
+            tracing::error!(actor = %me.address(), %reason, "an actor failed");
         }
+        _ => {}
+    }
+    tracing::debug!(actor = %me.address(), %exit, "an actor ended");
+    life.end(exit);
+    if let Some(started) = life.started().take() {
+        // An error says that the spawner no longer waits.
+        drop(started.send(Err(how.unstarted())));
     }
 }
 
 /// A handler was ended: its message is not tried again.
 #[cold]
-fn count_handler_ended<A: Handlers>() {
-    metrics::counter!("ringpost_handlers_ended_total", "actor" => A::NAME).increment(1);
+fn count_handler_ended(actor: &'static str) {
+    metrics::counter!("ringpost_handlers_ended_total", "actor" => actor).increment(1);
 }
 
-#[cold]
-fn count_failure<A: Handlers>() {
-    metrics::counter!("ringpost_actor_failures_total", "actor" => A::NAME).increment(1);
+fn count_failure(actor: &'static str) {
+    metrics::counter!("ringpost_actor_failures_total", "actor" => actor).increment(1);
 }
 
 /// Drops the state of an actor. A panic of its own `Drop` is in the log, and keeps nothing from its

@@ -210,8 +210,9 @@ impl Handler<Answer> for Tie {
             return cx.stop();
         };
         self.meet(other, cx);
-        let Some(answer) = <Address as Reply>::CODEC else { return };
-        super::ReplyTo::remote(replier, answer.encode).send(cx.actor().address().clone());
+        let form = replier.form();
+        let reply: super::ReplyTo<Address> = super::ReplyTo::far(Some(replier), form);
+        reply.send(cx.actor().address().clone());
     }
 }
 

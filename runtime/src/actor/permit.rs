@@ -9,7 +9,7 @@ use tokio::task::coop;
 use super::destination::{Destination, View, at_end};
 use super::port::{AskPort, Line, LocalAsk, NearRoom, Port, UNSENT};
 use super::remote_send;
-use super::sending::Sending;
+use super::sending::Heading;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
 use crate::mailbox::Room;
@@ -44,10 +44,10 @@ struct Kept<P: Port<M>, M: Message>(Option<P>, PhantomData<fn(M)>);
 
 impl<P: Port<M> + Clone, M: Message> Permit<P, M> {
     pub(super) async fn reserve(to: &Destination<P>) -> Result<Self, Cause> {
-        let mut sending = Sending::<P, M>::for_room(to);
+        let mut heading = Heading::new(to);
         let room = poll_fn(|cx| {
             let turn = ready!(coop::poll_proceed(cx));
-            let (to, _, line) = sending.parts();
+            let (to, line) = heading.parts();
             let room = ready!(poll_reserve::<P, M>(to, line, cx));
             turn.made_progress();
             Poll::Ready(room)
@@ -146,7 +146,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
                 return Poll::Pending;
             };
             to.leave(line);
-            let room = room.map_err(|cause| at_end(actor, cause));
+            let room = room.map_err(|cause| at_end(whom, cause));
             Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
         }
         View::Remote(sender, node) => {

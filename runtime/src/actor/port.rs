@@ -103,6 +103,22 @@ pub struct LocalAsk<R> {
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
+impl<R> LocalAsk<R> {
+    pub(super) fn new(deadline: Instant, waker: Waker) -> Self {
+        LocalAsk { deadline, waker, asker: None, ask: None }
+    }
+}
+
+impl<R: Reply> LocalAsk<R> {
+    /// It was put into the mailbox of `to`: returns the answer that is on its way.
+    pub(super) fn sent(mut self, to: &dyn Resident, line: &Line) -> Result<Pending<R>, Cause> {
+        if let Some(ask) = self.ask.take() {
+            line.wait_for_answer(to, ask);
+        }
+        Pending::local(self)
+    }
+}
+
 impl<R: Send + 'static> LocalAsk<R> {
     /// Makes the slot: the way back, and the ask as its actor sees it.
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {

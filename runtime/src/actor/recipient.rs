@@ -175,13 +175,11 @@ impl Entry<'_> {
         asked: Option<&mut LocalAsk<R>>,
     ) -> Result<Fate, Cause> {
         let Some(asked) = asked else {
-            return self.actor.put(room, self.route, message);
+            return self.actor.put(room, self.route, message, None);
         };
         let (reply, ask) = asked.open();
-        let mut letter = message.take().map(|message| (message, reply));
-        let put = self.actor.put_ask(room, self.route, &mut letter, ask);
-        *message = letter.map(|(message, _)| message);
-        put.map(|()| Fate::Delivered)
+        let mut reply = Some(reply);
+        self.actor.put(room, self.route, message, Some((&mut reply, ask)))
     }
 
     /// See [`Port::poll_put`].

@@ -116,7 +116,7 @@ impl Elsewhere {
     }
 
     /// Returns the way to another node, and this node; why there is none.
-    fn remote(&self) -> Result<(&RemoteSender, &Node), Cause> {
+    pub(super) fn remote(&self) -> Result<(&RemoteSender, &Node), Cause> {
         match &self.way {
             Way::Remote(sender, node) => Ok((sender, node)),
             // Sends and all else are of what it leads to now.

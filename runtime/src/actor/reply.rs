@@ -1,5 +1,6 @@
 //! Replies, and the way back to the asker.
 
+use std::any::Any;
 use std::cell::RefCell;
 
 use ringpost_transport::memory::buffer;
@@ -61,8 +62,31 @@ impl<R> ReplyTo<R> {
         ReplyTo(To::Local(answerer))
     }
 
-    pub(super) fn remote(replier: Replier, encode: Encode<R>) -> Self {
-        ReplyTo(To::Remote(replier, encode))
+    /// Takes the way back out of an `Option` of it, if one is given: `None` if it is of another
+    /// type.
+    pub(super) fn taken(reply: Option<&mut dyn Any>) -> Option<Self>
+    where
+        R: 'static,
+    {
+        match reply {
+            None => Some(ReplyTo::nobody()),
+            Some(reply) => reply.downcast_mut::<Option<Self>>()?.take(),
+        }
+    }
+
+    /// Makes the way back to an asker of another node, if there is one: the reply has this form.
+    /// No peer asks for a reply that has no layout; one that did is told that none comes.
+    pub(super) fn far(replier: Option<Replier>, form: u8) -> Self
+    where
+        R: Reply,
+    {
+        match (replier, R::CODEC) {
+            (Some(mut replier), Some(codec)) => {
+                replier.set_form(form);
+                ReplyTo(To::Remote(replier, codec.encode))
+            }
+            _ => ReplyTo::nobody(),
+        }
     }
 
     /// Returns true if there is an asker; false of a message that was told.

@@ -16,15 +16,22 @@ use crate::view::Input;
 
 /// One message of an actor. Its place in the table is the ordinal of its newest form on the wire.
 pub struct Route<A: Handlers> {
+    pub(super) head: Head,
+    pub(super) take: Take<A>,
+}
+
+/// The part of a route that does not name the actor: what reads it is compiled once, and not for
+/// each actor of a program.
+pub(super) struct Head {
     pub(super) label: Label,
     /// Its forms on the wire; none where it stays on its node.
     pub(super) forms: MessageForms,
-    pub(super) open: Open<A>,
-    pub(super) tell: Put<A>,
-    pub(super) ask: Put<A>,
     pub(super) message: fn() -> TypeId,
     pub(super) reply: fn() -> TypeId,
 }
+
+/// Returns the head of the route at a place of an actor's table.
+pub(super) type HeadAt = fn(usize) -> Option<&'static Head>;
 
 // The error of the compiler about more names the number.
 const _: () = assert!(ACCEPTED_MAX == 4096);
@@ -54,13 +61,42 @@ impl Label {
     }
 }
 
-/// Checks and reads what arrived in this form. On an error the asker is told.
-type Open<A> =
-    fn(Payload, &Node, Option<Replier>, Form) -> Result<<A as Handlers>::Envelope, InvalidArchive>;
+/// A message that is to become an envelope.
+pub(super) enum Source<'a> {
+    /// An `Option<M>`, and an `Option<ReplyTo<R>>` where an answer is wanted. Both are emptied; on
+    /// an error the message is left.
+    Near(&'a mut dyn Any, Option<&'a mut dyn Any>),
+    /// What arrived in this form. On an error the asker is told.
+    Far(Payload, Option<Replier>, Form),
+}
 
-/// Empties an `Option<M>` (`tell`) or an `Option<(M, ReplyTo<R>)>` (`ask`); on an error it is left
-/// full.
-type Put<A> = fn(&mut dyn Any, &Node) -> Result<<A as Handlers>::Envelope, Cause>;
+/// Why a message became no envelope.
+pub(super) enum NotTaken {
+    Near(Cause),
+    Far(InvalidArchive),
+}
+
+impl NotTaken {
+    /// Returns the text for people.
+    pub(super) fn text(&self) -> String {
+        match self {
+            NotTaken::Near(cause) => cause.to_string(),
+            NotTaken::Far(error) => error.to_string(),
+        }
+    }
+}
+
+impl From<NotTaken> for Cause {
+    fn from(not: NotTaken) -> Self {
+        match not {
+            NotTaken::Near(cause) => cause,
+            NotTaken::Far(error) => Cause::Archive(error.0),
+        }
+    }
+}
+
+/// Makes the envelope of a message.
+type Take<A> = fn(Source<'_>, &Node) -> Result<<A as Handlers>::Envelope, NotTaken>;
 
 impl<A: Handlers> Route<A> {
     /// The row for `M`.
@@ -68,15 +104,13 @@ impl<A: Handlers> Route<A> {
     where
         A: Accepts<M>,
     {
-        Route {
+        let head = Head {
             label: Label::of::<A, M>(),
             forms: forms::<M, A::Reply>(),
-            open: open::<A, M>,
-            tell: put_tell::<A, M>,
-            ask: put_ask::<A, M>,
             message: TypeId::of::<M>,
             reply: TypeId::of::<A::Reply>,
-        }
+        };
+        Route { head, take: take::<A, M> }
     }
 }
 
@@ -93,12 +127,26 @@ pub(super) const fn forms<M: Message, R: Reply>() -> MessageForms {
     MessageForms { id: M::ID, layouts, replies }
 }
 
-/// Returns the rows that another node sees, each at its ordinal: the newest form of each message,
-/// then `own`, which is the runtime's, then the earlier forms.
-pub(super) fn rows<A: Handlers>(own: Accepted) -> impl Iterator<Item = Accepted> {
-    let newest = A::ROUTES.iter().map(|route| route.forms.newest());
-    let earlier = earlier::<A>().map(|(route, form)| route.forms.row(form));
-    newest.chain([own]).chain(earlier)
+/// Returns the head of the route of `A` at a place.
+pub(super) fn head_of<A: Handlers>(place: usize) -> Option<&'static Head> {
+    A::ROUTES.get(place).map(|route| &route.head)
+}
+
+/// Returns the place of the message with this type, whose reply has that one if it is given.
+pub(super) fn place(at: HeadAt, message: TypeId, reply: Option<TypeId>) -> Option<u16> {
+    let fits = |head: &Head| {
+        (head.message)() == message && reply.is_none_or(|reply| reply == (head.reply)())
+    };
+    heads(at).position(fits).map(|place| place as u16)
+}
+
+/// Returns the rows that another node sees, each at its ordinal, as many as a link describes: the
+/// newest form of each message, then `own`, which is the runtime's, then the earlier forms.
+pub(super) fn rows(at: HeadAt, own: Accepted) -> Vec<Accepted> {
+    let newest = heads(at).map(|head| head.forms.newest());
+    let row = |(place, form)| at(place).map(|head| head.forms.row(form));
+    let earlier = earlier(at).filter_map(row);
+    newest.chain([own]).chain(earlier).take(ACCEPTED_MAX).collect()
 }
 
 /// Returns the message at an ordinal of [`rows`], and its form there.
@@ -107,17 +155,34 @@ pub(super) fn at<A: Handlers>(ordinal: u16) -> Option<(&'static Route<A>, Form)>
     let ordinal = usize::from(ordinal);
     match A::ROUTES.get(ordinal) {
         Some(route) => Some((route, Form::default())),
-        None => earlier_at(ordinal),
+        None => {
+            let (place, form) = earlier_at(head_of::<A>, ordinal)?;
+            Some((A::ROUTES.get(place)?, form))
+        }
     }
 }
 
-#[cold]
-fn earlier_at<A: Handlers>(ordinal: usize) -> Option<(&'static Route<A>, Form)> {
-    earlier().nth(ordinal.checked_sub(A::ROUTES.len() + 1)?)
+/// Returns the label of the message at an ordinal of [`rows`].
+pub(super) fn label_at(at: HeadAt, ordinal: u16) -> Option<&'static Label> {
+    let ordinal = usize::from(ordinal);
+    let head = at(ordinal).or_else(|| at(earlier_at(at, ordinal)?.0))?;
+    Some(&head.label)
 }
 
-fn earlier<A: Handlers>() -> impl Iterator<Item = (&'static Route<A>, Form)> {
-    A::ROUTES.iter().flat_map(|route| route.forms.forms().skip(1).map(move |form| (route, form)))
+#[cold]
+fn earlier_at(at: HeadAt, ordinal: usize) -> Option<(usize, Form)> {
+    earlier(at).nth(ordinal.checked_sub(heads(at).count() + 1)?)
+}
+
+fn heads(at: HeadAt) -> impl Iterator<Item = &'static Head> {
+    (0..).map_while(at)
+}
+
+fn earlier(at: HeadAt) -> impl Iterator<Item = (usize, Form)> {
+    let forms = |(place, head): (usize, &'static Head)| {
+        head.forms.forms().skip(1).map(move |form| (place, form))
+    };
+    heads(at).enumerate().flat_map(forms)
 }
 
 /// Compile-time check that the messages of one actor are few enough for a link to describe, and
@@ -131,10 +196,10 @@ pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
     );
     let (mut i, mut earlier) = (0, 0);
     while i < routes.len() {
-        earlier += routes[i].forms.count() - 1;
+        earlier += routes[i].head.forms.count() - 1;
         let mut j = i + 1;
         while j < routes.len() {
-            let (this, other) = (&routes[i].forms, &routes[j].forms);
+            let (this, other) = (&routes[i].head.forms, &routes[j].head.forms);
             let both_stay = this.layouts.is_empty() && other.layouts.is_empty();
             assert!(
                 this.id != other.id || both_stay,
@@ -150,35 +215,49 @@ pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
     );
 }
 
-fn open<A: Accepts<M>, M: Message>(
-    payload: Payload,
+fn take<A: Accepts<M>, M: Message>(
+    source: Source<'_>,
     node: &Node,
-    replier: Option<Replier>,
-    form: Form,
-) -> Result<A::Envelope, InvalidArchive> {
-    let input = if form.message == 0 {
-        A::Input::from_remote(payload, node)
-    } else {
-        from_earlier::<M, A::Input>(payload, node, form.message)
-    };
-    match input {
-        Ok(input) => {
-            // No peer asks for a reply that has no layout; one that did is told that none comes.
-            let reply = match (replier, <A::Reply as Reply>::CODEC) {
-                (Some(mut replier), Some(codec)) => {
-                    replier.set_form(form.reply);
-                    ReplyTo::remote(replier, codec.encode)
-                }
-                _ => ReplyTo::nobody(),
+) -> Result<A::Envelope, NotTaken> {
+    let (input, reply) = match source {
+        Source::Near(message, reply) => {
+            let Some(reply) = ReplyTo::taken(reply) else { return Err(not_accepted()) };
+            let Some(message) = message.downcast_mut() else { return Err(not_accepted()) };
+            (A::Input::take_local(message, node).map_err(NotTaken::Near)?, reply)
+        }
+        Source::Far(payload, replier, form) => {
+            let input = if const { has_earlier::<M>() } && form.message != 0 {
+                from_earlier::<M, A::Input>(payload, node, form.message)
+            } else {
+                A::Input::from_remote(payload, node)
             };
-            Ok(A::envelope(input, reply))
-        }
-        Err(error) => {
-            if let Some(replier) = replier {
-                replier.fail(code::INVALID_ASK);
+            match input {
+                Ok(input) => (input, ReplyTo::far(replier, form.reply)),
+                Err(error) => return Err(unread(error, replier)),
             }
-            Err(error)
         }
+    };
+    Ok(A::envelope(input, reply))
+}
+
+#[cold]
+fn not_accepted() -> NotTaken {
+    NotTaken::Near(Cause::NotAccepted)
+}
+
+#[cold]
+fn unread(error: InvalidArchive, replier: Option<Replier>) -> NotTaken {
+    if let Some(replier) = replier {
+        replier.fail(code::INVALID_ASK);
+    }
+    NotTaken::Far(error)
+}
+
+/// Returns true if `M` has gained fields: if there are forms of it but the newest one.
+const fn has_earlier<M: Message>() -> bool {
+    match M::CODEC {
+        Some(codec) => codec.layouts.len() > 1,
+        None => false,
     }
 }
 
@@ -194,36 +273,5 @@ fn from_earlier<M: Message, I: Input<Message = M>>(
         return Err(InvalidArchive("this message does not cross nodes".into()));
     };
     let message = (codec.decode)(payload, node, form)?;
-    I::from_local(message, node).map_err(|(_, cause)| InvalidArchive(cause.to_string()))
-}
-
-fn put_tell<A: Accepts<M>, M: Message>(
-    letter: &mut dyn Any,
-    node: &Node,
-) -> Result<A::Envelope, Cause> {
-    let letter = letter.downcast_mut::<Option<M>>().ok_or(Cause::NotAccepted)?;
-    let message = letter.take().ok_or(Cause::NotAccepted)?;
-    match A::Input::from_local(message, node) {
-        Ok(input) => Ok(A::envelope(input, ReplyTo::nobody())),
-        Err((message, cause)) => {
-            *letter = Some(message);
-            Err(cause)
-        }
-    }
-}
-
-fn put_ask<A: Accepts<M>, M: Message>(
-    letter: &mut dyn Any,
-    node: &Node,
-) -> Result<A::Envelope, Cause> {
-    let letter =
-        letter.downcast_mut::<Option<(M, ReplyTo<A::Reply>)>>().ok_or(Cause::NotAccepted)?;
-    let (message, reply) = letter.take().ok_or(Cause::NotAccepted)?;
-    match A::Input::from_local(message, node) {
-        Ok(input) => Ok(A::envelope(input, reply)),
-        Err((message, cause)) => {
-            *letter = Some((message, reply));
-            Err(cause)
-        }
-    }
+    I::take_local(&mut Some(message), node).map_err(|cause| InvalidArchive(cause.to_string()))
 }

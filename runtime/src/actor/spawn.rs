@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::cell::Cell;
+use super::cell::{Base, Cell};
 use super::child::{Child, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
@@ -111,13 +111,15 @@ impl Node {
         options: SpawnOptions,
         is_child: bool,
     ) -> Result<Arc<Cell<A>>, SpawnError> {
-        let name = options.name.as_deref().map(check_name).transpose()?;
-        let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
+        let (name, capacity) = self.check(&options)?;
         let cell = self.place_as(name, capacity, is_child);
-        cell.map_err(|refused| match refused {
-            Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
-            Refused::Closed => SpawnError::Shutdown,
-        })
+        cell.map_err(|refused| why_refused(options, refused))
+    }
+
+    /// Returns the name and the capacity of the mailbox that options say.
+    fn check(&self, options: &SpawnOptions) -> Result<(Option<Arc<str>>, usize), SpawnError> {
+        let name = options.name.as_deref().map(check_name).transpose()?;
+        Ok((name, options.mailbox_capacity.unwrap_or(self.mailbox_capacity())))
     }
 
     /// Gives a place to an actor whose name was checked, or is one that users cannot give.
@@ -127,9 +129,12 @@ impl Node {
         mailbox_capacity: usize,
         is_child: bool,
     ) -> Result<Arc<Cell<A>>, Refused> {
-        self.residents().insert(name.clone(), |key| {
-            Arc::new(Cell::<A>::new(self.clone(), key, name, mailbox_capacity, is_child))
-        })
+        let mut made = None;
+        self.residents().insert(name.clone(), &mut |key| {
+            let base = Base::new(self.clone(), key, name.clone(), is_child);
+            made.insert(Arc::new(Cell::<A>::new(base, mailbox_capacity))).clone()
+        })?;
+        Ok(made.expect("`insert` makes what it has a place for"))
     }
 
     /// Has an actor run that has its place.
@@ -145,6 +150,14 @@ impl Node {
         // `Life` uses the sender, also where the task is dropped before it runs.
         self.runtime().spawn(Life::new(cell, Some(actor), plan, told).run());
         starts
+    }
+}
+
+#[cold]
+fn why_refused(options: SpawnOptions, refused: Refused) -> SpawnError {
+    match refused {
+        Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
+        Refused::Closed => SpawnError::Shutdown,
     }
 }
 

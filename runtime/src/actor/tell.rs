@@ -64,7 +64,7 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.sending.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
     }
 }
 
@@ -106,7 +106,7 @@ impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
     /// # Panics
     /// In an async task.
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.told.sending.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.told.sending.heading.to.deadlines(), self)
     }
 }
 
@@ -118,7 +118,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let TimedTell { told, limit } = &mut *self;
         limit.start();
-        let deadlines = told.sending.to.deadlines();
+        let deadlines = told.sending.heading.to.deadlines();
         let mut ended = Pin::new(&mut *told).poll(cx);
         if ended.is_pending()
             && let Poll::Ready(expired) = limit.poll(deadlines, cx)

@@ -60,6 +60,13 @@ impl TimeLimit {
         inherited
     }
 
+    /// Returns the limit of an ask whose reference may say one, or else the node with these
+    /// deadlines.
+    pub(super) fn of_ask(limit: Option<Duration>, deadlines: Option<&Deadlines>) -> Self {
+        let of_node = || deadlines.map_or(limits::ASK_TIMEOUT, Deadlines::ask_timeout);
+        TimeLimit::inherited(limit.unwrap_or_else(of_node))
+    }
+
     /// Returns the same limit, which does not count yet.
     pub(super) fn fresh(&self) -> Self {
         TimeLimit { limit: self.limit, inherits: self.inherits, deadline: None, place: None }

@@ -180,7 +180,7 @@ impl Watches {
     }
 
     /// Waits for the end of one that is watched, and until what it sent before is begun.
-    pub(super) fn poll<L, R: Remote>(
+    pub(super) fn poll<L: Send + 'static, R: Remote + Send + 'static>(
         &mut self,
         mailbox: &Mailbox<L, R>,
         hand: &Hand<L, R>,

@@ -7,6 +7,12 @@ use tokio::runtime::Handle;
 
 use super::*;
 
+/// Calls `poll` as that of an actor's task.
+fn as_actor<T>(actor: (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
+    let _within = enter_actor(actor, runtime);
+    poll()
+}
+
 static DUTY: Duty = Duty::handles("Counter", "Add");
 
 /// Polls `future` as a handler of an actor on this runtime.

@@ -88,21 +88,19 @@ impl<L, R> Hand<L, R> {
         self.turn as usize
     }
 
-    /// Returns true if something is held back.
-    pub(super) fn holds_back(&self) -> bool {
-        self.far.as_ref().is_some_and(|far| !far.held.is_empty())
+    /// Returns the messages of other nodes, if ever there was one.
+    pub(super) fn remote(&self) -> Option<&Far<R>> {
+        self.far.as_deref()
     }
 
-    /// Returns true if messages of other nodes are left that came with the last batch.
-    pub(super) fn has_remote(&self) -> bool {
-        self.far.as_ref().is_some_and(|far| !far.remote.is_empty())
+    /// As [`remote`](Self::remote), to be added to.
+    pub(super) fn remote_mut(&mut self) -> &mut Option<Box<Far<R>>> {
+        &mut self.far
     }
 
     /// Returns the messages of other nodes.
     pub(super) fn far(&mut self) -> &mut Far<R> {
-        self.far.get_or_insert_with(|| {
-            Box::new(Far { remote: VecDeque::new(), left: 0, turn: 0, held: VecDeque::new() })
-        })
+        self.far.get_or_insert_default()
     }
 
     fn has_begun_all(&self) -> bool {
@@ -170,22 +168,16 @@ impl<L, R: Remote> Hand<L, R> {
         self.far.as_mut().is_some_and(|far| far.release(cx))
     }
 
-    /// Returns when the first of what is held back is released, whatever room its link has.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        let first = |held: &Held<R>| held.first().and_then(Remote::deadline);
-        self.far.as_ref()?.held.iter().filter_map(first).min()
-    }
-
     /// Returns true if what came from this peer among the first `came` items of the intake is
     /// begun.
     pub(super) fn has_begun(&self, peer: usize, came: u64) -> bool {
-        let Some(far) = &self.far else { return came == 0 };
-        let before = came.saturating_sub(far.batch_begins_at());
-        let mut batch = far.remote.iter().take(before as usize);
-        let is_held = |held: &Held<R>| {
-            held.peer == peer && held.messages.front().is_some_and(|(number, _)| *number < came)
-        };
-        far.left >= came && batch.all(|item| item.peer() != peer) && !far.held.iter().any(is_held)
+        self.far.as_ref().map_or(came == 0, |far| far.has_begun(peer, came))
+    }
+}
+
+impl<R> Default for Far<R> {
+    fn default() -> Self {
+        Far { remote: VecDeque::new(), left: 0, turn: 0, held: VecDeque::new() }
     }
 }
 
@@ -206,6 +198,26 @@ impl<R: Remote> Held<R> {
 }
 
 impl<R: Remote> Far<R> {
+    /// Returns true if something is held back.
+    pub(super) fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Returns when the first of what is held back is released, whatever room its link has.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let first = |held: &Held<R>| held.first().and_then(Remote::deadline);
+        self.held.iter().filter_map(first).min()
+    }
+
+    fn has_begun(&self, peer: usize, came: u64) -> bool {
+        let before = came.saturating_sub(self.batch_begins_at());
+        let mut batch = self.remote.iter().take(before as usize);
+        let is_held = |held: &Held<R>| {
+            held.peer == peer && held.messages.front().is_some_and(|(number, _)| *number < came)
+        };
+        self.left >= came && batch.all(|item| item.peer() != peer) && !self.held.iter().any(is_held)
+    }
+
     fn take_unbegun(&mut self) -> Option<R::Message> {
         while let Some(held) = self.held.front_mut() {
             if let Some(message) = held.take_first() {

@@ -31,9 +31,18 @@ pub(super) enum Admitted {
 
 /// A sender that is in the line no more.
 pub(super) struct Gone {
-    pub(super) since: Instant,
+    since: Instant,
     /// To be dropped without the lock.
-    pub(super) _waker: Option<Waker>,
+    _waker: Option<Waker>,
+}
+
+impl Gone {
+    /// Counts how long it waited. To be called without the lock.
+    #[cold]
+    pub(super) fn count(self) {
+        let waited_us = self.since.elapsed().as_micros() as u64;
+        metrics::counter!("ringpost_mailbox_wait_us_total").increment(waited_us);
+    }
 }
 
 impl From<Waiting> for Gone {

@@ -7,13 +7,20 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// Messages, first in first out, in a `B`. One of them is marked with a time, so that the clock is
-/// read once a batch and not once a message, and not at all for one that is taken at once: the
-/// oldest has waited at least since the mark. Several messages may be one item.
+/// Messages, first in first out, in a `B`.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Queue<B> {
     items: B,
+    pub(super) count: Count,
+}
+
+/// How many messages there are in a queue, and how old they are. One of them is marked with a time,
+/// so that the clock is read once a batch and not once a message, and not at all for one that is
+/// taken at once: the oldest has waited at least since the mark. Several messages may be one item.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Count {
     /// Items that ever came.
     came: u64,
     /// How many messages wait, in items or in the hand.
@@ -36,7 +43,7 @@ struct Mark {
     since: Instant,
 }
 
-impl<B> Queue<B> {
+impl Count {
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
@@ -53,6 +60,16 @@ impl<B> Queue<B> {
             self.mark_last();
         }
         self.mark.as_ref().map(|mark| mark.since.elapsed())
+    }
+
+    /// Counts a message that was put at the end.
+    #[inline]
+    fn add(&mut self, is_late: bool) {
+        self.len += 1;
+        self.came += 1;
+        if is_late && self.mark.is_none() {
+            self.mark_last();
+        }
     }
 
     /// Marks the last one when the marked one is one of the first `left`, which have left.
@@ -74,17 +91,17 @@ impl<B> Queue<B> {
 impl<T> Local<T> {
     /// Returns how many ever left.
     pub(super) fn left(&self) -> u64 {
-        self.came - u64::from(self.len)
+        self.count.came - u64::from(self.count.len)
     }
 
-    /// Puts a message at the end. `is_late` says that it is not taken at once: the task is busy.
+    /// Lets `make` put a message at the end, or nothing. `is_late` says that it is not taken at
+    /// once: the task is busy.
     #[inline]
-    pub(super) fn push(&mut self, message: T, is_late: bool) {
-        self.items.push(message);
-        self.len += 1;
-        self.came += 1;
-        if is_late && self.mark.is_none() {
-            self.mark_last();
+    pub(super) fn push_with(&mut self, make: impl FnOnce(&mut Vec<T>), is_late: bool) {
+        let before = self.items.len();
+        make(&mut self.items);
+        if self.items.len() > before {
+            self.count.add(is_late);
         }
     }
 
@@ -94,16 +111,16 @@ impl<T> Local<T> {
         if hand.is_empty() {
             std::mem::swap(&mut self.items, hand);
         }
-        let leaving = (self.len - self.items.len() as u32).min(most);
-        self.len -= leaving;
-        self.mark_anew(self.left());
+        let leaving = (self.count.len - self.items.len() as u32).min(most);
+        self.count.len -= leaving;
+        self.count.mark_anew(self.left());
         leaving
     }
 
     /// Moves all to `hand`, which is to begin none of them.
     pub(super) fn empty(&mut self, hand: &mut Vec<T>) {
         hand.append(&mut self.items);
-        (self.len, self.mark) = (0, None);
+        (self.count.len, self.count.mark) = (0, None);
     }
 
     /// Notes that it is empty, and the hand too, and that their actor waits: the memory that was
@@ -122,7 +139,7 @@ impl<T> Local<T> {
 impl<T> Far<T> {
     /// Returns how many items ever left.
     pub(super) fn left(&self) -> u64 {
-        self.came - self.items.len() as u64
+        self.count.came - self.items.len() as u64
     }
 
     #[cfg(test)]
@@ -143,12 +160,12 @@ impl<T> Far<T> {
     /// Puts items at the end, each of so many messages as `count` says.
     pub(super) fn extend(&mut self, items: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) {
         for item in items {
-            self.len += count(&item) as u32;
-            self.came += 1;
+            self.count.len += count(&item) as u32;
+            self.count.came += 1;
             self.items.push_back(item);
         }
-        if self.mark.is_none() && !self.items.is_empty() {
-            self.mark_last();
+        if self.count.mark.is_none() && !self.items.is_empty() {
+            self.count.mark_last();
         }
     }
 
@@ -162,14 +179,14 @@ impl<T> Far<T> {
             taken += count(&item);
             out.push_back(item);
         }
-        self.len -= taken as u32;
-        self.mark_anew(self.left());
+        self.count.len -= taken as u32;
+        self.count.mark_anew(self.left());
     }
 
     /// Moves all to `out`.
     pub(super) fn empty(&mut self, out: &mut VecDeque<T>) {
         out.append(&mut self.items);
-        (self.len, self.mark) = (0, None);
+        (self.count.len, self.count.mark) = (0, None);
     }
 }
 
@@ -182,20 +199,20 @@ mod tests {
     async fn the_age_of_the_oldest_is_a_lower_bound() {
         let second = Duration::from_secs(1);
         let (mut queue, mut out) = (Far::default(), VecDeque::new());
-        assert_eq!(queue.oldest(), None);
+        assert_eq!(queue.count.oldest(), None);
         for number in 0..4 {
             queue.extend([number].into_iter(), |_| 1);
             tokio::time::advance(second).await;
         }
-        assert_eq!(queue.oldest(), Some(4 * second), "the first is marked");
+        assert_eq!(queue.count.oldest(), Some(4 * second), "the first is marked");
         queue.take(1, &mut out, |_| 1);
         // The second has waited for 3 s; the fourth is marked now.
-        assert_eq!(queue.oldest(), Some(Duration::ZERO));
+        assert_eq!(queue.count.oldest(), Some(Duration::ZERO));
         tokio::time::advance(second).await;
         queue.take(2, &mut out, |_| 1);
-        assert_eq!(queue.oldest(), Some(second));
+        assert_eq!(queue.count.oldest(), Some(second));
         queue.take(9, &mut out, |_| 1);
-        assert_eq!((queue.oldest(), queue.len()), (None, 0));
+        assert_eq!((queue.count.oldest(), queue.count.len()), (None, 0));
         assert_eq!(out, [0, 1, 2, 3]);
     }
 
@@ -204,18 +221,18 @@ mod tests {
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);
         let (mut queue, mut hand) = (Local::default(), Vec::new());
-        (0..5).for_each(|number| queue.push(number, true));
+        (0..5).for_each(|number| queue.push_with(|items| items.push(number), true));
         tokio::time::advance(second).await;
         assert_eq!((queue.hand_over(2, &mut hand), hand.len()), (2, 5));
-        assert_eq!((queue.len(), queue.left(), queue.came()), (3, 2, 5));
-        assert_eq!(queue.oldest(), Some(Duration::ZERO), "the last one is marked anew");
-        queue.push(5, true);
+        assert_eq!((queue.count.len(), queue.left(), queue.count.came()), (3, 2, 5));
+        assert_eq!(queue.count.oldest(), Some(Duration::ZERO), "the last one is marked anew");
+        queue.push_with(|items| items.push(5), true);
         tokio::time::advance(second).await;
         drop(hand.drain(..2));
-        assert_eq!((queue.hand_over(9, &mut hand), queue.len()), (3, 1));
-        assert_eq!((queue.oldest(), queue.came()), (Some(Duration::ZERO), 6));
+        assert_eq!((queue.hand_over(9, &mut hand), queue.count.len()), (3, 1));
+        assert_eq!((queue.count.oldest(), queue.count.came()), (Some(Duration::ZERO), 6));
         queue.empty(&mut hand);
-        assert_eq!((hand, queue.len(), queue.left()), (vec![2, 3, 4, 5], 0, 6));
-        assert_eq!(queue.oldest(), None);
+        assert_eq!((hand, queue.count.len(), queue.left()), (vec![2, 3, 4, 5], 0, 6));
+        assert_eq!(queue.count.oldest(), None);
     }
 }

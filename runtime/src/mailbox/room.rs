@@ -1,60 +1,22 @@
 //! Room in a mailbox: reserved, then filled or given back.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use super::hand::Remote;
-use super::line::Admitted;
-use super::{Closed, Mailbox, Phase, count_wait, count_waited, wake};
+use super::control::{Gate, Inside, NoRoom};
+use super::{Closed, Depth, Phase, count_waited, wake};
 
-/// The side of a mailbox that senders of this node see, whatever its messages are.
+/// A mailbox, whatever its messages are: what senders of this node see, and what orders an end.
 pub(crate) trait Intake: Send + Sync {
-    /// Reserves room for one message; waits for its turn (MB-2). Give the same `turn` to each poll
-    /// of the same send, and call [`leave`](Self::leave) with what is left in it.
-    fn poll_room(
-        &self,
-        turn: &mut Option<u64>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Room<'_>, Closed>>;
+    fn gate(&self) -> &Gate;
 
-    /// Reserves room for one message if no sender waits for it.
-    fn try_room(&self) -> Result<Room<'_>, NoRoom>;
-
-    /// Returns true if the sender with this turn waits, and there is no room for it yet.
-    fn lacks_room(&self, turn: u64) -> bool;
-
-    /// Wakes the sender with this turn.
-    fn call(&self, turn: u64);
-
-    /// Returns true if it takes nothing any more.
-    fn is_closed(&self) -> bool;
-
-    /// Returns true if senders wait for room.
-    fn is_waited_for(&self) -> bool;
-
-    /// Takes reserved room back.
-    fn give_back(&self);
-
-    /// Gives up a turn.
-    fn leave(&self, turn: u64);
-}
-
-/// Why no room was reserved.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoRoom {
-    /// There is none, or others wait for it.
-    Full,
-    /// The actor takes nothing any more.
-    Closed,
+    /// Calls `look` under the lock. Nothing of a user runs in it (MB-7).
+    fn look(&self, look: &mut dyn FnMut(Inside<'_>));
 }
 
 /// Room reserved for one message; given back when dropped (MB-3).
 pub(crate) struct Room<'a>(&'a dyn Intake);
 
 impl<'a> Room<'a> {
-    pub(super) fn new(intake: &'a dyn Intake) -> Self {
-        Room(intake)
-    }
-
     /// The room is being filled, or kept by its owner: it is not given back.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
@@ -72,83 +34,175 @@ impl Drop for Room<'_> {
     }
 }
 
-impl<L: Send, R: Remote + Send> Intake for Mailbox<L, R> {
-    fn poll_room(
+impl dyn Intake + '_ {
+    fn within<T>(&self, act: impl FnOnce(Inside<'_>) -> T) -> T {
+        let (mut act, mut done) = (Some(act), None);
+        self.look(&mut |inside| done = act.take().map(|act| act(inside)));
+        done.expect("`look` calls what it is given")
+    }
+
+    /// Reserves room for one message; waits for its turn (MB-2). Give the same `turn` to each poll
+    /// of the same send, and call [`leave`](Self::leave) with what is left in it.
+    pub(crate) fn poll_room(
         &self,
         turn: &mut Option<u64>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Room<'_>, Closed>> {
-        let mut state = self.state.lock();
-        if state.phase != Phase::Open {
-            return Poll::Ready(Err(Closed));
-        }
-        let room = state.room(self.capacity);
-        let admitted = state.line().admit(turn, room, cx);
-        state.reserved += u32::from(matches!(admitted, Admitted::Yes(_)));
-        drop(state);
+        let admitted = self.within(|Inside { control, local, .. }| {
+            let admitted = control.admit(turn, self.gate().room(control, local), cx);
+            control.reserved += u32::from(admitted.is_ok());
+            admitted
+        });
         match admitted {
-            Admitted::Yes(waited) => {
+            Ok(waited) => {
                 count_waited(waited);
-                Poll::Ready(Ok(Room::new(self)))
+                Poll::Ready(Ok(Room(self)))
             }
-            admitted => {
-                count_wait(admitted);
-                Poll::Pending
-            }
+            Err(refused) => refused.told(),
         }
     }
 
-    fn try_room(&self) -> Result<Room<'_>, NoRoom> {
-        let mut state = self.state.lock();
-        if state.phase != Phase::Open {
-            return Err(NoRoom::Closed);
-        }
-        if state.room(self.capacity) <= state.senders() {
-            return Err(NoRoom::Full);
-        }
-        state.reserved += 1;
-        Ok(Room::new(self))
+    /// Reserves room for one message if no sender waits for it.
+    pub(crate) fn try_room(&self) -> Result<Room<'_>, NoRoom> {
+        self.within(|Inside { control, local, .. }| {
+            control.check_room(self.gate().room(control, local))?;
+            control.reserved += 1;
+            Ok(Room(self))
+        })
     }
 
-    fn lacks_room(&self, turn: u64) -> bool {
-        let state = self.state.lock();
-        let room = state.room(self.capacity);
-        let is_open = state.phase == Phase::Open;
-        is_open && state.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
+    /// Returns true if the sender with this turn waits, and there is no room for it yet.
+    pub(crate) fn lacks_room(&self, turn: u64) -> bool {
+        self.within(|Inside { control, local, .. }| {
+            let room = self.gate().room(control, local);
+            let is_open = control.phase == Phase::Open;
+            is_open && control.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
+        })
     }
 
-    fn call(&self, turn: u64) {
-        let called = self.state.lock().line.as_mut().and_then(|line| line.call_turn(turn));
-        wake(called);
+    /// Wakes the sender with this turn.
+    pub(crate) fn call(&self, turn: u64) {
+        wake(self.within(|inside| inside.control.line.as_mut()?.call_turn(turn)));
     }
 
-    fn is_closed(&self) -> bool {
-        self.is_closing()
+    /// Returns true if nothing is accepted any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.within(|inside| inside.control.phase != Phase::Open)
     }
 
-    fn is_waited_for(&self) -> bool {
-        self.state.lock().senders() > 0
+    /// Returns true if senders wait for room.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.within(|inside| inside.control.senders() > 0)
     }
 
+    /// Takes reserved room back.
     fn give_back(&self) {
-        let mut state = self.state.lock();
-        state.reserved -= 1;
-        let room = state.room(self.capacity);
-        let next = state.line.as_mut().and_then(|line| line.call_last(room));
-        // A drain may have waited for this very room.
-        let actor = if state.phase == Phase::Draining { state.call() } else { None };
-        drop(state);
+        let (next, actor) = self.within(|Inside { control, local, .. }| {
+            control.reserved -= 1;
+            let room = self.gate().room(control, local);
+            let next = control.line.as_mut().and_then(|line| line.call_last(room));
+            // A drain may have waited for this very room.
+            let is_draining = control.phase == Phase::Draining;
+            (next, if is_draining { control.call() } else { None })
+        });
         wake(next);
         wake(actor);
     }
 
-    fn leave(&self, turn: u64) {
-        let mut state = self.state.lock();
-        let left = state.line.as_mut().and_then(|line| line.leave(turn));
-        let room = state.room(self.capacity);
-        let next = state.line.as_mut().and_then(|line| line.call_last(room));
-        drop(state);
+    /// Gives up a turn.
+    pub(crate) fn leave(&self, turn: u64) {
+        let (left, next) = self.within(|Inside { control, local, .. }| {
+            let room = self.gate().room(control, local);
+            let Some(line) = &mut control.line else { return (None, None) };
+            (line.leave(turn), line.call_last(room))
+        });
         count_waited(left);
         wake(next);
+    }
+
+    /// Keeps the waker of the actor's task.
+    pub(crate) fn attend(&self, task: &Waker) {
+        let old = self.within(|inside| inside.control.task.replace(task.clone()));
+        drop(old);
+    }
+
+    /// Wakes the actor's task, whatever it waits for.
+    pub(crate) fn wake(&self) {
+        wake(self.within(|inside| inside.control.task.clone()));
+    }
+
+    /// Forgets the actor's task.
+    pub(super) fn forget(&self) {
+        let task = self.within(|inside| inside.control.task.take());
+        drop(task);
+    }
+
+    /// Accepts messages again: the actor that was stopped begins anew.
+    pub(crate) fn reopen(&self) {
+        self.within(|inside| {
+            inside.control.phase = Phase::Open;
+            self.gate().set_stopping(false);
+        });
+    }
+
+    /// From now on nothing is accepted; what was accepted is still handled (MB-6).
+    pub(crate) fn drain(&self) {
+        self.enter(Phase::Draining);
+    }
+
+    /// From now on nothing is accepted, and no message begins any more (MB-6).
+    pub(crate) fn stop(&self) {
+        self.enter(Phase::Stopping);
+    }
+
+    /// Phases only go forward, until the mailbox is opened again. All that wait are woken, without
+    /// the lock (MB-7), and told.
+    fn enter(&self, phase: Phase) {
+        let (actor, waiting) = self.within(|Inside { control, .. }| {
+            if control.phase >= phase {
+                return (None, Vec::new());
+            }
+            control.phase = phase;
+            self.gate().set_stopping(phase == Phase::Stopping);
+            // Whatever it waits for: a handler may want to know, too.
+            (control.task.clone(), control.called(usize::MAX))
+        });
+        wake(actor);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns true if the actor is to begin no other message.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.gate().is_stopping()
+    }
+
+    /// Returns true if nothing waits in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.within(|Inside { local, far, .. }| local.len() + far.map_or(0, |far| far.len()) == 0)
+    }
+
+    /// Returns what waits in it now.
+    pub(crate) fn depth(&self) -> Depth {
+        self.within(|Inside { control, local, mut far }| {
+            let ages = [local.oldest(), far.as_mut().and_then(|far| far.oldest())];
+            let longest = control.line.as_ref().and_then(|line| line.longest());
+            Depth {
+                local: local.len(),
+                remote: far.map_or(0, |far| far.len()),
+                senders: control.senders(),
+                oldest: ages.into_iter().flatten().max(),
+                longest: longest.map(|since| since.elapsed()),
+            }
+        })
+    }
+
+    /// Returns how many messages and senders of this node are before a new one: those that wait,
+    /// and the one in hand. (The rest of a batch is not counted.)
+    pub(crate) fn load(&self) -> usize {
+        self.within(|Inside { control, local, .. }| {
+            let waiting = local.len() + control.senders() + control.reserved as usize;
+            waiting + usize::from(!control.waits)
+        })
     }
 }

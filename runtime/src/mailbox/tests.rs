@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::time::Instant;
 
 use super::*;
+use crate::limits;
 
 /// Counts how often it was woken.
 #[derive(Default)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
@@ -253,6 +254,16 @@ impl NodeBuilder {
     /// Outside a tokio runtime, or in one without timers, or, with a network, without I/O: enable
     /// them with `enable_all`.
     pub async fn start(self) -> Result<Node, StartError> {
+        self.starting().await
+    }
+
+    /// Boxed, as every future of this crate that a program awaits and that is large: so it is
+    /// compiled here, and not again in each program.
+    fn starting(self) -> BoxFuture<'static, Result<Node, StartError>> {
+        Box::pin(self.begin())
+    }
+
+    async fn begin(self) -> Result<Node, StartError> {
         self.variables.check(&self.name, &self.profile)?;
         let name = NodeName::new(&self.name)?;
         if let (None, Some(address)) = (&self.listen, self.advertise.first()) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::Node;
@@ -33,11 +34,14 @@ impl Node {
     /// # Cancel safety
     /// Once polled it goes on to its end, also when the future is dropped.
     pub async fn shutdown(&self, deadline: Duration) -> Vec<Address> {
-        let node = self.clone();
-        // A task of its own: the caller may be an actor, which ends halfway.
-        let end = self.core.runtime.spawn(async move { node.end(deadline).await });
         // An error says that the runtime is gone, and all actors and links with it.
-        end.await.unwrap_or_default()
+        self.begin_end(deadline).await.unwrap_or_default()
+    }
+
+    /// Ends the node in a task of its own: the caller may be an actor, which ends halfway.
+    fn begin_end(&self, deadline: Duration) -> JoinHandle<Vec<Address>> {
+        let node = self.clone();
+        self.core.runtime.spawn(async move { node.end(deadline).await })
     }
 
     async fn end(&self, deadline: Duration) -> Vec<Address> {

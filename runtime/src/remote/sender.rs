@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use futures::future::BoxFuture;
 use ringpost_transport::cause::{self, NodeDown, NodeDownCause};
 use tokio::task::coop;
 
@@ -18,27 +19,30 @@ use crate::exit::ActorExit;
 use crate::fate::Fate;
 
 /// Sends a signal; waits as a message does, with a `waiter` of its own.
-pub(crate) async fn signal(
+pub(crate) fn signal(
     to: &RemoteSender,
     signal: SendKind,
     mut waiter: Waiter,
-) -> Result<(), Cause> {
-    let nothing = MessageForms::NONE;
-    let send = |cx: &mut Context<'_>| {
+) -> BoxFuture<'_, Result<(), Cause>> {
+    Box::pin(poll_fn(move |cx| {
         let turn = ready!(coop::poll_proceed(cx));
+        let nothing = MessageForms::NONE;
         let sent = ready!(to.poll_send(&nothing, signal, &mut |_, _| Ok(None), &mut waiter, cx));
         turn.made_progress();
-        Poll::Ready(sent)
-    };
-    poll_fn(send).await.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None))
+        Poll::Ready(sent.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None)))
+    }))
 }
 
+/// An actor that was found: its address, a way to exactly this one, and what it accepts.
+type Found = (Address, RemoteSender, Arc<[Accepted]>);
+
 /// Looks whether there is an actor; waits as a message does, with a `waiter` of its own. Returns
-/// its address, a way to exactly this one, and what it accepts.
-pub(crate) async fn find(
-    to: &RemoteSender,
-    mut waiter: Waiter,
-) -> Result<(Address, RemoteSender, Arc<[Accepted]>), Cause> {
+/// what was found.
+pub(crate) fn find(to: &RemoteSender, waiter: Waiter) -> BoxFuture<'_, Result<Found, Cause>> {
+    Box::pin(found(to, waiter))
+}
+
+async fn found(to: &RemoteSender, mut waiter: Waiter) -> Result<Found, Cause> {
     let look = |cx: &mut Context<'_>| {
         // A task that looks up an actor of a dead node again and again lets others run.
         let turn = ready!(coop::poll_proceed(cx));
@@ -64,13 +68,15 @@ pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
 }
 
 /// Waits until the actor is gone, or nothing more can be heard of it.
-pub(crate) async fn closed(to: &RemoteSender) -> ActorExit {
+pub(crate) fn closed(to: &RemoteSender) -> BoxFuture<'_, ActorExit> {
     let mut waiter = Waiter::default();
-    match poll_fn(|cx| to.poll_closed(&mut waiter, cx)).await {
-        Ok(Some(reason)) => exit_of(reason),
-        Ok(None) => ActorExit::NoActor,
-        Err(_) => ActorExit::NodeDown,
-    }
+    Box::pin(poll_fn(move |cx| {
+        Poll::Ready(match ready!(to.poll_closed(&mut waiter, cx)) {
+            Ok(Some(reason)) => exit_of(reason),
+            Ok(None) => ActorExit::NoActor,
+            Err(_) => ActorExit::NodeDown,
+        })
+    }))
 }
 
 /// Returns how links tell the end of an actor.

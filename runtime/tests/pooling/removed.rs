@@ -12,9 +12,8 @@ async fn a_worker_that_is_removed_and_fails_handles_what_it_has_all_the_same() {
     for rests in [true, false] {
         let node = node().await;
         let (desk, builder) = builder();
-        let restart = Restart::on_failure().at_most(3, MINUTE).backoff(100 * MS, MINUTE);
-        let pool = builder.size(2).mailbox_capacity(16).restart(restart);
-        let pool = pool.spawn(&node, "pool").await.unwrap();
+        let builder = builder.restarts_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
         let last = pool.workers().pop().unwrap();
         let gate = hold(&desk, &last).await;
         last.tell(super::Fail).await.unwrap();
@@ -40,8 +39,8 @@ async fn a_worker_that_is_removed_and_fails_handles_what_it_has_all_the_same() {
 async fn a_worker_that_is_killed_while_it_rests_is_made_anew_all_the_same() {
     let node = node().await;
     let (desk, builder) = builder();
-    let restart = Restart::never().at_most(3, MINUTE).backoff(100 * MS, MINUTE);
-    let pool = builder.mailbox_capacity(16).restart(restart).spawn(&node, "pool").await.unwrap();
+    let builder = builder.restarts_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
+    let pool = builder.mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
     let worker = pool.workers().pop().unwrap();
     let gate = hold(&desk, &worker).await;
     worker.tell(super::Fail).await.unwrap();

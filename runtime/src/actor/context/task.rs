@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
 use super::Context;
-use crate::actor::cell::{ActorHand, Begun, Cell};
+use crate::actor::cell::{ActorHand, Base, Begun, Body, Cell};
 use crate::actor::family::{Family, Member};
 use crate::actor::lane::Lane;
 use crate::actor::route::Label;
@@ -21,19 +21,15 @@ use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::resident::Resident;
 use crate::spans::{self, Scope};
-use crate::tally::{Registered, Tally};
+use crate::tally::{self, Tally};
 use crate::view::Input;
 
 /// The part of a context that few actors need, as it is held. Behind a pointer to functions: what
 /// an actor never registers is not compiled for it. And as with a cell, the compiler is not to look
 /// through it into the envelope.
-pub(super) trait Held<A: Handlers>: Send {
+pub(super) trait Held<A: Handlers>: Registered {
     /// Returns the part itself: for what registers something.
     fn more(&mut self) -> &mut More<A>;
-
-    fn find_child(&self, token: usize) -> Option<Member>;
-
-    fn note_activity(&mut self);
 
     fn take_item(
         &mut self,
@@ -41,6 +37,13 @@ pub(super) trait Held<A: Handlers>: Send {
         hand: &ActorHand<A>,
         task: &mut TaskContext<'_>,
     ) -> Option<Begun<A>>;
+}
+
+/// What an actor has registered, without its type.
+pub(in crate::actor) trait Registered: Send {
+    fn find_child(&self, token: usize) -> Option<Member>;
+
+    fn note_activity(&mut self);
 
     /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
     /// that.
@@ -70,16 +73,6 @@ impl<A: Handlers> Held<A> for More<A> {
         self
     }
 
-    fn find_child(&self, token: usize) -> Option<Member> {
-        self.family.find(token)
-    }
-
-    fn note_activity(&mut self) {
-        if let Some(lane) = &mut self.lane {
-            lane.timers.note_activity();
-        }
-    }
-
     fn take_item(
         &mut self,
         cell: &Cell<A>,
@@ -90,7 +83,7 @@ impl<A: Handlers> Held<A> for More<A> {
         let lane = self.lane.as_mut();
         if let Some((item, made_in)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
             let (label, envelope) = item;
-            let scope = spans::is_on().then(|| cell.scope(label, false, made_in.as_deref()));
+            let scope = spans::is_on().then(|| cell.base().scope(label, false, made_in.as_deref()));
             return Some(Begun { label, envelope, in_hand: InHand::default(), scope });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
@@ -102,10 +95,22 @@ impl<A: Handlers> Held<A> for More<A> {
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
             let (envelope, in_hand) = (kept.envelope(), InHand { deadline, ask: 0 });
-            let scope = spans::is_on().then(|| cell.scope(label, is_ask, scope.as_deref()));
+            let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
             return Some(Begun { label, envelope, in_hand, scope });
         }
         None
+    }
+}
+
+impl<A: Handlers> Registered for More<A> {
+    fn find_child(&self, token: usize) -> Option<Member> {
+        self.family.find(token)
+    }
+
+    fn note_activity(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            lane.timers.note_activity();
+        }
     }
 
     fn rest_lane(&mut self) -> bool {
@@ -183,7 +188,7 @@ pub(super) struct More<A: Handlers> {
 impl<A: Handlers> More<A> {
     /// Notes how many messages are put aside now (TA-1).
     pub(super) fn count(&self) {
-        self.tally.set(Registered::Stashed, self.stash.len() + self.unstashed.len());
+        self.tally.set(tally::Registered::Stashed, self.stash.len() + self.unstashed.len());
     }
 }
 
@@ -292,44 +297,50 @@ impl<A: Handlers> Context<A> {
         let cell = self.cell();
         // An order wakes the task, whatever its handler waits for.
         let look = poll_fn(|_| {
-            let is_to_end = cell.mailbox().is_closing() || cell.ends().is_halted();
+            let is_to_end = cell.intake().is_closed() || cell.ends().is_halted();
             if is_to_end { Poll::Ready(()) } else { Poll::Pending }
         });
         look.await;
     }
 
-    /// Ends the children.
-    pub(in crate::actor) async fn end_children(&mut self) {
-        let near = self.near().clone();
-        let is_shutdown = self.node().residents().is_closed();
-        if let Some(held) = self.held() {
-            held.end_children(near.cell(), is_shutdown).await;
-        }
-    }
-
-    /// Ends all that the incarnation has registered (RL-3). The messages it put aside are put back.
-    pub(in crate::actor) async fn clear(&mut self) {
-        self.end_children().await;
-        let (near, patience) = (self.near().clone(), self.node().reported_after());
-        if let Some(held) = self.held() {
-            held.clear(near.cell(), patience).await;
-        }
+    /// Returns what is registered, if anything is.
+    pub(in crate::actor) fn more_registered(&mut self) -> Option<&mut dyn Registered> {
+        Some(self.more.as_mut()?.0.get_mut())
     }
 
     /// Ends all that is registered, and waits for nothing.
     pub(in crate::actor) fn abandon(&mut self) {
-        self.bury_asides();
+        if self.more.is_none() {
+            return;
+        }
+        let cell = self.near().shared();
+        bury_asides(cell.base(), self.more_registered());
         let Some(mut held) = self.more.take() else { return };
         held.0.get_mut().abandon_children();
         drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
     }
+}
 
-    /// Drops the messages put aside, which no handler takes any more: askers are told, and a tell
-    /// is a dead letter.
-    pub(in crate::actor) fn bury_asides(&mut self) {
-        let near = self.near().clone();
-        if let Some(held) = self.held() {
-            held.bury_asides(&|label| near.cell().bury(label, DeadLetterCause::Stopped));
-        }
+/// Ends the children of `me`.
+pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered>) {
+    let is_shutdown = me.base().node().residents().is_closed();
+    if let Some(held) = held {
+        held.end_children(me, is_shutdown).await;
+    }
+}
+
+/// Ends all that the incarnation of `me` has registered (RL-3). The messages it put aside are put
+/// back.
+pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) {
+    let Some(held) = held else { return };
+    end_children(me, Some(held)).await;
+    held.clear(me, me.base().node().reported_after()).await;
+}
+
+/// Drops the messages put aside, which no handler takes any more: askers are told, and a tell is a
+/// dead letter.
+pub(in crate::actor) fn bury_asides(me: &Base, held: Option<&mut dyn Registered>) {
+    if let Some(held) = held {
+        held.bury_asides(&|label| me.bury(label, DeadLetterCause::Stopped));
     }
 }

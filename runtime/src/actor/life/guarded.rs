@@ -3,18 +3,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
+use std::thread;
 
 use pin_project_lite::pin_project;
 
 use super::{Ending, message_of};
 use crate::actor::Handlers;
-use crate::actor::cell::Cell;
+use crate::actor::cell::{Base, Body, Cell};
 use crate::actor::ends::Forced;
-use crate::busy::{Turn, as_actor, began, take_turn};
+use crate::busy::{Turn, began, enter_actor, take_turn};
 use crate::error::BoxError;
-use crate::remote::Inbox;
-use crate::resident::Resident;
 
 pin_project! {
     /// An incarnation that ends when that is ordered, and whose panics are caught.
@@ -38,65 +37,72 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ending> {
         let mut this = self.project();
-        if !*this.attended {
-            this.cell.mailbox().attend(cx.waker());
-            *this.attended = true;
+        let me: &dyn Body = &**this.cell;
+        if !std::mem::replace(this.attended, true) {
+            me.intake().attend(cx.waker());
         }
-        let ends = this.cell.ends();
-        let cell = &*this.cell;
-        let (actor, runtime) = ((cell.token(), cell.id()), cell.node().runtime().id());
         let polled = match this.inner.as_mut().as_pin_mut() {
-            Some(inner) if !ends.is_forced() => {
-                let poll = || as_actor(actor, runtime, || inner.poll(cx).map(Ending::of));
-                catch_unwind(AssertUnwindSafe(poll))
+            Some(inner) if !me.ends().is_forced() => {
+                let _within = enter_actor((me.token(), me.id()), me.base().node().runtime().id());
+                catch_unwind(AssertUnwindSafe(|| inner.poll(cx)))
             }
             _ => Ok(Poll::Pending),
         };
-        note_turn(cell, this.is_waiting);
-        // Mostly: then no part of an ending is looked at.
-        if let Ok(Poll::Pending) = &polled
-            && !ends.is_forced()
-        {
-            return Poll::Pending;
-        }
-        // An actor that killed itself and ended in the same breath was killed.
-        let ending = match (ends.forced(), polled) {
-            (Some(Forced::Kill), _) => Ending::Killed,
-            // Its own failure: a failure of another actor is in the log of that one already.
-            (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
-            (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
-            (None, Ok(Poll::Pending)) => return Poll::Pending,
-            (None, Ok(Poll::Ready(ending))) => ending,
-        };
-        ends.leave_incarnation();
-        // A handler that was ended waits no longer.
-        if std::mem::take(this.is_waiting)
-            && let Some(waits) = &mut *cell.waits().lock()
-        {
-            waits.handler = None;
-        }
-        cell.end_waits();
+        let ending = ready!(judge(me, this.is_waiting, polled));
         // A handler that did not end drops its state here, where a panic is caught.
         drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
         Poll::Ready(ending)
     }
 }
 
+/// Returns how an incarnation ended that was polled, if it has.
+fn judge(
+    me: &dyn Body,
+    is_waiting: &mut bool,
+    polled: thread::Result<Poll<Result<(), BoxError>>>,
+) -> Poll<Ending> {
+    let (base, ends) = (me.base(), me.ends());
+    note_turn(base, is_waiting);
+    // Mostly: then no part of an ending is looked at.
+    if let Ok(Poll::Pending) = &polled
+        && !ends.is_forced()
+    {
+        return Poll::Pending;
+    }
+    // An actor that killed itself and ended in the same breath was killed.
+    let ending = match (ends.forced(), polled) {
+        (Some(Forced::Kill), _) => Ending::Killed,
+        // Its own failure: a failure of another actor is in the log of that one already.
+        (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
+        (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
+        (None, Ok(Poll::Pending)) => return Poll::Pending,
+        (None, Ok(Poll::Ready(output))) => Ending::of(output),
+    };
+    ends.leave_incarnation();
+    // A handler that was ended waits no longer.
+    if std::mem::take(is_waiting)
+        && let Some(waits) = &mut *base.waits().lock()
+    {
+        waits.handler = None;
+    }
+    base.end_waits();
+    Poll::Ready(ending)
+}
+
 /// Notes which handler or hook waits, for those who look: a number that the next one does not have.
 /// One that does not wait is not noted. `is_waiting` says what is noted already.
-#[inline]
-fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
+fn note_turn(me: &Base, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {
         (Turn::Idle | Turn::Ended | Turn::Rests, false) | (Turn::Waits(_, false), true) => {}
         (Turn::Idle | Turn::Ended | Turn::Rests, true) => {
             *is_waiting = false;
-            if let Some(waits) = &mut *cell.waits().lock() {
+            if let Some(waits) = &mut *me.waits().lock() {
                 waits.handler = None;
             }
         }
         (Turn::Waits(duty, _), _) => {
             *is_waiting = true;
-            let mut guard = cell.waits().lock();
+            let mut guard = me.waits().lock();
             let waits = guard.get_or_insert_default();
             waits.handler = Some(duty);
             waits.since = began();
@@ -104,7 +110,7 @@ fn note_turn<A: Handlers>(cell: &Cell<A>, is_waiting: &mut bool) {
             let is_listed = waits.is_listed;
             drop(guard);
             if !is_listed {
-                cell.list();
+                me.list();
             }
         }
     }

@@ -191,7 +191,7 @@ impl<A: Handlers> ActorRef<A> {
 
     /// Returns how many messages its worker has before a new one.
     fn load(&self) -> usize {
-        self.near_cell().map_or(usize::MAX, |cell| cell.mailbox().load())
+        self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
     /// Ends a worker when it has handled what it has, however often it fails at that (PL-4).

@@ -9,11 +9,11 @@ use crate::actor::port::{
 };
 use crate::actor::route::{Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
-use crate::busy::is_running;
+
 use crate::error::Cause;
 use crate::fate::Fate;
-use crate::mailbox::NoRoom;
 use crate::message::Message;
+use crate::node::Node;
 use crate::remote::MessageForms;
 use crate::resident::Resident;
 use crate::schema::Kind;
@@ -63,6 +63,21 @@ impl<A: Handlers> Near<A> {
     }
 }
 
+/// Returns what puts a message into a mailbox, and empties `message` then.
+fn make_letter<'a, A: Accepts<M>, M: Message>(
+    message: &'a mut Option<M>,
+    mut asked: Option<&'a mut LocalAsk<A::Reply>>,
+    node: &'a Node,
+) -> impl FnMut(&mut Vec<Letter<A::Envelope>>) + 'a {
+    // Not under the mailbox's lock (SP-3).
+    let mut scope = Scope::here();
+    move |letters| {
+        if let Ok(input) = A::Input::take_local(message, node) {
+            letters.push(letter::<A, M>(input, asked.take(), scope.take()));
+        }
+    }
+}
+
 #[inline(always)]
 fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
@@ -109,14 +124,11 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         asked: Option<&mut LocalAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
-        let Some(taken) = message.take() else { return Ok(Fate::NotSent) };
-        match A::Input::from_local(taken, cell.node()) {
-            Ok(input) => Ok(cell.commit(room, letter::<A, M>(input, asked, Scope::here()))),
-            Err((back, cause)) => {
-                *message = Some(back);
-                Err(cause)
-            }
+        if message.is_none() {
+            return Ok(Fate::NotSent);
         }
+        let input = A::Input::take_local(message, cell.node())?;
+        Ok(cell.commit(room, letter::<A, M>(input, asked, Scope::here())))
     }
 
     #[inline]
@@ -129,18 +141,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     ) -> Poll<Result<Fate, Cause>> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {
-            // Not under the mailbox's lock (SP-3).
-            let mut scope = Scope::here();
-            let make = || {
-                let input = A::Input::of_message(message.take()?)?;
-                Some(letter::<A, M>(input, asked, scope.take()))
-            };
-            return match line.look(|turn| cell.mailbox().poll_push(turn, cx, make)) {
-                Poll::Ready(Ok(())) => Poll::Ready(Ok(Fate::Delivered)),
-                Poll::Ready(Err(_closed)) => Poll::Ready(Err(Cause::Stopped)),
-                Poll::Pending if is_running(cell.token()) => Poll::Ready(Err(Cause::MailboxFull)),
-                Poll::Pending => Poll::Pending,
-            };
+            return cell.poll_push(line, cx, &mut make_letter::<A, M>(message, asked, cell.node()));
         }
         let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
         Poll::Ready(self.put(NearRoom(room), message, asked))
@@ -153,17 +154,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {
-            // Not under the mailbox's lock (SP-3).
-            let mut scope = Scope::here();
-            let make = || {
-                let input = A::Input::of_message(message.take()?)?;
-                Some(letter::<A, M>(input, asked, scope.take()))
-            };
-            return match cell.mailbox().try_push(make) {
-                Ok(()) => Ok(Fate::Delivered),
-                Err(NoRoom::Closed) => Err(Cause::Stopped),
-                Err(NoRoom::Full) => Err(Cause::MailboxFull),
-            };
+            return cell.try_push(&mut make_letter::<A, M>(message, asked, cell.node()));
         }
         self.put(NearRoom(port::try_room(cell.intake())?), message, asked)
     }

@@ -117,12 +117,12 @@ impl Stage {
             Worker { book: pages.clone(), cluster: cluster.clone() }
         };
         let most = scene.one_of(&[2, 1000]);
-        let restart = Restart::on_failure().at_most(most, 60 * SECOND);
         let builder = Pool::builder(make)
             .size(1 + scene.below(3))
             .routing(scene.one_of(&[Routing::RoundRobin, Routing::LeastLoaded]))
             .mailbox_capacity(scene.one_of(&[1, 2, 16]))
-            .restart(restart.backoff(scene.one_of(&[MS, 100 * MS]), SECOND));
+            .restarts_at_most(most, 60 * SECOND)
+            .restart_backoff(scene.one_of(&[MS, 100 * MS]), SECOND);
         let builder = if keyed { builder.by_key(|job: &Job| job.key) } else { builder };
         if most < 1000 {
             // With a worker that fails too often what waits for all of them is lost.

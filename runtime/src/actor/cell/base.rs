@@ -1,0 +1,279 @@
+//! The part of a cell that does not name the type of its actor.
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::actor::arrival::begin_ask;
+use crate::actor::ends::Ends;
+use crate::actor::route::{Label, NotTaken};
+use crate::address::{Address, Identity};
+use crate::busy::InHand;
+use crate::dead_letter::{DeadLetter, DeadLetterCause};
+use crate::exit::ActorExit;
+use crate::mailbox::Intake;
+use crate::node::Node;
+use crate::registry::Key;
+use crate::remote::{Note, Replier};
+use crate::resident::{Halt, Resident};
+use crate::slot::OpenAsk;
+use crate::spans::{self, Scope, Subject};
+use crate::state::ActorState;
+use crate::tally::Tally;
+use crate::waits::Waits;
+
+/// The part of a cell that does not name the type of the actor: what works on it is compiled once,
+/// and not for each actor of a program. Laid out by hand: what each message needs comes last,
+/// beside the mailbox.
+#[repr(C)]
+pub(in crate::actor) struct Base {
+    waits: Mutex<Option<Box<Waits>>>,
+    pub(super) name: Option<Arc<str>>,
+    /// There from the first look on: for most actors no caller asks for it.
+    rare: OnceLock<Box<Rare>>,
+    pub(super) ends: Ends,
+    pub(super) key: Key,
+    pub(super) node: Node,
+}
+
+/// A cell without the type of its actor, as the task of the actor sees it.
+pub(in crate::actor) trait Body: Resident {
+    fn base(&self) -> &Base;
+}
+
+/// The part of a cell that few actors need.
+struct Rare {
+    address: Address,
+    tally: OnceLock<Arc<Tally>>,
+}
+
+impl Base {
+    pub(in crate::actor) fn new(
+        node: Node,
+        key: Key,
+        name: Option<Arc<str>>,
+        is_restarted: bool,
+    ) -> Self {
+        Base {
+            waits: Mutex::new(None),
+            name,
+            rare: OnceLock::new(),
+            ends: Ends::new(is_restarted),
+            key,
+            node,
+        }
+    }
+
+    pub(in crate::actor) fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    pub(in crate::actor) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(|| {
+            let incarnation = self.node.id().incarnation;
+            let identity = Identity { incarnation, key: self.key };
+            let node = self.node.shared_name().clone();
+            let address = Address::of(node, identity, self.name.clone());
+            Box::new(Rare { address, tally: OnceLock::new() })
+        })
+    }
+
+    pub(in crate::actor) fn address(&self) -> &Address {
+        &self.rare().address
+    }
+
+    /// Returns the figures that a snapshot shows of the actor.
+    pub(in crate::actor) fn tally(&self) -> &Arc<Tally> {
+        self.rare().tally.get_or_init(Arc::default)
+    }
+
+    /// See [`Resident::token`]: a cell lies where its base does.
+    pub(in crate::actor) fn token(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns the figures that a snapshot shows of the actor, if there are any.
+    pub(super) fn known_tally(&self) -> Option<&Tally> {
+        self.rare.get()?.tally.get().map(|tally| &**tally)
+    }
+
+    pub(in crate::actor) fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
+        &self.waits
+    }
+
+    /// Notes that no handler waits: one whose futures others have now has ended (WC-2).
+    pub(in crate::actor) fn end_waits(&self) {
+        let ended = match &mut *self.waits.lock() {
+            Some(waits) if !waits.actors.is_empty() => std::mem::take(&mut waits.actors),
+            _ => return,
+        };
+        drop(ended);
+    }
+
+    /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
+    /// asker has given up.
+    pub(super) fn begin(
+        &self,
+        label: &Label,
+        ask: Option<Arc<dyn OpenAsk>>,
+    ) -> Option<(InHand, Option<Box<Scope>>)> {
+        let in_hand = match &ask {
+            None => InHand::default(),
+            Some(ask) => match ask.begin() {
+                Some(in_hand) => in_hand,
+                None => {
+                    self.skipped(label);
+                    return None;
+                }
+            },
+        };
+        let scope = || {
+            let is_ask = ask.as_ref().is_some_and(|ask| ask.is_ask());
+            self.scope(label, is_ask, ask.as_ref().and_then(|ask| ask.sent_in()))
+        };
+        Some((in_hand, spans::is_on().then(scope)))
+    }
+
+    /// Makes the scope in which a message is handled that was sent in another one (SP-2).
+    #[cold]
+    pub(in crate::actor) fn scope(
+        &self,
+        label: &Label,
+        is_ask: bool,
+        sent_in: Option<&Scope>,
+    ) -> Box<Scope> {
+        let subject = Subject {
+            node: self.node.name(),
+            entropy: self.node.entropy(),
+            actor_type: label.duty.actor(),
+            message: label.name(),
+            is_ask,
+        };
+        Scope::handling(&subject, self.address(), sent_in)
+    }
+
+    /// Begins a message of another node, which `ask` is the way back of. Returns `None` when it
+    /// must not be handled.
+    pub(super) fn begin_far(
+        &self,
+        label: &Label,
+        ask: Option<(Replier, Option<Instant>)>,
+    ) -> Option<(Option<Replier>, InHand)> {
+        let Some((asked, deadline)) = ask else { return Some((None, InHand::default())) };
+        let Some(replier) = begin_ask(asked, deadline) else {
+            self.skipped(label);
+            return None;
+        };
+        Some((Some(replier), InHand { deadline, ask: 0 }))
+    }
+
+    /// Returns the scope of a message of another node.
+    pub(super) fn far_scope(
+        &self,
+        label: &Label,
+        is_tell: bool,
+        note: Option<Note>,
+    ) -> Option<Box<Scope>> {
+        let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
+        spans::is_on().then(scope)
+    }
+
+    /// Notes that a message could not be read.
+    #[cold]
+    pub(super) fn unread(&self, label: &Label, is_tell: bool, error: NotTaken) {
+        let (actor, name) = (self.address(), label.name());
+        let error = error.text();
+        tracing::warn!(%actor, name, %error, "a message could not be read: it is dropped");
+        if is_tell {
+            self.bury(label, DeadLetterCause::InvalidArchive);
+        }
+    }
+
+    fn skipped(&self, label: &Label) {
+        let name = label.name();
+        tracing::debug!(actor = %self.address(), name, "skipped an ask whose asker has given up");
+    }
+
+    pub(in crate::actor) fn bury(&self, label: &Label, cause: DeadLetterCause) {
+        self.node.dead_letters().bury(DeadLetter {
+            to: self.address().clone(),
+            message: label.id,
+            name: Some(label.name()),
+            cause,
+        });
+    }
+
+    /// Frees the name of the actor, and tells its links.
+    pub(super) fn close(&self, exit: &ActorExit) {
+        self.node.residents().remove(self.key, self.name.as_deref());
+        self.ends.close(exit);
+    }
+
+    pub(super) fn halt(&self, halt: Halt, mailbox: &dyn Intake) {
+        match halt {
+            Halt::Drain => mailbox.drain(),
+            Halt::Stop => mailbox.stop(),
+            Halt::Kill => {
+                // In this order: an actor that sees the stop sees the kill too, and runs no
+                // `on_stop`.
+                self.ends.kill();
+                if self.ends.is_final() {
+                    mailbox.stop();
+                }
+                mailbox.wake();
+            }
+        }
+    }
+
+    pub(super) fn state(&self, mailbox: &dyn Intake) -> ActorState {
+        match self.ends.stage() {
+            ActorState::Starting | ActorState::Running if mailbox.is_stopping() => {
+                ActorState::Stopping
+            }
+            ActorState::Starting | ActorState::Running if mailbox.is_closed() => {
+                ActorState::Draining
+            }
+            stage => stage,
+        }
+    }
+
+    /// See [`Resident::list`].
+    pub(in crate::actor) fn list(&self) {
+        let mut waits = self.waits.lock();
+        let was_listed = std::mem::replace(&mut waits.get_or_insert_default().is_listed, true);
+        drop(waits);
+        if !was_listed {
+            self.node.residents().list(self.key.id());
+        }
+    }
+}
+
+impl dyn Body + '_ {
+    /// Makes the mailbox ready for a new incarnation. Returns false when there is to be none. A
+    /// stop and a drain are taken back only where the actor is restarted after those, too
+    /// (`is_revived`).
+    pub(in crate::actor) fn renew(&self, is_revived: bool) -> bool {
+        let (mailbox, ends) = (self.intake(), &self.base().ends);
+        if is_revived {
+            mailbox.reopen();
+        }
+        // In this order: an order to end comes before the stop, or the drain, that it goes with.
+        if ends.is_final() {
+            mailbox.stop();
+            return false;
+        }
+        if is_revived && !ends.is_revived() {
+            mailbox.drain();
+        }
+        is_revived || !mailbox.is_stopping()
+    }
+
+    pub(in crate::actor) fn ends(&self) -> &Ends {
+        &self.base().ends
+    }
+}
