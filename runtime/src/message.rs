@@ -99,20 +99,12 @@ impl<T: Wire> Codec<T> {
 
 /// Writes the archive of `value` in the form that has this place among its layouts.
 fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
-    if const { T::LAYOUTS.len() > 1 } && form != 0 {
-        value.write_earlier(form, out)
-    } else {
-        archive::write(value, out)
-    }
+    if form == 0 { archive::write(value, out) } else { value.write_earlier(form, out) }
 }
 
 /// Checks the bytes and reads the value back from the form that has this place among its layouts.
 fn read_form<T: Wire>(payload: Payload, node: &Node, form: u8) -> Result<T, InvalidArchive> {
-    if const { T::LAYOUTS.len() > 1 } && form != 0 {
-        T::read_earlier(form, payload, node)
-    } else {
-        archive::read(payload, node)
-    }
+    if form == 0 { archive::read(payload, node) } else { T::read_earlier(form, payload, node) }
 }
 
 #[cfg(test)]
