@@ -155,7 +155,7 @@ async fn work(node: &Node) -> Result<Pool<Worker>, BoxError> {
     let pool = Pool::builder(Worker::default)
         .size(4)
         .routing(Routing::LeastLoaded)
-        .restarts_at_most(100, Duration::from_secs(60))
+        .restart_at_most(100, Duration::from_secs(60))
         .spawn(node, "workers")
         .await?;
     node.spawn("run", pool.router::<Run>()).await?;
@@ -180,7 +180,7 @@ async fn main() -> Result<(), BoxError> {
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
     alpha.ready(1).await;
     let (pool, _) = (work(&alpha).await?, work(&beta).await?);
-    // By their names: the pools of later runs of the nodes, too.
+    // Follows the names: leads to the pools of later runs of these nodes, too.
     let pools = vec![alpha.named_recipient("alpha/run")?, alpha.named_recipient("beta/run")?];
     let scheduler =
         Scheduler { pools, next: 0, open: BTreeSet::new(), report: Report::default(), reply: None };

@@ -72,8 +72,8 @@ struct Sum {
 #[actor]
 impl Actor for Sum {
     /// From now on this one fails with its keeper, also when the two nodes lose each other, and the
-    /// keeper fails with this one: whatever becomes of the answer to the spawn, no sum is left that
-    /// nobody answers for.
+    /// keeper fails with this one, whatever becomes of the answer to the spawn: so no sum is left
+    /// without a keeper.
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         cx.link(&self.keeper);
         Ok(())
@@ -129,20 +129,26 @@ impl Keeper {}
 async fn keep(alpha: &Node, beta: &Node) -> Result<(), BoxError> {
     beta.offer::<Sum>()?;
     let pause = Duration::from_millis(10);
+    // Each attempt while beta is not linked counts: enough for ten minutes of a node that is away.
     let restart = Restart::on_failure().at_most(600, Duration::from_secs(600));
     let restart = restart.backoff(pause, Duration::from_secs(5));
     let keeper = Child::new(Keeper::default).named("keeper").restart(restart);
     let keepers = Supervisor::new(Strategy::OneForOne).child(keeper);
     let keepers = alpha.spawn("keepers", keepers).await?;
-    // By its name: one that is spawned anew is another actor.
+    // Follows the name: a sum that is spawned anew is another actor.
     let sum: ActorRef<Sum> = alpha.named("beta/sum")?;
     sum.add(2).await?;
     println!("beta/sum is {}", sum.add(3).await?);
     alpha.actor::<Sum>("beta/sum").await?.kill().await?;
-    while sum.add(1).await != Ok(1) {
-        tokio::time::sleep(pause).await;
-    }
-    println!("beta/sum was killed, and made anew: it is 1");
+    // What may have been handled is not asked again.
+    let anew = loop {
+        match sum.add(1).await {
+            Ok(sum) => break sum,
+            Err(error) if error.is_retryable() => tokio::time::sleep(pause).await,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    println!("beta/sum was killed, and made anew: it is {anew}");
     keepers.stop().await?;
     keepers.wait_stopped().await;
     Ok(())

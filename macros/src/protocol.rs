@@ -151,9 +151,7 @@ impl Call {
             }
         }
     }
-}
 
-impl Call {
     /// Returns what leads from the protocol, and the place of this method in it, to the message
     /// that was made for it.
     fn method(&self, place: usize, protocol: &Ident, root: &Root) -> Option<TokenStream> {

@@ -63,7 +63,7 @@ mod switch {
         StrayKey,
         /// Workers that are removed from a pool do not handle what they have.
         StoppedWorkers,
-        /// An actor that is held for nobody any more stays held.
+        /// An actor whose watcher has gone stays held.
         HeldForEver,
         /// Actors that other nodes have a node spawn are not counted.
         UncountedSpawns,

@@ -9,7 +9,10 @@
 //! - **SP-3 no lock held**: a subscriber is the user's code, and so is the drop of a scope. Neither
 //!   is run under a lock.
 //! - **SP-4 bounded**: at most [`CHAINED_MAX`] spans of messages lie below each other in the
-//!   subscriber. The next one names its parent by its ids, as between nodes.
+//!   subscriber. The next one names its parent by its ids, as between nodes. What a task sends that
+//!   has the span of a handler (`in_current_span`) does not know how many are above: its span is
+//!   below none, and follows from that one. (Of a span of the program's own nothing tells what is
+//!   above it: what a task sends in such a one is below it, and counted from there.)
 
 use std::cell::Cell;
 use std::fmt;
@@ -152,11 +155,25 @@ impl Scope {
         let is_chained = parent_ids.is_none() || ids.above > 0;
         // By the parent's own subscriber: an id means nothing to another one.
         let below = sent_in.filter(|_| is_chained).and_then(|scope| {
+            let is_carried = parent_ids.is_none() && scope.is_in_handler();
             scope.span.with_subscriber(|(id, subscriber)| {
-                dispatcher::with_default(subscriber, || make(Some(id.clone())))
+                dispatcher::with_default(subscriber, || {
+                    if !is_carried {
+                        return make(Some(id.clone()));
+                    }
+                    let next = make(None);
+                    next.follows_from(id.clone());
+                    next
+                })
             })
         });
         Box::new(Scope { span: below.unwrap_or_else(|| make(None)), ids: Some(ids) })
+    }
+
+    /// Returns true if its span is that of a message which is handled. Without ids it is not the
+    /// handler that is in it, but a task to which the handler gave it.
+    fn is_in_handler(&self) -> bool {
+        self.span.metadata().is_some_and(|metadata| metadata.target() == TARGET)
     }
 
     /// Enters the scope on this thread, until what this returns is dropped.

@@ -70,7 +70,7 @@
 //! - In code: the range that [`check`] is given. Some hundred take seconds, and find what depends
 //!   on the order of two messages; what needs several faults at the right moments takes thousands.
 //! - `RINGPOST_TEST_CASES=5000 cargo test` has each [`check`] run as many instead, more or fewer:
-//!   the first ones of its range, and then the numbers that follow.
+//!   the first ones of its range, and then the numbers that follow. With 0 each of them fails.
 //! - `RINGPOST_TEST_SEED=12` has it run that one alone.
 //!
 //! A test that draws much should also count the states that it is for, such as an ask that was cut
@@ -269,7 +269,7 @@ where
 /// [`Simulation::check`] does the same with a limit of time and links of its own.
 ///
 /// # Panics
-/// When one fails, as [`Simulation::run`] does; when a variable is no number.
+/// When one fails, as [`Simulation::run`] does; when a variable is no number, or says 0 seeds.
 #[track_caller]
 pub fn check<F>(seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F)
 where

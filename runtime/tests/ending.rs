@@ -1,5 +1,6 @@
 //! The ends of actors and nodes: stop, drain, kill, panics, hooks, shutdown, dead letters.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -398,4 +399,34 @@ async fn an_actor_that_rests_is_stopped_at_once_and_drained_when_it_has_handled_
     always.stop().await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(always.notes().await, Ok(vec![]), "it is restarted however it ends");
+}
+
+/// An error whose text panics.
+#[derive(Debug)]
+struct Mute;
+
+impl fmt::Display for Mute {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("in the text")
+    }
+}
+
+impl std::error::Error for Mute {}
+
+struct Muted;
+
+#[actor]
+impl Actor for Muted {
+    async fn on_start(&mut self, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+        Err(Mute.into())
+    }
+}
+
+#[handlers]
+impl Muted {}
+
+#[tokio::test]
+async fn an_error_of_a_start_whose_text_panics_is_a_panic_of_the_start() {
+    let error = node().await.spawn("muted", Muted).await.unwrap_err();
+    assert!(matches!(&error, SpawnError::Panicked(text) if &**text == "in the text"), "{error}");
 }

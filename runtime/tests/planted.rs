@@ -34,7 +34,7 @@ const SHOWN: [(Mutant, &str); 18] = [
         "registered::timers_tell_once_or_again_and_nothing_when_they_are_taken_back",
     ),
     (Mutant::SurvivingLink, "linking::a_link_ends_with_the_incarnation_of_either_actor"),
-    (Mutant::PassedLane, GROUPS),
+    (Mutant::PassedLane, "broadcasting::what_waits_for_a_member_is_not_passed_by_a_later_message"),
     (Mutant::KeptMember, GROUPS),
     (Mutant::ArchivedEach, GROUPS),
     (Mutant::StrayKey, POOLS),

@@ -117,7 +117,7 @@ fn builder() -> (Arc<Desk>, PoolBuilder<Worker>) {
         Worker { desk: shared.clone() }
     };
     let builder = Pool::builder(make).mailbox_capacity(1);
-    (desk, builder.restarts_at_most(3, MINUTE).restart_backoff(MS, MS))
+    (desk, builder.restart_at_most(3, MINUTE).restart_backoff(MS, MS))
 }
 
 fn job(number: u64) -> Job {

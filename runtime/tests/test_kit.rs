@@ -209,9 +209,13 @@ fn a_count_of_the_environment_says_with_how_many_seeds_a_check_runs() {
         let mut program = Command::new(std::env::current_exe().unwrap());
         program.args([this, "--exact", "--nocapture"]).env("RINGPOST_TEST_CASES", count);
         program.env_remove("RINGPOST_TEST_SEED");
-        String::from_utf8(program.output().unwrap().stdout).unwrap()
+        let output = program.output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.success(), text.join("\n"))
     };
-    let (fewer, more) = (run("1"), run("4"));
+    let ((_, fewer), (_, more), (passed, none)) = (run("1"), run("4"), run("0"));
+    assert!(!passed && !none.contains("ran seed"), "{none}");
+    assert!(none.contains("RINGPOST_TEST_CASES is 0, so nothing would be run"), "{none}");
     assert_eq!(fewer.matches("ran seed").count(), 1, "{fewer}");
     assert!(fewer.contains("ran seed 5."), "{fewer}");
     assert_eq!(more.matches("ran seed").count(), 4, "{more}");

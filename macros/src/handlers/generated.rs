@@ -203,7 +203,8 @@ impl Generated {
         Some(parse_quote_spanned!(method.at=> #bound::Reply))
     }
 
-    /// In the order in which both sides of a protocol have them: a handler's own is its affair.
+    /// Returns the parameters sorted by name, the order in which protocol and handler exchange
+    /// them.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = &Field> {
         let mut fields: Vec<&Field> = self.fields.iter().collect();
         fields.sort_by_key(|field| field.ident.to_string());

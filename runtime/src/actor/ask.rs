@@ -73,9 +73,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         unsent(poll_fn(|cx| self.limit.poll(deadlines, cx)).await)
     }
 
-    /// Sends to the room of a permit of this node, if the message is still here.
-    pub(super) fn send_reserved(&mut self, room: Permit<P, M>) {
-        self.sending.leave();
+    /// Sends to the room that an actor of this node has for it, if the message is still here.
+    pub(super) fn send_reserved(&mut self, to: &'a Destination<P>, room: Permit<P, M>) {
+        self.sending.redirect(to);
         let (deadline, waker) = (self.limit.start(), Waker::noop().clone());
         let mut ask = LocalAsk::new(deadline, waker);
         // Where it cannot be put, it is sent as any other.

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, Stream, StreamExt};
+use tokio::task::unconstrained;
 
 use crate::error::{AskError, TooFewAnswers};
 use crate::node::Node;
@@ -50,7 +52,7 @@ use crate::spans;
 ///
 /// replicas[2].stop().await?;
 /// let mut reads: AskSet<u64> = replicas.iter().map(|replica| replica.read()).collect();
-/// let TooFewAnswers { wanted, answered, failed } = reads.first(2).await.unwrap_err();
+/// let TooFewAnswers { wanted, answered, failed, .. } = reads.first(2).await.unwrap_err();
 /// assert!(wanted == 2 && answered <= 1 && failed.len() == 2);
 /// # Ok(())
 /// # }
@@ -62,7 +64,7 @@ use crate::spans;
 #[must_use = "nothing is sent until this is awaited"]
 pub struct AskSet<'a, R> {
     asks: FuturesUnordered<BoxFuture<'a, Outcome<R>>>,
-    /// Came while more answers were waited for, and was not taken.
+    /// Outcomes that came while more answers were waited for, and were not taken.
     came: VecDeque<Outcome<R>>,
     /// How many asks were ever added.
     added: usize,
@@ -71,14 +73,21 @@ pub struct AskSet<'a, R> {
 /// The number of an ask, and its answer.
 type Outcome<R> = (usize, Result<R, AskError>);
 
+impl<R> AskSet<'_, R> {
+    /// Returns how many asks are on their way, or have an outcome that was not taken.
+    fn left(&self) -> usize {
+        self.asks.len() + self.came.len()
+    }
+}
+
 impl<'a, R: 'a> AskSet<'a, R> {
-    /// A set without asks.
+    /// Returns a set without asks.
     pub fn new() -> Self {
         AskSet { asks: FuturesUnordered::new(), came: VecDeque::new(), added: 0 }
     }
 
-    /// Adds an ask, of an actor or of a pool, or what an ask was made: any future of an answer.
-    /// Returns its number.
+    /// Adds an ask: of an actor, a recipient or a pool, or any other future of an answer. Returns
+    /// its number.
     pub fn push<F>(&mut self, ask: F) -> usize
     where
         F: IntoFuture<Output = Result<R, AskError>, IntoFuture: Send + 'a>,
@@ -91,7 +100,7 @@ impl<'a, R: 'a> AskSet<'a, R> {
 
     /// Returns how many asks are in the set: on their way, or with an outcome that was not taken.
     pub fn len(&self) -> usize {
-        self.asks.len() + self.came.len()
+        self.left()
     }
 
     /// Returns true if no ask is in the set.
@@ -105,10 +114,7 @@ impl<'a, R: 'a> AskSet<'a, R> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<(usize, Result<R, AskError>)> {
-        match self.came.pop_front() {
-            Some(came) => Some(came),
-            None => self.asks.next().await,
-        }
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     /// Waits for so many answers, and takes these out of the set, in the order in which they came,
@@ -122,16 +128,35 @@ impl<'a, R: 'a> AskSet<'a, R> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped: what came stays in the set.
     pub async fn first(&mut self, count: usize) -> Result<Vec<(usize, R)>, TooFewAnswers> {
-        let mut answered = self.came.iter().filter(|(_, came)| came.is_ok()).count();
-        while answered < count {
-            if answered + self.asks.len() < count {
-                return Err(self.too_few(count, answered));
+        let mut answered = count_answers(&self.came);
+        let is_enough = poll_fn(|cx| {
+            loop {
+                match () {
+                    () if answered >= count => return Poll::Ready(true),
+                    () if answered + self.asks.len() < count => return Poll::Ready(false),
+                    () => {}
+                }
+                let known = self.came.len();
+                self.gather(cx);
+                if self.came.len() == known {
+                    return Poll::Pending;
+                }
+                answered += count_answers(self.came.range(known..));
             }
-            let Some(came) = self.asks.next().await else { continue };
-            answered += usize::from(came.1.is_ok());
-            self.came.push_back(came);
-        }
-        Ok(self.take_answers(count))
+        });
+        if is_enough.await { Ok(self.take_answers(count)) } else { Err(self.too_few(count)) }
+    }
+
+    /// Polls all asks that have news, so that each is sent that can be, and keeps what came of
+    /// them.
+    fn gather(&mut self, cx: &mut Context<'_>) {
+        let mut gather = pin!(unconstrained(poll_fn(|cx| {
+            while let Poll::Ready(Some(came)) = self.asks.poll_next_unpin(cx) {
+                self.came.push_back(came);
+            }
+            Poll::Ready(())
+        })));
+        let (Poll::Ready(()) | Poll::Pending) = gather.as_mut().poll(cx);
     }
 
     fn take_answers(&mut self, count: usize) -> Vec<(usize, R)> {
@@ -146,15 +171,20 @@ impl<'a, R: 'a> AskSet<'a, R> {
         answers
     }
 
-    fn too_few(&self, wanted: usize, answered: usize) -> TooFewAnswers {
+    fn too_few(&self, wanted: usize) -> TooFewAnswers {
+        let answered = count_answers(&self.came);
         let failed = |(number, came): &Outcome<R>| Some((*number, came.as_ref().err()?.clone()));
         TooFewAnswers { wanted, answered, failed: self.came.iter().filter_map(failed).collect() }
     }
 }
 
+fn count_answers<'c, R: 'c>(came: impl IntoIterator<Item = &'c Outcome<R>>) -> usize {
+    came.into_iter().filter(|(_, came)| came.is_ok()).count()
+}
+
 impl<R: Send + 'static> AskSet<'static, R> {
     /// Lets the asks that are on their way go on, on the runtime of this node, until they are
-    /// answered or fail: nobody takes the answers. For asks that own their references
+    /// answered or fail; their answers are dropped. For asks that own their references
     /// ([`into_ask`](crate::Ask::into_ask)).
     pub fn detach(self, node: &Node) {
         let mut asks = self.asks;
@@ -191,19 +221,20 @@ where
     }
 }
 
-impl<R> Stream for AskSet<'_, R> {
+impl<'a, R: 'a> Stream for AskSet<'a, R> {
     type Item = (usize, Result<R, AskError>);
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.gather(cx);
         match self.came.pop_front() {
             Some(came) => Poll::Ready(Some(came)),
-            None => self.asks.poll_next_unpin(cx),
+            None if self.asks.is_empty() => Poll::Ready(None),
+            None => Poll::Pending,
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.asks.len() + self.came.len();
-        (left, Some(left))
+        (self.left(), Some(self.left()))
     }
 }
 

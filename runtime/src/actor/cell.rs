@@ -94,7 +94,9 @@ impl<A: Handlers> Cell<A> {
     /// Ends an actor that is restarted however it ends, when it has handled what it has.
     pub(super) fn dismiss(&self) {
         self.base.ends.dismiss();
-        self.base.halt(Halt::Drain, &self.mailbox);
+        self.mailbox.drain();
+        // It may rest, and have been stopped before.
+        self.intake().wake();
     }
 
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
@@ -202,6 +204,10 @@ impl<A: Handlers> Cell<A> {
 impl<A: Handlers> Body for Cell<A> {
     fn base(&self) -> &Base {
         &self.base
+    }
+
+    fn name(&self) -> &'static str {
+        A::NAME
     }
 }
 

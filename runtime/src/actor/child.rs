@@ -121,8 +121,8 @@ enum When {
     Never,
     OnFailure,
     Always,
-    /// Also when it is killed while it rests.
-    Anyhow,
+    /// As `Always`, and also after a kill while it rests.
+    AlwaysAndAfterKill,
 }
 
 impl Restart {
@@ -152,10 +152,9 @@ impl Restart {
         Restart::when(When::Always)
     }
 
-    /// Returns the same numbers for an actor that is restarted however it ends, also by a kill while
-    /// it rests: as long as its parent lives there is one in its place.
-    pub(super) fn however_it_ends(self) -> Self {
-        Restart { when: When::Anyhow, ..self }
+    /// Returns the restart of a pool's worker: however it ends, also after a kill while it rests.
+    pub(super) fn of_worker() -> Self {
+        Restart::when(When::AlwaysAndAfterKill)
     }
 
     /// At most so many restarts within such a time; 5 within a minute when not set. One more, and
@@ -241,7 +240,7 @@ impl Restarts {
         match self.restart.when {
             When::Never => true,
             When::OnFailure => !exit.is_failure(),
-            When::Always | When::Anyhow => false,
+            When::Always | When::AlwaysAndAfterKill => false,
         }
     }
 
@@ -317,12 +316,12 @@ impl<A: Handlers> Plan<A> {
 impl Course {
     /// Returns true if it is restarted also after a stop or a drain.
     pub(super) fn is_revived(&self) -> bool {
-        matches!(self.restarts.restart.when, When::Always | When::Anyhow)
+        matches!(self.restarts.restart.when, When::Always | When::AlwaysAndAfterKill)
     }
 
     /// Returns true if a kill while it rests does not end it.
     pub(super) fn outlives_kills(&self) -> bool {
-        self.restarts.restart.when == When::Anyhow
+        self.restarts.restart.when == When::AlwaysAndAfterKill
     }
 
     /// Decides what comes after an incarnation that ended so, at this time.

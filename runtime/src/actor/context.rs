@@ -49,9 +49,9 @@ pub struct Context<A: Hosted> {
     is_mail: bool,
 }
 
-/// An actor that can have a [`Context`]: each that has handlers. It is apart from [`Handlers`]
-/// because a hook says it of its actor, which says nothing of `Actor` so: or else the compiler,
-/// where the actor is generic, takes the hook for another one than it was written for.
+/// Implemented for each type that has `#[handlers]`, and for no other. Hooks are bound by it and
+/// not by [`Handlers`]: `Handlers` requires `Actor`, so in the `impl Actor` of a generic type the
+/// compiler would compare the hook's bound with the impl that is being written, and refuse it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "actor `{Self}` has no `#[handlers]` block",

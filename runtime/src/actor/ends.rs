@@ -87,8 +87,8 @@ impl Ends {
         self.order(REVIVED);
     }
 
-    /// It is restarted after a stop no longer: drained, it ends when it has handled what it has,
-    /// and begins anew for that where it fails.
+    /// Takes back that it is restarted after a stop: once drained, it handles what it has, begins
+    /// anew where it fails at that, and ends.
     pub(super) fn dismiss(&self) {
         let _locked = self.state.lock();
         self.take_back(REVIVED);

@@ -113,11 +113,11 @@ where
     A: Accepts<M, Reply = R>,
 {
     fn place(&self) -> &Address {
-        self.supervisor().address()
+        self.named().address()
     }
 
     fn runtime(&self) -> Result<Handle, Cause> {
-        runtime(self.supervisor().destination())
+        runtime(self.named().destination())
     }
 
     fn asked(

@@ -42,14 +42,19 @@ pub use tally::{Miss, Missed, Told};
 /// member that ends, or whose node is down, is one no longer. (When a node that was down comes
 /// back, its actors have to join again.) A group that ends leaves its members as they are.
 ///
+/// What joins by a [name](crate::Node::named) of another node is a member by that name. The first
+/// end that is told after it joined may be one from before that, so the name is looked up again
+/// then: whatever actor has it is the member from then on, also one that never joined, until it
+/// ends. If nothing has it, the member is one no longer.
+///
 /// Each member is told all that the group is sent, in the order in which the group handles it, when
 /// that member has room: `tell` a message to the group as to a member, or `ask` it to learn who was
 /// told and who missed it, and why, when that is known of all. A member that is slow holds up
 /// neither the others nor the group: messages wait for each member apart, at most
 /// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
-/// members that have room now, there is `try_broadcast`. An ask is answered when the slowest member
-/// is settled, which may take as long as its node takes to be down: one whose time-out passes first
-/// learns nothing, although members were told.
+/// members that have room now, there is [`try_broadcast`](Group::try_broadcast). An ask is answered
+/// when the slowest member is settled, which may take as long as its node takes to be down: one
+/// whose time-out passes first learns nothing, although members were told.
 ///
 /// ```
 /// use ringpost::group::{Group, Told};
@@ -98,8 +103,55 @@ pub struct Group<M: Message + Wire + Clone> {
     numbers: HashMap<Address, u64>,
     joined: u64,
     members_max: usize,
-    /// Those that wait for a number of members, by that number.
-    awaited: BTreeMap<u64, Vec<ReplyTo<()>>>,
+    awaited: Awaited,
+}
+
+/// Askers that wait for a number of members.
+///
+/// Those that have given up are dropped when the number of all has doubled since that was done
+/// last, so what one of them costs does not grow with the others. At most twice as many are kept as
+/// waited at once, or [`Awaited::KEPT_MIN`].
+#[derive(Default)]
+struct Awaited {
+    /// By that number.
+    by_size: BTreeMap<u64, Vec<ReplyTo<()>>>,
+    count: usize,
+    /// How many there were when those that had given up were dropped last.
+    left: usize,
+}
+
+impl Awaited {
+    /// As few are kept whether they have given up or not.
+    const KEPT_MIN: usize = 64;
+
+    fn insert(&mut self, size: u64, reply: ReplyTo<()>) {
+        // Of a tell none waits.
+        if !reply.is_awaited() {
+            return;
+        }
+        if self.count >= Self::KEPT_MIN.max(2 * self.left) {
+            self.prune();
+        }
+        self.by_size.entry(size).or_default().push(reply);
+        self.count += 1;
+    }
+
+    /// Takes out those that wait for this number.
+    fn remove(&mut self, size: u64) -> Vec<ReplyTo<()>> {
+        let reached = self.by_size.remove(&size).unwrap_or_default();
+        self.count -= reached.len();
+        reached
+    }
+
+    /// Drops those that have given up.
+    fn prune(&mut self) {
+        for waiting in self.by_size.values_mut() {
+            waiting.retain(|reply| !reply.is_given_up());
+        }
+        self.by_size.retain(|_, waiting| !waiting.is_empty());
+        self.count = self.by_size.values().map(Vec::len).sum();
+        self.left = self.count;
+    }
 }
 
 /// A group has as many members as it may have.
@@ -119,7 +171,7 @@ impl<M: Message + Wire + Clone> Group<M> {
             numbers: HashMap::new(),
             joined: 0,
             members_max: limits::GROUP_MEMBERS_MAX,
-            awaited: BTreeMap::new(),
+            awaited: Awaited::default(),
         }
     }
 
@@ -138,8 +190,8 @@ impl<M: Message + Wire + Clone> Group<M> {
 
     /// Tells those that wait for as many members as there are now.
     fn tell_size(&mut self) {
-        let reached = self.awaited.remove(&(self.members.len() as u64));
-        reached.into_iter().flatten().for_each(|reply| reply.send(()));
+        let reached = self.awaited.remove(self.members.len() as u64);
+        reached.into_iter().for_each(|reply| reply.send(()));
     }
 
     /// Tells each member, or has the message wait for it, as `patience` says.
@@ -206,7 +258,8 @@ impl<M: Message + Wire + Clone> Group<M> {
 
     /// Makes an actor a member: it is told what the group handles from then on. One that is a
     /// member already stays one, also if it was about to be taken for one that has ended. One that
-    /// has ended is a member until the group learns it.
+    /// has ended is a member until the group learns it. One that joins by a name of another node is
+    /// whatever actor has that name when its first end after that is told: see [`Group`].
     #[handler]
     pub fn join(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> Result<(), GroupFull> {
         if let Some(number) = self.numbers.get(member.address()) {
@@ -242,11 +295,7 @@ impl<M: Message + Wire + Clone> Group<M> {
     #[doc(hidden)]
     #[handler]
     pub fn when_size_is(&mut self, msg: WhenSize<M>, reply: ReplyTo<()>) {
-        for waiting in self.awaited.values_mut() {
-            waiting.retain(|reply| !reply.is_given_up());
-        }
-        self.awaited.retain(|_, waiting| !waiting.is_empty());
-        self.awaited.entry(msg.0).or_default().push(reply);
+        self.awaited.insert(msg.0, reply);
         self.tell_size();
     }
 }
@@ -287,12 +336,13 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
         self.ask(Size(PhantomData)).await
     }
 
-    /// Waits until the group has this many members, neither more nor fewer: for as long as that
-    /// takes. Ready at once when it has. The group answers at the moment when it is so, and may
-    /// have others when the answer comes.
+    /// Waits until the group has exactly this many members, for a year at most
+    /// ([`limits::ASK_TIMEOUT_MAX`]). Ready at once when it has. The group answers at the moment
+    /// when it is so, and may have others when the answer comes.
     ///
     /// # Errors
-    /// [`AskError`] when the group ends first, or its node is or goes out of reach.
+    /// [`AskError`] when the group ends first, its node is or goes out of reach, or that time is
+    /// over.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -331,9 +381,70 @@ impl<M: Message + Wire + Clone> Handler<Down> for Group<M> {
             && exit != ActorExit::NodeDown
             && member.may_be_there()
         {
-            // This looks its name up again, and tells if nobody has it.
+            // The new watch looks the name up again; if no actor has it, its `Down` removes the
+            // member.
             return cx.watch(member.recipient());
         }
         self.remove(&actor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::poll;
+
+    use super::*;
+    use crate::node::Node;
+
+    /// Keeps those that wait as a group does.
+    #[actor]
+    #[derive(Default)]
+    struct Keeper {
+        awaited: Awaited,
+    }
+
+    #[handlers]
+    impl Keeper {
+        #[handler]
+        fn wait(&mut self, size: u64, reply: ReplyTo<()>) {
+            self.awaited.insert(size, reply);
+        }
+
+        #[handler]
+        fn reach(&mut self, size: u64) {
+            self.awaited.remove(size).into_iter().for_each(|reply| reply.send(()));
+        }
+
+        #[handler]
+        fn kept(&self) -> u64 {
+            let kept = self.awaited.by_size.values().map(Vec::len).sum();
+            assert_eq!(self.awaited.count, kept);
+            kept as u64
+        }
+    }
+
+    #[tokio::test]
+    async fn those_that_gave_up_or_never_waited_for_a_size_are_not_kept() {
+        let node = Node::builder("alpha").start().await.unwrap();
+        let keeper = node.spawn("keeper", Keeper::default()).await.unwrap();
+        for _ in 0..1_000 {
+            keeper.tell(Wait { size: 9 }).await.unwrap();
+        }
+        assert_eq!(keeper.kept().await, Ok(0));
+        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(keeper.wait(9))).collect();
+        for wait in &mut waiting {
+            assert!(poll!(wait).is_pending());
+        }
+        for size in 10..1_000 {
+            let mut given_up = Box::pin(keeper.wait(size));
+            assert!(poll!(&mut given_up).is_pending());
+            let kept = keeper.kept().await.unwrap();
+            assert!(kept > 100 && kept <= 200, "{kept}");
+        }
+        keeper.reach(9).await.unwrap();
+        for wait in waiting {
+            assert_eq!(wait.await, Ok(()));
+        }
+        assert!(keeper.kept().await.unwrap() <= 100);
     }
 }

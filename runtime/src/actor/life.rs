@@ -412,12 +412,12 @@ fn end(life: &mut dyn Living) {
         // How a tie ends says how another actor did.
         _ if me.is_tie() => {}
         ActorExit::Panicked(reason) => {
-            count_failure(me.kind().name);
+            count_failure(me.name());
             let in_hand = life.take_in_hand().map(Label::name);
             tracing::error!(actor = %me.address(), %reason, in_hand, "an actor panicked");
         }
         ActorExit::Failed(reason) if life.is_born() => {
-            count_failure(me.kind().name);
+            count_failure(me.name());
             tracing::error!(actor = %me.address(), %reason, "an actor failed");
         }
         _ => {}

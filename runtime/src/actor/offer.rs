@@ -292,7 +292,7 @@ impl<A: Offered> Spawner<A> {
         answer(A::NAME, (cx.node(), held.actor.run(cx.node())), held.address, reply);
     }
 
-    /// One that is held for nobody ends.
+    /// Ends an actor whose spawner no longer wants it, without having run.
     #[handler]
     fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
         if !planted!(HeldForEver) && self.let_go(msg.id, cx).is_some() {
@@ -300,7 +300,7 @@ impl<A: Offered> Spawner<A> {
         }
     }
 
-    /// An actor of it has ended, or one that waits to watch some.
+    /// Forgets an actor that ended, and ends those that were held for a watcher that ended.
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
         self.living.remove(&msg.actor);

@@ -7,20 +7,23 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, maybe_done};
+use futures::{FutureExt, poll};
 use ringpost_transport::id::NodeName;
 use tokio::time::Instant;
 
+use super::destination::View;
 use super::offer::{Begin, Offered, Outcome, Refusal, Release, Spawn, id_of, offer_name};
 use super::time_limit::TimeLimit;
 use super::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
 use crate::address::{Address, InvalidActorName, check_name};
 use crate::error::{AskCause, AskError, Cause, NotBegun, RemoteSpawnCause, RemoteSpawnError};
+use crate::exit::ActorExit;
 use crate::message::Message;
 use crate::mutants::planted;
 use crate::node::Node;
-use crate::remote::Waiter;
+use crate::remote::{self, Waiter};
+use crate::resident::Ended;
 
 impl Node {
     /// Returns another node of the cluster, or this one, as one on which actors can be spawned.
@@ -233,6 +236,11 @@ impl<A: Offered> Request<'_, A> {
             until: self.limit.start(),
             waits_for_link: self.waits_for_link,
         };
+        // Noted before anything is held there, as the next spawner has the same name.
+        let mut ended = pin!(maybe_done(asker.ended()));
+        if self.watcher.is_some() {
+            _ = poll!(ended.as_mut());
+        }
         let address = asker.ask(spawn).await?;
         let actor = ActorRef::bind(&self.peer.node, address);
         let Some(watcher) = self.watcher else { return Ok(actor) };
@@ -241,7 +249,13 @@ impl<A: Offered> Request<'_, A> {
         asker.opened(&actor, &mut self.limit).await?;
         // Now its node tells this one of its end, whatever it runs.
         let begun = asker.ask(Begin { id: id_of(actor.address()) }).await;
+        _ = poll!(ended.as_mut());
+        let is_withdrawn = ended.as_mut().take_output() == Some(ActorExit::Stopped);
         begun.map_err(|cause| match cause {
+            // The spawner of a later offer does not know the actor.
+            RemoteSpawnCause::NotSent(Cause::Timeout) if is_withdrawn => {
+                RemoteSpawnCause::Withdrawn
+            }
             RemoteSpawnCause::NotSent(cause) => RemoteSpawnCause::NotBegun(cause),
             // It was offered when the actor had its place.
             RemoteSpawnCause::NotOffered => RemoteSpawnCause::Withdrawn,
@@ -296,6 +310,17 @@ impl Asker<'_> {
             Ok(Ok(_elsewhere)) => Err(RemoteSpawnCause::Unanswered(AskCause::InvalidReply)),
             Ok(Err(refusal)) => Err(self.refused(refusal)),
             Err(error) => Err(unanswered(error)),
+        }
+    }
+
+    /// Waits for the end of the spawner that has the name now.
+    async fn ended(&self) -> ActorExit {
+        let spawner: Recipient<Begin, Outcome> =
+            Recipient::bind(&self.peer.node, self.spawner.clone());
+        match spawner.destination().now().view() {
+            View::Local(near) => Ended::of(near.shared()).await,
+            View::Remote(sender, _) => remote::closed(sender).await,
+            View::Dead(_) => ActorExit::NoActor,
         }
     }
 

@@ -28,6 +28,7 @@ use futures::stream::FuturesUnordered;
 use tokio::task::coop;
 
 use super::destination::View;
+use super::reference::Sent;
 use super::{Accepts, ActorPermit, ActorRef, Handlers};
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
@@ -82,7 +83,8 @@ pub use supervisor::PoolSupervisor;
 /// to a [`Router`].
 pub struct Pool<A: Handlers> {
     shared: Arc<Shared<A>>,
-    supervisor: ActorRef<PoolSupervisor>,
+    /// Its supervisor, by the name: for texts, and before the pool has begun.
+    named: ActorRef<PoolSupervisor>,
 }
 
 impl<A: Handlers> Pool<A> {
@@ -98,8 +100,14 @@ impl<A: Handlers> Pool<A> {
 
     /// Returns the actor that has the workers as its children: to stop the pool, or to watch its
     /// end.
-    pub fn supervisor(&self) -> &ActorRef<PoolSupervisor> {
-        &self.supervisor
+    /// Before the pool has begun it is whatever actor has the pool's name then.
+    pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
+        self.shared.supervisor().unwrap_or_else(|| self.named.clone())
+    }
+
+    /// Returns the supervisor by its name.
+    pub(super) fn named(&self) -> &ActorRef<PoolSupervisor> {
+        &self.named
     }
 
     /// Has the pool have so many workers; 0 counts as 1, and more than
@@ -116,7 +124,7 @@ impl<A: Handlers> Pool<A> {
     /// # Cancel safety
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
-        supervisor::resize(self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
+        supervisor::resize(&self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
     /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which
@@ -176,10 +184,22 @@ impl<A: Handlers> Pool<A> {
                 room = self.room(&ring, order) => room,
             };
             return match room {
-                Ok(room) => room.tell(message),
+                Ok((_, room)) => room.tell(message),
                 Err(cause) => Err(TellError { message, cause }),
             };
         }
+    }
+
+    /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
+    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says.
+    ///
+    /// # Errors
+    /// [`AskError`](crate::AskError).
+    pub fn ask<M>(&self, message: M) -> PoolAsk<'_, A, Sent<A, M>>
+    where
+        A: Accepts<M>,
+    {
+        PoolAsk::new(self, message)
     }
 
     /// Sends to the first worker in `order` that has room now.
@@ -205,30 +225,38 @@ impl<A: Handlers> Pool<A> {
         Err(TellError { message, cause })
     }
 
-    /// Waits for room at one of the workers in `order`. While all of them are closed and the pool
-    /// is not over, it waits for its end.
-    async fn room<M: Message>(
+    /// Waits for room at one of the workers in `order` but the one that sends, and returns it with
+    /// the worker. While all of them are closed and the pool is not over, it waits for its end.
+    async fn room<'r, M: Message>(
         &self,
-        ring: &Ring<A>,
+        ring: &'r Ring<A>,
         order: Order,
-    ) -> Result<ActorPermit<A, M>, Cause>
+    ) -> Result<(&'r ActorRef<A>, ActorPermit<A, M>), Cause>
     where
         A: Accepts<M>,
     {
-        let mut rooms: FuturesUnordered<_> = order.of(ring).map(ActorRef::reserve::<M>).collect();
-        let mut cause = Cause::Stopped;
-        while let Some(room) = rooms.next().await {
+        let mine = order.of(ring).find(|worker| worker.is_in_hand());
+        let others = order.of(ring).filter(|worker| !worker.is_in_hand());
+        let room_at =
+            |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
+        let mut rooms: FuturesUnordered<_> = others.map(room_at).collect();
+        let (mut cause, is_alone) = (Cause::Stopped, rooms.is_empty());
+        while let Some((worker, room)) = rooms.next().await {
             match room {
                 // In its room the message would be a dead letter (PL-1).
                 Ok(room) if room.is_void() => {}
-                Ok(room) => return Ok(room),
+                Ok(room) => return Ok((worker, room)),
                 Err(Cause::Stopped) => {}
                 Err(none) => cause = none,
             }
         }
-        // A worker that sends is not made anew while it waits.
-        let is_mine = || order.of(ring).any(ActorRef::is_in_hand);
-        if cause == Cause::Stopped && !self.is_over(ring) && !is_mine() {
+        match mine {
+            // It makes no room while it waits, and is not made anew.
+            Some(mine) if !mine.is_closed() && is_alone => return Err(Cause::MailboxFull),
+            Some(mine) if mine.is_closed() => return Err(cause),
+            _ => {}
+        }
+        if cause == Cause::Stopped && !self.is_over(ring) {
             self.ended().await;
         }
         Err(cause)
@@ -237,12 +265,12 @@ impl<A: Handlers> Pool<A> {
     /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not
     /// begun.
     fn is_over(&self, ring: &Ring<A>) -> bool {
-        ring.is_empty() || ActorRef::new(self.supervisor.destination().now()).is_closed()
+        ring.is_empty() || self.supervisor().is_closed()
     }
 
     /// Waits until the pool has ended.
     async fn ended(&self) {
-        if let View::Local(supervisor) = self.supervisor.destination().now().view() {
+        if let View::Local(supervisor) = self.supervisor().destination().view() {
             Ended::of(supervisor.shared()).await;
         }
     }
@@ -250,12 +278,12 @@ impl<A: Handlers> Pool<A> {
 
 impl<A: Handlers> Clone for Pool<A> {
     fn clone(&self) -> Self {
-        Pool { shared: self.shared.clone(), supervisor: self.supervisor.clone() }
+        Pool { shared: self.shared.clone(), named: self.named.clone() }
     }
 }
 
 impl<A: Handlers> fmt::Debug for Pool<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool<{}>({})", type_name::<A>(), self.supervisor().address())
+        write!(f, "Pool<{}>({})", type_name::<A>(), self.named.address())
     }
 }

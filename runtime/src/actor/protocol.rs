@@ -53,7 +53,7 @@ pub trait Protocol: Sized + Send + Sync + 'static {
     const CALLS: &'static [Call];
     #[doc(hidden)]
     const SIGNATURES: &'static [Signature];
-    /// What is wrong with a handler of a method that it does not have.
+    /// The error of the compiler for a handler whose method the protocol does not have.
     #[doc(hidden)]
     const OTHER: &'static str;
     #[doc(hidden)]
@@ -106,7 +106,7 @@ pub struct Signature {
     pub name: &'static str,
     pub message: &'static str,
     pub parameters: &'static str,
-    /// What is wrong with a handler that has other parameters.
+    /// The error of the compiler for a handler with other parameters.
     pub other: &'static str,
 }
 

@@ -7,6 +7,7 @@ use super::AskError;
 
 /// Of the asks of an [`AskSet`](crate::AskSet) fewer were answered than were waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooFewAnswers {
     /// How many answers were waited for.
     pub wanted: usize,
@@ -19,25 +20,17 @@ pub struct TooFewAnswers {
 impl fmt::Display for TooFewAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TooFewAnswers { wanted, answered, failed } = self;
-        write!(
-            f,
-            "{wanted} answers were wanted, {answered} came, and {} asks failed",
-            failed.len()
-        )?;
+        write!(f, "{answered} of {wanted} answers came; ")?;
         if failed.is_empty() {
-            return f.write_str(": ask more actors, or wait for fewer answers");
+            return f.write_str("no ask failed: ask more actors, or wait for fewer answers");
         }
+        f.write_str("asks that failed: ")?;
         for (place, (_, error)) in failed.iter().enumerate() {
-            let separator = if place == 0 { ": " } else { "; " };
+            let separator = if place == 0 { "" } else { "; " };
             write!(f, "{separator}{error}")?;
         }
         Ok(())
     }
 }
 
-impl Error for TooFewAnswers {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let (_, error) = self.failed.first()?;
-        Some(error)
-    }
-}
+impl Error for TooFewAnswers {}

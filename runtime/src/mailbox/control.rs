@@ -107,7 +107,7 @@ impl Control {
     }
 
     /// Admits a sender with this turn, where there is such `room`; returns since when it waited, if
-    /// it did. If it is refused, that is to be [told](Refused::told) without the lock.
+    /// it did. A refusal becomes the outcome of the poll without the lock: [`Refused::into_poll`].
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
@@ -182,9 +182,10 @@ impl Control {
 }
 
 impl Refused {
-    /// Counts a sender that begins to wait. To be called without the lock.
+    /// Returns the refusal as the outcome of a poll, and counts a sender that begins to wait. Must
+    /// be called without the lock.
     #[cold]
-    pub(super) fn told<T>(self) -> Poll<Result<T, Closed>> {
+    pub(super) fn into_poll<T>(self) -> Poll<Result<T, Closed>> {
         match self {
             Refused::Closed => Poll::Ready(Err(Closed)),
             Refused::Waits(admitted) => {

@@ -58,7 +58,7 @@ impl dyn Intake + '_ {
                 count_waited(waited);
                 Poll::Ready(Ok(Room(self)))
             }
-            Err(refused) => refused.told(),
+            Err(refused) => refused.into_poll(),
         }
     }
 

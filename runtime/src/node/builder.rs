@@ -257,8 +257,8 @@ impl NodeBuilder {
         self.starting().await
     }
 
-    /// Boxed, as every future of this crate that a program awaits and that is large: so it is
-    /// compiled here, and not again in each program.
+    /// Boxes the start. Large futures that programs await are boxed, so that they are compiled in
+    /// this crate and not again in each program.
     fn starting(self) -> BoxFuture<'static, Result<Node, StartError>> {
         Box::pin(self.begin())
     }

@@ -117,7 +117,7 @@ impl Simulation {
     /// ```
     ///
     /// # Panics
-    /// When one fails, as [`run`](Self::run) does.
+    /// When one fails, as [`run`](Self::run) does; when a variable is no number, or says 0 seeds.
     #[track_caller]
     pub fn check<F>(&self, seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F)
     where
@@ -126,7 +126,7 @@ impl Simulation {
         if number_of(SEED_VARIABLE).is_some() {
             return self.clone().run(&body);
         }
-        let seeds = counted(seeds.into_iter(), number_of(CASES_VARIABLE));
+        let seeds = counted(seeds.into_iter(), count_of(CASES_VARIABLE));
         if let Some(failure) = self.find(seeds, body) {
             panic!("{failure}");
         }
@@ -195,6 +195,17 @@ fn number_of(variable: &str) -> Option<u64> {
         Ok(number) => Some(number),
         Err(_) => panic!("{variable} is `{text}`, which is no number: set it to one, or unset it"),
     }
+}
+
+/// Returns the count that a variable of the environment holds.
+///
+/// # Panics
+/// When it holds something else, or 0: each check would pass without a run.
+fn count_of(variable: &str) -> Option<u64> {
+    let count = number_of(variable);
+    let is_none = count == Some(0);
+    assert!(!is_none, "{variable} is 0, so nothing would be run: set it to 1 or more, or unset it");
+    count
 }
 
 /// Returns these seeds; where a count is given, as many: the first ones, and then the numbers after

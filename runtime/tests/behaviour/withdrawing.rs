@@ -34,7 +34,11 @@ impl Offered for Guest {
 struct Host;
 
 #[message(local)]
-struct Invite(Node);
+struct Invite {
+    beta: Node,
+    /// Beta offers the type again before the guest is told to begin.
+    is_offered_again: bool,
+}
 
 #[handlers]
 impl Host {
@@ -44,7 +48,7 @@ impl Host {
         msg: Invite,
         cx: &mut Context<Self>,
     ) -> Local<Result<ActorRef<Guest>, RemoteSpawnCause>> {
-        let beta = msg.0;
+        let Invite { beta, is_offered_again } = msg;
         let spawn = cx.node().peer("beta").spawn::<Guest>("held", 2);
         let mut spawn = spawn.timeout(Duration::from_secs(3600)).watched_by(cx);
         while beta.actor::<Guest>("held").await.is_err() {
@@ -52,6 +56,9 @@ impl Host {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(beta.withdraw::<Guest>().await);
+        if is_offered_again {
+            beta.offer::<Guest>().unwrap();
+        }
         Local(spawn.await.map_err(|error| error.cause))
     }
 
@@ -70,11 +77,14 @@ pub async fn a_type_that_is_withdrawn_is_spawned_no_more_until_it_is_offered_aga
         let peer = node.peer("beta");
         let first: ActorRef<Guest> = peer.spawn("first", 1).await.unwrap();
         let host = node.spawn("host", Host).await.unwrap();
-        let invited = host.ask(Invite(beta.clone())).timeout(Duration::from_secs(60)).await;
-        assert_eq!(invited.unwrap().0, Err(RemoteSpawnCause::Withdrawn));
-        // The one that was held has ended; the other one lives on.
-        let gone = beta.actor::<Guest>("held").await.unwrap_err();
-        assert_eq!(gone.cause(), Some(&Cause::NoSuchActor));
+        for is_offered_again in [true, false] {
+            let invite = Invite { beta: beta.clone(), is_offered_again };
+            let invited = host.ask(invite).timeout(Duration::from_secs(60)).await;
+            assert_eq!(invited.unwrap().0, Err(RemoteSpawnCause::Withdrawn), "{is_offered_again}");
+            // The one that was held has ended; the other one lives on.
+            let gone = beta.actor::<Guest>("held").await.unwrap_err();
+            assert_eq!(gone.cause(), Some(&Cause::NoSuchActor));
+        }
         assert_eq!(first.number().await, Ok(1));
         let refused = peer.spawn::<Guest>("held", 3).await.unwrap_err();
         assert_eq!((&refused.cause, refused.is_retryable()), (&RemoteSpawnCause::NotOffered, true));

@@ -1,5 +1,5 @@
 //! A group and its members on three nodes: they join, leave, end and come again under their names,
-//! while lines are told, asked and offered, links are lost, and nodes are killed.
+//! while lines are told, asked and sent by `try_broadcast`, links are lost, and nodes are killed.
 
 mod book;
 mod judge;

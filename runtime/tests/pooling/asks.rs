@@ -1,12 +1,13 @@
 //! Asks of a pool where those of an actor are used, and sends while workers end.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use ringpost::AskSet;
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
 
-use super::{Fail, Job, MINUTE, MS, StopYourself, Worker, builder, job};
+use super::{Fail, Job, MINUTE, MS, StopYourself, Worker, builder, fill, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -79,7 +80,7 @@ async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {
     const EACH: u64 = 400;
     let node = node().await;
     let (desk, builder) = builder();
-    let builder = builder.size(2).restarts_at_most(u32::MAX, MINUTE).restart_backoff(MS / 10, MS);
+    let builder = builder.size(2).restart_at_most(u32::MAX, MINUTE).restart_backoff(MS / 10, MS);
     let pool = builder.spawn(&node, "pool").await.unwrap();
     let letters = || node.dead_letters().count(ringpost::DeadLetterCause::Stopped);
     let senders: Vec<_> = (0..SENDERS)
@@ -107,4 +108,82 @@ async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {
     done.dedup();
     assert_eq!(done.len(), count, "none is handled twice");
     assert!(desk.made.load(Ordering::Relaxed) > 2, "workers have stopped");
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_that_has_ended_leads_to_no_other_pool_of_its_name() {
+    let node = node().await;
+    let old = builder().1.spawn(&node, "pool").await.unwrap();
+    old.supervisor().stop().await.unwrap();
+    old.supervisor().wait_stopped().await;
+    let new = builder().1.spawn(&node, "pool").await.unwrap();
+    assert_eq!(old.try_tell(job(1)).unwrap_err().cause, Cause::Stopped);
+    assert_eq!(old.tell(job(1)).await.unwrap_err().cause, Cause::Stopped);
+    let asked = old.ask(job(1)).await;
+    assert_eq!(cause(asked), Err(AskCause::NotSent(Cause::Stopped)));
+    assert!(matches!(old.resize(3).await, Err(SpawnError::NoSupervisor(_))));
+    old.supervisor().kill().await.unwrap();
+    assert_eq!(new.workers().len(), 1);
+    assert!(new.ask(job(2)).await.is_ok());
+}
+
+/// Has workers of its own pool do a part of the work.
+#[actor]
+struct Splitter {
+    pool: Arc<OnceLock<Pool<Splitter>>>,
+}
+
+#[handlers]
+impl Splitter {
+    /// Returns how many others answered, each asked by the one before.
+    #[handler]
+    async fn split(&mut self, parts: u64) -> Result<u64, String> {
+        if parts == 0 {
+            return Ok(0);
+        }
+        let pool = self.pool.get().expect("it was spawned");
+        match pool.ask(Split { parts: parts - 1 }).await {
+            Ok(others) => others.map(|others| others + 1),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_worker_that_asks_its_pool_is_answered_by_one_that_does_not_wait_for_it() {
+    let node = node().await;
+    let cell = Arc::new(OnceLock::new());
+    let own = cell.clone();
+    let pool = Pool::builder(move || Splitter { pool: own.clone() });
+    let pool = pool.size(4).spawn(&node, "pool").await.unwrap();
+    assert!(cell.set(pool.clone()).is_ok());
+    // Each worker is the first to be looked at for each part once.
+    for _ in 0..16 {
+        assert_eq!(pool.ask(Split { parts: 3 }).await, Ok(Ok(3)));
+    }
+    let error = pool.ask(Split { parts: 4 }).await.unwrap().unwrap_err();
+    assert!(error.contains("wait"), "{error}");
+    drop(cell);
+}
+
+#[tokio::test]
+async fn the_error_of_an_ask_that_waited_for_room_names_the_worker_that_had_it() {
+    for place in 0..2 {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+        let gates = fill(&desk, &pool).await;
+        let free = async {
+            tokio::task::yield_now().await;
+            gates[place].add_permits(1);
+        };
+        let asked = async { pool.ask(Fail).await };
+        let (asked, ()) = tokio::join!(asked, free);
+        let error = asked.unwrap_err();
+        assert_eq!(error.cause, AskCause::Panicked);
+        assert_eq!(error.actor(), pool.workers()[place].address());
+        gates.iter().for_each(|gate| gate.add_permits(1));
+    }
 }

@@ -5,14 +5,14 @@ use ringpost::prelude::*;
 use super::{Job, MINUTE, MS, builder, hold, job};
 use crate::actors::node;
 
-/// Whether it fails before it is removed, and rests then, or after that.
+/// Both orders: the worker fails and rests before it is removed, and it fails afterwards.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_removed_and_fails_handles_what_it_has_all_the_same() {
     for rests in [true, false] {
         let node = node().await;
         let (desk, builder) = builder();
-        let builder = builder.restarts_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
+        let builder = builder.restart_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
         let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
         let last = pool.workers().pop().unwrap();
         let gate = hold(&desk, &last).await;
@@ -39,7 +39,7 @@ async fn a_worker_that_is_removed_and_fails_handles_what_it_has_all_the_same() {
 async fn a_worker_that_is_killed_while_it_rests_is_made_anew_all_the_same() {
     let node = node().await;
     let (desk, builder) = builder();
-    let builder = builder.restarts_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
+    let builder = builder.restart_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
     let pool = builder.mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
     let worker = pool.workers().pop().unwrap();
     let gate = hold(&desk, &worker).await;
@@ -57,4 +57,22 @@ async fn a_worker_that_is_killed_while_it_rests_is_made_anew_all_the_same() {
     assert_eq!(desk.done_by(&worker), [1, 2]);
     pool.supervisor().stop().await.unwrap();
     assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_removed_while_it_rests_ends_when_it_is_stopped() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.restart_at_most(3, MINUTE).restart_backoff(MINUTE, MINUTE);
+    let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+    let last = pool.workers().pop().unwrap();
+    let gate = hold(&desk, &last).await;
+    last.tell(super::Fail).await.unwrap();
+    gate.add_permits(1);
+    tokio::time::sleep(MS).await;
+    pool.resize(1).await.unwrap();
+    let start = tokio::time::Instant::now();
+    last.stop().await.unwrap();
+    assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+    assert!(start.elapsed() < MINUTE / 2, "it did not rest to the end");
 }

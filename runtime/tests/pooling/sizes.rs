@@ -133,7 +133,7 @@ async fn a_pool_whose_new_workers_do_not_start_keeps_the_old_ones() {
     impl Picky {}
     let (node, started) = (node().await, Arc::<AtomicU64>::default());
     let pool = Pool::builder(move || Picky(started.clone())).size(2);
-    let pool = pool.restarts_at_most(0, MINUTE).spawn(&node, "pool").await.unwrap();
+    let pool = pool.restart_at_most(0, MINUTE).spawn(&node, "pool").await.unwrap();
     let workers = pool.workers();
     assert!(matches!(pool.resize(4).await, Err(SpawnError::Start(_))));
     assert_eq!(pool.workers(), workers);

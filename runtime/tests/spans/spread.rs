@@ -221,9 +221,11 @@ request
     end([alpha, beta]).await;
 }
 
-/// Tells itself the next step, so often.
+/// Tells itself the next step, so often: itself, or by a task to which it gives its span.
 #[actor(name = "app::Walker")]
-struct Walker;
+struct Walker {
+    by_task: bool,
+}
 
 #[message(name = "app::Step")]
 struct Step {
@@ -234,20 +236,29 @@ struct Step {
 impl Walker {
     #[handler]
     fn step(&mut self, msg: Step, cx: &mut Context<Self>) {
-        if let Some(left) = msg.left.checked_sub(1) {
-            cx.actor().try_tell(Step { left }).unwrap();
+        let Some(left) = msg.left.checked_sub(1) else { return };
+        let me = cx.actor().clone();
+        if self.by_task {
+            let step = async move { me.tell(Step { left }).await.unwrap() };
+            tokio::spawn(step.in_current_span());
+        } else {
+            me.try_tell(Step { left }).unwrap();
         }
     }
 }
 
-/// Counts the spans that are open.
+/// Counts the spans that are open, the most of them, and those that follow from another.
 #[derive(Clone, Default)]
-struct Open(Arc<(AtomicUsize, AtomicUsize)>);
+struct Open(Arc<(AtomicUsize, AtomicUsize, AtomicUsize)>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Open {
     fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: LayerContext<'_, S>) {
-        let (now, most) = &*self.0;
+        let (now, most, _) = &*self.0;
         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    }
+
+    fn on_follows_from(&self, _: &Id, _: &Id, _: LayerContext<'_, S>) {
+        self.0.2.fetch_add(1, Ordering::SeqCst);
     }
 
     fn on_close(&self, _: Id, _: LayerContext<'_, S>) {
@@ -268,7 +279,7 @@ async fn messages_that_cause_each_other_without_an_end_keep_no_more_spans_open_t
     let _here = tracing::subscriber::set_default(subscriber.with(spans.clone()).with(open.clone()));
     tracing::callsite::rebuild_interest_cache();
     let node = node().await;
-    let walker = node.spawn("walker", Walker).await.unwrap();
+    let walker = node.spawn("walker", Walker { by_task: false }).await.unwrap();
     walker.tell(Step { left: STEPS as u64 - 1 }).await.unwrap();
     spans.handled(STEPS).await;
     let most = open.0.1.load(Ordering::SeqCst);
@@ -278,4 +289,14 @@ async fn messages_that_cause_each_other_without_an_end_keep_no_more_spans_open_t
     let made = spans.0.lock();
     let is_below = |pair: &[Made]| pair[1].field("parent_span_id") == pair[0].field("span_id");
     assert!(made.windows(2).all(is_below));
+    drop(made);
+    assert_eq!(open.0.2.load(Ordering::SeqCst), 0);
+
+    let carrier = node.spawn("carrier", Walker { by_task: true }).await.unwrap();
+    carrier.tell(Step { left: STEPS as u64 - 1 }).await.unwrap();
+    spans.handled(2 * STEPS).await;
+    let (_, most, follow) = &*open.0;
+    let most = most.load(Ordering::SeqCst);
+    assert!(most <= 1_100, "{most} spans were open at once");
+    assert_eq!(follow.load(Ordering::SeqCst), STEPS - 1);
 }

@@ -40,6 +40,9 @@ pub(in crate::actor) struct Base {
 /// A cell without the type of its actor, as the task of the actor sees it.
 pub(in crate::actor) trait Body: Resident {
     fn base(&self) -> &Base;
+
+    /// Returns the name of the actor's type, as metrics have it.
+    fn name(&self) -> &'static str;
 }
 
 /// The part of a cell that few actors need.
@@ -157,8 +160,8 @@ impl Base {
         Scope::handling(&subject, self.address(), sent_in)
     }
 
-    /// Begins a message of another node, which `ask` is the way back of. Returns `None` when it
-    /// must not be handled.
+    /// Begins a message of another node; `ask` is the way back to its asker. Returns `None` where
+    /// that one has given up.
     pub(super) fn begin_far(
         &self,
         label: &Label,

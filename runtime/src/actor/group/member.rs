@@ -22,8 +22,8 @@ pub(super) struct Member<M: Message + Wire> {
     far: Option<Recipient<Packed<M>>>,
     /// There from the first message on that had to wait.
     lane: Option<Lane<M>>,
-    /// It has joined again under its name, and an end that comes may be the one before that.
-    is_again: bool,
+    /// It has joined by a name of another node, and an end that comes may be one from before that.
+    is_new: bool,
     /// It has missed the last message that was to wait for it; the log says so once.
     is_behind: bool,
 }
@@ -54,18 +54,21 @@ struct Parcel<M: Message + Wire> {
 
 impl<M: Message + Wire + Clone> Member<M> {
     pub(super) fn new(to: Recipient<M>) -> Self {
-        Member { far: to.as_far(), to, lane: None, is_again: false, is_behind: false }
+        let mut member =
+            Member { far: to.as_far(), to, lane: None, is_new: false, is_behind: false };
+        member.join_again();
+        member
     }
 
-    /// Notes that it joins though it is a member. Of a name on another node an earlier end may be
-    /// on its way.
+    /// Notes that it joins now, which it may have done before. Of a name on another node an earlier
+    /// end may be on its way.
     pub(super) fn join_again(&mut self) {
-        self.is_again = self.is_far() && self.to.address().identity().is_none();
+        self.is_new = self.is_far() && self.to.address().identity().is_none();
     }
 
-    /// Returns true if an end that was told may be the one before it joined again; once.
+    /// Returns true if an end that was told may be one from before it joined; once.
     pub(super) fn may_be_there(&mut self) -> bool {
-        std::mem::take(&mut self.is_again)
+        std::mem::take(&mut self.is_new)
     }
 
     pub(super) fn recipient(&self) -> &Recipient<M> {

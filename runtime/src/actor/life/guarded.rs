@@ -44,7 +44,8 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
         let polled = match this.inner.as_mut().as_pin_mut() {
             Some(inner) if !me.ends().is_forced() => {
                 let _within = enter_actor((me.token(), me.id()), me.base().node().runtime().id());
-                catch_unwind(AssertUnwindSafe(|| inner.poll(cx)))
+                // Also the text of an error is the user's code.
+                catch_unwind(AssertUnwindSafe(|| inner.poll(cx).map(Ending::of)))
             }
             _ => Ok(Poll::Pending),
         };
@@ -59,7 +60,7 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
 fn judge(
     me: &dyn Body,
     is_waiting: &mut bool,
-    polled: thread::Result<Poll<Result<(), BoxError>>>,
+    polled: thread::Result<Poll<Ending>>,
 ) -> Poll<Ending> {
     let (base, ends) = (me.base(), me.ends());
     note_turn(base, is_waiting);
@@ -76,7 +77,7 @@ fn judge(
         (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
         (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
         (None, Ok(Poll::Pending)) => return Poll::Pending,
-        (None, Ok(Poll::Ready(output))) => Ending::of(output),
+        (None, Ok(Poll::Ready(ending))) => ending,
     };
     ends.leave_incarnation();
     // A handler that was ended waits no longer.

@@ -51,7 +51,7 @@ pub(super) fn goes_on(life: &mut dyn Living) -> BoxFuture<'_, bool> {
 pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
     let mut ended = Ended::of(life);
     Box::pin(async move {
-        ended.leave_if_over();
+        ended.leave_if_over(true);
         end_children_of(&*ended.me, ended.life.registered()).await;
     })
 }
@@ -65,7 +65,8 @@ impl<'a> Ended<'a> {
     /// does. Returns false when that is the end.
     async fn goes_on(&mut self) -> bool {
         if self.life.registered().is_some() {
-            self.leave_if_over();
+            let in_order = matches!(self.life.how(), Ending::Stopped);
+            self.leave_if_over(in_order);
             clear(&*self.me, self.life.registered()).await;
         }
         // A first start that fails is told to its spawner: there is no incarnation to restart.
@@ -95,21 +96,25 @@ impl<'a> Ended<'a> {
 
     /// Drops what was not begun if nothing is begun any more: its askers do not wait for the
     /// children, which may be among them.
-    fn leave_if_over(&mut self) {
-        if self.is_over() {
+    fn leave_if_over(&mut self, in_order: bool) {
+        if self.is_over(in_order) {
             self.was_closing = Some(self.me.intake().is_closed());
             bury_asides(self.me.base(), self.life.registered());
             self.life.leave_unbegun();
         }
     }
 
-    /// Returns true if it is certain now that no other incarnation comes.
-    fn is_over(&mut self) -> bool {
-        let ends = self.me.ends();
-        if ends.is_final() || !self.life.is_born() {
+    /// Returns true if it is certain now that no other incarnation comes after this one, which has
+    /// ended or is about to: `in_order`, or by a failure or an order.
+    fn is_over(&mut self, in_order: bool) -> bool {
+        if self.me.ends().is_final() || !self.life.is_born() {
             return true;
         }
         let is_closing = self.me.intake().is_closed();
+        if is_closing && in_order && self.is_dismissed() {
+            return true;
+        }
+        let ends = self.me.ends();
         let exit = if is_closing { ActorExit::Stopped } else { self.life.how().exit() };
         let course = self.life.course();
         course.is_none_or(|course| !ends.is_to_rest() && course.is_over(&exit, self.at))
@@ -163,7 +168,7 @@ impl<'a> Ended<'a> {
             Next::Join(_) | Next::End => return,
         };
         let (actor, in_hand) = (self.me.address(), self.life.take_in_hand().map(Label::name));
-        let kind = self.me.kind().name;
+        let kind = self.me.name();
         metrics::counter!("ringpost_actor_restarts_total", "actor" => kind).increment(1);
         tracing::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
     }
@@ -183,8 +188,7 @@ impl<'a> Ended<'a> {
             None => {
                 let mut pause = pin!(sleep(delay));
                 loop {
-                    let is_revived = self.is_revived();
-                    rested(&*self.me, is_revived, pause.as_mut()).await;
+                    rested(&*self.me, pause.as_mut()).await;
                     if self.begins_anew() {
                         return true;
                     }
@@ -201,8 +205,7 @@ impl<'a> Ended<'a> {
         *self.life.how() = Ending::Killed;
         let _wait = self.wait_for_group();
         loop {
-            let is_revived = self.is_revived();
-            match rested(&*self.me, is_revived, &mut resumed).await {
+            match rested(&*self.me, &mut resumed).await {
                 Some(Ok(started)) => {
                     *self.life.started() = Some(started);
                     return self.begins_anew();
@@ -266,10 +269,11 @@ fn rest(pause: Pause) -> Option<oneshot::Receiver<Started>> {
 
 /// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
 /// not restarted after one.
-async fn rested<F: Future>(me: &dyn Body, is_revived: bool, future: F) -> Option<F::Output> {
+async fn rested<F: Future>(me: &dyn Body, future: F) -> Option<F::Output> {
     let ordered = poll_fn(|cx| {
         me.intake().attend(cx.waker());
-        let is_stopped = !is_revived && me.intake().is_stopping();
+        // It may be dismissed while it rests.
+        let is_stopped = !me.ends().is_revived() && me.intake().is_stopping();
         if is_stopped || me.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
     });
     tokio::select! {

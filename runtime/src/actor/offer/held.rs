@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::Offered;
+use super::{NOT_BEGUN, Offered, count};
 use crate::actor::spawn::Unborn;
 use crate::actor::{Down, Recipient};
 use crate::address::Address;
@@ -55,5 +55,12 @@ impl<A: Offered> Waiting<A> {
 
     pub(super) fn has_watcher(&self, watcher: &Address) -> bool {
         self.by_watcher.contains_key(watcher)
+    }
+}
+
+/// Those that are still held end with the [`Spawner`](super::Spawner).
+impl<A: Offered> Drop for Waiting<A> {
+    fn drop(&mut self) {
+        self.by_id.keys().for_each(|_| count(A::NAME, NOT_BEGUN));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::poll;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::task::block_in_place;
 
 use super::*;
@@ -273,7 +274,7 @@ async fn an_actor_that_nobody_has_begin_any_more_is_let_go() {
     }
 }
 
-/// One whose first is made when the second one comes to the barrier.
+/// An actor whose `create` blocks until the test comes to the barrier.
 #[actor]
 struct Slow;
 
@@ -293,7 +294,6 @@ impl Offered for Slow {
     }
 }
 
-/// While one is made.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_spawn_that_was_not_begun_when_its_type_was_withdrawn_says_so() {
@@ -334,4 +334,31 @@ async fn those_that_are_held_count_among_those_that_live() {
     while let Err(error) = peer.spawn_anonymous::<Fragile>(Plan::Work).await {
         assert_eq!(error.cause, RemoteSpawnCause::TooMany(64));
     }
+}
+
+/// Where it is withdrawn, and where its node shuts down.
+#[tokio::test]
+async fn those_that_are_held_when_their_offer_ends_are_counted() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let node = node().await;
+    let spawner = spawner::<Spawn<Plan>>(&node, "alpha");
+    let inbox = node.inbox::<Down>(1).await.unwrap();
+    for count in [2, 3] {
+        node.offer::<Fragile>().unwrap();
+        for _ in 0..count {
+            spawner.ask(watched_by(inbox.recipient().address())).await.unwrap().unwrap();
+        }
+        match count {
+            2 => assert!(node.withdraw::<Fragile>().await),
+            _ => drop(node.shutdown(std::time::Duration::from_secs(5)).await),
+        }
+    }
+    let counted = snapshotter.snapshot().into_hashmap().into_iter().map(|(key, (_, _, value))| {
+        let mut labels = key.key().labels();
+        let is_it = labels.any(|label| (label.key(), label.value()) == ("outcome", NOT_BEGUN));
+        if let (DebugValue::Counter(count), true) = (value, is_it) { count } else { 0 }
+    });
+    assert_eq!(counted.sum::<u64>(), 5);
 }

@@ -7,25 +7,12 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use super::Pool;
-use crate::actor::reference::Sent;
 use crate::actor::time_limit::TimeLimit;
 use crate::actor::{Accepts, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause};
 use crate::message::Message;
 
 impl<A: Handlers> Pool<A> {
-    /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
-    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says.
-    ///
-    /// # Errors
-    /// [`AskError`].
-    pub fn ask<M>(&self, message: M) -> PoolAsk<'_, A, Sent<A, M>>
-    where
-        A: Accepts<M>,
-    {
-        PoolAsk { pool: self, message, timeout: None }
-    }
-
     /// Asks; calls `sent` when a worker has the message.
     async fn answer<M: Message>(
         &self,
@@ -44,21 +31,23 @@ impl<A: Handlers> Pool<A> {
             let order = self.shared.order(&ring, &message);
             let Some(first) = ring.get(order.first()) else { break Cause::Stopped };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
-            let mut refused = Cause::MailboxFull;
+            let (mut refused, mut may_wait) = (None, false);
             for worker in order.of(&ring) {
                 match ask.send_now(worker.destination()).await {
                     Ok(()) => {
                         sent();
                         return ask.await;
                     }
-                    Err(Cause::MailboxFull | Cause::Stopped) => {}
+                    Err(Cause::MailboxFull | Cause::Stopped) => may_wait = true,
+                    // It is the asker, or waits for that: another one may answer.
+                    Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => refused = Some(cause),
                     Err(cause) => {
-                        refused = cause;
+                        (refused, may_wait) = (Some(cause), false);
                         break;
                     }
                 }
             }
-            if refused != Cause::MailboxFull {
+            if let Some(refused) = refused.filter(|_| !may_wait) {
                 break refused;
             }
             tokio::select! {
@@ -66,8 +55,8 @@ impl<A: Handlers> Pool<A> {
                 () = changed => {}
                 cause = ask.expires() => break cause,
                 room = self.room(&ring, order) => match room {
-                    Ok(room) => {
-                        ask.send_reserved(room);
+                    Ok((worker, room)) => {
+                        ask.send_reserved(worker.destination(), room);
                         sent();
                         return ask.await;
                     }
@@ -91,6 +80,12 @@ pub struct PoolAsk<'a, A: Handlers, M> {
     pool: &'a Pool<A>,
     message: M,
     timeout: Option<Duration>,
+}
+
+impl<'a, A: Handlers, M> PoolAsk<'a, A, M> {
+    pub(super) fn new(pool: &'a Pool<A>, message: M) -> Self {
+        PoolAsk { pool, message, timeout: None }
+    }
 }
 
 impl<A: Handlers, M> PoolAsk<'_, A, M> {

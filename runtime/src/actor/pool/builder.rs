@@ -27,7 +27,7 @@ impl<A: Handlers> PoolBuilder<A> {
     pub(super) fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         let worker = Child::new(make).mailbox_capacity(limits::POOL_MAILBOX_CAPACITY);
         PoolBuilder {
-            worker: worker.restart(Restart::always().however_it_ends()),
+            worker: worker.restart(Restart::of_worker()),
             size: 1,
             routing: Routing::default(),
             keys: Keys::default(),
@@ -68,16 +68,15 @@ impl<A: Handlers> PoolBuilder<A> {
         self
     }
 
-    /// At most so many times within such a time a worker is made anew, however it ends, also when
-    /// it is killed while it rests: 5 within a minute when not set. If it ends once more, the pool
-    /// begins anew with all of its workers.
-    pub fn restarts_at_most(mut self, restarts: u32, within: Duration) -> Self {
+    /// Limits how often a worker is made anew, however it ends, also by a kill while it rests: 5
+    /// times within a minute when not set. With one end more the whole pool begins anew.
+    pub fn restart_at_most(mut self, restarts: u32, within: Duration) -> Self {
         self.worker.restart = self.worker.restart.at_most(restarts, within);
         self
     }
 
-    /// The pause before a worker is made anew, as of [`Restart::backoff`]: 10 ms at first, and 5 s
-    /// at most, when not set.
+    /// Sets the pause before a worker is made anew, as [`Restart::backoff`] does: 10 ms at first,
+    /// and 5 s at most, when not set.
     pub fn restart_backoff(mut self, shortest: Duration, longest: Duration) -> Self {
         self.worker.restart = self.worker.restart.backoff(shortest, longest);
         self
@@ -119,7 +118,7 @@ impl<A: Handlers> PoolBuilder<A> {
             told.is_anew();
             make()
         });
-        let pool = Pool { shared: shared.clone(), supervisor: ActorRef::bind(node, address) };
+        let pool = Pool { shared: shared.clone(), named: ActorRef::bind(node, address) };
         let child = Child::new(move || PoolSupervisor::new(worker.clone(), shared.clone()));
         Ok((pool, child.named(name)))
     }

@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::PoolSupervisor;
 use crate::actor::cell::Cell;
 use crate::actor::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
@@ -69,6 +70,8 @@ pub(super) struct Shared<A: Handlers> {
     /// How many workers there are to be, also after the supervisor was made anew.
     size: AtomicUsize,
     ring: RwLock<Arc<Ring<A>>>,
+    /// The actor that has these workers, from its start on: another actor may have its name later.
+    supervisor: RwLock<Option<ActorRef<PoolSupervisor>>>,
     changed: Notify,
 }
 
@@ -81,12 +84,24 @@ impl<A: Handlers> Shared<A> {
             next: AtomicUsize::new(0),
             size: AtomicUsize::new(size),
             ring: RwLock::new(Arc::new([])),
+            supervisor: RwLock::new(None),
             changed: Notify::new(),
         }
     }
 
     pub(super) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// Returns the actor that has the workers; `None` before it has started once.
+    pub(super) fn supervisor(&self) -> Option<ActorRef<PoolSupervisor>> {
+        self.supervisor.read().clone()
+    }
+
+    /// Notes which actor has the workers.
+    pub(super) fn begin(&self, supervisor: ActorRef<PoolSupervisor>) {
+        let old = self.supervisor.write().replace(supervisor);
+        drop(old);
     }
 
     pub(super) fn ring(&self) -> Arc<Ring<A>> {
@@ -194,7 +209,8 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
-    /// Ends a worker when it has handled what it has, however often it fails at that (PL-4).
+    /// Ends a worker when it has handled what it has. It may fail at that as often as another
+    /// worker (PL-4).
     pub(super) fn dismiss(&self) {
         self.near_cell().into_iter().for_each(Cell::dismiss);
     }

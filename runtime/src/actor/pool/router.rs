@@ -109,7 +109,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         cx: &mut Context<Self>,
     ) {
         if !std::mem::replace(&mut self.watches, true) {
-            cx.watch(self.pool.supervisor());
+            cx.watch(&self.pool.supervisor());
         }
         let room = at_rest(async {
             tokio::select! {
@@ -183,7 +183,11 @@ async fn hand_over<A: Accepts<M>, M: Message>(
 fn by_way_of_router(cause: AskCause) -> AskCause {
     match cause {
         AskCause::NotSent(Cause::Timeout) => AskCause::NotBegun(NotBegun::Timeout),
-        AskCause::NotSent(_) => AskCause::NotBegun(NotBegun::Stopped),
+        AskCause::NotSent(Cause::Stopped | Cause::NoSuchActor | Cause::Shutdown) => {
+            AskCause::NotBegun(NotBegun::Stopped)
+        }
+        // Tried again, it would fail again: it closes a circle of actors that wait, say.
+        AskCause::NotSent(_) => AskCause::NoReply,
         cause => cause,
     }
 }

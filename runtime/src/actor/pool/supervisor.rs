@@ -74,6 +74,7 @@ impl<A: Handlers> Workers for Team<A> {
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>> {
         let start = async {
+            self.shared.begin(cx.actor().clone());
             let workers = self.add(self.shared.size(), cx).await?;
             self.shared.replace(workers);
             Ok(())
@@ -96,10 +97,13 @@ impl<A: Handlers> Workers for Team<A> {
             let removed = workers.split_off(size);
             // First: a sender that finds one closed finds the others in its place (PL-4).
             self.shared.replace(workers);
-            removed.iter().for_each(|worker| match planted!(StoppedWorkers) {
-                true => worker.retire(Halt::Stop),
-                false => worker.dismiss(),
-            });
+            for worker in &removed {
+                if planted!(StoppedWorkers) {
+                    worker.retire(Halt::Stop);
+                } else {
+                    worker.dismiss();
+                }
+            }
             Ok(())
         };
         resize.boxed()

@@ -9,7 +9,6 @@ use crate::actor::port::{
 };
 use crate::actor::route::{Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
-
 use crate::error::Cause;
 use crate::fate::Fate;
 use crate::message::Message;

@@ -38,10 +38,10 @@ pub(super) enum What {
     Join(Seat),
     /// Answered with whether it was a member.
     Leave(Seat, Option<bool>),
-    /// A line that was told, asked or offered, and its outcome where there is one.
+    /// A line that was told, asked or sent by `try_broadcast`, and its outcome where there is one.
     Line {
         number: u64,
-        is_offer: bool,
+        is_try: bool,
         outcome: Option<Told<Line>>,
     },
 }

@@ -20,6 +20,7 @@ use super::book::{Act, Moment, NEVER, Pages, Seat, What};
 use super::play::Line;
 
 pub(super) const STATES: [&str; 16] = [
+    "a `try_broadcast` was missed",
     "a calm scene",
     "a line was told on several nodes",
     "a line was refused",
@@ -29,7 +30,6 @@ pub(super) const STATES: [&str; 16] = [
     "a member that was none left",
     "a node was killed",
     "an ask was dropped",
-    "an offer was missed",
     "missed: full",
     "missed: it has ended",
     "missed: it left, or the group ended",
@@ -46,8 +46,8 @@ pub(super) fn judge(scene: &Scene, pages: Pages, members: Option<Vec<Seat>>) {
     judge.check_once();
     judge.check_invited();
     for act in &judge.pages.acts {
-        if let What::Line { number, is_offer, outcome } = &act.what {
-            judge.check_line(act, *number, *is_offer, outcome.as_ref());
+        if let What::Line { number, is_try, outcome } = &act.what {
+            judge.check_line(act, *number, *is_try, outcome.as_ref());
         }
         if let What::Leave(_, Some(was)) = act.what {
             scene.note(if was { "a member left" } else { "a member that was none left" });
@@ -138,7 +138,7 @@ impl Judge<'_> {
         self.pages.acts.iter().find(is_it).expect("it was sent")
     }
 
-    fn check_line(&self, act: &Act, number: u64, is_offer: bool, outcome: Option<&Told<Line>>) {
+    fn check_line(&self, act: &Act, number: u64, is_try: bool, outcome: Option<&Told<Line>>) {
         let hearers = self.hearers(number);
         self.scene.note_if(act.is_refused, "a line was refused");
         assert!(!act.is_refused || hearers.is_empty(), "line {number} was refused, and heard");
@@ -153,7 +153,7 @@ impl Judge<'_> {
         nodes.dedup();
         self.scene.note_if(nodes.len() > 1, "a line was told on several nodes");
         if let Some(told) = outcome {
-            return self.check_outcome(act, (number, is_offer), told, &hearers);
+            return self.check_outcome(act, (number, is_try), told, &hearers);
         }
         if act.is_refused || self.pages.is_troubled || self.pages.is_full {
             return;
@@ -168,7 +168,7 @@ impl Judge<'_> {
     fn check_outcome(
         &self,
         act: &Act,
-        (number, is_offer): (u64, bool),
+        (number, is_try): (u64, bool),
         told: &Told<Line>,
         hearers: &[Seat],
     ) {
@@ -179,7 +179,7 @@ impl Judge<'_> {
             assert!(!missed[..place].contains(seat), "missed twice, {what}");
             assert!(self.may_be(*seat, act.begin, act.end), "none missed it, {what}");
             assert!(!hearers.contains(seat), "missed and heard, {what}");
-            self.note_miss(&told.missed[place].why, is_offer);
+            self.note_miss(&told.missed[place].why, is_try);
         }
         let seats = || 0..self.pages.seats.len();
         let must = seats().filter(|seat| self.must_be(*seat, act.begin, act.end));
@@ -195,8 +195,8 @@ impl Judge<'_> {
         assert!(self.pages.is_troubled || hearers.len() == told, "some lost it, {what}");
     }
 
-    fn note_miss(&self, why: &Miss, is_offer: bool) {
-        self.scene.note_if(is_offer, "an offer was missed");
+    fn note_miss(&self, why: &Miss, is_try: bool) {
+        self.scene.note_if(is_try, "a `try_broadcast` was missed");
         self.scene.note(match why {
             Miss::Full => "missed: full",
             Miss::Ended => "missed: it has ended",

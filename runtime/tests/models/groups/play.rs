@@ -216,8 +216,8 @@ impl Stage {
         Line { number: self.lines.get(), text: self.text.clone() }
     }
 
-    fn begin(&self, at: usize, number: u64, is_offer: bool) -> usize {
-        self.book.begin(at, What::Line { number, is_offer, outcome: None })
+    fn begin(&self, at: usize, number: u64, is_try: bool) -> usize {
+        self.book.begin(at, What::Line { number, is_try, outcome: None })
     }
 
     /// Has someone sit on a chair on which nobody does.
@@ -253,7 +253,7 @@ impl Stage {
         match self.scene.below(16) {
             0..4 => self.tell(at).await,
             4..7 => self.ask(at).await,
-            7..9 => self.offer(at).await,
+            7..9 => self.try_broadcast(at).await,
             9..11 => self.join(at, chair).await,
             11..13 => self.leave(at, chair).await,
             13 => self.drop_ask(at).await,
@@ -293,7 +293,7 @@ impl Stage {
         self.scene.note_if(!answered, "an ask was dropped");
     }
 
-    async fn offer(&self, at: usize) {
+    async fn try_broadcast(&self, at: usize) {
         let (Some(group), message) = (self.group(at), self.line()) else { return };
         let act = self.begin(at, message.number, true);
         match group.try_broadcast(message).timeout(PATIENCE).await {

@@ -10,14 +10,15 @@ use ringpost::Address;
 pub(super) struct Sent {
     pub(super) number: u64,
     pub(super) key: u64,
-    /// Who sent it, one after the other; those of other nodes, and some of this one, by the router.
+    /// The sender, which sends one job after the other. Senders of other nodes, and some of this
+    /// one, use the router.
     pub(super) sender: usize,
     pub(super) fate: Fate,
     /// In which stretch between two changes of the pool it was sent.
     pub(super) stretch: u64,
 }
 
-/// What a sender knows of a job.
+/// A job's outcome, as its sender knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It may be handled, or not.
@@ -67,12 +68,12 @@ pub(super) struct Pages {
     pub(super) loses_routed: bool,
 }
 
-/// What was done to the pool.
+/// A fault that was done to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// A worker ends with its job, and keeps those that wait.
     Kill,
-    /// What waits for a worker is lost.
+    /// The jobs that wait for a worker are lost.
     Stop,
     /// Messages to the router are lost.
     Far,

@@ -14,6 +14,7 @@ use ringpost::Address;
 
 use super::super::Scene;
 use super::book::{Begun, Fate, Pages, Sent};
+use super::play::LATE;
 
 pub(super) const STATES: [&str; 19] = [
     "a key changed its worker",
@@ -59,6 +60,8 @@ fn check_fate(scene: &Scene, pages: &Pages, sent: &Sent, is_begun: bool) {
         Fate::Unknown => scene.note("the fate of a job is unknown"),
         Fate::Refused => assert!(!is_begun, "refused, and begun: {sent:?}"),
         Fate::Answered => assert!(is_begun, "answered, and never begun: {sent:?}"),
+        // The pool was ended while these were sent.
+        Fate::Taken | Fate::Routed if sent.sender >= LATE => {}
         Fate::Taken if pages.loses_taken => {
             scene.note_if(!is_begun, "what workers had was lost");
         }

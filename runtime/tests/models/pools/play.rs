@@ -16,6 +16,8 @@ use super::sender::Sender;
 
 /// Longer than anything takes when the faults are over: a pool rests for a second at most.
 const SETTLED: Duration = Duration::from_secs(30);
+/// The first number of the senders that wait while the pool ends.
+pub(super) const LATE: usize = 10;
 const SIZE_MAX: usize = 5;
 
 #[message]
@@ -121,7 +123,7 @@ impl Stage {
             .size(1 + scene.below(3))
             .routing(scene.one_of(&[Routing::RoundRobin, Routing::LeastLoaded]))
             .mailbox_capacity(scene.one_of(&[1, 2, 16]))
-            .restarts_at_most(most, 60 * SECOND)
+            .restart_at_most(most, 60 * SECOND)
             .restart_backoff(scene.one_of(&[MS, 100 * MS]), SECOND);
         let builder = if keyed { builder.by_key(|job: &Job| job.key) } else { builder };
         if most < 1000 {
@@ -197,8 +199,8 @@ impl Stage {
                 worker.kill().await.ok();
             }
             2 => {
-                // The second one may find it at rest, which ends it with what waits for it.
-                self.book.trouble(Trouble::Stop);
+                // The second one may find it at rest.
+                self.book.trouble(Trouble::Kill);
                 worker.kill().await.ok();
                 self.scene.rest(20 * MS).await;
                 worker.kill().await.ok();
@@ -264,12 +266,11 @@ impl Stage {
             assert!(self.book.is_troubled(), "a pool ended by itself");
             self.scene.cluster.log("a pool failed");
         }
-        self.book.trouble(Trouble::Stop);
         self.is_over.set(true);
         // They wait as the pool ends, and are told so.
         let waiting = (0..self.scene.below(30)).map(|number| {
             let (scene, book) = (self.scene.clone(), self.book.clone());
-            Sender { scene, book, number: 10 + number, keys: 2, panics: false }
+            Sender { scene, book, number: LATE + number, keys: 2, panics: false }
         });
         let waiting: Vec<Sender> = waiting.collect();
         let stop = async {

@@ -9,7 +9,7 @@ use super::book;
 /// Most that live on a node.
 pub(super) const LIVING_MAX: usize = 4;
 
-/// What becomes of one.
+/// The course that a guest takes.
 #[message]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
