@@ -237,6 +237,8 @@
 //! - **TK-3 killed**: after `kill` nothing of the node reaches any other node, and no actor of it
 //!   handles another message.
 
+#![allow(clippy::test_attr_in_doctest, reason = "it shows how a test is written")]
+
 mod cluster;
 mod failure;
 mod faults;

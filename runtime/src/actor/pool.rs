@@ -8,7 +8,8 @@
 //!   with what waits for it; a key leads to the same place while the size stays. Who finds it
 //!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
-//!   it fails, as often as another worker would. What would still be sent to it goes to another one.
+//!   it fails, as often as another worker would. What would still be sent to it goes to another
+//!   one.
 
 mod ask;
 mod builder;
@@ -40,6 +41,7 @@ pub use ask::PoolAsk;
 pub use builder::PoolBuilder;
 pub use ring::Routing;
 pub use router::Router;
+use supervisor::Known;
 pub use supervisor::PoolSupervisor;
 
 /// Actors of one type that share the work: each message goes to one of them. Cheap to clone.
@@ -85,6 +87,7 @@ pub struct Pool<A: Handlers> {
     shared: Arc<Shared<A>>,
     /// Its supervisor, by the name: for texts, and before the pool has begun.
     named: ActorRef<PoolSupervisor>,
+    known: Known,
 }
 
 impl<A: Handlers> Pool<A> {
@@ -102,7 +105,7 @@ impl<A: Handlers> Pool<A> {
     /// end.
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
-        self.shared.supervisor().unwrap_or_else(|| self.named.clone())
+        self.known.read().clone().unwrap_or_else(|| self.named.clone())
     }
 
     /// Returns the supervisor by its name.
@@ -278,7 +281,7 @@ impl<A: Handlers> Pool<A> {
 
 impl<A: Handlers> Clone for Pool<A> {
     fn clone(&self) -> Self {
-        Pool { shared: self.shared.clone(), named: self.named.clone() }
+        Pool { shared: self.shared.clone(), named: self.named.clone(), known: self.known.clone() }
     }
 }
 

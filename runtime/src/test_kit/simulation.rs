@@ -71,8 +71,8 @@ impl Simulation {
         self
     }
 
-    /// Runs the body. Where the variable `RINGPOST_TEST_SEED` is set, its seed is taken instead, and
-    /// the whole log is printed.
+    /// Runs the body. Where the variable `RINGPOST_TEST_SEED` is set, its seed is taken instead,
+    /// and the whole log is printed.
     ///
     /// # Panics
     /// When the body panics, is deadlocked or takes longer than its limit: with the seed, the end

@@ -3,6 +3,7 @@
 
 mod book;
 mod judge;
+mod line;
 mod play;
 
 use super::{check, repeats};

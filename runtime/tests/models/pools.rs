@@ -5,6 +5,7 @@ mod book;
 mod judge;
 mod play;
 mod sender;
+mod worker;
 
 use super::{check, repeats};
 

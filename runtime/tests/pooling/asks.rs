@@ -168,6 +168,7 @@ async fn a_worker_that_asks_its_pool_is_answered_by_one_that_does_not_wait_for_i
     drop(cell);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_error_of_an_ask_that_waited_for_room_names_the_worker_that_had_it() {
     for place in 0..2 {

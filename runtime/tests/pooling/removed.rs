@@ -59,6 +59,7 @@ async fn a_worker_that_is_killed_while_it_rests_is_made_anew_all_the_same() {
     assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_removed_while_it_rests_ends_when_it_is_stopped() {
     let node = node().await;

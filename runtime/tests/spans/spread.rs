@@ -286,10 +286,8 @@ async fn messages_that_cause_each_other_without_an_end_keep_no_more_spans_open_t
     assert!(most <= 1_100, "{most} spans were open at once");
     // It is one trace all the same.
     assert_eq!(spans.traces().len(), 1);
-    let made = spans.0.lock();
     let is_below = |pair: &[Made]| pair[1].field("parent_span_id") == pair[0].field("span_id");
-    assert!(made.windows(2).all(is_below));
-    drop(made);
+    assert!(spans.0.lock().windows(2).all(is_below));
     assert_eq!(open.0.2.load(Ordering::SeqCst), 0);
 
     let carrier = node.spawn("carrier", Walker { by_task: true }).await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ring::{Keys, Shared};
+use super::supervisor::Known;
 use super::{Pool, PoolSupervisor, Routing};
 use crate::actor::{Accepts, ActorRef, Child, Handlers, Restart};
 use crate::address::{Address, check_name};
@@ -111,6 +112,7 @@ impl<A: Handlers> PoolBuilder<A> {
         let PoolBuilder { mut worker, size, routing, keys } = self;
         let name = name.into();
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
+        let known = Known::default();
         let shared = Arc::new(Shared::new(node.clone(), (routing, keys), size));
         let (make, told) = (worker.make, shared.clone());
         worker.make = Arc::new(move || {
@@ -118,8 +120,13 @@ impl<A: Handlers> PoolBuilder<A> {
             told.is_anew();
             make()
         });
-        let pool = Pool { shared: shared.clone(), named: ActorRef::bind(node, address) };
-        let child = Child::new(move || PoolSupervisor::new(worker.clone(), shared.clone()));
+        let pool = Pool {
+            shared: shared.clone(),
+            named: ActorRef::bind(node, address),
+            known: known.clone(),
+        };
+        let make = move || PoolSupervisor::new(worker.clone(), shared.clone(), known.clone());
+        let child = Child::new(make);
         Ok((pool, child.named(name)))
     }
 }

@@ -11,7 +11,6 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::PoolSupervisor;
 use crate::actor::cell::Cell;
 use crate::actor::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
@@ -70,8 +69,6 @@ pub(super) struct Shared<A: Handlers> {
     /// How many workers there are to be, also after the supervisor was made anew.
     size: AtomicUsize,
     ring: RwLock<Arc<Ring<A>>>,
-    /// The actor that has these workers, from its start on: another actor may have its name later.
-    supervisor: RwLock<Option<ActorRef<PoolSupervisor>>>,
     changed: Notify,
 }
 
@@ -84,24 +81,12 @@ impl<A: Handlers> Shared<A> {
             next: AtomicUsize::new(0),
             size: AtomicUsize::new(size),
             ring: RwLock::new(Arc::new([])),
-            supervisor: RwLock::new(None),
             changed: Notify::new(),
         }
     }
 
     pub(super) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
-    }
-
-    /// Returns the actor that has the workers; `None` before it has started once.
-    pub(super) fn supervisor(&self) -> Option<ActorRef<PoolSupervisor>> {
-        self.supervisor.read().clone()
-    }
-
-    /// Notes which actor has the workers.
-    pub(super) fn begin(&self, supervisor: ActorRef<PoolSupervisor>) {
-        let old = self.supervisor.write().replace(supervisor);
-        drop(old);
     }
 
     pub(super) fn ring(&self) -> Arc<Ring<A>> {

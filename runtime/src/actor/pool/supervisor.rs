@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::RwLock;
 
 use super::ring::Shared;
 use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
@@ -17,7 +18,11 @@ use crate::{actor, handlers, message};
 /// the pool; stopped, it stops the workers, and the pool has ended.
 pub struct PoolSupervisor {
     workers: Box<dyn Workers>,
+    known: Known,
 }
+
+/// The supervisor of a pool, from its first start on: another actor may have its name later.
+pub(super) type Known = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
 
 /// The workers of a pool, without their type.
 trait Workers: Send + Sync {
@@ -42,8 +47,8 @@ struct Team<A: Handlers> {
 }
 
 impl PoolSupervisor {
-    pub(super) fn new<A: Handlers>(worker: Child<A>, shared: Arc<Shared<A>>) -> Self {
-        PoolSupervisor { workers: Box::new(Team { worker, shared }) }
+    pub(super) fn new<A: Handlers>(worker: Child<A>, shared: Arc<Shared<A>>, known: Known) -> Self {
+        PoolSupervisor { workers: Box::new(Team { worker, shared }), known }
     }
 }
 
@@ -74,7 +79,6 @@ impl<A: Handlers> Workers for Team<A> {
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>> {
         let start = async {
-            self.shared.begin(cx.actor().clone());
             let workers = self.add(self.shared.size(), cx).await?;
             self.shared.replace(workers);
             Ok(())
@@ -114,6 +118,8 @@ impl<A: Handlers> Workers for Team<A> {
 #[diagnostic::do_not_recommend]
 impl Actor for PoolSupervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let old = self.known.write().replace(cx.actor().clone());
+        drop(old);
         Ok(self.workers.start(cx).await?)
     }
 }

@@ -1,6 +1,5 @@
 //! What was done to a group, and what its members heard, in the order in which it happened.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use parking_lot::Mutex;
 use ringpost::Address;
 use ringpost::group::Told;
 
-use super::play::Line;
+use super::line::{Line, take_archived};
 
 /// A moment: of two entries the later one has the greater.
 pub(super) type Moment = u64;
@@ -89,19 +88,9 @@ pub(super) struct Pages {
     pub(super) archived: BTreeMap<u64, u64>,
 }
 
-thread_local! {
-    /// All nodes of a scene run on one thread.
-    static ARCHIVED: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
-}
-
-/// Counts that a line is archived.
-pub(super) fn count_archive(number: u64) {
-    ARCHIVED.with_borrow_mut(|counts| *counts.entry(number).or_default() += 1);
-}
-
 impl Book {
     pub(super) fn new() -> Self {
-        ARCHIVED.take();
+        take_archived();
         Book::default()
     }
 
@@ -208,7 +197,7 @@ impl Book {
 
     /// Takes what was noted.
     pub(super) fn close(&self) -> Pages {
-        Pages { archived: ARCHIVED.take(), ..std::mem::take(&mut *self.0.lock()) }
+        Pages { archived: take_archived(), ..std::mem::take(&mut *self.0.lock()) }
     }
 }
 

@@ -17,7 +17,7 @@ use ringpost::group::{Miss, Told};
 
 use super::super::Scene;
 use super::book::{Act, Moment, NEVER, Pages, Seat, What};
-use super::play::Line;
+use super::line::Line;
 
 pub(super) const STATES: [&str; 16] = [
     "a `try_broadcast` was missed",

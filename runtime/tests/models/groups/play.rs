@@ -7,14 +7,12 @@ use futures::future::{join, join4};
 use ringpost::NodeEvent;
 use ringpost::group::Group;
 use ringpost::prelude::*;
-use ringpost::rkyv::rancor::Fallible;
-use ringpost::rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
-use ringpost::rkyv::{Archive, Archived, Place};
 use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};
-use super::book::{Book, Seat, What, count_archive};
+use super::book::{Book, Seat, What};
 use super::judge::judge;
+use super::line::Line;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Chairs on each node: on each sits one member, and then another.
@@ -23,39 +21,6 @@ const CHAIRS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Longer than anything takes when the faults are over.
 const SETTLED: Duration = Duration::from_secs(30);
-
-#[message]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
-    #[message(opaque)]
-    #[rkyv(with = Counting)]
-    number: u64,
-    text: String,
-}
-
-struct Counting;
-
-impl ArchiveWith<u64> for Counting {
-    type Archived = Archived<u64>;
-    type Resolver = ();
-
-    fn resolve_with(field: &u64, (): (), out: Place<Self::Archived>) {
-        field.resolve((), out);
-    }
-}
-
-impl<S: Fallible + ?Sized> SerializeWith<u64, S> for Counting {
-    fn serialize_with(number: &u64, _: &mut S) -> Result<(), S::Error> {
-        count_archive(*number);
-        Ok(())
-    }
-}
-
-impl<D: Fallible + ?Sized> DeserializeWith<Archived<u64>, u64, D> for Counting {
-    fn deserialize_with(field: &Archived<u64>, _: &mut D) -> Result<u64, D::Error> {
-        Ok(field.to_native())
-    }
-}
 
 /// Writes down the lines that it hears, one after the other.
 struct Listener {

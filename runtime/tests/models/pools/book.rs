@@ -5,6 +5,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use ringpost::Address;
 
+/// The first number of the senders that wait while the pool ends.
+pub(super) const LATE: usize = 10;
+
 /// One job that was sent.
 #[derive(Debug)]
 pub(super) struct Sent {

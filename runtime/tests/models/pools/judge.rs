@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use ringpost::Address;
 
 use super::super::Scene;
-use super::book::{Begun, Fate, Pages, Sent};
-use super::play::LATE;
+use super::book::{Begun, Fate, LATE, Pages, Sent};
 
 pub(super) const STATES: [&str; 19] = [
     "a key changed its worker",

@@ -7,70 +7,16 @@ use futures::future::{join, join_all, join4};
 use ringpost::Pool;
 use ringpost::pool::{Router, Routing};
 use ringpost::prelude::*;
-use ringpost::test_kit::Cluster;
 
 use super::super::{MS, SECOND, Scene};
-use super::book::{Book, Trouble};
+use super::book::{Book, LATE, Trouble};
 use super::judge::judge;
 use super::sender::Sender;
+use super::worker::{Job, Then, Worker};
 
 /// Longer than anything takes when the faults are over: a pool rests for a second at most.
 const SETTLED: Duration = Duration::from_secs(30);
-/// The first number of the senders that wait while the pool ends.
-pub(super) const LATE: usize = 10;
 const SIZE_MAX: usize = 5;
-
-#[message]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
-    pub(super) number: u64,
-    pub(super) key: u64,
-    pub(super) then: Then,
-}
-
-#[message]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
-    /// Takes so many milliseconds.
-    Rest(u64),
-    Panic,
-}
-
-/// Writes down the jobs that it begins.
-#[actor(name = "models::Worker")]
-pub(super) struct Worker {
-    book: Book,
-    cluster: Cluster,
-}
-
-#[handlers]
-impl Worker {
-    /// Returns the number of the job.
-    #[handler]
-    async fn job(&mut self, msg: Job, cx: &mut Context<Self>) -> u64 {
-        self.book.begin(msg.number, cx.actor().address());
-        let (worker, Job { number, then, .. }) = (cx.actor().address(), &msg);
-        self.cluster.log(&format!("{worker} begins {number}: {then:?}"));
-        match msg.then {
-            Then::Rest(0) => {}
-            Then::Rest(time) => tokio::time::sleep(Duration::from_millis(time)).await,
-            // Without what a panic writes to the terminal.
-            Then::Panic => std::panic::resume_unwind(Box::new("as it was told")),
-        }
-        msg.number
-    }
-
-    #[handler]
-    pub(super) fn there(&self) -> bool {
-        true
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.book.is_gone();
-    }
-}
 
 struct Stage {
     scene: Scene,

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};
 use super::book::{Book, Fate};
-use super::play::{Job, Then, Worker};
+use super::worker::{Job, Then, Worker};
 
 /// Longer than any job waits.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,9 +4,28 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use ringpost::prelude::*;
 use ringpost::{ActorExit, Address, RemoteSpawnCause};
 
-use super::guest::How;
+pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+/// The course that a guest takes.
+#[message]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Live,
+    /// Takes so many milliseconds to start.
+    Slow(u64),
+    /// `create` fails, or panics.
+    Refuse,
+    PanicAtOnce,
+    /// `on_start` fails, or panics.
+    Fail,
+    Panic,
+    /// It stops, or panics, as soon as it has started.
+    StopSoon,
+    PanicSoon,
+}
 
 /// A moment: of two entries the later one has the greater.
 pub(super) type Moment = u64;

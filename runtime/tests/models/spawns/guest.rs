@@ -4,28 +4,10 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 
-use super::book;
+use super::book::{self, How};
 
 /// Most that live on a node.
 pub(super) const LIVING_MAX: usize = 4;
-
-/// The course that a guest takes.
-#[message]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    Live,
-    /// Takes so many milliseconds to start.
-    Slow(u64),
-    /// `create` fails, or panics.
-    Refuse,
-    PanicAtOnce,
-    /// `on_start` fails, or panics.
-    Fail,
-    Panic,
-    /// It stops, or panics, as soon as it has started.
-    StopSoon,
-    PanicSoon,
-}
 
 #[message]
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@
 use ringpost::{ActorExit, RemoteSpawnCause};
 
 use super::super::Scene;
-use super::book::{Order, Outcome, Pages, Spawn, Told};
-use super::guest::{How, LIVING_MAX};
+use super::book::{How, Order, Outcome, Pages, Spawn, Told};
+use super::guest::LIVING_MAX;
 
 pub(super) const STATES: [&str; 24] = [
     "a calm scene",

@@ -5,9 +5,8 @@ use std::time::Duration;
 use ringpost::RemoteSpawn;
 use ringpost::prelude::*;
 
-use super::book::{self, Outcome, Told};
-use super::guest::{Arguments, Guest, How};
-use super::play::NODES;
+use super::book::{self, How, NODES, Outcome, Told};
+use super::guest::{Arguments, Guest};
 
 /// How a spawn is sent.
 #[derive(Debug, Clone, Copy)]

@@ -7,19 +7,21 @@ use futures::future::{join, join3};
 use ringpost::prelude::*;
 
 use super::super::{MS, SECOND, Scene};
-use super::book::{self, Order, Outcome};
-use super::guest::{Guest, How, Known};
+use super::book::{self, How, NODES, Order, Outcome};
+use super::guest::{Guest, Known};
 use super::judge::judge;
 use super::patron::{Hire, Patron, Way, Wish};
 
-pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Longer than a spawn waits, and than anything takes when the faults are over.
 const SETTLED: Duration = Duration::from_secs(40);
+
+/// A patron, with its number.
+type Numbered = (u64, ActorRef<Patron>);
 
 struct Stage {
     scene: Scene,
     nodes: RefCell<Vec<Option<Node>>>,
-    patrons: RefCell<Vec<Option<(u64, ActorRef<Patron>)>>>,
+    patrons: RefCell<Vec<Option<Numbered>>>,
     made: Cell<u64>,
 }
 
@@ -190,7 +192,7 @@ impl Stage {
 
     /// Looks for those that should live, by their names and by another node.
     async fn look(&self) {
-        for on in 0..NODES.len() {
+        for (on, at) in NODES.iter().enumerate() {
             let living: Vec<u64> = book::with(|pages| pages.living(on).collect());
             for number in living {
                 let (name, is_known) = book::with(|pages| {
@@ -202,7 +204,7 @@ impl Stage {
                 self.scene.note_if(!is_known, "nobody was told of one that lives");
                 let Some(name) = name else { continue };
                 let node = self.node((on + 1) % NODES.len()).expect("it was started again");
-                let path = format!("{}/{name}", NODES[on]);
+                let path = format!("{at}/{name}");
                 let found: Ref<Known> = node.reference(&path).await.expect("it lives");
                 assert_eq!(found.number().await, Ok(number), "{path}");
             }
