@@ -200,7 +200,7 @@ impl Call {
             }
             None => {
                 let message = &self.message;
-                (names::camel_case(&self.ident), "`msg`".to_owned(), quote!(msg: #message))
+                (String::new(), "`msg`".to_owned(), quote!(msg: #message))
             }
         };
         let is_unit = matches!(reply, Type::Tuple(tuple) if tuple.elems.is_empty());

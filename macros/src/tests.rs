@@ -130,6 +130,42 @@ fn nonsense_is_an_error_and_not_a_panic() {
     }
 }
 
+/// Neither of those that are written here, nor of a protocol's.
+#[test]
+fn a_handler_of_whose_name_no_type_can_be_made_is_an_error_and_not_a_panic() {
+    for method in [quote!(__), quote!(_2nd)] {
+        let own = quote!(impl Echo {
+            #[handler]
+            fn #method(&self) {}
+        });
+        assert_eq!(errors(handlers::expand(TokenStream::new(), own)), 1);
+        let of_protocol = quote!(impl Echo {
+            #[handler(protocol = Calls)]
+            fn #method(&self) {}
+        });
+        handlers::expand(TokenStream::new(), of_protocol);
+    }
+}
+
+#[test]
+fn an_archive_under_a_condition_is_refused_and_other_conditions_are_not() {
+    let with = |attribute: TokenStream| {
+        errors(message::expand(quote!(), quote!(#attribute struct Ping { n: u8 })))
+    };
+    assert_eq!(with(quote!(#[cfg_attr(unix, rkyv(derive(Debug)))])), 1);
+    assert_eq!(with(quote!(#[cfg_attr(unix, derive(Debug))])), 0);
+}
+
+#[test]
+fn a_name_has_one_layout_raw_or_not() {
+    let layout = |field: TokenStream| {
+        let expansion = message::expand(quote!(), quote!(struct Ping { #field: u8 }));
+        let text = expansion.to_string();
+        text.matches("\"gen\"").count() + 100 * text.matches("\"r#gen\"").count()
+    };
+    assert_eq!(layout(quote!(r#gen)), layout(quote!(gen)));
+}
+
 #[test]
 fn a_message_that_gained_nothing_has_no_earlier_form() {
     let expansion = message::expand(

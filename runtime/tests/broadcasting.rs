@@ -206,6 +206,29 @@ fn a_member_of_another_node_that_joins_again_before_its_end_is_told_stays() {
     });
 }
 
+/// The group looks the name up once, as an end may be one from before the member joined.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_member_by_a_name_of_another_node_is_what_has_the_name_when_its_first_end_is_told() {
+    test_kit::check(0..10, |cluster| async move {
+        let (alpha, beta) = (cluster.node("alpha").await, cluster.node("beta").await);
+        let group = group(&alpha).await;
+        for (number, members) in [(1, 1), (2, 1), (3, 0)] {
+            let actor = beta.spawn("member", Notebook::new()).await.unwrap();
+            if number == 1 {
+                let named = alpha.named::<Notebook>("beta/member").unwrap();
+                group.join(named.recipient()).await.unwrap().unwrap();
+            }
+            cluster.sleep(Duration::from_secs(1)).await;
+            assert_eq!(group.size().await, Ok(members), "with actor {number} of the name");
+            assert_eq!(group.ask(Note { number }).await, Ok(all(members)));
+            cluster.sleep(Duration::from_secs(1)).await;
+            actor.stop().await.unwrap();
+            actor.wait_stopped().await;
+        }
+    });
+}
+
 /// Room comes free at the member, and before what waits takes it the group has another message.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]

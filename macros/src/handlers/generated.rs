@@ -109,7 +109,7 @@ impl Generated {
         let ident = match &options.name {
             Some(name) => name.clone(),
             None => match names::camel_case(method) {
-                name if name.is_empty() => {
+                name if syn::parse_str::<Ident>(&name).is_err() => {
                     errors.push(Error::new(
                         method.span(),
                         "no name for a message can be made of this: choose one with \
@@ -156,7 +156,13 @@ impl Generated {
         options: &HandlerOptions,
         actor: &Actor,
     ) -> Self {
-        let name = || Ident::new(&names::camel_case(method), method.span());
+        let name = || {
+            // What is no name is an error of the handler that has none of the protocol's.
+            let name = syn::parse_str(&names::camel_case(method));
+            let mut name = name.unwrap_or_else(|_| method.clone());
+            name.set_span(method.span());
+            name
+        };
         let ident = options.name.clone().unwrap_or_else(name);
         let mut theirs = ProtocolMethod::new(protocol, method, &ident, actor);
         theirs.name = options.name.is_none().then(|| method.unraw().to_string());
@@ -192,7 +198,8 @@ impl Generated {
 
     /// Returns the names of the parameters, as both sides of a protocol compare them.
     pub(crate) fn parameter_names(&self) -> String {
-        let names: Vec<_> = self.sorted().map(|field| format!("`{}`", field.ident)).collect();
+        let names: Vec<_> =
+            self.sorted().map(|field| format!("`{}`", field.ident.unraw())).collect();
         names.join(", ")
     }
 
@@ -207,7 +214,7 @@ impl Generated {
     /// them.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = &Field> {
         let mut fields: Vec<&Field> = self.fields.iter().collect();
-        fields.sort_by_key(|field| field.ident.to_string());
+        fields.sort_by_key(|field| field.ident.unraw().to_string());
         fields.into_iter()
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Layout {
     parts: Vec<Part>,
     /// Types of the fields that need a schema of their own, which depends on parameters.
     pub(super) checked: Vec<Type>,
+    /// rkyv's derives stand on it, and so may their attributes.
+    has_archive: bool,
     /// The message itself.
     message: Option<Type>,
     /// Its parameters, types and constants.
@@ -73,10 +75,16 @@ enum Part {
 }
 
 impl Layout {
-    /// Reads the fields, and removes our attributes from them.
-    pub(super) fn take(item: &mut DeriveInput, root: &Root, errors: &mut Errors) -> Self {
+    /// Reads the fields, and removes our attributes from them. One that is `local` has no archive.
+    pub(super) fn take(
+        item: &mut DeriveInput,
+        local: bool,
+        root: &Root,
+        errors: &mut Errors,
+    ) -> Self {
         let private = &root.private(spans::at(item.ident.span()));
-        let mut layout = Layout::default();
+        let mut layout = Layout { has_archive: !local, ..Layout::default() };
+        refuse_conditional_rkyv(&item.attrs, errors);
         layout.attributes(&item.attrs);
         let (ident, (_, args, _)) = (&item.ident, item.generics.split_for_impl());
         layout.message = Some(parse_quote!(#ident #args));
@@ -90,7 +98,7 @@ impl Layout {
                 for variant in &mut data.variants {
                     refuse_cfg(&variant.attrs, "variant", errors);
                     layout.text("variant");
-                    layout.text(&variant.ident);
+                    layout.text(variant.ident.unraw());
                     if let Some((_, discriminant)) = &variant.discriminant {
                         layout.text(squeezed(discriminant));
                     }
@@ -189,7 +197,7 @@ impl Layout {
             refuse_cfg(&field.attrs, "field", errors);
             let parts = self.parts.len();
             match &field.ident {
-                Some(name) => self.text(name),
+                Some(name) => self.text(name.unraw()),
                 None => self.text(index),
             }
             if let Some(said) = errors.keep(FieldOptions::take(&mut field.attrs)) {
@@ -216,13 +224,17 @@ impl Layout {
         if said == FieldLayout::Checked && !replaced && of_parameters && is_phantom(&ty) {
             // Nothing crosses nodes: so of the parameter no more is asked than of any other.
             self.text("PhantomData");
-            field.attrs.push(parse_quote!(#[rkyv(with = #private::Phantom)]));
+            if self.has_archive {
+                field.attrs.push(parse_quote!(#[rkyv(with = #private::Phantom)]));
+            }
             return false;
         }
         if said == FieldLayout::Recursive || mentions_itself(&ty, message) {
             self.recursive = true;
             self.text(squeezed(&ty));
-            field.attrs.push(parse_quote!(#[rkyv(omit_bounds)]));
+            if self.has_archive {
+                field.attrs.push(parse_quote!(#[rkyv(omit_bounds)]));
+            }
         } else if said == FieldLayout::Opaque {
             self.text(squeezed(&ty));
             if !replaced {
@@ -358,6 +370,21 @@ fn value_of(meta: &ParseNestedMeta<'_>) -> syn::Result<TokenStream> {
         return list.parse();
     }
     Ok(TokenStream::new())
+}
+
+/// Refuses attributes of rkyv under a condition: the layout would not say whether it holds.
+fn refuse_conditional_rkyv(attributes: &[Attribute], errors: &mut Errors) {
+    let is_one = |attribute: &&Attribute| {
+        let text = attribute.meta.to_token_stream().to_string();
+        attribute.path().is_ident("cfg_attr") && text.contains("rkyv (")
+    };
+    if let Some(attribute) = attributes.iter().find(is_one) {
+        errors.push(Error::new_spanned(
+            attribute,
+            "a message's archive cannot depend on a condition: write `#[rkyv(..)]` without \
+             `cfg_attr`",
+        ));
+    }
 }
 
 /// A message is the same in all builds of a cluster, or its peers refuse it.

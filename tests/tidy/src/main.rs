@@ -3,7 +3,7 @@
 //! `tests/run tidy` runs it. Each rule has its own check with tests that plant what it looks for.
 //! In reading order: `tree` and `tokens` (what there is), `finding` (what is reported), then the
 //! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`,
-//! `invariants`, `promises`, `logs`, `docs`, `bans`, `manifests`.
+//! `invariants`, `promises`, `logs`, `docs`, `bans`, `manifests`, `reserved`.
 
 mod bans;
 mod cycles;
@@ -17,6 +17,7 @@ mod manifests;
 mod markdown;
 mod modules;
 mod promises;
+mod reserved;
 mod safety;
 mod sharing;
 mod sizes;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -120,6 +121,11 @@ const RULES: [Rule; 19] = [
         name: "no places of one machine",
         why: "A fresh clone works anywhere.",
         check: bans::places,
+    },
+    Rule {
+        name: "names of references are reserved",
+        why: "A handler that is called like a method of every reference could not be called.",
+        check: reserved::reserved,
     },
     Rule {
         name: "manifests",

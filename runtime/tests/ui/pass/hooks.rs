@@ -51,6 +51,24 @@ pub struct Pair<A, B> {
 #[message(local)]
 pub struct Show<T>(pub T);
 
+#[message(local)]
+pub struct Query<T>(pub PhantomData<T>);
+
+#[message(local)]
+pub enum Sum {
+    Of(Box<Sum>, Box<Sum>),
+    Number(u64),
+}
+
+impl Sum {
+    fn value(self) -> u64 {
+        match self {
+            Sum::Of(left, right) => left.value() + right.value(),
+            Sum::Number(number) => number,
+        }
+    }
+}
+
 #[actor]
 #[derive(Default)]
 pub struct Screen<M: Send + 'static> {
@@ -73,6 +91,17 @@ impl<M: Wire> Screen<M> {
     #[handler]
     pub fn text(&mut self, msg: Show<&'static str>) {
         self.shown.push_str(msg.0);
+    }
+
+    #[handler]
+    pub fn query(&mut self, msg: Query<M>) -> usize {
+        let Query(PhantomData) = msg;
+        self.shown.len()
+    }
+
+    #[handler]
+    pub fn add(&mut self, msg: Sum) -> u64 {
+        msg.value()
     }
 
     #[handler]
@@ -103,6 +132,9 @@ async fn main() {
     assert_eq!(stops.load(Ordering::Relaxed), 2);
 
     let screen = node.spawn("screen", Screen::<Unshared>::default()).await.unwrap();
+    assert_eq!(screen.query(Query(PhantomData)).await.unwrap(), 0);
+    let number = |number| Box::new(Sum::Number(number));
+    assert_eq!(screen.add(Sum::Of(number(3), number(4))).await.unwrap(), 7);
     screen.text(Show("four")).await.unwrap();
     screen.digit(Show(4)).await.unwrap();
     assert_eq!(screen.count(Count(PhantomData)).await.unwrap().0, 5);

@@ -1,4 +1,5 @@
-//! Room in a mailbox: reserved, then filled or given back.
+//! The side of a mailbox that does not name its messages: room for senders of this node (MB-2),
+//! orders to end (MB-6), and what a snapshot shows. Compiled once.
 
 use std::task::{Context, Poll, Waker};
 
