@@ -91,7 +91,7 @@ async fn keep(alpha: &Node, beta: &Node) -> Result<(), BoxError> {
     sum.add(2).await?;
     println!("beta/sum is {}", sum.add(3).await?);
     alpha.actor::<Sum>("beta/sum").await?.kill().await?;
-    // What may have been handled is not asked again.
+    // An ask that may have been handled is not repeated.
     let anew = loop {
         match sum.add(1).await {
             Ok(sum) => break sum,
