@@ -25,7 +25,7 @@ use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::link_end::LinkEnd;
-use crate::mailbox::{Depth, Hand, Intake, Mailbox, NoRoom, Room, Taken};
+use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken, Vacancy};
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
@@ -47,6 +47,7 @@ pub(crate) struct Cell<A: Handlers> {
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
 pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
+pub(super) type ActorVacancy<'a, A> = Vacancy<'a, Letter<<A as Handlers>::Envelope>, Arrival>;
 
 /// A message sent on this node.
 pub(super) struct Letter<E> {
@@ -56,9 +57,6 @@ pub(super) struct Letter<E> {
     /// The ask, to be begun, with its scope if it has one; `None` for a tell without a scope.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
-
-/// Puts a letter at the end, or none.
-pub(super) type Make<'a, A> = &'a mut dyn FnMut(&mut Vec<Letter<<A as Handlers>::Envelope>>);
 
 /// A message that is to be handled now.
 pub(super) struct Begun<A: Handlers> {
@@ -109,28 +107,24 @@ impl<A: Handlers> Cell<A> {
         Fate::Refused
     }
 
-    /// Puts the letter that `make` makes into the mailbox, as [`Mailbox::poll_push`] does.
-    pub(super) fn poll_push(
+    /// Opens the mailbox for a letter, as [`Mailbox::poll_vacancy`] does.
+    #[cold]
+    pub(super) fn poll_vacancy(
         &self,
         line: &mut Line,
         cx: &mut Context<'_>,
-        make: Make<'_, A>,
-    ) -> Poll<Result<Fate, Cause>> {
-        match line.look(|turn| self.mailbox.poll_push(turn, cx, make)) {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(Fate::Delivered)),
+    ) -> Poll<Result<ActorVacancy<'_, A>, Cause>> {
+        match line.look(|turn| self.mailbox.poll_vacancy(turn, cx)) {
+            Poll::Ready(Ok(vacancy)) => Poll::Ready(Ok(vacancy)),
             Poll::Ready(Err(_closed)) => Poll::Ready(Err(Cause::Stopped)),
             Poll::Pending if is_running(self.base.token()) => Poll::Ready(Err(Cause::MailboxFull)),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    /// As [`poll_push`](Self::poll_push), if there is room and no other sender waits for it.
-    pub(super) fn try_push(&self, make: Make<'_, A>) -> Result<Fate, Cause> {
-        match self.mailbox.try_push(make) {
-            Ok(()) => Ok(Fate::Delivered),
-            Err(NoRoom::Closed) => Err(Cause::Stopped),
-            Err(NoRoom::Full) => Err(Cause::MailboxFull),
-        }
+    /// As [`poll_vacancy`](Self::poll_vacancy), if there is room and no other sender waits for it.
+    pub(super) fn try_vacancy(&self) -> Result<ActorVacancy<'_, A>, Cause> {
+        self.mailbox.try_vacancy().map_err(Cause::from)
     }
 
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose

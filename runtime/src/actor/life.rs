@@ -276,6 +276,7 @@ fn handle_letter<A: Handlers>(
 }
 
 /// Handles a message whose handler has nothing to wait for, and leaves any other one.
+#[inline(always)]
 fn receive_at_once<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,

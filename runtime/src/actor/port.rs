@@ -280,10 +280,16 @@ impl Line {
 
 /// Room in a mailbox of this node, if there is any now.
 pub(super) fn try_room(intake: &dyn Intake) -> Result<Room<'_>, Cause> {
-    intake.try_room().map_err(|no| match no {
-        NoRoom::Full => Cause::MailboxFull,
-        NoRoom::Closed => Cause::Stopped,
-    })
+    intake.try_room().map_err(Cause::from)
+}
+
+impl From<NoRoom> for Cause {
+    fn from(no: NoRoom) -> Self {
+        match no {
+            NoRoom::Full => Cause::MailboxFull,
+            NoRoom::Closed => Cause::Stopped,
+        }
+    }
 }
 
 /// An answer that is on its way.

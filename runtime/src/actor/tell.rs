@@ -73,6 +73,7 @@ impl<P: Find, M> Unpin for Tell<'_, P, M> {}
 impl<P: Port<M>, M: Message> Future for Tell<'_, P, M> {
     type Output = Result<(), TellError<M>>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         poll_tell(&mut self.sending, None, cx)
     }

@@ -108,6 +108,7 @@ impl Control {
 
     /// Admits a sender with this turn, where there is such `room`; returns since when it waited, if
     /// it did. A refusal becomes the outcome of the poll without the lock: [`Refused::into_poll`].
+    #[inline]
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
@@ -141,11 +142,13 @@ impl Control {
     }
 
     /// Returns the wakers of all senders that there is room for.
+    #[inline]
     pub(super) fn called(&mut self, room: usize) -> Vec<Waker> {
         self.line.as_mut().map(|line| line.call(room)).unwrap_or_default()
     }
 
     /// Looks whether there is a batch to take into a hand that has `hand` of other nodes.
+    #[inline]
     pub(super) fn look<R: Remote>(
         &self,
         local: &Count,
@@ -166,6 +169,7 @@ impl Control {
     }
 
     /// Notes that the task waits for messages. Returns a waker to be dropped without the lock.
+    #[inline]
     pub(super) fn rest<R: Remote>(
         &mut self,
         far: &mut Option<Box<Far<R>>>,

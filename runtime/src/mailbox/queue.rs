@@ -62,9 +62,10 @@ impl Count {
         self.mark.as_ref().map(|mark| mark.since.elapsed())
     }
 
-    /// Counts a message that was put at the end.
+    /// Counts a message that was put at the end. `is_late` says that it is not taken at once: the
+    /// task is busy.
     #[inline]
-    fn add(&mut self, is_late: bool) {
+    pub(super) fn add(&mut self, is_late: bool) {
         self.len += 1;
         self.came += 1;
         if is_late && self.mark.is_none() {
@@ -73,6 +74,7 @@ impl Count {
     }
 
     /// Marks the last one when the marked one is one of the first `left`, which have left.
+    #[inline]
     fn mark_anew(&mut self, left: u64) {
         if self.mark.as_ref().is_some_and(|mark| mark.number < left) {
             self.mark = None;
@@ -94,19 +96,22 @@ impl<T> Local<T> {
         self.count.came - u64::from(self.count.len)
     }
 
-    /// Lets `make` put a message at the end, or nothing. `is_late` says that it is not taken at
-    /// once: the task is busy.
+    /// Puts a message at the end. `is_late` is as in [`Count::add`].
     #[inline]
-    pub(super) fn push_with(&mut self, make: impl FnOnce(&mut Vec<T>), is_late: bool) {
-        let before = self.items.len();
-        make(&mut self.items);
-        if self.items.len() > before {
-            self.count.add(is_late);
-        }
+    pub(super) fn push(&mut self, message: T, is_late: bool) {
+        self.put(message);
+        self.count.add(is_late);
+    }
+
+    /// Puts a message at the end, which is to be [counted](Count::add).
+    #[inline(always)]
+    pub(super) fn put(&mut self, message: T) {
+        self.items.push(message);
     }
 
     /// Lets up to `most` messages leave: the first ones in `hand`. Returns how many those are. All
     /// others wait as before, though an empty hand gets every one of them.
+    #[inline]
     pub(super) fn hand_over(&mut self, most: u32, hand: &mut Vec<T>) -> u32 {
         if hand.is_empty() {
             std::mem::swap(&mut self.items, hand);
@@ -126,6 +131,7 @@ impl<T> Local<T> {
     /// Notes that it is empty, and the hand too, and that their actor waits: the memory that was
     /// used last, which a processor has at hand, is for the next message, and what only a burst
     /// needed is given back.
+    #[inline]
     pub(super) fn rest(&mut self, hand: &mut Vec<T>) {
         std::mem::swap(&mut self.items, hand);
         for empty in [&mut self.items, hand] {
@@ -221,12 +227,12 @@ mod tests {
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);
         let (mut queue, mut hand) = (Local::default(), Vec::new());
-        (0..5).for_each(|number| queue.push_with(|items| items.push(number), true));
+        (0..5).for_each(|number| queue.push(number, true));
         tokio::time::advance(second).await;
         assert_eq!((queue.hand_over(2, &mut hand), hand.len()), (2, 5));
         assert_eq!((queue.count.len(), queue.left(), queue.count.came()), (3, 2, 5));
         assert_eq!(queue.count.oldest(), Some(Duration::ZERO), "the last one is marked anew");
-        queue.push_with(|items| items.push(5), true);
+        queue.push(5, true);
         tokio::time::advance(second).await;
         drop(hand.drain(..2));
         assert_eq!((queue.hand_over(9, &mut hand), queue.count.len()), (3, 1));

@@ -49,6 +49,13 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
             }
             _ => Ok(Poll::Pending),
         };
+        note_turn(me.base(), this.is_waiting);
+        // Mostly: then no part of an ending is looked at.
+        if let Ok(Poll::Pending) = &polled
+            && !me.ends().is_forced()
+        {
+            return Poll::Pending;
+        }
         let ending = ready!(judge(me, this.is_waiting, polled));
         // A handler that did not end drops its state here, where a panic is caught.
         drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
@@ -57,19 +64,13 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
 }
 
 /// Returns how an incarnation ended that was polled, if it has.
+#[cold]
 fn judge(
     me: &dyn Body,
     is_waiting: &mut bool,
     polled: thread::Result<Poll<Ending>>,
 ) -> Poll<Ending> {
     let (base, ends) = (me.base(), me.ends());
-    note_turn(base, is_waiting);
-    // Mostly: then no part of an ending is looked at.
-    if let Ok(Poll::Pending) = &polled
-        && !ends.is_forced()
-    {
-        return Poll::Pending;
-    }
     // An actor that killed itself and ended in the same breath was killed.
     let ending = match (ends.forced(), polled) {
         (Some(Forced::Kill), _) => Ending::Killed,
@@ -92,6 +93,7 @@ fn judge(
 
 /// Notes which handler or hook waits, for those who look: a number that the next one does not have.
 /// One that does not wait is not noted. `is_waiting` says what is noted already.
+#[inline]
 fn note_turn(me: &Base, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {
         (Turn::Idle | Turn::Ended | Turn::Rests, false) | (Turn::Waits(_, false), true) => {}

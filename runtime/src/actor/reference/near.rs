@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
-use crate::actor::cell::{Cell, Letter};
+use crate::actor::cell::{ActorVacancy, Cell, Letter};
 use crate::actor::port::{
     self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor,
 };
@@ -62,19 +62,18 @@ impl<A: Handlers> Near<A> {
     }
 }
 
-/// Returns what puts a message into a mailbox, and empties `message` then.
-fn make_letter<'a, A: Accepts<M>, M: Message>(
-    message: &'a mut Option<M>,
-    mut asked: Option<&'a mut LocalAsk<A::Reply>>,
-    node: &'a Node,
-) -> impl FnMut(&mut Vec<Letter<A::Envelope>>) + 'a {
-    // Not under the mailbox's lock (SP-3).
-    let mut scope = Scope::here();
-    move |letters| {
-        if let Ok(input) = A::Input::take_local(message, node) {
-            letters.push(letter::<A, M>(input, asked.take(), scope.take()));
-        }
-    }
+/// Takes the message and puts it into the mailbox.
+#[inline(always)]
+fn fill<A: Accepts<M>, M: Message>(
+    vacancy: ActorVacancy<'_, A>,
+    message: &mut Option<M>,
+    asked: Option<&mut LocalAsk<A::Reply>>,
+    scope: Option<Box<Scope>>,
+    node: &Node,
+) -> Result<Fate, Cause> {
+    let input = A::Input::take_local(message, node)?;
+    vacancy.fill(letter::<A, M>(input, asked, scope));
+    Ok(Fate::Delivered)
 }
 
 #[inline(always)]
@@ -140,7 +139,18 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     ) -> Poll<Result<Fate, Cause>> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {
-            return cell.poll_push(line, cx, &mut make_letter::<A, M>(message, asked, cell.node()));
+            // Not under the mailbox's lock (SP-3).
+            let scope = Scope::here();
+            // Mostly there is room. (The line is not touched then, so that a message of a send that
+            // is made and polled at once lies nowhere before it lies in the mailbox.)
+            let vacancy = match cell.mailbox().try_vacancy() {
+                Ok(vacancy) if !line.is_near() => vacancy,
+                open => {
+                    drop(open);
+                    ready!(cell.poll_vacancy(line, cx))?
+                }
+            };
+            return Poll::Ready(fill::<A, M>(vacancy, message, asked, scope, cell.node()));
         }
         let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
         Poll::Ready(self.put(NearRoom(room), message, asked))
@@ -153,7 +163,8 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {
-            return cell.try_push(&mut make_letter::<A, M>(message, asked, cell.node()));
+            let scope = Scope::here();
+            return fill::<A, M>(cell.try_vacancy()?, message, asked, scope, cell.node());
         }
         self.put(NearRoom(port::try_room(cell.intake())?), message, asked)
     }
