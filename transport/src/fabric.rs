@@ -70,6 +70,7 @@
 //! - Progress outside of calls: a fabric may move only inside [`QueuePair::poll`] and
 //!   [`QueuePair::poll_ready`], so one of them is called until the queue pair is dropped.
 
+pub mod one_sided;
 #[cfg(doctest)]
 mod ownership;
 pub mod tcp;
@@ -90,6 +91,7 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use zeroize::Zeroizing;
 
+use self::one_sided::OneSidedConfig;
 use crate::memory::{Region, Slot, Splice};
 
 /// A way to carry frames between two nodes. See the [module](self) for the contract.
@@ -118,6 +120,18 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// [`FabricError`] when `config` asks for more than [`limits`](Self::limits) or the device
     /// refuses.
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError>;
+
+    /// Returns a new queue pair for [one-sided access](one_sided) that is not yet connected. Both
+    /// sides' fabrics do it in the same way.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    fn open_one_sided(
+        &self,
+        config: OneSidedConfig,
+    ) -> Result<Box<dyn one_sided::Opening>, FabricError> {
+        one_sided::emulated::open(self, config)
+    }
 }
 
 /// The protection of frames from a stranger between the nodes.
@@ -349,6 +363,9 @@ pub enum Status {
     /// The peer or the path to it is gone.
     #[error("the peer does not answer")]
     RetryExceeded,
+    /// The peer has not granted what an operation wanted of its memory (PV-18).
+    #[error("the peer has not granted access to that memory")]
+    RemoteAccess,
     /// A frame did not fit the receive (PV-6).
     #[error("a frame did not fit its receive slot")]
     LocalLength,
@@ -383,6 +400,9 @@ pub enum PostError {
     /// The frame is too long to be sent inline.
     #[error("the frame is too long to be sent inline")]
     InlineTooLong,
+    /// What is atomic acts on one aligned word of 8 bytes (PV-16).
+    #[error("an atomic operation acts on one aligned word of 8 bytes")]
+    Unaligned,
     /// The fabric sends only what lies in a slot (PV-12).
     #[error("the fabric sends only what lies in a slot")]
     Splice,

@@ -216,6 +216,12 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Nodes that a node remembers without having, or wanting, a link to them.
 pub const PEERS_KNOWN_MAX: usize = 1024;
 
+/// Bytes of a frame of emulated one-sided access.
+pub const ONE_SIDED_FRAME_BYTES: usize = 16 * 1024;
+/// Requests of emulated one-sided access that are not answered: with the answers to as many of the
+/// peer's, and as many receives, that is 512 KiB for each queue pair.
+pub const ONE_SIDED_WINDOW: usize = 8;
+
 /// Work requests posted at once.
 pub const POST_LIST_MAX: usize = 32;
 /// One send in this many is signaled (and the last before idle).

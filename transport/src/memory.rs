@@ -10,6 +10,8 @@
 //!   there while it lives (ME-3).
 //! - **ME-5 shared pointers**: a deserialiser's pool is handed a pointer that it may drop with the
 //!   function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
+//! - **ME-9 shared words**: memory that a peer may write has no reference to its bytes; it is read
+//!   and written by copies of whole words, each of them atomic.
 
 mod budget;
 pub mod buffer;
@@ -18,6 +20,7 @@ mod pool;
 mod region;
 mod splice;
 mod unarchiver;
+mod words;
 
 pub(crate) use budget::{Budget, BudgetShare};
 pub use buffer::Buffer;
@@ -30,3 +33,4 @@ pub(crate) use region::Owner;
 pub use region::{Region, Slot};
 pub use splice::Splice;
 pub use unarchiver::Unarchiver;
+pub use words::{OutOfRange, Words};

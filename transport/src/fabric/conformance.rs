@@ -1,4 +1,5 @@
-//! One body of tests for every fabric: what the contract ([`PV-1` to `PV-12`](super)) promises,
+//! One body of tests for every fabric: what the contract ([`PV-1` to `PV-12`](super), and from
+//! [`PV-13`](super::one_sided) on) promises,
 //! asked of a pair of connected queue pairs.
 //!
 //! A case takes only what the contract promises: it allows notifications that are spurious, and no
@@ -24,6 +25,7 @@ mod bounds;
 mod close;
 mod errors;
 mod notify;
+mod one_sided;
 mod pair;
 mod send;
 mod splice;
@@ -34,6 +36,7 @@ pub(crate) use bounds::*;
 pub(crate) use close::*;
 pub(crate) use errors::*;
 pub(crate) use notify::*;
+pub(crate) use one_sided::*;
 #[cfg(feature = "verbs")]
 pub(crate) use pair::End;
 pub(crate) use pair::{Pair, Pairs, Plan};
@@ -65,6 +68,12 @@ macro_rules! for_each_case {
             peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
             drop_unconnected connect_to_dropped_peer
             spliced_send spliced_both_ways spliced_limits spliced_memory_is_let_go
+            basic_read basic_write grant_of_a_part zero_length_read_and_write long_read_and_write
+            operations_in_order fetch_add compare_and_swap unaligned_atomic
+            write_imm_data write_imm_data_rnr
+            beyond_the_grant invalid_key access_that_was_not_granted revoked_grant
+            full_operation_queue operation_longer_than_its_slot both_sides_operate_at_once
+            close_flushes_operations peer_gone_fails_operations
         }
     };
 }

@@ -10,6 +10,7 @@ use super::*;
 mod conform;
 mod fabric;
 mod faults;
+mod one_sided;
 mod path_faults;
 mod wire;
 

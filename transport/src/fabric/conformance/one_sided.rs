@@ -1,0 +1,490 @@
+//! One-sided access: PV-13 to PV-19.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::pair::Pairs;
+use crate::fabric::one_sided::{
+    Access, Grant, Key, Kind, OneSided, OneSidedConfig, Operation, Outcome,
+};
+use crate::fabric::{FabricError, PostError, Status};
+use crate::limits::{OFFER_BYTES_MAX, ONE_SIDED_FRAME_BYTES, ONE_SIDED_WINDOW};
+use crate::memory::{Slot, Words};
+
+/// Bytes of the memory that b grants to a.
+const BYTES: usize = 256;
+
+/// One side, its slots, and what it has polled.
+pub(crate) struct OneSidedEnd {
+    pub(crate) one_sided: Box<dyn OneSided>,
+    slots: Vec<Slot>,
+    got: Vec<Outcome>,
+}
+
+/// Both sides. Operations are a's, on memory of b, unless a case says otherwise.
+pub(crate) struct OneSidedPair {
+    pub(crate) a: OneSidedEnd,
+    pub(crate) b: OneSidedEnd,
+}
+
+impl OneSidedPair {
+    pub(crate) async fn new(pairs: &impl Pairs) -> Self {
+        OneSidedPair::of(pairs, 16, 4, 512).await
+    }
+
+    /// Queues of these sizes, and slots.
+    async fn of(pairs: &impl Pairs, operations: u32, notices: u32, slot_bytes: usize) -> Self {
+        let opened = pairs.ends().map(|(fabric, side)| {
+            let binding = b"one-sided".to_vec();
+            let config = OneSidedConfig { operations, notices, side, binding };
+            let count = if slot_bytes > 4096 { 8 } else { 64 };
+            let slots = fabric.alloc(count * slot_bytes).unwrap().into_slots(slot_bytes);
+            (fabric.open_one_sided(config).unwrap(), slots)
+        });
+        let [(a, a_slots), (b, b_slots)] = opened;
+        let [for_b, for_a] = [a.offer(), b.offer()];
+        assert!(for_a.len() <= OFFER_BYTES_MAX && for_b.len() <= OFFER_BYTES_MAX);
+        let (a, b) = futures::join!(a.connect(for_a, 0), b.connect(for_b, 0));
+        let end = |one_sided, slots| OneSidedEnd { one_sided, slots, got: Vec::new() };
+        OneSidedPair { a: end(a.unwrap(), a_slots), b: end(b.unwrap(), b_slots) }
+    }
+
+    /// The same, and memory of b that a may reach: its bytes are 0, 1, 2 ...
+    async fn granted(pairs: &impl Pairs, access: Access) -> (Self, Arc<Words>, Grant) {
+        let mut pair = OneSidedPair::new(pairs).await;
+        let memory = Arc::new(Words::zeroed(BYTES));
+        memory.write(0, &numbers(BYTES)).unwrap();
+        let grant = pair.b.one_sided.grant(&memory, 0, BYTES as u64, access).unwrap();
+        (pair, memory, grant)
+    }
+
+    /// Drives both sides until `met`.
+    pub(crate) async fn until(&mut self, mut met: impl FnMut(&OneSidedEnd, &OneSidedEnd) -> bool) {
+        let OneSidedPair { a, b } = self;
+        poll_fn(|cx| {
+            let more = [a.turn(cx), b.turn(cx)];
+            if met(a, b) {
+                return Poll::Ready(());
+            }
+            if more != [false; 2] {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Posts an operation of a, and returns what came of it, and its slot.
+    async fn run(&mut self, kind: Kind, key: Key, at: u64, bytes: &[u8]) -> (Status, Slot) {
+        let before = self.a.done();
+        self.a.post(kind, key, at, bytes);
+        self.until(|a, _| a.done() > before).await;
+        self.a.take_done()
+    }
+
+    /// Posts what is to be refused, and looks that both sides end and the memory stays as it is.
+    async fn is_refused(mut self, kind: Kind, key: Key, at: u64, memory: &Words, bytes: usize) {
+        let before = contents(memory);
+        self.a.post(kind, key, at, &vec![7; bytes]);
+        self.a.post(Kind::Read, key, 0, &[0; 8]);
+        self.until(|a, b| a.ended().is_some() && b.ended().is_some()).await;
+        assert_eq!(self.a.statuses(), [Status::RemoteAccess, Status::Flushed], "{kind:?} at {at}");
+        assert_eq!(contents(memory), before, "PV-18: {kind:?} at {at}");
+    }
+}
+
+impl OneSidedEnd {
+    /// The wait loop of PV-8. Says whether to come again.
+    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+        self.one_sided.arm();
+        while self.one_sided.poll(&mut self.got, 3) > 0 {}
+        self.one_sided.poll_ready(cx).is_ready()
+    }
+
+    /// Returns an operation whose slot has these bytes.
+    fn operation(&mut self, kind: Kind, key: Key, at: u64, bytes: &[u8]) -> Operation {
+        let mut slot = self.slots.pop().expect("the case has enough slots");
+        slot[..bytes.len()].copy_from_slice(bytes);
+        Operation { slot, bytes: bytes.len() as u32, key, at, kind }
+    }
+
+    pub(crate) fn post(&mut self, kind: Kind, key: Key, at: u64, bytes: &[u8]) {
+        let mut batch = vec![self.operation(kind, key, at, bytes)];
+        self.one_sided.post(&mut batch).unwrap();
+        assert!(batch.is_empty(), "what is accepted is taken");
+    }
+
+    pub(crate) fn done(&self) -> usize {
+        self.statuses().len()
+    }
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn outcomes(&self) -> &[Outcome] {
+        &self.got
+    }
+
+    fn statuses(&self) -> Vec<Status> {
+        let status = |outcome: &Outcome| match outcome {
+            Outcome::Done { status, .. } => Some(*status),
+            _ => None,
+        };
+        self.got.iter().filter_map(status).collect()
+    }
+
+    pub(crate) fn notices(&self) -> Vec<u32> {
+        let number = |outcome: &Outcome| match outcome {
+            Outcome::Notice(number) => Some(*number),
+            _ => None,
+        };
+        self.got.iter().filter_map(number).collect()
+    }
+
+    /// Returns how it has ended, if it has: once, and after all operations.
+    fn ended(&self) -> Option<Status> {
+        let ended = |outcome: &Outcome| match outcome {
+            Outcome::Ended(status) => Some(*status),
+            _ => None,
+        };
+        let all: Vec<_> = self.got.iter().filter_map(ended).collect();
+        assert!(all.len() <= 1, "it ends once");
+        all.first().copied()
+    }
+
+    /// Takes the outcome of the oldest operation.
+    fn take_done(&mut self) -> (Status, Slot) {
+        let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
+        let place = self.got.iter().position(is_done).expect("one has ended");
+        match self.got.remove(place) {
+            Outcome::Done { slot, status } => (status, slot),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn numbers(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|number| number as u8).collect()
+}
+
+fn contents(memory: &Words) -> Vec<u8> {
+    let mut all = vec![0; memory.bytes()];
+    memory.read(0, &mut all).unwrap();
+    all
+}
+
+/// PV-14: a read brings what lies there, and leaves it there.
+pub(crate) async fn basic_read(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::READ).await;
+    for (at, bytes) in [(0, 8), (3, 1), (5, 100), (0, BYTES), (BYTES - 1, 1)] {
+        let (status, slot) = pair.run(Kind::Read, grant.key(), at as u64, &vec![0; bytes]).await;
+        assert_eq!(status, Status::Success);
+        assert_eq!(slot[..bytes], numbers(BYTES)[at..at + bytes], "{bytes} at {at}");
+        pair.a.slots.push(slot);
+    }
+    assert_eq!(contents(&memory), numbers(BYTES));
+}
+
+/// PV-14: a write is in the memory when it has its outcome, and touches no other byte.
+pub(crate) async fn basic_write(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::WRITE).await;
+    let mut model = numbers(BYTES);
+    for (at, bytes) in [(8, 8), (3, 1), (61, 70), (0, 7), (BYTES - 1, 1)] {
+        let new = vec![0xa0 ^ at as u8; bytes];
+        let (status, slot) = pair.run(Kind::Write, grant.key(), at as u64, &new).await;
+        assert_eq!(status, Status::Success);
+        model[at..at + bytes].copy_from_slice(&new);
+        assert_eq!(contents(&memory), model, "{bytes} at {at}");
+        pair.a.slots.push(slot);
+    }
+}
+
+/// A grant of a part counts from its own first byte, and ends with it.
+pub(crate) async fn grant_of_a_part(pairs: &impl Pairs) {
+    let (mut pair, memory, _all) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let part = pair.b.one_sided.grant(&memory, 64, 32, Access::ALL).unwrap();
+    let (status, slot) = pair.run(Kind::Read, part.key(), 8, &[0; 24]).await;
+    assert_eq!((status, &slot[..24]), (Status::Success, &numbers(BYTES)[72..96]));
+    let beyond = pair.b.one_sided.grant(&memory, 250, 7, Access::ALL);
+    assert!(matches!(beyond, Err(FabricError::Limit { asked: 257, limit: 256, .. })));
+    pair.is_refused(Kind::Write, part.key(), 24, &memory, 9).await;
+}
+
+/// Operations of no bytes end well, and change nothing.
+pub(crate) async fn zero_length_read_and_write(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    for kind in [Kind::Read, Kind::Write] {
+        let (status, _) = pair.run(kind, grant.key(), 5, &[]).await;
+        assert_eq!(status, Status::Success);
+    }
+    assert_eq!(contents(&memory), numbers(BYTES));
+}
+
+/// What is longer than any frame comes whole, from an odd place, both ways at once.
+pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
+    let bytes = ONE_SIDED_FRAME_BYTES * (ONE_SIDED_WINDOW + 2) + 3;
+    let mut pair = OneSidedPair::of(pairs, 4, 1, (bytes + 16) & !15).await;
+    let memory = Arc::new(Words::zeroed(bytes + 16));
+    let mut long: Vec<_> = (0..bytes).map(|place| (place % 251) as u8).collect();
+    let ours = pair.b.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::ALL).unwrap();
+    let theirs = pair.a.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::READ).unwrap();
+    pair.a.post(Kind::Write, ours.key(), 5, &long);
+    pair.a.post(Kind::Read, ours.key(), 5, &vec![0; bytes]);
+    pair.until(|a, _| a.done() == 2).await;
+    pair.b.post(Kind::Read, theirs.key(), 5, &vec![0; bytes]);
+    pair.a.post(Kind::Write, ours.key(), 5, &vec![9; 3]);
+    pair.until(|a, b| a.done() == 3 && b.done() == 1).await;
+    assert_eq!(pair.a.statuses(), [Status::Success; 3]);
+    pair.a.take_done();
+    assert!(pair.a.take_done().1[..bytes] == long, "what was read is what was written");
+    let (status, slot) = pair.b.take_done();
+    assert_eq!(status, Status::Success);
+    assert!(slot[3..bytes] == long[3..], "the other side reads the same");
+    long[..3].fill(9);
+    assert!(contents(&memory)[5..bytes + 5] == long);
+}
+
+/// PV-14: what is posted later finds what was posted before, and outcomes come in that order.
+pub(crate) async fn operations_in_order(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let key = grant.key();
+    let mut batch = Vec::new();
+    for round in 1..=4u8 {
+        batch.push(pair.a.operation(Kind::Write, key, 16, &[round; 8]));
+        batch.push(pair.a.operation(Kind::FetchAdd(1), key, 16, &[0; 8]));
+        batch.push(pair.a.operation(Kind::Read, key, 16, &[0; 8]));
+    }
+    pair.a.one_sided.post(&mut batch).unwrap();
+    pair.until(|a, _| a.done() == 12).await;
+    for round in 1..=4u8 {
+        assert_eq!(pair.a.take_done().0, Status::Success);
+        let written = u64::from_ne_bytes([round; 8]);
+        for expected in [written, written.wrapping_add(1)] {
+            let (status, slot) = pair.a.take_done();
+            assert_eq!((status, &slot[..8]), (Status::Success, &expected.to_ne_bytes()[..]));
+        }
+    }
+    assert_eq!(contents(&memory)[..16], numbers(16));
+}
+
+/// PV-16: adding nothing reads the word; adding wraps around.
+pub(crate) async fn fetch_add(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ATOMIC).await;
+    memory.write(8, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    for (more, old) in [(0, u64::MAX - 1), (1, u64::MAX - 1), (3, u64::MAX), (0, 2)] {
+        let (status, slot) = pair.run(Kind::FetchAdd(more), grant.key(), 8, &[0; 8]).await;
+        assert_eq!((status, &slot[..8]), (Status::Success, &old.to_ne_bytes()[..]), "add {more}");
+        pair.a.slots.push(slot);
+    }
+    assert_eq!(contents(&memory)[..8], numbers(8));
+}
+
+/// PV-16: a word is exchanged where it is as expected, and only there; its old value comes back.
+pub(crate) async fn compare_and_swap(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ATOMIC).await;
+    memory.write(24, &5u64.to_ne_bytes()).unwrap();
+    for (expected, new, old) in [(4, 9, 5), (5, 6, 5), (5, 7, 6), (6, 6, 6)] {
+        let kind = Kind::CompareAndSwap { expected, new };
+        let (status, slot) = pair.run(kind, grant.key(), 24, &[0; 8]).await;
+        let old = u64::to_ne_bytes(old);
+        assert_eq!((status, &slot[..8]), (Status::Success, &old[..]), "{kind:?}");
+        pair.a.slots.push(slot);
+    }
+    assert_eq!(memory.word(24).unwrap().load(std::sync::atomic::Ordering::Relaxed), 6);
+}
+
+/// PV-16: what is atomic is refused where no aligned word is, before anything is sent.
+pub(crate) async fn unaligned_atomic(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    for (at, bytes) in [(4, 8), (8, 4), (8, 16), (1, 8)] {
+        let mut batch = vec![
+            pair.a.operation(Kind::FetchAdd(0), grant.key(), 0, &[0; 8]),
+            pair.a.operation(Kind::FetchAdd(1), grant.key(), at, &vec![0; bytes]),
+        ];
+        assert_eq!(pair.a.one_sided.post(&mut batch), Err(PostError::Unaligned));
+        assert_eq!(batch.len(), 1, "the one before it is taken");
+        let before = pair.a.done();
+        pair.until(|a, _| a.done() > before).await;
+    }
+    assert_eq!(pair.a.statuses(), [Status::Success; 4]);
+    assert_eq!(contents(&memory), numbers(BYTES));
+}
+
+/// PV-17: the owner is told once the data is there, of each write once and in their order.
+pub(crate) async fn write_imm_data(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::WRITE).await;
+    for number in [0, 1, u32::MAX, 3, 4, 5] {
+        let bytes = number.to_ne_bytes();
+        pair.a.post(Kind::Write, grant.key(), 100, &bytes);
+        pair.a.post(Kind::WriteAndNotify(number), grant.key(), 8, &bytes);
+        let before = pair.b.notices().len();
+        pair.until(|_, b| b.notices().len() > before).await;
+        assert_eq!(pair.b.notices().last(), Some(&number));
+        let found = contents(&memory);
+        assert_eq!((&found[8..12], &found[100..104]), (&bytes[..], &bytes[..]));
+    }
+    pair.until(|a, _| a.done() == 12).await;
+    assert_eq!(pair.a.statuses(), [Status::Success; 12]);
+    assert_eq!(pair.b.notices().len(), 6);
+}
+
+/// PV-17: a notice that finds no place is an error of its writer, and none was lost before it.
+pub(crate) async fn write_imm_data_rnr(pairs: &impl Pairs) {
+    let (mut pair, _memory, grant) = OneSidedPair::granted(pairs, Access::WRITE).await;
+    (0..6).for_each(|number| pair.a.post(Kind::WriteAndNotify(number), grant.key(), 0, &[1]));
+    // b moves on without taking a notice.
+    let OneSidedPair { a, b } = &mut pair;
+    poll_fn(|cx| {
+        b.one_sided.arm();
+        b.one_sided.poll(&mut b.got, 0);
+        let more = [a.turn(cx), b.one_sided.poll_ready(cx).is_ready()];
+        if a.ended().is_some() {
+            return Poll::Ready(());
+        }
+        if more != [false; 2] {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+    let [Status::Success, Status::Success, Status::Success, Status::Success, failed, last] =
+        pair.a.statuses()[..]
+    else {
+        panic!("{:?}", pair.a.statuses())
+    };
+    assert_eq!((failed, last), (Status::RnrRetryExceeded, Status::Flushed));
+    pair.until(|_, b| b.ended().is_some()).await;
+    assert_eq!(pair.b.notices(), [0, 1, 2, 3]);
+}
+
+/// PV-18: what lies beyond the grant, or nowhere, is refused.
+pub(crate) async fn beyond_the_grant(pairs: &impl Pairs) {
+    let end = BYTES as u64;
+    for (at, bytes) in [(end - 7, 8), (end, 1), (u64::MAX - 7, 8), (u64::MAX, 1), (1 << 40, 4)] {
+        for kind in [Kind::Read, Kind::Write, Kind::WriteAndNotify(1)] {
+            let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+            pair.is_refused(kind, grant.key(), at, &memory, bytes).await;
+        }
+    }
+    let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    pair.is_refused(Kind::FetchAdd(1), grant.key(), end, &memory, 8).await;
+}
+
+/// PV-18: a key that was made up is refused, and so is one of another queue pair.
+pub(crate) async fn invalid_key(pairs: &impl Pairs) {
+    for kind in [Kind::Read, Kind::Write, Kind::FetchAdd(1)] {
+        let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+        let Key { number, base } = grant.key();
+        pair.is_refused(kind, Key { number: number ^ 0x5a5a, base }, 0, &memory, 8).await;
+        let (pair, memory, _grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+        let (mut other, _, _other) = OneSidedPair::granted(pairs, Access::ALL).await;
+        let more: Vec<_> = (0..4)
+            .map(|_| other.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap())
+            .collect();
+        pair.is_refused(kind, more[3].key(), 0, &memory, 8).await;
+    }
+}
+
+/// PV-18: each kind is refused where the grant does not give it.
+pub(crate) async fn access_that_was_not_granted(pairs: &impl Pairs) {
+    let swap = Kind::CompareAndSwap { expected: 0x0706_0504_0302_0100, new: 1 };
+    let kinds = [Kind::Read, Kind::Write, Kind::WriteAndNotify(1), Kind::FetchAdd(1), swap];
+    for access in [Access::READ, Access::WRITE, Access::ATOMIC, Access::default()] {
+        for kind in kinds.into_iter().filter(|kind| !access.allows(*kind)) {
+            let (pair, memory, grant) = OneSidedPair::granted(pairs, access).await;
+            pair.is_refused(kind, grant.key(), 0, &memory, 8).await;
+        }
+    }
+}
+
+/// PV-13: after the drop of a grant its memory is reached no more, and is let go of; another grant
+/// of the same memory holds on.
+pub(crate) async fn revoked_grant(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let other = pair.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap();
+    let (status, slot) = pair.run(Kind::Write, grant.key(), 0, &[1; 8]).await;
+    assert_eq!(status, Status::Success);
+    pair.a.slots.push(slot);
+    let key = grant.key();
+    drop(grant);
+    let (status, slot) = pair.run(Kind::Read, other.key(), 0, &[0; 8]).await;
+    assert_eq!((status, &slot[..8]), (Status::Success, &[1; 8][..]));
+    drop(other);
+    assert_eq!(Arc::strong_count(&memory), 1, "the memory is let go of");
+    pair.is_refused(Kind::Write, key, 0, &memory, 8).await;
+}
+
+/// PV-9: as many operations as were asked for are without an outcome that was polled, no more.
+pub(crate) async fn full_operation_queue(pairs: &impl Pairs) {
+    let (mut pair, _memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let mut batch: Vec<_> =
+        (0..18).map(|_| pair.a.operation(Kind::FetchAdd(1), grant.key(), 0, &[0; 8])).collect();
+    assert_eq!(pair.a.one_sided.post(&mut batch), Err(PostError::Full));
+    assert_eq!(batch.len(), 2);
+    pair.until(|a, _| a.done() == 16).await;
+    assert_eq!(pair.a.one_sided.post(&mut batch), Ok(()));
+    pair.until(|a, _| a.done() == 18).await;
+    assert_eq!(pair.a.statuses(), [Status::Success; 18]);
+}
+
+/// An operation is not longer than its slot.
+pub(crate) async fn operation_longer_than_its_slot(pairs: &impl Pairs) {
+    let (mut pair, _memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let mut batch = vec![pair.a.operation(Kind::Read, grant.key(), 0, &[])];
+    batch[0].bytes = batch[0].slot.len() as u32 + 1;
+    assert_eq!(pair.a.one_sided.post(&mut batch), Err(PostError::TooLong));
+    assert_eq!(batch.len(), 1);
+}
+
+/// Both sides reach the other's memory at once, each with more than a window.
+pub(crate) async fn both_sides_operate_at_once(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let back = pair.a.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap();
+    memory.write(0, &0u64.to_ne_bytes()).unwrap();
+    for _ in 0..16 {
+        pair.a.post(Kind::FetchAdd(1), grant.key(), 0, &[0; 8]);
+        pair.b.post(Kind::FetchAdd(1 << 32), back.key(), 0, &[0; 8]);
+    }
+    pair.until(|a, b| a.done() == 16 && b.done() == 16).await;
+    for end in [&pair.a, &pair.b] {
+        assert_eq!(end.statuses(), [Status::Success; 16]);
+    }
+    assert_eq!(contents(&memory)[..8], ((16u64 << 32) + 16).to_ne_bytes());
+}
+
+/// PV-7, PV-10: a close ends what is under way; what is posted then is flushed.
+pub(crate) async fn close_flushes_operations(pairs: &impl Pairs) {
+    let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    (0..12).for_each(|_| pair.a.post(Kind::FetchAdd(1), grant.key(), 0, &[0; 8]));
+    pair.a.one_sided.close();
+    pair.a.one_sided.close();
+    pair.until(|a, _| a.ended().is_some()).await;
+    let statuses = pair.a.statuses();
+    assert_eq!(statuses.len(), 12);
+    assert!(statuses.iter().all(|status| matches!(status, Status::Flushed | Status::Success)));
+    pair.a.post(Kind::Read, grant.key(), 0, &[0; 8]);
+    pair.until(|a, _| a.done() == 13).await;
+    assert_eq!(pair.a.statuses()[12], Status::Flushed);
+    // PV-19: each was executed at most once.
+    let first = u64::from_ne_bytes(numbers(8).try_into().unwrap());
+    let found = u64::from_ne_bytes(contents(&memory)[..8].try_into().unwrap());
+    assert!(found - first <= 12);
+}
+
+/// A peer that is dropped fails operations, and the memory granted to it is let go of.
+pub(crate) async fn peer_gone_fails_operations(pairs: &impl Pairs) {
+    let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
+    let OneSidedPair { mut a, b } = pair;
+    drop(b);
+    a.post(Kind::Write, grant.key(), 0, &[1; 8]);
+    poll_fn(|cx| {
+        if a.turn(cx) {
+            cx.waker().wake_by_ref();
+        }
+        if a.ended().is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    assert!(matches!(a.statuses()[..], [status] if status != Status::Success));
+    assert_eq!(contents(&memory), numbers(BYTES));
+    drop(grant);
+    assert_eq!(Arc::strong_count(&memory), 1);
+}

@@ -1,0 +1,275 @@
+//! One-sided access: a queue pair over which each side reads and writes what the other one granted
+//! it of its memory, without a message to the other's software.
+//!
+//! It stands beside the [`QueuePair`](super::QueuePair) of a link, is opened when it is first used,
+//! and keeps the shape and the words of verbs. A fabric without such a device brings none of its
+//! own: then [`emulated`] does the same over one more queue pair of that fabric, and the driver of
+//! the memory's owner executes the operations. The same cases of conformance judge both.
+//!
+//! # The contract
+//!
+//! What [the fabric's](super) contract says of tokens, errors, closing and notifications holds here,
+//! too (PV-2, PV-7, PV-8, PV-10). Beyond it:
+//!
+//! - **PV-13 grants**: memory is reached by the [`Key`] of a [`Grant`] alone, within its bytes, with
+//!   the access that it gives, and only over the queue pair that made it. When the drop of the grant
+//!   has returned, no operation of the peer reads or writes that memory any more.
+//! - **PV-14 order**: operations are executed at the peer in the order they were posted, and their
+//!   outcomes come in that order. An outcome that is a success says that it is done: what a read
+//!   brought lies in the slot, what a write brought lies in the peer's memory. A read that has no
+//!   outcome yet may find what a *later* write of the same side wrote.
+//! - **PV-15 words**: an operation never tears an aligned 64-bit word of shared memory. Of longer
+//!   pieces a reader may find some words from before a write and others from after it.
+//! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word, and
+//!   are atomic with the operations of all peers that reach it over this fabric. What the owner does
+//!   to the word by itself is not promised to be atomic with them.
+//! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
+//!   [`Outcome::Notice`]; it then reads what that write, and all before it, wrote. As many notices
+//!   as [`OneSidedConfig::notices`] may wait to be polled: a write whose notice finds no place ends
+//!   with [`Status::RnrRetryExceeded`], and its bytes may have been written.
+//! - **PV-18 refusals**: an operation that PV-13 forbids changes nothing, brings nothing, and ends
+//!   both queue pairs; its own status is [`Status::RemoteAccess`]. Those posted after it are not
+//!   executed. So one side's mistake never costs the peer more than this queue pair. (One that a
+//!   grant's end meets under way may have written a part.)
+//! - **PV-19 unknown ends**: of operations that end with any status but success and `RemoteAccess`,
+//!   no side can tell whether they were executed; each was executed at most once.
+//!
+//! Not promised, nor to be assumed:
+//!
+//! - That operations are executed while the peer's owner calls neither [`OneSided::poll`] nor
+//!   [`OneSided::poll_ready`].
+//! - That the key of an operation of no bytes is looked at.
+
+pub mod emulated;
+mod frame;
+mod grants;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use zeroize::Zeroizing;
+
+use super::{FabricError, PostError, Side, Status};
+use crate::memory::{Slot, Words};
+
+/// The demands on a new queue pair for one-sided access.
+#[derive(Debug, Clone)]
+pub struct OneSidedConfig {
+    /// Operations that may be without an outcome at one time; at least 1.
+    pub operations: u32,
+    /// Notices of the peer that may wait to be polled (PV-17).
+    pub notices: u32,
+    /// Which side of the bootstrap connection this is.
+    pub side: Side,
+    /// As in [`QueuePairConfig`](super::QueuePairConfig).
+    pub binding: Vec<u8>,
+}
+
+/// What a peer may do with granted memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access {
+    /// It may read.
+    pub read: bool,
+    /// It may write.
+    pub write: bool,
+    /// It may do what is atomic.
+    pub atomic: bool,
+}
+
+/// The name of granted memory, for the peer it was granted to. Means nothing on other queue pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The number by which the fabric knows it.
+    pub number: u32,
+    /// The place of its first byte, by which the fabric counts.
+    pub base: u64,
+}
+
+/// Memory that the peer may reach, as long as this lives (PV-13).
+pub struct Grant {
+    key: Key,
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+/// One operation on the peer's memory.
+#[derive(Debug)]
+pub struct Operation {
+    /// The bytes to be written lie at its front, and those that are read will; it comes back with
+    /// the outcome. An atomic operation leaves the word's old value in its first 8 bytes.
+    pub slot: Slot,
+    /// How many bytes; 8 for what is atomic.
+    pub bytes: u32,
+    /// Which memory.
+    pub key: Key,
+    /// The first byte of the operation, counted from the first one of the grant.
+    pub at: u64,
+    /// What is to be done.
+    pub kind: Kind,
+}
+
+/// The kind of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Writes, and tells the peer's owner this number when that is done (PV-17).
+    WriteAndNotify(u32),
+    /// Adds to a word, which wraps around.
+    FetchAdd(u64),
+    /// Writes `new` to a word that is `expected`.
+    CompareAndSwap {
+        /// What the word has to be.
+        expected: u64,
+        /// What it is then.
+        new: u64,
+    },
+}
+
+/// What a poll brings.
+#[derive(Debug)]
+pub enum Outcome {
+    /// An operation has ended; its slot is the caller's again. After an error nothing that lies in
+    /// it means anything.
+    Done {
+        /// The slot that was posted.
+        slot: Slot,
+        /// How it ended. Anything but [`Status::Success`] is terminal for the queue pair.
+        status: Status,
+    },
+    /// The peer has written something, and tells this number (PV-17).
+    Notice(u32),
+    /// The queue pair has ended. Comes once, after the outcomes of all operations that were posted
+    /// before.
+    Ended(Status),
+}
+
+/// A queue pair for one-sided access before it is connected.
+pub trait Opening: Send {
+    /// Returns what the peer needs to connect, as [`Opening::offer`](super::Opening::offer) does.
+    fn offer(&self) -> Zeroizing<Vec<u8>>;
+
+    /// Returns how many ways lead to the peer, as [`Opening::ways`](super::Opening::ways) does.
+    fn ways(&self, peer: &[u8]) -> usize;
+
+    /// Connects, as [`Opening::connect`](super::Opening::connect) does.
+    ///
+    /// # Errors
+    /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the queue pair.
+    fn connect(
+        self: Box<Self>,
+        peer: Zeroizing<Vec<u8>>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>>;
+}
+
+/// A connected queue pair for one-sided access. It has one owner, as a
+/// [`QueuePair`](super::QueuePair) has: one task calls `poll`, `arm` and `poll_ready`; any may call
+/// `grant` and `post` under the owner's lock.
+pub trait OneSided: Send {
+    /// Grants the peer access to the first `bytes` bytes from `at` on of this memory, which this
+    /// keeps alive (PV-13).
+    ///
+    /// # Errors
+    /// [`FabricError`] when that is not in the memory, or the device refuses.
+    fn grant(
+        &mut self,
+        memory: &Arc<Words>,
+        at: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Grant, FabricError>;
+
+    /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
+    ///
+    /// # Errors
+    /// [`PostError`] about the first operation that is left in `batch`.
+    fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError>;
+
+    /// Takes up to `max` outcomes that are there now, appends them to `out` and says how many: 0
+    /// only when there are none or `max` is 0.
+    fn poll(&mut self, out: &mut Vec<Outcome>, max: usize) -> usize;
+
+    /// Asks for one notification of an outcome that comes after this (PV-8).
+    fn arm(&mut self);
+
+    /// Ready when the notification has come, perhaps spuriously. Keeps the waker of the last call.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Moves to the error state (PV-10).
+    fn close(&mut self);
+}
+
+impl Grant {
+    /// A grant that ends when `held` is dropped.
+    pub(crate) fn new(key: Key, held: impl Any + Send + Sync) -> Self {
+        Grant { key, _held: Box::new(held) }
+    }
+
+    /// Returns the name by which the peer reaches the memory.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Self = Access { read: true, write: true, atomic: true };
+    /// Reads.
+    pub const READ: Self = Access { read: true, write: false, atomic: false };
+    /// Writes.
+    pub const WRITE: Self = Access { read: false, write: true, atomic: false };
+    /// What is atomic.
+    pub const ATOMIC: Self = Access { read: false, write: false, atomic: true };
+
+    /// Returns true if it allows operations of this kind.
+    pub fn allows(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => self.read,
+            Kind::Write | Kind::WriteAndNotify(_) => self.write,
+            Kind::FetchAdd(_) | Kind::CompareAndSwap { .. } => self.atomic,
+        }
+    }
+}
+
+impl Kind {
+    /// Returns true if it acts on one word at once.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Kind::FetchAdd(_) | Kind::CompareAndSwap { .. })
+    }
+
+    fn writes(self) -> bool {
+        matches!(self, Kind::Write | Kind::WriteAndNotify(_))
+    }
+}
+
+impl Operation {
+    /// Checks what can be known before it is posted.
+    pub(crate) fn check(&self) -> Result<(), PostError> {
+        let word = size_of::<u64>() as u32;
+        if self.kind.is_atomic() && (self.bytes != word || !self.at.is_multiple_of(word.into())) {
+            return Err(PostError::Unaligned);
+        }
+        if self.bytes as usize > self.slot.len() { Err(PostError::TooLong) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Grant").field(&self.key).finish()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It lets its peer in: no log has to know it.
+        f.write_str("Key")
+    }
+}

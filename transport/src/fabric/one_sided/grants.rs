@@ -1,0 +1,130 @@
+//! What an emulated queue pair has granted to its peer, and operations on it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+
+use super::{Access, Grant, Key, Kind};
+use crate::fabric::FabricError;
+use crate::memory::Words;
+
+/// The grants to one peer. Each operation is executed under its lock, which the end of a grant
+/// takes, too: so none is under way when a grant has ended (PV-13).
+#[derive(Clone, Default)]
+pub(super) struct Grants(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    granted: BTreeMap<u32, Granted>,
+    /// The number of the last one; each has another one until they wrap around.
+    last: u32,
+}
+
+struct Granted {
+    memory: Arc<Words>,
+    first: u64,
+    bytes: u64,
+    access: Access,
+}
+
+/// The peer has no grant for what it wants to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Forbidden;
+
+/// What a peer wants of this side's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) kind: Kind,
+    pub(super) key: Key,
+    pub(super) at: u64,
+    pub(super) bytes: u32,
+}
+
+impl Grants {
+    pub(super) fn add(
+        &self,
+        memory: &Arc<Words>,
+        first: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Grant, FabricError> {
+        let (asked, limit) = (first.saturating_add(bytes), memory.bytes() as u64);
+        if asked > limit {
+            return Err(FabricError::Limit { what: "granted memory", asked, limit });
+        }
+        let mut table = self.0.lock();
+        while {
+            table.last = table.last.wrapping_add(1);
+            table.granted.contains_key(&table.last)
+        } {}
+        let number = table.last;
+        table.granted.insert(number, Granted { memory: memory.clone(), first, bytes, access });
+        drop(table);
+        let key = Key { number, base: 0 };
+        Ok(Grant::new(key, Revoke { grants: self.clone(), number }))
+    }
+
+    /// Reads for the peer.
+    pub(super) fn read(&self, wanted: Wanted, into: &mut [u8]) -> Result<(), Forbidden> {
+        let table = self.0.lock();
+        let (memory, at) = table.find(wanted)?;
+        memory.read(at, into).map_err(|_| Forbidden)
+    }
+
+    /// Writes for the peer.
+    pub(super) fn write(&self, wanted: Wanted, from: &[u8]) -> Result<(), Forbidden> {
+        let table = self.0.lock();
+        let (memory, at) = table.find(wanted)?;
+        memory.write(at, from).map_err(|_| Forbidden)
+    }
+
+    /// Does what is atomic for the peer, and returns what the word was.
+    pub(super) fn act(&self, wanted: Wanted) -> Result<u64, Forbidden> {
+        let table = self.0.lock();
+        let (memory, at) = table.find(wanted)?;
+        let word = memory.word(at).map_err(|_| Forbidden)?;
+        let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        match wanted.kind {
+            Kind::FetchAdd(more) => Ok(word.fetch_add(more, done)),
+            Kind::CompareAndSwap { expected, new } => {
+                let (Ok(old) | Err(old)) = word.compare_exchange(expected, new, done, failed);
+                Ok(old)
+            }
+            Kind::Read | Kind::Write | Kind::WriteAndNotify(_) => Err(Forbidden),
+        }
+    }
+
+    /// Returns true if the peer may do that.
+    pub(super) fn allows(&self, wanted: Wanted) -> bool {
+        self.0.lock().find(wanted).is_ok()
+    }
+}
+
+impl Table {
+    fn find(&self, Wanted { kind, key, at, bytes }: Wanted) -> Result<(&Words, u64), Forbidden> {
+        let granted = self.granted.get(&key.number).ok_or(Forbidden)?;
+        let end = at.checked_add(bytes.into()).ok_or(Forbidden)?;
+        let within = key.base == 0 && end <= granted.bytes;
+        if within && granted.access.allows(kind) {
+            Ok((&granted.memory, granted.first + at))
+        } else {
+            Err(Forbidden)
+        }
+    }
+}
+
+/// Ends a grant when it is dropped.
+struct Revoke {
+    grants: Grants,
+    number: u32,
+}
+
+impl Drop for Revoke {
+    fn drop(&mut self) {
+        let granted = self.grants.0.lock().granted.remove(&self.number);
+        // Without the lock: this may free the memory.
+        drop(granted);
+    }
+}

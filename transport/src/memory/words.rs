@@ -1,0 +1,195 @@
+//! Memory that peers read and write while this process does, too.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+
+/// Zeroed memory of 64-bit words that several parties read and write at one time: threads of this
+/// process, and peers to which it was [granted](crate::fabric::one_sided). There is no reference to
+/// its bytes: they are copied in and out, word by word (ME-9).
+///
+/// A word never tears: a read finds what one write left in it, never a part of two. A copy of
+/// several words may find some from before a write and others from after it.
+pub struct Words(Box<[AtomicU64]>);
+
+/// A place that does not lie in the memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bytes {} to {} are not in a memory of {bytes} bytes", .wanted.start, .wanted.end)]
+pub struct OutOfRange {
+    /// The bytes that were asked for.
+    pub wanted: Range<u64>,
+    /// The bytes that there are.
+    pub bytes: u64,
+}
+
+impl Words {
+    /// Returns zeroed memory of so many bytes, rounded up to whole words.
+    pub fn zeroed(bytes: usize) -> Self {
+        Words((0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Returns its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.len() * WORD
+    }
+
+    /// Copies out what lies from the byte `at` on.
+    ///
+    /// # Errors
+    /// [`OutOfRange`]; nothing is copied then.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
+        let mut rest = into;
+        for (word, bytes) in self.pieces(at, rest.len())? {
+            let (piece, more) = rest.split_at_mut(bytes.len());
+            piece.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes()[bytes]);
+            rest = more;
+        }
+        Ok(())
+    }
+
+    /// Copies `from` to the bytes from `at` on. Bytes beside them in the same word stay as they
+    /// are, whoever writes those meanwhile.
+    ///
+    /// # Errors
+    /// [`OutOfRange`]; nothing is copied then.
+    pub fn write(&self, at: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        let mut rest = from;
+        for (word, bytes) in self.pieces(at, from.len())? {
+            let (piece, more) = rest.split_at(bytes.len());
+            rest = more;
+            if let Ok(whole) = piece.try_into() {
+                word.store(u64::from_ne_bytes(whole), Ordering::Release);
+                continue;
+            }
+            let put = |old: u64| {
+                let mut new = old.to_ne_bytes();
+                new[bytes.clone()].copy_from_slice(piece);
+                Some(u64::from_ne_bytes(new))
+            };
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, put);
+        }
+        Ok(())
+    }
+
+    /// Returns the word that begins at the byte `at`, a multiple of 8, for one access at once.
+    ///
+    /// # Errors
+    /// [`OutOfRange`], also where no word begins there.
+    pub fn word(&self, at: u64) -> Result<&AtomicU64, OutOfRange> {
+        let index = usize::try_from(at).ok().filter(|at| at.is_multiple_of(WORD));
+        let word = index.and_then(|at| self.0.get(at / WORD));
+        word.ok_or_else(|| self.out_of_range(at, WORD))
+    }
+
+    /// Returns the words in which `bytes` bytes from `at` on lie, and which bytes of each.
+    fn pieces(
+        &self,
+        at: u64,
+        bytes: usize,
+    ) -> Result<impl Iterator<Item = (&AtomicU64, Range<usize>)>, OutOfRange> {
+        let start = usize::try_from(at).ok();
+        let end = start.and_then(|start| start.checked_add(bytes));
+        let (start, end) = start
+            .zip(end)
+            .filter(|(_, end)| *end <= self.bytes())
+            .ok_or_else(|| self.out_of_range(at, bytes))?;
+        let words = &self.0[start / WORD..end.div_ceil(WORD).max(start / WORD)];
+        Ok(words.iter().zip(start / WORD..).map(move |(word, index)| {
+            let first = index * WORD;
+            (word, start.max(first) - first..end.min(first + WORD) - first)
+        }))
+    }
+
+    fn out_of_range(&self, at: u64, bytes: usize) -> OutOfRange {
+        OutOfRange { wanted: at..at.saturating_add(bytes as u64), bytes: self.bytes() as u64 }
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Words({} bytes)", self.bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Random copies do to it what they do to bytes.
+    #[test]
+    fn it_is_as_bytes_are() {
+        let mut chance = fastrand::Rng::with_seed(5);
+        let (words, mut model) = (Words::zeroed(97), vec![0; 104]);
+        assert_eq!(words.bytes(), model.len());
+        let [mut inside, mut outside] = [0; 2];
+        for _ in 0..20_000 {
+            let (at, bytes) = (chance.usize(..112), chance.usize(..40));
+            let new: Vec<u8> = (0..bytes).map(|_| chance.u8(..)).collect();
+            let mut found = vec![0; bytes];
+            match model.get_mut(at..at + bytes) {
+                Some(place) => {
+                    inside += 1;
+                    words.read(at as u64, &mut found).unwrap();
+                    assert_eq!(found, place);
+                    words.write(at as u64, &new).unwrap();
+                    place.copy_from_slice(&new);
+                }
+                None => {
+                    outside += 1;
+                    let wanted = at as u64..(at + bytes) as u64;
+                    let error = OutOfRange { wanted, bytes: 104 };
+                    assert_eq!(words.read(at as u64, &mut found), Err(error.clone()));
+                    assert_eq!(words.write(at as u64, &new), Err(error));
+                }
+            }
+        }
+        let mut all = vec![0; 104];
+        words.read(0, &mut all).unwrap();
+        assert_eq!(all, model);
+        println!("{inside} copies inside, {outside} outside");
+        assert!(inside > 1_000 && outside > 1_000);
+    }
+
+    #[test]
+    fn places_that_no_memory_has_are_refused() {
+        let words = Words::zeroed(16);
+        for (at, bytes) in [(u64::MAX, 1), (u64::MAX - 7, 8), (17, 0), (16, 1), (9, 8)] {
+            assert!(words.read(at, &mut vec![0; bytes]).is_err(), "{at} {bytes}");
+            assert!(words.write(at, &vec![0; bytes]).is_err(), "{at} {bytes}");
+        }
+        for at in [1, 7, 12, 16, u64::MAX - 7, u64::MAX] {
+            assert!(words.word(at).is_err(), "{at}");
+        }
+        assert_eq!((words.read(16, &mut []), words.write(16, &[])), (Ok(()), Ok(())));
+        assert!(words.word(8).is_ok());
+    }
+
+    /// ME-9: neighbours in one word lose nothing to each other, and a word never tears.
+    #[test]
+    fn writers_of_one_word_keep_out_of_each_others_bytes() {
+        const ROUNDS: u32 = if cfg!(miri) { 50 } else { 20_000 };
+        let words = Words::zeroed(16);
+        thread::scope(|scope| {
+            for half in [0, 4] {
+                let words = &words;
+                scope.spawn(move || {
+                    for round in 1..=ROUNDS {
+                        words.write(half, &round.to_ne_bytes()).unwrap();
+                        let mut found = [0; 4];
+                        words.read(half, &mut found).unwrap();
+                        assert_eq!(u32::from_ne_bytes(found), round, "its own bytes");
+                        words.write(8, &[round as u8; 8]).unwrap();
+                        let mut word = [0; 8];
+                        words.read(8, &mut word).unwrap();
+                        assert!(word.iter().all(|byte| *byte == word[0]), "torn: {word:?}");
+                    }
+                });
+            }
+        });
+    }
+}
