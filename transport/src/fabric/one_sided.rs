@@ -38,6 +38,8 @@
 //!
 //! - That operations are executed while the peer's owner calls neither [`OneSided::poll`] nor
 //!   [`OneSided::poll_ready`].
+//! - That an operation ends when the peer is gone: its answer may never come. The owner closes the
+//!   queue pair when the link that it stands beside ends.
 //! - That the key of an operation of no bytes is looked at.
 
 pub mod emulated;

@@ -127,7 +127,12 @@ async fn by_chance(world: World, seed: u64, met: &mut Met) {
         if before == [plans[0].len(), plans[1].len()] {
             break;
         }
-        pair.until(|a, b| [a.done(), b.done()] != before).await;
+        let progress = pair.until(|a, b| [a.done(), b.done()] != before);
+        if tokio::time::timeout(Duration::from_secs(60), progress).await.is_err() {
+            // As the owner of both does when the link that they stand beside has ended.
+            pair.a.one_sided.close();
+            pair.b.one_sided.close();
+        }
     }
     for (side, end) in [&pair.a, &pair.b].into_iter().enumerate() {
         let found = {
