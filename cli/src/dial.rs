@@ -2,8 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ringpost::Network;
 use ringpost::prelude::*;
+use ringpost::{LinkCause, Network};
+use tokio::sync::Mutex;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::timeout;
 
 use crate::failure::Failure;
 use crate::reasons::Reasons;
@@ -13,9 +17,14 @@ use crate::settings::{self, GOODBYE};
 /// A node tells sooner why it has no link: this is for one that tells nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The time in which a link that has ended is told of.
+const NEWS_WITHIN: Duration = Duration::from_secs(1);
+
 /// A link to the serving side, with the node of this side, which has no other.
 pub(crate) struct Link {
     node: Node,
+    /// What has become of the link. Locked by the one future that uses the link.
+    events: Mutex<Receiver<NodeEvent>>,
     /// The name of the other node.
     pub(crate) peer: String,
     pub(crate) desk: ActorRef<Desk>,
@@ -65,6 +74,8 @@ impl Link {
         took: Duration,
         reasons: &Reasons,
     ) -> Result<Self, Failure> {
+        // Before the look at the link: what ends it afterwards is an event.
+        let events = Mutex::new(node.events());
         let snapshot = node.snapshot();
         let linked = snapshot.peers.iter().find_map(|peer| Some((peer, peer.link.as_ref()?)));
         let Some((peer, link)) = linked else {
@@ -81,7 +92,7 @@ impl Link {
             }
         };
         let passed_over = reasons.passed_over();
-        Ok(Link { node, peer: name, desk, fabric, encrypted, took, passed_over })
+        Ok(Link { node, events, peer: name, desk, fabric, encrypted, took, passed_over })
     }
 
     /// Has the serving side spawn so many sinks.
@@ -97,9 +108,45 @@ impl Link {
         Ok(Sinks { owner, meter, sinks })
     }
 
+    /// Awaits what is done over the link, while that stands: a message in flight is lost with it,
+    /// and the next one would go over another link, perhaps by another fabric.
+    ///
+    /// # Errors
+    /// [`Failure::Lost`] if the link ends, else the failure of what is done.
+    pub(crate) async fn while_up<T>(
+        &self,
+        used: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let mut events = self.events.lock().await;
+        let outcome = tokio::select! {
+            biased;
+            cause = lost(&mut events) => return Err(self.lost(cause)),
+            outcome = used => outcome,
+        };
+        let Err(failure @ (Failure::Ask(_) | Failure::Tell(_))) = outcome else { return outcome };
+        // What fails with the link may be told of before the link is.
+        let cause = timeout(NEWS_WITHIN, lost(&mut events)).await;
+        Err(cause.map_or(failure, |cause| self.lost(cause)))
+    }
+
+    fn lost(&self, cause: LinkCause) -> Failure {
+        Failure::Lost { peer: self.peer.clone(), cause }
+    }
+
     /// Ends the link and its node.
     pub(crate) async fn end(self) {
         self.node.shutdown(GOODBYE).await;
+    }
+}
+
+/// Waits until the only link of a node ends, and returns why.
+async fn lost(events: &mut Receiver<NodeEvent>) -> LinkCause {
+    loop {
+        match events.recv().await {
+            Ok(NodeEvent::LinkDown { cause, .. }) => return cause,
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return LinkCause::Shutdown,
+        }
     }
 }
 
@@ -110,36 +157,36 @@ impl Drop for Sinks {
     }
 }
 
-/// Returns the first thing to do about a link that did not come up.
+/// Returns the first thing to do about a link that did not come up, or failed. A reason of a fabric
+/// begins with its name.
 pub(crate) fn remedy(why: &str) -> &'static str {
-    /// Words of a reason, and what to do.
-    const REMEDIES: [(&str, &str); 9] = [
+    /// Words of a reason, and what to do; the first one that fits.
+    const REMEDIES: [(&str, &str); 7] = [
         ("secrets differ", "set RINGPOST_SECRET to the same text on both machines"),
-        ("refused (os error", SERVE),
+        (
+            "refused (os error",
+            "start `ringpost perf serve` there, and let its TCP port through firewalls",
+        ),
+        ("does not resolve", "look at the name: a DNS server, or /etc/hosts, has to know it"),
         ("protocol version", "run the same release of Ringpost on both machines"),
         (
             "no fabric that both",
-            "give both machines the same RINGPOST_ENCRYPTION, and the same \
-            fabrics: run `ringpost doctor` on both",
+            "give both machines the same RINGPOST_ENCRYPTION, and the same fabrics: run `ringpost \
+             doctor` on both",
         ),
-        ("lookup", "look at the name: a DNS server, or /etc/hosts, has to know it"),
         (
             "cannot lock",
-            "raise the memory that may be locked: `ulimit -l unlimited`, or \
-            LimitMEMLOCK=infinity in systemd",
+            "raise the memory that may be locked: `ulimit -l unlimited`, or LimitMEMLOCK=infinity \
+             in systemd",
         ),
-        ("did not go through", PATH),
-        ("not connected within", PATH),
-        ("fabric failed", PATH),
+        (
+            "verbs: ",
+            "let UDP port 4791 through firewalls (RoCE), see that both ports are in one VLAN or \
+             partition, and give switches and interfaces an MTU of 4200 or more, or 1500 \
+             everywhere",
+        ),
     ];
-    const SERVE: &str = "start `ringpost perf serve` there, and let its TCP port through firewalls";
-    const PATH: &str = "let UDP port 4791 through firewalls (RoCE), see that both ports are in one \
-        VLAN or partition, and give switches and interfaces an MTU of 4200 or more, or 1500 \
-        everywhere";
-    let found = REMEDIES.iter().find(|(words, _)| why.contains(words));
-    found.map_or(
-        "see that the machine is up and its TCP port open, and look at the log there with \
-        RUST_LOG=info",
-        |(_, remedy)| remedy,
-    )
+    const ELSE: &str = "see that the machine is up and its TCP port open, and look at the log \
+        there with RUST_LOG=info";
+    REMEDIES.iter().find(|(words, _)| why.contains(words)).map_or(ELSE, |(_, remedy)| remedy)
 }

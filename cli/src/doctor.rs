@@ -19,7 +19,7 @@ use crate::settings;
 /// exit status 1.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The address at which `ringpost perf serve` listens on the other machine.
+    /// Tries links to this address, at which `ringpost perf serve` listens on another machine.
     #[arg(long, value_name = "ADDR", value_parser = settings::address)]
     peer: Option<String>,
 }

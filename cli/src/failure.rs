@@ -1,6 +1,6 @@
 //! The reasons for which a command fails, each in one sentence that says what to do.
 
-use ringpost::{AskError, InvalidEnvironment, SpawnError, StartError, TellError};
+use ringpost::{AskError, InvalidEnvironment, LinkCause, SpawnError, StartError, TellError};
 
 /// A reason for which a command fails.
 #[derive(Debug, thiserror::Error)]
@@ -34,14 +34,22 @@ pub(crate) enum Failure {
         /// The reason, as the look-up says it.
         why: String,
     },
+    /// The link ended while it was used.
+    #[error("the link to {peer} was lost: {cause}; if the other side was stopped, start it again")]
+    Lost {
+        /// The name of the other node.
+        peer: String,
+        /// The cause of its end.
+        cause: LinkCause,
+    },
     /// The other side could not do what it was asked for.
     #[error("the other side says: {0}")]
     OtherSide(String),
     /// An ask was not answered.
-    #[error("the other side did not answer: {0}; if it was stopped, start it again")]
+    #[error("the other side did not answer: {0}")]
     Ask(#[from] AskError),
     /// A message was not sent.
-    #[error("a message was not sent: {0}; if the other side was stopped, start it again")]
+    #[error("a message was not sent: {0}")]
     Tell(#[from] TellError<()>),
     /// An actor of this side does not start.
     #[error(transparent)]

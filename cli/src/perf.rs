@@ -51,33 +51,34 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Client {
-    /// The address at which `ringpost perf serve` listens.
+    /// Dials this address, at which `ringpost perf serve` listens.
     #[arg(value_name = "ADDR", value_parser = settings::address)]
     address: String,
 
-    /// How long each row is measured, after a warm-up of a quarter of it.
+    /// Measures each row for so long, after a warm-up of a quarter of it.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     seconds: Duration,
 
-    /// Payloads in bytes, such as `32,4k,1m`, in place of those that each measurement has.
+    /// Sends payloads of these sizes, such as `32,4k,1m`, in place of those that each measurement
+    /// has.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     sizes: Vec<usize>,
 
-    /// Numbers of tasks that send, such as `1,4,16`, each to an actor of its own, in place of those
-    /// that each measurement of rates has. At most 64 can be.
+    /// Sends by so many tasks, such as `1,4,16`, each to an actor of its own, in place of the
+    /// numbers that each measurement of rates has; at most 64 can be.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = senders)]
     senders: Vec<usize>,
 
-    /// Only these measurements.
+    /// Makes only these measurements.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(MEASUREMENTS.map(|it| it.name)))]
     only: Vec<String>,
 
-    /// Print one JSON object in place of the tables.
+    /// Prints one JSON object in place of the tables.
     #[arg(long)]
     json: bool,
 
-    /// Worker threads of this side; as many as there are processors if not set.
+    /// Runs so many worker threads on this side; without it, as many as there are processors.
     #[arg(long, value_name = "COUNT", value_parser = serve::threads)]
     threads: Option<usize>,
 }
@@ -108,21 +109,24 @@ pub(crate) async fn run(options: Options, reasons: &Reasons) -> Result<bool, Fai
 impl Client {
     async fn run(self, reasons: &Reasons) -> Result<(), Failure> {
         let link = Link::dial(&self.address, Network::best(), reasons).await?;
+        link.while_up(self.over(&link)).await?;
+        link.end().await;
+        Ok(())
+    }
+
+    async fn over(&self, link: &Link) -> Result<(), Failure> {
         let devices = counters::DEVICES.as_ref();
         let before = (counters::read(devices), link.desk.counters().await?);
-        let mut printer = Printer::new(self.json, Head::new(&self.address, &link, self.seconds))?;
+        let mut printer = Printer::new(self.json, Head::new(&self.address, link, self.seconds))?;
         for (measurement, bytes, senders) in self.plan() {
             let plural = if senders == 1 { "" } else { "s" };
             let name = measurement.name;
             eprintln!("{name}: {bytes} bytes, {senders} sender{plural}, {:?}", self.seconds);
-            let row = self.measure(&link, measurement, bytes, senders).await?;
+            let row = self.measure(link, measurement, bytes, senders).await?;
             printer.row(measurement, row)?;
         }
         let after = (counters::read(devices), link.desk.counters().await?);
-        let changes = Changes::between(before, after);
-        printer.end(changes)?;
-        link.end().await;
-        Ok(())
+        Ok(printer.end(Changes::between(before, after))?)
     }
 
     /// Returns what is measured, with its payload and its number of senders.

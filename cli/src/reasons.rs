@@ -77,6 +77,8 @@ impl<S: Subscriber> Layer<S> for Reasons {
             // It is a list as `Debug` writes it, which JSON reads where no character is special.
             let list = line.field("passed_over");
             heard.passed_over = serde_json::from_str(&list).unwrap_or_else(|_| vec![list]);
+            // Each pair of addresses may have had the same one.
+            heard.passed_over.dedup();
         } else if let Some((_, field)) = FAILED.iter().find(|(text, _)| *text == line.text) {
             heard.failure = Some(line.field(field));
             // One waits at most, and may not have begun to.

@@ -79,6 +79,7 @@ impl Actor for Meter {
             let sink = Sink { handled: handled.clone() };
             self.sinks.push(cx.spawn_once(SpawnOptions::anonymous(), sink).await?);
         }
+        tracing::debug!(owner = %self.owner.address(), "a measurement has begun");
         Ok(())
     }
 }

@@ -80,9 +80,15 @@ impl Serving {
 
     /// Sends SIGTERM and returns its exit status.
     pub(crate) async fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").arg(pid).status().await.unwrap().success());
+        self.signal("TERM").await;
         within(self.child.wait()).await.unwrap().code()
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) async fn signal(&self, signal: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
+        assert!(sent.unwrap().success());
     }
 }
 

@@ -140,17 +140,18 @@ impl Tries<'_> {
                 return self.failed(way, &what, &remedy);
             }
         };
-        let outcome = times(&link).await;
-        let took = shown(link.took);
+        let mut class = "the first";
+        let outcome = link.while_up(times(&link, &mut class)).await;
+        let (took, fabric) = (shown(link.took), link.fabric);
         link.end().await;
         match outcome {
             Ok(times) => {
                 self.made += 1;
                 say(&format!("  {way}: linked in {took}; {}", times.join("; ")))
             }
-            Err((class, failure)) => {
+            Err(failure) => {
                 let why = format!("linked in {took}, but a message ({class}) failed: {failure}");
-                self.failed(way, &why, remedy("did not go through"))
+                self.failed(way, &why, remedy(&format!("{fabric}: {failure}")))
             }
         }
     }
@@ -162,13 +163,15 @@ impl Tries<'_> {
     }
 }
 
-/// Returns the median time of a round trip of each size class, in words.
-async fn times(link: &Link) -> Result<Vec<String>, (&'static str, Failure)> {
-    let sinks = link.sinks(1).await.map_err(|failure| ("the first", failure))?;
+/// Returns the median time of a round trip of each size class, in words. `class` is the one that is
+/// tried.
+async fn times(link: &Link, class: &mut &'static str) -> Result<Vec<String>, Failure> {
+    let sinks = link.sinks(1).await?;
     let mut times = Vec::new();
-    for (class, bytes) in CLASSES {
-        let median = median(&sinks.sinks[0], bytes).await.map_err(|failure| (class, failure))?;
-        times.push(format!("{class}: {}", shown(median)));
+    for (name, bytes) in CLASSES {
+        *class = name;
+        let median = median(&sinks.sinks[0], bytes).await?;
+        times.push(format!("{name}: {}", shown(median)));
     }
     Ok(times)
 }

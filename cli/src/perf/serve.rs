@@ -14,21 +14,21 @@ use crate::settings::{self, GOODBYE};
 /// the same RINGPOST_SECRET.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// The address to listen at: one of this machine, with a port; port 0 takes a free one.
+    /// Listens at this address of the machine; port 0 takes a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700")]
     #[arg(value_parser = settings::address)]
     listen: String,
 
-    /// The address at which other machines reach this one, where it listens at 0.0.0.0 or [::].
+    /// Tells other nodes this address, which it needs where it listens at 0.0.0.0 or [::].
     #[arg(long, value_name = "ADDR", value_parser = settings::address)]
     advertise: Vec<String>,
 
-    /// The TCP port, on the same address, at which `doctor --peer` tries pairs of RDMA addresses;
-    /// with 0 a free one, for which firewalls have to be open.
+    /// Listens at this TCP port, too, while `doctor --peer` tries a pair of RDMA addresses; 0 takes
+    /// a free one, for which firewalls have to be open.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pairs_port: u16,
 
-    /// Worker threads of this side; as many as there are processors if not set.
+    /// Runs so many worker threads on this side; without it, as many as there are processors.
     #[arg(long, value_name = "COUNT", value_parser = threads)]
     pub(super) threads: Option<usize>,
 }
