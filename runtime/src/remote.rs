@@ -26,7 +26,9 @@ pub use ringpost_transport::endpoint::{
 };
 pub use ringpost_transport::entropy::Entropy;
 #[cfg(feature = "verbs")]
-pub use ringpost_transport::fabric::verbs::{NoVerbs, Survey, VerbsConfig, VerbsFabric};
+pub use ringpost_transport::fabric::verbs::{
+    NoVerbs, Survey, VerbsAddress, VerbsConfig, VerbsFabric,
+};
 
 pub(crate) use host::{Directory, Observers, code, ends, signals};
 pub(crate) use ringpost_transport::RemoteSender;

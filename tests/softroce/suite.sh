@@ -17,7 +17,7 @@ build_programs() {
     cargo build --locked --release --manifest-path "$manifest" --features verbs -p ringpost-benches \
         -p ringpost-examples -p ringpost-softroce --bin pace --example wordcount || return
     cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
-        --bin meet --bin witness --example wordcount || return
+        --bin meet --bin witness --bin ringpost --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
         --features "$features" --lib --test nodes --test runtime --message-format=json) || return
     unit_tests=$(executable ringpost_transport <<<"$built")
@@ -56,7 +56,7 @@ one_guest() {
     cp "$runtime_tests" "$scratch/runtime"
     cp "$node_tests" "$scratch/nodes"
     for program in "$scratch"/{transport,runtime,nodes} "$node" "$correspondent" "$pace" \
-        "$programs"/{meet,ledger_v1,ledger_v2,examples/wordcount}; do
+        "$programs"/{meet,ringpost,ledger_v1,ledger_v2,examples/wordcount}; do
         give_program one "$program"
     done
     run_guest one 1200 | tee "$output" || status=$?

@@ -69,7 +69,7 @@ use crate::limits::{
 use crate::log_limiter::LogLimiter;
 use crate::memory::{Region, Slot};
 
-pub use self::survey::Survey;
+pub use self::survey::{Survey, VerbsAddress};
 
 /// The settings made by hand. The default uses every active port.
 #[derive(Debug, Clone)]

@@ -14,8 +14,26 @@ use super::offer::Kind;
 #[derive(Debug)]
 pub struct Survey {
     devices: Vec<Found>,
+    addresses: Vec<VerbsAddress>,
     /// Why there are no devices, where the library says so.
     trouble: Option<String>,
+}
+
+/// An address of this machine that links over RDMA can use. A [`VerbsConfig`] with its device, port
+/// and entry of the GID table uses no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerbsAddress {
+    /// The device, like `mlx5_0`.
+    pub device: String,
+    /// The port of the device, from 1.
+    pub port: u8,
+    /// The entry of the port's GID table.
+    pub gid_index: u32,
+    /// The GID; on RoCE the IP address, one of IPv4 mapped.
+    pub gid: Ipv6Addr,
+    /// The kind, in words; only addresses of the same kind reach each other.
+    pub kind: &'static str,
 }
 
 /// A device and what it has, down to the addresses.
@@ -45,6 +63,22 @@ pub(super) struct LocalAddress {
     pub(super) kind: Kind,
     pub(super) gid: [u8; 16],
     pub(super) prefix: u8,
+}
+
+impl Rail {
+    fn shown(&self) -> impl Iterator<Item = VerbsAddress> {
+        self.addresses.iter().map(|address| VerbsAddress {
+            device: self.domain.device.name().to_owned(),
+            port: self.port,
+            gid_index: address.index.into(),
+            gid: address.gid.into(),
+            kind: match address.kind {
+                Kind::InfiniBand => "InfiniBand",
+                Kind::RoceV4 => "RoCE v2 on IPv4",
+                Kind::RoceV6 => "RoCE v2 on IPv6",
+            },
+        })
+    }
 }
 
 impl Found {
@@ -98,6 +132,11 @@ impl Survey {
         reasons.join("; ")
     }
 
+    /// Returns the addresses that would be used.
+    pub fn addresses(&self) -> &[VerbsAddress] {
+        &self.addresses
+    }
+
     pub(super) fn with_rails(config: &VerbsConfig) -> (Self, Vec<Rail>) {
         let mut rails = Vec::new();
         let (devices, trouble) = match Device::all() {
@@ -111,7 +150,8 @@ impl Survey {
                 (devices.into_iter().map(look).collect(), None)
             }
         };
-        (Survey { devices, trouble }, rails)
+        let addresses = rails.iter().flat_map(Rail::shown).collect();
+        (Survey { devices, addresses, trouble }, rails)
     }
 }
 

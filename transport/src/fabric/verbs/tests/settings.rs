@@ -2,8 +2,10 @@
 
 use super::raw::RawPair;
 use super::{Devices, request};
+use crate::entropy::Entropy;
 use crate::fabric::Status;
 use crate::fabric::conformance::{Pair, Plan, bounded};
+use crate::fabric::verbs::{Survey, VerbsConfig, VerbsFabric};
 
 /// PV-5, VB-2: the device has what was meant: no frame without a receive is tried again, a peer
 /// that tries again waits for 0.64 ms and not for the 655 ms of 0, peers reach no memory.
@@ -18,6 +20,27 @@ async fn the_device_is_set_as_meant() {
         assert_eq!(set.path_mtu, u32::from(fabric.rails[0].attributes.mtu));
         assert_eq!(set.qp_access_flags, 0);
         assert_eq!((set.max_rd_atomic, set.max_dest_rd_atomic), (0, 0));
+    }
+}
+
+/// Each address that a survey lists is one that a fabric can be restricted to.
+#[test]
+fn an_address_of_a_survey_is_the_only_one_of_a_fabric_that_is_asked_for_it() {
+    let case = "an_address_of_a_survey_is_the_only_one_of_a_fabric_that_is_asked_for_it";
+    let Some(Devices([fabric, _])) = Devices::new(case) else { return };
+    let survey = Survey::new(&VerbsConfig::default());
+    let used: usize = fabric.rails.iter().map(|rail| rail.addresses.len()).sum();
+    assert_eq!(survey.addresses().len(), used, "{survey}");
+    for address in survey.addresses() {
+        let config = VerbsConfig {
+            device: Some(address.device.clone()),
+            port: Some(address.port),
+            gid_index: Some(address.gid_index),
+            ..VerbsConfig::default()
+        };
+        let one = VerbsFabric::new(config, Entropy::os()).expect("the fabric of all has it");
+        let gids = one.rails.iter().flat_map(|rail| &rail.addresses).map(|it| it.gid);
+        assert_eq!(gids.collect::<Vec<_>>(), [address.gid.octets()], "{address:?}");
     }
 }
 

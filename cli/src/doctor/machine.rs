@@ -3,24 +3,30 @@
 //! Useful without RDMA, and without the feature `verbs`, too.
 
 use std::fs::{read_dir, read_to_string};
+use std::io::{self, Write};
 use std::path::Path;
 
 use ringpost::Profile;
 
-fn main() {
-    section("devices of this machine", &devices());
-    section("kernel", &kernel());
-    section("limits of this process", &limits());
+/// Prints the report.
+///
+/// # Errors
+/// When standard output is closed.
+pub(super) fn report() -> io::Result<()> {
+    section("devices of this machine", &devices())?;
+    section("kernel", &kernel())?;
+    section("limits of this process", &limits())?;
     let (found, verdict) = verbs();
-    section("what ringpost finds", &found);
-    println!("links would use {verdict}");
-    section("which of them are encrypted", &encryption(&verdict));
+    section("what ringpost finds", &found)?;
+    writeln!(io::stdout(), "links would use {verdict}")?;
+    section("which of them are encrypted", &encryption(&verdict))
 }
 
-fn section(title: &str, lines: &[String]) {
-    println!("{title}");
-    lines.iter().for_each(|line| println!("  {line}"));
-    println!();
+fn section(title: &str, lines: &[String]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{title}")?;
+    lines.iter().try_for_each(|line| writeln!(stdout, "  {line}"))?;
+    writeln!(stdout)
 }
 
 /// Returns the fabrics that a node uses here, by where the other node is, and whether each of them
@@ -49,7 +55,7 @@ fn encryption(verdict: &str) -> Vec<String> {
 }
 
 /// A trouble and its remedy.
-fn trouble(what: impl std::fmt::Display, remedy: &str) -> String {
+pub(super) fn trouble(what: impl std::fmt::Display, remedy: &str) -> String {
     format!("! {what}\n    -> {remedy}")
 }
 

@@ -1,0 +1,90 @@
+//! The command `ringpost`: says what links a machine can have, tries them, and measures them.
+//!
+//! In reading order: `settings` and `networks` (the nodes of this program), `reasons` and `dial`
+//! (a link to the other side, or why there is none), `service` (what the serving side does), then
+//! the subcommands: `doctor`, and `perf` with `counters`.
+
+mod counters;
+mod dial;
+mod doctor;
+mod failure;
+mod networks;
+mod perf;
+mod reasons;
+mod service;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::failure::Failure;
+use crate::reasons::Reasons;
+
+/// Says what links Ringpost can have between machines, tries them, and measures them.
+///
+/// Start `ringpost perf serve` on one machine, and on another one `ringpost doctor --peer ADDR`, to
+/// see that links work, and `ringpost perf ADDR`, to see how fast they are.
+#[derive(Debug, Parser)]
+#[command(name = "ringpost", version, after_help = AFTER_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+The nodes of this program read RINGPOST_SECRET, RINGPOST_ENCRYPTION and the other variables as \
+those of any program do, but for their names, addresses and seeds. RUST_LOG=info writes their log \
+to standard error.
+
+Exit status: 0 if all is well, 1 if something failed, 2 if the command line is wrong.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Doctor(doctor::Options),
+    Perf(perf::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let reasons = Reasons::default();
+    let links = Targets::new().with_target("ringpost_transport", LevelFilter::INFO);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(reasons.clone().with_filter(links))
+        .with(log.with_filter(EnvFilter::from_default_env()))
+        .init();
+    match run(arguments.command, reasons) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("ringpost: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command. Returns true if all is well.
+fn run(command: Command, reasons: Reasons) -> Result<bool, Failure> {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    if let Command::Perf(options) = &command
+        && let Some(count) = options.threads()
+    {
+        threads.worker_threads(count);
+    }
+    let runtime = threads.enable_all().build()?;
+    // In a task, as actors are, and not in the future that blocks the main thread.
+    let task = runtime.spawn(async move {
+        match command {
+            Command::Doctor(options) => doctor::run(options, &reasons).await,
+            Command::Perf(options) => perf::run(options, &reasons).await,
+        }
+    });
+    let outcome = runtime.block_on(task).map_err(std::io::Error::other)?;
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,81 @@
+//! What a row says: values, as they are measured and printed.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// The share of its time that a row sends before it counts.
+pub(super) const WARM_UP: f64 = 0.25;
+
+/// The time that an answer may take: on a slow path much is on its way before it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The results of one payload and one number of senders.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) bytes: usize,
+    pub(crate) senders: usize,
+    /// Operations that were measured.
+    pub(crate) iterations: u64,
+    /// The time that they took together.
+    pub(crate) seconds: f64,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+}
+
+/// The figures of a row.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Figures {
+    LatencyUs(Latency),
+    PerSecond(Rate),
+}
+
+/// A distribution of times, in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    /// The median.
+    pub(crate) typical: f64,
+    pub(crate) average: f64,
+    pub(crate) stdev: f64,
+    pub(crate) p99: f64,
+    pub(crate) p99_9: f64,
+}
+
+impl Latency {
+    /// Returns the distribution of times in nanoseconds, of which there is at least one.
+    pub(super) fn of(times: &mut [u64]) -> Self {
+        times.sort_unstable();
+        let micros = |time: &u64| *time as f64 / 1000.0;
+        let count = times.len() as f64;
+        // The least time that so many of all do not exceed.
+        let rank = |share: f64| ((share * count).ceil() as usize).clamp(1, times.len()) - 1;
+        let at = |share: f64| micros(&times[rank(share)]);
+        let average = times.iter().map(micros).sum::<f64>() / count;
+        let variance = times.iter().map(|it| (micros(it) - average).powi(2)).sum::<f64>() / count;
+        Latency {
+            min: at(0.0),
+            max: at(1.0),
+            typical: at(0.5),
+            average,
+            stdev: variance.sqrt(),
+            p99: at(0.99),
+            p99_9: at(0.999),
+        }
+    }
+}
+
+/// Messages that the other side has handled, in each second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Rate {
+    /// From the first one sent to the last one handled.
+    pub(crate) messages: f64,
+    /// In the best part of that time: a tenth of it, but between 50 ms and 1 s.
+    pub(crate) peak_messages: f64,
+    /// The same of their payloads.
+    pub(crate) bytes: f64,
+    /// The same of their payloads.
+    pub(crate) peak_bytes: f64,
+}

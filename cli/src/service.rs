@@ -1,0 +1,187 @@
+//! The actors of the serving side: what `perf` and `doctor --peer` talk to.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ringpost::Down;
+use ringpost::prelude::*;
+
+use crate::counters::{self, Counts};
+use crate::networks::{self, Rail};
+use crate::settings::{self, GOODBYE};
+
+/// The name of the desk.
+pub(crate) const DESK: &str = "desk";
+
+/// Sinks at once for one measurement.
+pub(crate) const SINKS_MAX: usize = 64;
+
+/// A message that a sink counts.
+#[message]
+pub(crate) struct Load {
+    pub(crate) payload: Vec<u8>,
+}
+
+/// A message that a sink sends back.
+#[message]
+pub(crate) struct Mirror {
+    pub(crate) payload: Vec<u8>,
+}
+
+/// An actor that counts messages and sends them back. Spawned by a [`Meter`].
+#[actor]
+pub(crate) struct Sink {
+    /// The meter reads it, and nothing but this actor writes it.
+    handled: Arc<AtomicU64>,
+}
+
+#[handlers]
+impl Sink {
+    #[handler]
+    fn load(&mut self, msg: View<Load>) {
+        let handled = self.handled.load(Ordering::Relaxed) + u64::from(!msg.payload.is_empty());
+        self.handled.store(handled, Ordering::Relaxed);
+    }
+
+    #[handler]
+    fn mirror(&self, msg: View<Mirror>) -> Vec<u8> {
+        msg.payload.to_vec()
+    }
+
+    /// Returns how many messages it has counted.
+    #[handler]
+    pub(crate) fn handled(&self) -> u64 {
+        self.handled.load(Ordering::Relaxed)
+    }
+}
+
+/// An actor of the measuring side: when it ends, or its node does, its sinks end, too.
+#[actor]
+pub(crate) struct Owner;
+
+#[handlers]
+impl Owner {}
+
+/// An actor that has the sinks of one measurement as its children. Spawned by a [`Desk`].
+pub(crate) struct Meter {
+    counts: Vec<Arc<AtomicU64>>,
+    sinks: Vec<ActorRef<Sink>>,
+    owner: ActorRef<Owner>,
+}
+
+#[actor]
+impl Actor for Meter {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        cx.watch(&self.owner);
+        for handled in &self.counts {
+            let sink = Sink { handled: handled.clone() };
+            self.sinks.push(cx.spawn_once(SpawnOptions::anonymous(), sink).await?);
+        }
+        tracing::debug!(owner = %self.owner.address(), "a measurement has begun");
+        Ok(())
+    }
+}
+
+#[handlers]
+impl Meter {
+    /// Returns the sinks.
+    #[handler]
+    pub(crate) fn sinks(&self) -> Vec<ActorRef<Sink>> {
+        self.sinks.clone()
+    }
+
+    /// Returns how many messages the sinks have counted together. It does not wait behind the
+    /// messages to them.
+    #[handler]
+    pub(crate) fn level(&self) -> u64 {
+        self.counts.iter().map(|handled| handled.load(Ordering::Relaxed)).sum()
+    }
+
+    #[handler]
+    fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
+        tracing::debug!(owner = %msg.actor, exit = %msg.exit, "a measurement has ended");
+        cx.stop();
+    }
+}
+
+/// The actor that clients know by its name.
+#[actor]
+pub(crate) struct Desk {
+    /// Where nodes for pairs of addresses listen.
+    listen: String,
+    advertise: Vec<String>,
+    /// The node for the pair of addresses that is tried; the next pair ends it.
+    pair: Option<Node>,
+}
+
+impl Desk {
+    /// Returns a desk whose nodes for pairs of addresses listen there.
+    pub(crate) fn new(listen: String, advertise: Vec<String>) -> Self {
+        Desk { listen, advertise, pair: None }
+    }
+}
+
+#[handlers]
+impl Desk {
+    /// Spawns so many sinks for a measurement of `owner`.
+    #[handler]
+    pub(crate) async fn open(
+        &self,
+        count: u32,
+        owner: ActorRef<Owner>,
+        cx: &mut Context<Self>,
+    ) -> Result<ActorRef<Meter>, String> {
+        let count = count as usize;
+        if count > SINKS_MAX {
+            return Err(format!("{count} senders are too many: at most {SINKS_MAX} can be"));
+        }
+        let counts = (0..count).map(|_| Arc::default()).collect();
+        let meter = Meter { counts, sinks: Vec::new(), owner };
+        cx.node().spawn_anonymous(meter).await.map_err(|error| error.to_string())
+    }
+
+    /// Returns the addresses of this machine that links over RDMA can use, or why there is none.
+    #[handler]
+    pub(crate) fn rails(&self) -> Result<Vec<Rail>, String> {
+        networks::rails()
+    }
+
+    /// Starts a node that has one address for RDMA only, and returns the port at which it listens.
+    /// It takes the place of an earlier one: there is one `doctor` at a time.
+    #[handler]
+    pub(crate) async fn pair(&mut self, rail: Rail) -> Result<u16, String> {
+        if let Some(earlier) = self.pair.take() {
+            earlier.shutdown(GOODBYE).await;
+        }
+        let node = serve_pair(&rail, self.listen.clone(), self.advertise.clone()).await?;
+        let address = node.addresses().into_iter().next().unwrap_or_default();
+        let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+        self.pair = Some(node);
+        port.ok_or_else(|| format!("the node for {rail} has no port: its address is `{address}`"))
+    }
+
+    /// Returns what the adapters of this machine have counted; `None` where there is none.
+    #[handler]
+    pub(crate) fn counters(&self) -> Option<Counts> {
+        counters::read(counters::DEVICES.as_ref())
+    }
+}
+
+/// Boxed, as its desk is of the type whose handler calls it.
+fn serve_pair(
+    rail: &Rail,
+    listen: String,
+    advertise: Vec<String>,
+) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send>> {
+    let network = networks::at(rail);
+    Box::pin(async move {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let builder = settings::server(&listen, &advertise).map_err(|error| text(&error))?;
+        let node = builder.network(network?).start().await.map_err(|error| text(&error))?;
+        let desk = Desk::new(listen, advertise);
+        node.spawn(DESK, desk).await.map_err(|error| text(&error))?;
+        Ok(node)
+    })
+}

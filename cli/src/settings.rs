@@ -1,0 +1,49 @@
+//! The nodes of this program: what they take from the environment, and what from the command line.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ringpost::{InvalidEnvironment, Network, Node, NodeBuilder};
+
+/// The time that a node has to say goodbye.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
+
+const NONE: [&str; 0] = [];
+
+/// Describes a node that serves. The addresses of the command line win over those of the
+/// environment.
+pub(crate) fn server(
+    listen: &str,
+    advertise: &[String],
+) -> Result<NodeBuilder, InvalidEnvironment> {
+    let builder = Node::from_env()?.name(name("serve")).listen(listen).seeds(NONE);
+    Ok(if advertise.is_empty() { builder } else { builder.advertise(advertise) })
+}
+
+/// Describes a node that dials a serving one, with a network of its own.
+pub(crate) fn client(address: &str, network: Network) -> Result<NodeBuilder, InvalidEnvironment> {
+    let builder = Node::from_env()?.name(name("client"));
+    let builder = builder.advertise(NONE).seeds([address]).network(network);
+    // Another node of this environment listens at that address, and this one only dials.
+    let is_listening = std::env::var_os("RINGPOST_LISTEN").is_some_and(|at| !at.is_empty());
+    Ok(if is_listening { builder.listen("127.0.0.1:0") } else { builder })
+}
+
+/// Returns a name that no other node has: the serving side may know those of many runs.
+fn name(role: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{role}-{:x}-{:x}", std::process::id(), now.as_nanos())
+}
+
+/// Reads an address of the command line.
+///
+/// # Errors
+/// A sentence that says its form.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or_default();
+    let is_v6 = host.starts_with('[') && host.ends_with(']');
+    let is_host = !host.is_empty() && (is_v6 || !host.contains(':'));
+    if is_host && port.parse::<u16>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err("an address has the form `host:port` or `[IPv6]:port`, such as `10.0.0.1:7700`".into())
+}

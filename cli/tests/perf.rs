@@ -1,0 +1,164 @@
+//! `ringpost perf` and `ringpost perf serve`: what is measured, and what ends them.
+
+use ringpost::Node;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::process::{Ended, OTHER_SECRET, SECRET, Serving, command, dead_address, run, within};
+
+/// Runs a short measurement and returns what it prints as JSON.
+async fn measured(address: &str, options: &[&str], variables: &[(&str, &str)]) -> Value {
+    let arguments = [&["perf", address, "--json", "--seconds", "0.1"], options].concat();
+    let ended = run(&arguments, variables).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+/// Returns a number of a row, by its path.
+fn number(row: &Value, path: &str) -> f64 {
+    row.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {row}"))
+}
+
+/// Fails unless the two differ by rounding only.
+fn assert_same(one: f64, other: f64, row: &Value) {
+    assert!((one - other).abs() <= 1e-6 * one.abs(), "{one} and {other} in {row}");
+}
+
+fn check_latency(row: &Value) {
+    let ordered = ["min", "typical", "p99", "p99_9", "max"];
+    let ordered = ordered.map(|name| number(row, &format!("/latency_us/{name}")));
+    assert!(ordered[0] > 0.0 && ordered.is_sorted(), "{row}");
+    // The asks follow each other without a pause, so their times make up the whole.
+    let sum = number(row, "/latency_us/average") * number(row, "/iterations");
+    assert_same(sum, number(row, "/seconds") * 1e6, row);
+    assert!(number(row, "/latency_us/stdev") >= 0.0, "{row}");
+}
+
+fn check_rate(row: &Value) {
+    let messages = number(row, "/per_second/messages");
+    assert_same(messages, number(row, "/iterations") / number(row, "/seconds"), row);
+    let (bytes, peak) = (number(row, "/bytes"), number(row, "/per_second/peak_messages"));
+    assert_same(messages * bytes, number(row, "/per_second/bytes"), row);
+    assert_same(peak * bytes, number(row, "/per_second/peak_bytes"), row);
+    assert!(peak >= messages, "{row}");
+}
+
+#[tokio::test]
+async fn every_row_that_is_asked_for_is_measured_and_its_figures_agree() {
+    let serving = Serving::start(&[]).await;
+    let options = ["--sizes", "32,20k", "--senders", "1,3"];
+    let report = measured(&serving.address, &options, &[]).await;
+    assert_eq!((&report["fabric"], &report["encrypted"]), (&"tcp".into(), &false.into()));
+    assert_eq!(report["address"], serving.address.as_str());
+    let rows = report["measurements"].as_array().unwrap();
+    let plan = rows.iter().map(|row| {
+        let name = row["measurement"].as_str().unwrap();
+        (name, row["bytes"].as_u64().unwrap(), row["senders"].as_u64().unwrap())
+    });
+    let mut expected = vec![("ask", 32, 1), ("ask", 20480, 1)];
+    for name in ["rate", "bandwidth"] {
+        expected.extend([(name, 32, 1), (name, 32, 3), (name, 20480, 1), (name, 20480, 3)]);
+    }
+    assert_eq!(plan.collect::<Vec<_>>(), expected);
+    for row in rows {
+        assert!(number(row, "/iterations") >= 1.0 && number(row, "/seconds") >= 0.1, "{row}");
+        if row["measurement"] == "ask" { check_latency(row) } else { check_rate(row) }
+    }
+    assert_eq!(serving.terminate().await, Some(0));
+}
+
+#[tokio::test]
+async fn each_measurement_has_its_own_sizes_and_the_columns_of_perftest() {
+    let serving = Serving::start(&[]).await;
+    let ended = run(&["perf", &serving.address, "--seconds", "0.05"], &[]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for title in ["t_typical[usec]", "99.9% percentile[usec]", "BW average[MiB/sec]"] {
+        assert!(ended.out.contains(title), "{}", ended.out);
+    }
+    let rows = ended.out.lines().filter(|line| line.trim().starts_with(char::is_numeric));
+    let rows = rows.map(|row| row.split_whitespace().collect::<Vec<_>>()).collect::<Vec<_>>();
+    let sizes: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    let expected = "32 1024 65536 32 32 32 1024 1024 1024 65536 1048576";
+    assert_eq!(sizes.join(" "), expected, "{}", ended.out);
+    let progress = ended.err.lines().filter(|line| line.contains(" bytes, "));
+    assert_eq!(progress.count(), rows.len(), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn the_secret_and_the_encryption_are_those_of_the_environment() {
+    let variables = [("RINGPOST_SECRET", SECRET), ("RINGPOST_ENCRYPTION", "required")];
+    let serving = Serving::start(&variables).await;
+    // An address of the environment is that of another node, which has the port.
+    let listen = ("RINGPOST_LISTEN", &*serving.address);
+    let all = [&variables[..], &[listen, ("RINGPOST_ADVERTISE", &serving.address)]].concat();
+    let report = measured(&serving.address, &["--only", "ask", "--sizes", "32"], &all).await;
+    assert_eq!((&report["fabric"], &report["encrypted"]), (&"tcps".into(), &true.into()));
+
+    for secret in [&[][..], &[("RINGPOST_SECRET", OTHER_SECRET)]] {
+        let ended = run(&["perf", &serving.address], secret).await;
+        assert_eq!((ended.code, &*ended.out), (Some(1), ""), "{ended:?}");
+        let error = ended.error();
+        assert!(error.contains("secrets differ") && error.contains("RINGPOST_SECRET"), "{error}");
+        assert!(!error.contains(OTHER_SECRET), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_without_a_serving_node_is_an_error_of_one_sentence() {
+    let ended = run(&["perf", &dead_address()], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("Connection refused"), "{ended:?}");
+    assert!(ended.error().contains("start `ringpost perf serve` there"), "{ended:?}");
+
+    let other = Node::builder("other").listen("127.0.0.1:0").start().await.unwrap();
+    let ended = run(&["perf", &other.addresses()[0]], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("the node other at "), "{ended:?}");
+
+    let ended = run(&["perf", "10.0.0.1:7700"], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("is not a loopback address"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_serving_side_that_is_killed_ends_a_measurement_with_an_error() {
+    let mut serving = Serving::start(&[]).await;
+    let long = ["perf", &serving.address, "--only", "ask", "--seconds", "1000"];
+    let mut child = command(&long, &[]).spawn().unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = within(progress.next_line()).await.unwrap().unwrap();
+    assert!(line.starts_with("ask: 32 bytes"), "{line}");
+    serving.child.kill().await.unwrap();
+    let error = within(progress.next_line()).await.unwrap().unwrap();
+    assert!(error.starts_with("ringpost: the link to serve-"), "{error}");
+    assert!(error.contains(" was lost: "), "{error}");
+    assert_eq!(Ended::of(within(child.wait_with_output()).await.unwrap()).code, Some(1));
+}
+
+/// What was in flight is lost, and what is sent afterwards may go over another fabric: such a row
+/// would be wrong, and its counts differ.
+#[tokio::test]
+async fn a_link_that_is_lost_ends_a_measurement_though_it_could_be_made_again() {
+    let serving = Serving::start(&[]).await;
+    let long = ["perf", &serving.address, "--only", "rate", "--seconds", "1000"];
+    let mut child = command(&long, &[]).spawn().unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
+    within(progress.next_line()).await.unwrap().unwrap();
+    serving.signal("STOP").await;
+    let error = within(progress.next_line()).await.unwrap().unwrap();
+    serving.signal("CONT").await;
+    assert!(error.starts_with("ringpost: the link to serve-"), "{error}");
+    assert!(error.contains(" was lost: "), "{error}");
+    assert_eq!(Ended::of(within(child.wait_with_output()).await.unwrap()).code, Some(1));
+}
+
+#[tokio::test]
+async fn the_sinks_of_a_client_that_is_killed_end() {
+    let variables = [("RUST_LOG", "ringpost::service=debug"), ("RINGPOST_DOWN_AFTER", "3s")];
+    let mut serving = Serving::start(&variables).await;
+    let long = ["perf", &serving.address, "--only", "rate", "--seconds", "1000"];
+    let mut child = command(&long, &[("RINGPOST_DOWN_AFTER", "3s")]).spawn().unwrap();
+    serving.logs("a measurement has begun").await;
+    child.kill().await.unwrap();
+    serving.logs("a measurement has ended").await;
+}
