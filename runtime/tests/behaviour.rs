@@ -50,6 +50,7 @@ macro_rules! for_each_case {
             ending: a_panic_on_another_node_is_an_error_for_the_asker;
             ending: a_shutdown_from_a_handler_closes_the_links_too;
             ending: actors_of_another_node_are_stopped_drained_killed_and_waited_for;
+            ending: an_end_is_waited_for_by_message_or_protocol;
             ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
             gathering: a_pool_is_used_from_another_node_by_its_router;
             gathering: an_asker_learns_by_way_of_a_router_why_it_has_no_answer;
