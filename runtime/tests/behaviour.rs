@@ -16,6 +16,7 @@ mod naming;
 mod protocols;
 mod sending;
 mod spawning;
+mod staying;
 mod versions;
 mod watching;
 mod withdrawing;
@@ -79,6 +80,10 @@ macro_rules! for_each_case {
             spawning: an_actor_whose_spawner_gave_up_while_it_started_lives;
             spawning: builds_that_disagree_on_the_arguments_spawn_nothing;
             spawning: of_two_nodes_that_spawn_under_one_name_one_does;
+            staying: a_membership_that_cannot_be_says_why_and_one_without_a_place_waits;
+            staying: a_membership_that_is_dropped_leaves_before_the_next_one_joins;
+            staying: members_join_the_next_group_of_its_name_when_its_node_is_back;
+            staying: members_stay_members_of_a_group_that_is_restarted;
             versions: a_change_that_is_not_declared_is_a_mismatch_beside_versions_that_are;
             versions: a_group_tells_each_member_the_newest_form_that_its_node_knows;
             versions: a_new_node_sends_an_old_one_what_that_knows;
