@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ringpost::group::{Group, Told};
+use ringpost::group::Told;
 use ringpost::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -12,7 +12,6 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{Strategy, Supervisor};
 
 /// An actor that a supervisor of another node keeps.
 struct Sum {

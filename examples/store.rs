@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{AskSet, TooFewAnswers};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];

@@ -16,7 +16,6 @@
 
 use std::time::Duration;
 
-use ringpost::Strategy;
 use ringpost::prelude::*;
 
 #[derive(Default)]

@@ -277,7 +277,7 @@ pub enum AskCause {
     Panicked,
     /// The handler began and there is no answer: its actor was killed or failed, its
     /// [`ReplyTo`](crate::ReplyTo) was dropped, or the actor that the ask was forwarded to did not
-    /// answer.
+    /// answer (one that certainly never begins it is [`NotBegun`](AskCause::NotBegun)).
     #[error(
         "the handler began and gave no answer, because its actor was killed or failed, its \
         `ReplyTo` was dropped, or the actor that the ask was forwarded to did not answer: the log \
@@ -322,14 +322,16 @@ impl AskCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotBegun {
-    /// The actor ended while the message waited in its mailbox, or was on its way there.
+    /// The actor ended while the message waited in its mailbox, or was on its way there; or the
+    /// actor to which it was forwarded had ended, or its node was out of reach.
     #[error(
         "the actor stopped first: look its name up again if another one may have taken its place, \
         and ask that"
     )]
     Stopped,
-    /// The actor had not begun the message when the time-out of the ask passed. An asker on another
-    /// node mostly gets [`AskCause::Timeout`]: it does not wait for that node to say so.
+    /// The actor had not begun the message when the time-out of the ask passed, or there was no
+    /// link to the one to which it was forwarded, or no room in time. An asker on another node
+    /// mostly gets [`AskCause::Timeout`]: it does not wait for that node to say so.
     #[error(
         "the actor did not come to it within the time-out of the ask: ask again later, or with a \
         longer `timeout`"

@@ -16,6 +16,7 @@ mod naming;
 mod protocols;
 mod sending;
 mod spawning;
+mod staying;
 mod versions;
 mod watching;
 mod withdrawing;
@@ -50,6 +51,7 @@ macro_rules! for_each_case {
             ending: a_panic_on_another_node_is_an_error_for_the_asker;
             ending: a_shutdown_from_a_handler_closes_the_links_too;
             ending: actors_of_another_node_are_stopped_drained_killed_and_waited_for;
+            ending: an_end_is_waited_for_by_message_or_protocol;
             ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
             gathering: a_pool_is_used_from_another_node_by_its_router;
             gathering: an_asker_learns_by_way_of_a_router_why_it_has_no_answer;
@@ -78,6 +80,10 @@ macro_rules! for_each_case {
             spawning: an_actor_whose_spawner_gave_up_while_it_started_lives;
             spawning: builds_that_disagree_on_the_arguments_spawn_nothing;
             spawning: of_two_nodes_that_spawn_under_one_name_one_does;
+            staying: a_membership_that_cannot_be_says_why_and_one_without_a_place_waits;
+            staying: a_membership_that_is_dropped_leaves_before_the_next_one_joins;
+            staying: members_join_the_next_group_of_its_name_when_its_node_is_back;
+            staying: members_stay_members_of_a_group_that_is_restarted;
             versions: a_change_that_is_not_declared_is_a_mismatch_beside_versions_that_are;
             versions: a_group_tells_each_member_the_newest_form_that_its_node_knows;
             versions: a_new_node_sends_an_old_one_what_that_knows;

@@ -37,6 +37,7 @@ mod slow;
 mod snapshot;
 mod spans;
 mod spawning;
+mod staying;
 mod supervising;
 mod test_kit;
 mod timers;

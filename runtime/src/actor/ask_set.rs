@@ -22,7 +22,6 @@ use crate::spans;
 ///
 /// ```
 /// use ringpost::prelude::*;
-/// use ringpost::{AskSet, TooFewAnswers};
 ///
 /// #[actor]
 /// struct Replica(u64);

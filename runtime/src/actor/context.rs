@@ -1,9 +1,9 @@
 //! The surroundings of a handler, and the place where it registers things.
 
+mod stash;
 pub(super) mod task;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::lane::{Lane, Step};
 use super::route::{Item, Label};
 use super::timers::{MakeItem, TimerKey, What};
 use super::watch::{Down, Watchable};
-use super::{Accepts, ActorRef, Handlers, Near, Reply, ReplyTo, SpawnOptions, Task};
+use super::{Accepts, ActorRef, Handlers, Near, ReplyTo, SpawnOptions, Task};
 use crate::archive;
 use crate::error::{Cause, SpawnError};
 use crate::limits;
@@ -31,7 +31,9 @@ use crate::remote::Inbox;
 use crate::resident::{Halt, Resident};
 use crate::spans::{self, Scope};
 use crate::view::Input;
-use task::{Aside, Held, More};
+use task::{Held, More};
+
+pub use stash::StashFull;
 
 /// The surroundings of a handler or hook: its own reference and its node; and where it
 /// registers what is to reach the actor later: timers, tasks, streams, the ends of other actors.
@@ -87,28 +89,6 @@ impl Attached {
         self.0.abort();
     }
 }
-
-/// There is no room for another message that is put aside. It comes back.
-#[derive(Clone, PartialEq, Eq)]
-pub struct StashFull<T> {
-    /// The message, and the way back to its asker where that was given.
-    pub message: T,
-}
-
-impl<T> fmt::Debug for StashFull<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StashFull").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Display for StashFull<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = limits::MAILBOX_CAPACITY;
-        write!(f, "{most} messages are put aside already: put them back first with `unstash`")
-    }
-}
-
-impl<T> std::error::Error for StashFull<T> {}
 
 impl<A: Handlers> Context<A> {
     pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
@@ -327,67 +307,6 @@ impl<A: Handlers> Context<A> {
     /// Returns the child with this token, if it has not ended.
     pub(super) fn child(&mut self, token: usize) -> Option<Member> {
         self.held()?.find_child(token)
-    }
-
-    /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The
-    /// asker of an ask has what the handler returns; to have it wait, take a [`ReplyTo`] and call
-    /// [`stash_ask`](Self::stash_ask).) A message still put aside when the actor ends is a dead
-    /// letter.
-    ///
-    /// # Errors
-    /// [`StashFull`], with the message: at most [`limits::MAILBOX_CAPACITY`] are put aside.
-    pub fn stash<I: Input>(&mut self, message: I) -> Result<(), StashFull<I>>
-    where
-        A: Accepts<I::Message, Input = I>,
-    {
-        let full = self.put_aside(message, ReplyTo::nobody());
-        full.map_err(|(message, _)| StashFull { message })
-    }
-
-    /// As [`stash`](Self::stash), with the way back to the asker.
-    ///
-    /// # Errors
-    /// As [`stash`](Self::stash), with both.
-    pub fn stash_ask<I: Input, R: Reply>(
-        &mut self,
-        message: I,
-        reply: ReplyTo<R>,
-    ) -> Result<(), StashFull<(I, ReplyTo<R>)>>
-    where
-        A: Accepts<I::Message, Input = I, Reply = R>,
-    {
-        self.put_aside(message, reply).map_err(|message| StashFull { message })
-    }
-
-    /// Puts back all that was put aside, in the order in which each message was put aside first: it
-    /// is handled next, before what waits in the mailbox; but not an ask whose asker has given up
-    /// by then. Returns how many messages that were.
-    pub fn unstash(&mut self) -> usize {
-        self.held().map_or(0, |held| held.more().unstash())
-    }
-
-    fn put_aside<I: Input, R: Reply>(
-        &mut self,
-        message: I,
-        reply: ReplyTo<R>,
-    ) -> Result<(), (I, ReplyTo<R>)>
-    where
-        A: Accepts<I::Message, Input = I, Reply = R>,
-    {
-        let (deadline, scope) = (self.deadline, Scope::here());
-        let more = self.more();
-        if more.stash.len() + more.unstashed.len() >= limits::MAILBOX_CAPACITY {
-            return Err((message, reply));
-        }
-        let (label, is_ask) = (const { &Label::of::<A, I::Message>() }, reply.is_awaited());
-        let kept = Box::new((message, reply));
-        let number = more.came_back.take().unwrap_or_else(|| {
-            more.asides += 1;
-            more.asides
-        });
-        more.stash.insert(number, Aside { label, kept, is_ask, deadline, scope });
-        more.count();
-        Ok(())
     }
 
     fn set_timer(&mut self, key: TimerKey, after: Duration, what: What<A>) {

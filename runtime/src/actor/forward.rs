@@ -1,17 +1,17 @@
 //! Answers that another actor gives.
 
-use std::fmt::Display;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::destination::{Destination, View};
 use super::pool::Pool;
-use super::port::Find;
-use super::{Accepts, ActorRef, Includes, Recipient, Ref, Reply, ReplyTo};
+use super::port::{AskPort, Find};
+use super::{Accepts, ActorRef, Ask, Includes, Recipient, Ref, Reply, ReplyTo};
 use crate::address::Address;
-use crate::error::{AskError, Cause};
+use crate::error::{AskCause, AskError, Cause};
 use crate::limits;
 use crate::message::Message;
 use crate::spans;
@@ -27,63 +27,35 @@ pub trait Answers<M, R>: sealed::Answers<M, R> {}
 impl<M, R, T: sealed::Answers<M, R>> Answers<M, R> for T {}
 
 mod sealed {
-    use super::{Address, AskError, Cause, Duration, Handle};
+    use super::{AskError, Begun, Duration};
 
     pub trait Answers<M, R> {
-        /// Returns where the actor is.
-        fn place(&self) -> &Address;
-
-        /// Returns the runtime of the node that asks.
+        /// Asks, for this long.
         ///
         /// # Errors
-        /// A reference to no actor has none.
-        fn runtime(&self) -> Result<Handle, Cause>;
-
-        /// Asks, for this long.
-        fn asked(
-            &self,
-            message: M,
-            timeout: Duration,
-        ) -> impl Future<Output = Result<R, AskError>> + Send + 'static;
+        /// A reference to no actor has no runtime in which it could be asked.
+        fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError>;
     }
+}
+
+/// An ask that is to be sent, and the runtime of the node that sends it.
+pub struct Begun<R> {
+    runtime: Handle,
+    asked: BoxFuture<'static, Result<R, AskError>>,
 }
 
 impl<B, M: Message, R: Reply> sealed::Answers<M, R> for ActorRef<B>
 where
     B: Accepts<M, Reply = R>,
 {
-    fn place(&self) -> &Address {
-        self.address()
-    }
-
-    fn runtime(&self) -> Result<Handle, Cause> {
-        runtime(self.destination())
-    }
-
-    fn asked(
-        &self,
-        message: M,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<R, AskError>> + Send + 'static {
-        self.ask(message).timeout(timeout).into_ask()
+    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+        begin(self.destination(), self.address(), message, timeout)
     }
 }
 
 impl<M: Message, R: Reply> sealed::Answers<M, R> for Recipient<M, R> {
-    fn place(&self) -> &Address {
-        self.address()
-    }
-
-    fn runtime(&self) -> Result<Handle, Cause> {
-        runtime(self.destination())
-    }
-
-    fn asked(
-        &self,
-        message: M,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<R, AskError>> + Send + 'static {
-        self.ask(message).timeout(timeout).into_ask()
+    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+        begin(self.destination(), self.address(), message, timeout)
     }
 }
 
@@ -91,20 +63,8 @@ impl<P, M: Message, R: Reply> sealed::Answers<M, R> for Ref<P>
 where
     P: Includes<M, Reply = R>,
 {
-    fn place(&self) -> &Address {
-        self.address()
-    }
-
-    fn runtime(&self) -> Result<Handle, Cause> {
-        runtime(self.destination())
-    }
-
-    fn asked(
-        &self,
-        message: M,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<R, AskError>> + Send + 'static {
-        self.ask(message).timeout(timeout).into_ask()
+    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+        begin(self.destination(), self.address(), message, timeout)
     }
 }
 
@@ -112,24 +72,33 @@ impl<A, M: Message, R: Reply> sealed::Answers<M, R> for Pool<A>
 where
     A: Accepts<M, Reply = R>,
 {
-    fn place(&self) -> &Address {
-        self.named().address()
-    }
-
-    fn runtime(&self) -> Result<Handle, Cause> {
-        runtime(self.named().destination())
-    }
-
-    fn asked(
-        &self,
-        message: M,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<R, AskError>> + Send + 'static {
-        self.ask(message).timeout(timeout).into_ask()
+    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+        let asked = Box::pin(self.ask(message).timeout(timeout).into_ask());
+        Ok(Begun { runtime: self.runtime().clone(), asked })
     }
 }
 
-fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
+fn begin<P, M: Message>(
+    to: &Destination<P>,
+    address: &Address,
+    message: M,
+    timeout: Duration,
+) -> Result<Begun<P::Reply>, AskError>
+where
+    P: AskPort<M> + Clone + Send + Sync + 'static,
+    P::Reply: Reply,
+{
+    let runtime = runtime(to)
+        .map_err(|cause| AskError::new(AskCause::NotSent(cause), address.clone(), M::NAME))?;
+    let asked = Box::pin(Ask::new(to, message, Some(timeout)).into_ask());
+    Ok(Begun { runtime, asked })
+}
+
+/// Returns the runtime of the node that sends to an actor.
+///
+/// # Errors
+/// A reference to no actor has none.
+pub(super) fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
     match (to.deadlines(), to.view()) {
         (Some(deadlines), _) => Ok(deadlines.runtime().clone()),
         (None, View::Dead(cause)) => Err(cause.clone()),
@@ -140,28 +109,31 @@ fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
 impl<R: Reply> ReplyTo<R> {
     /// Has another actor answer, of this node or of another, or a pool: it is asked `message`, and
     /// its answer goes to the asker. It is asked until the time-out of the asker's own ask, also
-    /// when that is dropped before; without an answer the asker gets
-    /// [`NoReply`](crate::AskCause::NoReply), and the log says why.
+    /// when that is dropped before. Without an answer the asker learns why, as one of a
+    /// [`Router`](crate::pool::Router) does: [`NotBegun`](crate::AskCause::NotBegun) where the
+    /// other actor certainly never begins the message, and the log says more.
     ///
     /// The way leads through this node, and goes on when the actor that called this ends.
     pub fn forward<M: Message>(self, to: &impl Answers<M, R>, message: M) {
-        let runtime = match to.runtime() {
-            Ok(runtime) => runtime,
-            Err(cause) => return unanswered(to.place(), &cause),
-        };
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);
+        let Begun { runtime, asked } = match to.begin(message, left) {
+            Ok(begun) => begun,
+            Err(error) => return self.unanswered(error),
+        };
         // It is sent by the task below, in the scope of the handler that forwards it.
-        let (asked, actor) = (spans::keep(to.asked(message, left)), to.place().clone());
+        let asked = spans::keep(asked);
         runtime.spawn(async move {
             match asked.await {
                 Ok(answer) => self.send(answer),
-                Err(error) => unanswered(&actor, &error),
+                Err(error) => self.unanswered(error),
             }
         });
     }
-}
 
-fn unanswered(actor: &Address, error: &dyn Display) {
-    tracing::warn!(%actor, %error, "no answer to an ask that was forwarded to it");
+    fn unanswered(self, error: AskError) {
+        let actor = error.actor();
+        tracing::warn!(%actor, %error, "no answer to an ask that was forwarded to it");
+        self.unanswered_by(error.cause);
+    }
 }

@@ -13,6 +13,7 @@
 
 mod copies;
 mod member;
+mod membership;
 mod tally;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,14 +34,16 @@ use copies::Copies;
 use member::{Member, Patience};
 use tally::Tally;
 
+pub use membership::{Membership, MembershipEnded};
 pub use tally::{Miss, Missed, Told};
 
 /// Actors that come and go, of this node and of others, and are told the same messages.
 ///
 /// It is an actor like any other: spawned on a node, or the child of another actor with which it is
 /// to end; found by its name from other nodes; and its reference may be a field of a message. A
-/// member that ends, or whose node is down, is one no longer. (When a node that was down comes
-/// back, its actors have to join again.) A group that ends leaves its members as they are.
+/// member that ends, or whose node is down, is one no longer. A group that ends leaves its members
+/// as they are, and one that is restarted begins without any. An actor that is to be a member all
+/// the same, whatever becomes of the group, its node and the link, has a [`Membership`].
 ///
 /// What joins by a [name](crate::Node::named) of another node is a member by that name. The first
 /// end that is told after it joined may be one from before that, so the name is looked up again
@@ -57,7 +60,7 @@ pub use tally::{Miss, Missed, Told};
 /// whose time-out passes first learns nothing, although members were told.
 ///
 /// ```
-/// use ringpost::group::{Group, Told};
+/// use ringpost::group::Told;
 /// use ringpost::prelude::*;
 ///
 /// #[message]
@@ -95,8 +98,7 @@ pub use tally::{Miss, Missed, Told};
 /// goes on, and only the outcome goes untold. A message that waits for a member when the group ends
 /// is dropped, and the asker learns that this member missed it.
 ///
-/// A group that is restarted begins without members. One that is a member of itself, also by way of
-/// other groups, tells the same message for ever.
+/// A group that is a member of itself, also by way of others, tells the same message for ever.
 pub struct Group<M: Message + Wire + Clone> {
     /// By number, in the order in which they joined.
     members: BTreeMap<u64, Member<M>>,
@@ -185,7 +187,9 @@ impl<M: Message + Wire + Clone> Group<M> {
         let number = self.numbers.remove(member);
         let removed = number.and_then(|number| self.members.remove(&number));
         self.tell_size();
-        removed.is_some()
+        let was_member = removed.is_some();
+        removed.into_iter().for_each(Member::end);
+        was_member
     }
 
     /// Tells those that wait for as many members as there are now.
@@ -289,6 +293,17 @@ impl<M: Message + Wire + Clone> Group<M> {
             return self.numbers.contains_key(member.address());
         }
         self.remove(member.address())
+    }
+
+    /// Answers when the actor is no member, or no longer: for its [`Membership`].
+    #[doc(hidden)]
+    #[handler]
+    pub fn stay(&mut self, member: Recipient<M>, reply: ReplyTo<()>) {
+        let number = self.numbers.get(member.address());
+        match number.and_then(|number| self.members.get_mut(number)) {
+            Some(member) => member.stays(reply),
+            None => reply.send(()),
+        }
     }
 
     /// Answers when there are so many members: see [`ActorRef::when_size`].

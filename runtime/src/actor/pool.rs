@@ -16,17 +16,17 @@ mod builder;
 mod ring;
 mod router;
 mod supervisor;
+mod tell;
 #[cfg(test)]
 mod tests;
 
 use std::any::type_name;
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tokio::task::coop;
+use tokio::runtime::Handle;
 
 use super::destination::View;
 use super::reference::Sent;
@@ -43,11 +43,11 @@ pub use ring::Routing;
 pub use router::Router;
 use supervisor::Known;
 pub use supervisor::PoolSupervisor;
+pub use tell::PoolTell;
 
 /// Actors of one type that share the work: each message goes to one of them. Cheap to clone.
 ///
 /// ```
-/// use ringpost::pool::{Pool, Routing};
 /// use ringpost::prelude::*;
 ///
 /// #[actor]
@@ -108,9 +108,9 @@ impl<A: Handlers> Pool<A> {
         self.known.read().clone().unwrap_or_else(|| self.named.clone())
     }
 
-    /// Returns the supervisor by its name.
-    pub(super) fn named(&self) -> &ActorRef<PoolSupervisor> {
-        &self.named
+    /// Returns the runtime of its node.
+    pub(super) fn runtime(&self) -> &Handle {
+        self.shared.node.runtime()
     }
 
     /// Has the pool have so many workers; 0 counts as 1, and more than
@@ -161,36 +161,11 @@ impl<A: Handlers> Pool<A> {
     /// not begun (or when only the worker that sends it could take it, and that is to stop), and
     /// others as of [`ActorRef::tell`]. What a worker has when it ends for good, with its pool or
     /// because it failed too often, is a dead letter.
-    ///
-    /// # Cancel safety
-    /// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turns
-    /// go to the next.
-    pub async fn tell<M: Message>(&self, mut message: M) -> Result<(), TellError<M>>
+    pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
     {
-        // The sender looks for a worker itself (PL-2). A task that only tells lets others run.
-        coop::consume_budget().await;
-        loop {
-            let mut changed = pin!(self.shared.changed());
-            changed.as_mut().enable();
-            let ring = self.shared.ring();
-            let order = self.shared.order(&ring, &message);
-            let Err(unsent) = self.try_each(&ring, order, message) else { return Ok(()) };
-            if unsent.cause != Cause::MailboxFull {
-                return Err(unsent);
-            }
-            message = unsent.message;
-            let room = tokio::select! {
-                biased;
-                () = changed => continue,
-                room = self.room(&ring, order) => room,
-            };
-            return match room {
-                Ok((_, room)) => room.tell(message),
-                Err(cause) => Err(TellError { message, cause }),
-            };
-        }
+        PoolTell::new(self, message)
     }
 
     /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long

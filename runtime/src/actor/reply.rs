@@ -7,7 +7,7 @@ use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
-use crate::error::AskCause;
+use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
 use crate::message::{Codec, Encode, Wire};
 use crate::remote::{self, Replier, code};
@@ -126,12 +126,33 @@ impl<R> ReplyTo<R> {
 
 impl<R> ReplyTo<R> {
     /// Ends the ask without an answer: for this cause, as far as it crosses nodes.
-    pub(super) fn fail(self, cause: AskCause) {
+    fn fail(self, cause: AskCause) {
         match self.0 {
             To::Nobody => {}
             To::Local(answerer) => answerer.fail(cause),
             To::Remote(replier, _) => replier.fail(remote::code_of(&cause)),
         }
+    }
+}
+
+impl<R> ReplyTo<R> {
+    /// Ends the ask of an asker whose message was handed on, by a handler or a router, which began
+    /// it: to an actor that gave no answer for this cause.
+    pub(super) fn unanswered_by(self, cause: AskCause) {
+        let unsent = match cause {
+            AskCause::NotSent(unsent) => unsent,
+            cause => return self.fail(cause),
+        };
+        self.fail(match unsent {
+            Cause::Stopped
+            | Cause::NoSuchActor
+            | Cause::NodeUnreachable(_)
+            | Cause::Leaving
+            | Cause::Shutdown => AskCause::NotBegun(NotBegun::Stopped),
+            unsent if unsent.is_retryable() => AskCause::NotBegun(NotBegun::Timeout),
+            // Tried again, it would fail again: it closes a circle of actors that wait, say.
+            _ => AskCause::NoReply,
+        });
     }
 }
 

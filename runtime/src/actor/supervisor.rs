@@ -48,7 +48,6 @@ pub enum Strategy {
 /// another one.
 ///
 /// ```
-/// # use ringpost::Strategy;
 /// # use ringpost::prelude::*;
 /// # #[actor]
 /// # #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Monitors: an actor is told when another one has ended.
+//! Monitors: an actor is told when another one has ended, and a program waits for that.
 //!
 //! - **WA-1 once**: a watch tells once, however the watched actor ends, and nothing after
 //!   `unwatch`.
@@ -15,6 +15,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::destination::{Destination, View};
 use super::port::Find;
+use super::wait::Wait;
 use super::{ActorRef, Handlers, Protocol, Recipient, Ref};
 use crate::address::Address;
 use crate::exit::ActorExit;
@@ -127,6 +128,50 @@ fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
             (Box::pin(async move { remote::closed(&sender).await }), Some(from))
         }
         Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), None),
+    }
+}
+
+impl<A: Handlers> ActorRef<A> {
+    /// Waits until the actor has ended, its state is dropped and its name is free. An actor that
+    /// waits for itself waits forever.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        has_stopped(self).await
+    }
+}
+
+impl<M: Message, R: Send + 'static> Recipient<M, R> {
+    /// Waits until the actor has ended, as [`ActorRef::wait_stopped`] does.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        has_stopped(self).await
+    }
+}
+
+impl<P: Protocol> Ref<P> {
+    /// Waits until the actor has ended, as [`ActorRef::wait_stopped`] does.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        has_stopped(self).await
+    }
+}
+
+/// Waits until the actor that a reference leads to now has ended. A handler that waits for it is
+/// noted.
+pub(super) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
+    match actor.met().0 {
+        Peer::Near(actor) => {
+            let _wait = Wait::for_end(&*actor);
+            Ended::of(actor).await
+        }
+        Peer::Far(sender) => remote::closed(sender).await,
+        Peer::Nobody => ActorExit::NoActor,
     }
 }
 

@@ -53,7 +53,8 @@ impl RemoteSpawnError {
         matches!(self.cause, RemoteSpawnCause::Unanswered(_))
     }
 
-    /// Returns true if the actor was certainly not spawned, and trying again can help.
+    /// Returns true if the actor was certainly not spawned, and trying again can help:
+    /// [`RemoteSpawnCause::is_retryable`] says when.
     pub fn is_retryable(&self) -> bool {
         self.cause.is_retryable()
     }
@@ -141,7 +142,16 @@ pub enum RemoteSpawnCause {
 }
 
 impl RemoteSpawnCause {
-    /// Returns true if the actor was certainly not spawned, and trying again can help.
+    /// Returns true if the actor was certainly not spawned, and trying again can help: at once on
+    /// another node; on the same one later, after pauses that grow, when it
+    ///
+    /// - offers the type ([`NotOffered`](Self::NotOffered), as right after its start, or
+    ///   [`Withdrawn`](Self::Withdrawn));
+    /// - has fewer of them ([`TooMany`](Self::TooMany)): one that lives there was stopped;
+    /// - is back ([`Leaving`](Self::Leaving), or [`NotSent`](Self::NotSent) and
+    ///   [`NotBegun`](Self::NotBegun) with a cause that is
+    ///   [retryable](crate::Cause::is_retryable)); after `NotBegun` the name may be taken there
+    ///   until the time-out of the spawn.
     pub fn is_retryable(&self) -> bool {
         match self {
             RemoteSpawnCause::NotOffered

@@ -112,7 +112,7 @@ pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world:
     }
     // The colleague is on a node that the asker's never met; then it is on the asker's own.
     let there = beta.actor::<Teller>("gamma/teller").await.unwrap();
-    desk.meet(Meet { colleague: there }).await.unwrap();
+    desk.meet(Meet { colleague: there.clone() }).await.unwrap();
     assert_eq!(desk.pass_on(1).await, Ok(1));
     assert_eq!(desk.pass_on_blindly(2).await, Ok(3));
     let own = alpha.spawn("teller", Teller::default()).await.unwrap();
@@ -120,8 +120,15 @@ pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world:
     assert_eq!(desk.pass_on(4).await, Ok(4));
     own.kill().await.unwrap();
     own.wait_stopped().await;
-    assert_eq!(cause(desk.pass_on(5).await), Err(AskCause::NoReply));
+    // It never begins: as the asker of an actor that has ended it may ask again.
+    let never = AskCause::NotBegun(NotBegun::Stopped);
+    assert_eq!(cause(desk.pass_on(5).await), Err(never.clone()));
+    assert_eq!(cause(desk.pass_on_blindly(6).await), Err(never.clone()));
+    // Nor does one whose node is gone.
     gamma.shutdown(PATIENCE).await;
+    until(|| beta.linked().len() == 1).await;
+    desk.meet(Meet { colleague: there }).await.unwrap();
+    assert_eq!(cause(desk.pass_on(7).await), Err(never));
     end([alpha, beta]).await;
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, NodeEvent};
 
+use super::bank::{Bank, Deposit};
+use super::protocols::server::Teller;
 use super::world::{World, end, until};
 use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
 use crate::cause;
@@ -53,6 +55,30 @@ pub async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for(wo
     while let Ok(letter) = letters.try_recv() {
         assert_ne!(letter.to, *there.address(), "a drain loses nothing: {letter}");
     }
+    end([alpha, beta]).await;
+}
+
+/// Whatever is known of it, here and on its own node; also of one that has ended.
+// Promised in docs/SEMANTICS.md.
+pub async fn an_end_is_waited_for_by_message_or_protocol(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    for node in [&alpha, &beta] {
+        let teller = beta.spawn("bank", Teller::default()).await.unwrap();
+        let bank: Ref<Bank> = node.reference("beta/bank").await.unwrap();
+        let deposits: Recipient<Deposit> = node.recipient("beta/bank").await.unwrap();
+        let (mut first, mut second) = (pin!(bank.wait_stopped()), pin!(deposits.wait_stopped()));
+        assert!(futures::poll!(&mut first).is_pending());
+        assert!(futures::poll!(&mut second).is_pending());
+        assert_eq!(bank.balance("ada".into()).await, Ok(None));
+        teller.kill().await.unwrap();
+        assert_eq!((first.await, second.await), (ActorExit::Killed, ActorExit::Killed));
+        teller.wait_stopped().await;
+        let (first, second) = (bank.wait_stopped().await, deposits.wait_stopped().await);
+        assert_eq!(first, second);
+        gone(first);
+    }
+    let none: Recipient<Deposit> = beta.named_recipient("bank").unwrap();
+    assert_eq!(none.wait_stopped().await, ActorExit::NoActor);
     end([alpha, beta]).await;
 }
 

@@ -4,6 +4,7 @@ use ringpost::prelude::*;
 
 use super::{Job, MINUTE, MS, builder, hold, job};
 use crate::actors::node;
+use crate::cause;
 
 /// Both orders: the worker fails and rests before it is removed, and it fails afterwards.
 // Promised in docs/SEMANTICS.md.
@@ -76,4 +77,38 @@ async fn a_worker_that_is_removed_while_it_rests_ends_when_it_is_stopped() {
     last.stop().await.unwrap();
     assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
     assert!(start.elapsed() < MINUTE / 2, "it did not rest to the end");
+}
+
+/// A removed worker takes no more, and handles what it has; of what it cannot, its askers are told.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn askers_of_a_worker_that_is_removed_are_answered_or_told_that_it_never_begins() {
+    for fails in [false, true] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let builder = builder.restart_at_most(1, MINUTE);
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        let first = tokio::spawn(last.ask(job(1)).timeout(MINUTE).into_ask());
+        tokio::time::sleep(MS).await;
+        let failures = if fails { 2 } else { 0 };
+        for _ in 0..failures {
+            last.tell(super::Fail).await.unwrap();
+        }
+        let second = tokio::spawn(last.ask(job(2)).timeout(MINUTE).into_ask());
+        tokio::time::sleep(MS).await;
+        pool.resize(1).await.unwrap();
+        let late = cause(last.ask(job(3)).await);
+        assert_eq!(late, Err(AskCause::NotSent(Cause::Stopped)));
+        gate.add_permits(1);
+        let done = last.address().to_string();
+        assert_eq!(first.await.unwrap(), Ok(done.clone()));
+        let never = Err(AskCause::NotBegun(NotBegun::Stopped));
+        let wanted = if fails { never } else { Ok(done) };
+        assert_eq!(cause(second.await.unwrap()), wanted, "fails: {fails}");
+        assert_eq!(last.wait_stopped().await.is_failure(), fails);
+        assert_eq!(desk.done_by(&last).len(), if fails { 1 } else { 2 });
+        assert_eq!(pool.ask(job(4)).await, Ok(pool.workers()[0].address().to_string()));
+    }
 }

@@ -2,10 +2,12 @@
 //! actors that are restarted together or were killed.
 
 use std::any::type_name;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use metrics_util::debugging::DebuggingRecorder;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use ringpost::group::Group;
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
@@ -171,4 +173,48 @@ async fn metrics_count_what_members_of_groups_missed_and_what_others_had_spawned
     assert_eq!(["started", "refused", "name_taken", "too_many"].map(spawned), [1, 1, 1, 1]);
     member.gate.add_permits(1);
     node.shutdown(Duration::from_secs(5)).await;
+}
+
+/// Fails when it is told to.
+#[actor(name = "app::Fuse")]
+struct Fuse<T: Send + 'static>(PhantomData<T>);
+
+#[handlers]
+impl<T: Send + 'static> Fuse<T> {
+    #[handler]
+    fn blow(&mut self) {
+        panic!("as it was told")
+    }
+}
+
+/// Its arguments would make a series of each type of a program.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn metrics_name_a_generic_actor_without_its_arguments() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let node = node().await;
+    let one = node.supervise(Child::new(|| Fuse::<u8>(PhantomData))).await.unwrap();
+    let two = node.spawn_anonymous(Fuse::<u16>(PhantomData)).await.unwrap();
+    let never = Child::new(|| Fuse::<u32>(PhantomData)).restart(Restart::never());
+    let three = node.supervise(never).await.unwrap();
+    one.blow().await.unwrap_err();
+    two.blow().await.unwrap_err();
+    three.blow().await.unwrap_err();
+    two.wait_stopped().await;
+    three.wait_stopped().await;
+    let _restarted = until(&node, &one.address().to_string(), |one| one.restarts == 1).await;
+    node.shutdown(Duration::from_secs(5)).await;
+    let mut counts = BTreeMap::new();
+    for (key, (_, _, value)) in snapshotter.snapshot().into_hashmap() {
+        let actor = key.key().labels().find(|label| label.key() == "actor");
+        if let (Some(actor), DebugValue::Counter(count)) = (actor, value) {
+            let series = (key.key().name().to_owned(), actor.value().to_owned());
+            assert_eq!(counts.insert(series, count), None, "it is one series");
+        }
+    }
+    let fuse = |name: &str, count| ((format!("ringpost_{name}_total"), "app::Fuse".into()), count);
+    let wanted = [("actor_failures", 2), ("actor_restarts", 1), ("handlers_ended", 3)];
+    assert_eq!(counts, wanted.map(|(name, count)| fuse(name, count)).into());
 }

@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 use super::Group;
 use super::copies::{OneCopy, Packed};
 use super::tally::{Miss, Slip};
-use crate::actor::{Context, Recipient};
+use crate::actor::{Context, Recipient, ReplyTo};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::{Message, Wire};
@@ -24,6 +24,8 @@ pub(super) struct Member<M: Message + Wire> {
     lane: Option<Lane<M>>,
     /// It has joined by a name of another node, and an end that comes may be one from before that.
     is_new: bool,
+    /// Its memberships, which are told when it is a member no longer.
+    stays: Vec<ReplyTo<()>>,
     /// It has missed the last message that was to wait for it; the log says so once.
     is_behind: bool,
 }
@@ -54,8 +56,9 @@ struct Parcel<M: Message + Wire> {
 
 impl<M: Message + Wire + Clone> Member<M> {
     pub(super) fn new(to: Recipient<M>) -> Self {
+        let far = to.as_far();
         let mut member =
-            Member { far: to.as_far(), to, lane: None, is_new: false, is_behind: false };
+            Member { far, to, lane: None, is_new: false, stays: Vec::new(), is_behind: false };
         member.join_again();
         member
     }
@@ -69,6 +72,19 @@ impl<M: Message + Wire + Clone> Member<M> {
     /// Returns true if an end that was told may be one from before it joined; once.
     pub(super) fn may_be_there(&mut self) -> bool {
         std::mem::take(&mut self.is_new)
+    }
+
+    /// Keeps the way back to a membership until this is a member no longer.
+    pub(super) fn stays(&mut self, reply: ReplyTo<()>) {
+        self.stays.retain(|reply| !reply.is_given_up());
+        if reply.is_awaited() {
+            self.stays.push(reply);
+        }
+    }
+
+    /// Tells its memberships that it is a member no longer.
+    pub(super) fn end(self) {
+        self.stays.into_iter().for_each(|reply| reply.send(()));
     }
 
     pub(super) fn recipient(&self) -> &Recipient<M> {

@@ -102,7 +102,6 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
     /// answer come in the actor's turn. Its time counts from its first poll.
     ///
     /// ```
-    /// # use ringpost::pool::Pool;
     /// # use ringpost::prelude::*;
     /// # #[actor]
     /// # #[derive(Default)]

@@ -12,7 +12,6 @@ use super::Pool;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
-use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::spans;
@@ -29,17 +28,17 @@ use crate::{actor, handlers};
 /// while the size of the pool stays; of others the order is not promised.
 ///
 /// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
-/// [`Panicked`](AskCause::Panicked) says that the worker did. The router itself has the message of
-/// an ask that no worker takes, so that the asker gets [`NotBegun`](AskCause::NotBegun) and not
-/// [`NotSent`](AskCause::NotSent): with [`Stopped`](NotBegun::Stopped) when the pool has ended, and
-/// with [`Timeout`](NotBegun::Timeout) when no worker had room in time (mostly the time of its own
-/// ask is over then, too, and it gets [`Timeout`](AskCause::Timeout)). The log says why. A message
-/// that was told and that no worker takes is a dead letter of the pool.
+/// [`Panicked`](crate::AskCause::Panicked) says that the worker did. The router itself has the
+/// message of an ask that no worker takes, so that the asker gets
+/// [`NotBegun`](crate::AskCause::NotBegun) and not [`NotSent`](crate::AskCause::NotSent): with
+/// [`Stopped`](crate::NotBegun::Stopped) when the pool has ended, and with
+/// [`Timeout`](crate::NotBegun::Timeout) when no worker had room in time (mostly the time of its
+/// own ask is over then, too, and it gets [`Timeout`](crate::AskCause::Timeout)). The log says why.
+/// A message that was told and that no worker takes is a dead letter of the pool.
 ///
 /// What it has in hand goes on when it ends, and a drain hands over all that was sent to it.
 ///
 /// ```
-/// # use ringpost::pool::Pool;
 /// # use ringpost::prelude::*;
 /// # #[actor]
 /// # #[derive(Default)]
@@ -174,20 +173,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         Ok(answer) => reply.send(answer),
         Err(error) => {
             tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
-            reply.fail(by_way_of_router(error.cause));
+            reply.unanswered_by(error.cause);
         }
-    }
-}
-
-/// Returns why an ask has no answer, for an asker that has sent its message to a router.
-fn by_way_of_router(cause: AskCause) -> AskCause {
-    match cause {
-        AskCause::NotSent(Cause::Timeout) => AskCause::NotBegun(NotBegun::Timeout),
-        AskCause::NotSent(Cause::Stopped | Cause::NoSuchActor | Cause::Shutdown) => {
-            AskCause::NotBegun(NotBegun::Stopped)
-        }
-        // Tried again, it would fail again: it closes a circle of actors that wait, say.
-        AskCause::NotSent(_) => AskCause::NoReply,
-        cause => cause,
     }
 }

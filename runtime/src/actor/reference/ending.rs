@@ -1,13 +1,11 @@
-//! Ending an actor, and waiting for its end, wherever it is.
+//! Ending an actor, wherever it is.
 
 use super::ActorRef;
 use crate::actor::Handlers;
 use crate::actor::destination::View;
-use crate::actor::wait::Wait;
 use crate::error::Cause;
-use crate::exit::ActorExit;
 use crate::remote::{self, SendKind, Waiter, signals};
-use crate::resident::{Ended, Halt, Resident};
+use crate::resident::{Halt, Resident};
 
 impl<A: Handlers> ActorRef<A> {
     /// Has the actor stop after the message it is handling; what waits in its mailbox becomes dead
@@ -63,22 +61,6 @@ impl<A: Handlers> ActorRef<A> {
     /// As [`stop`](ActorRef::stop).
     pub async fn kill(&self) -> Result<(), Cause> {
         self.halt(Halt::Kill).await
-    }
-
-    /// Waits until the actor has ended, its state is dropped and its name is free. An actor that
-    /// waits for itself waits forever.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub async fn wait_stopped(&self) -> ActorExit {
-        match self.destination().now().view() {
-            View::Local(near) => {
-                let _wait = Wait::for_end(near.cell());
-                Ended::of(near.shared()).await
-            }
-            View::Remote(sender, _) => remote::closed(sender).await,
-            View::Dead(_) => ActorExit::NoActor,
-        }
     }
 
     async fn halt(&self, halt: Halt) -> Result<(), Cause> {

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use ringpost::Address;
+use ringpost::prelude::*;
 
 /// The first number of the senders that wait while the pool ends.
 pub(super) const LATE: usize = 10;
+/// The number of a job that a worker asks its own pool for is that of its own job and this.
+pub(super) const ASIDE: u64 = 1_000_000;
 
 /// One job that was sent.
 #[derive(Debug)]
@@ -34,6 +37,22 @@ pub(super) enum Fate {
     Refused,
     /// A worker answered.
     Answered,
+}
+
+impl Fate {
+    /// Returns what an answer says of a job.
+    pub(super) fn of(number: u64, answer: Result<u64, AskError>) -> Self {
+        match answer {
+            Ok(answer) => {
+                assert_eq!(answer, number, "the answer is of another job");
+                Fate::Answered
+            }
+            Err(AskError { cause: AskCause::NotSent(_) | AskCause::NotBegun(_), .. }) => {
+                Fate::Refused
+            }
+            Err(_) => Fate::Unknown,
+        }
+    }
 }
 
 /// A job that a worker began.

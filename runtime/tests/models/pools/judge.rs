@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use ringpost::Address;
 
 use super::super::Scene;
-use super::book::{Begun, Fate, LATE, Pages, Sent};
+use super::book::{ASIDE, Begun, Fate, LATE, Pages, Sent};
 
-pub(super) const STATES: [&str; 19] = [
+pub(super) const STATES: [&str; 22] = [
     "a key changed its worker",
     "a key kept its worker when the size changed",
     "a pool was to have no workers",
@@ -23,6 +23,8 @@ pub(super) const STATES: [&str; 19] = [
     "a sender waited for a worker",
     "a sender's node was killed",
     "a tell was dropped while it waited",
+    "a worker asked its pool and was answered",
+    "a worker asked its pool in vain",
     "a worker was killed twice",
     "a worker was killed with jobs that waited",
     "a worker was stopped with jobs that waited",
@@ -31,6 +33,7 @@ pub(super) const STATES: [&str; 19] = [
     "jobs of a key came in order",
     "no worker had room at once",
     "the fate of a job is unknown",
+    "the name of a pool was given to another one",
     "the pool ended while a sender waited",
     "the router was ended",
     "the size changed while jobs waited",
@@ -55,6 +58,12 @@ pub(super) fn judge(scene: &Scene, pages: Pages, keyed: bool) {
 }
 
 fn check_fate(scene: &Scene, pages: &Pages, sent: &Sent, is_begun: bool) {
+    if sent.number >= ASIDE {
+        let is_refused = sent.fate == Fate::Refused;
+        scene.note_if(is_refused, "a worker asked its pool in vain");
+        let is_answered = sent.fate == Fate::Answered;
+        scene.note_if(is_answered, "a worker asked its pool and was answered");
+    }
     match sent.fate {
         Fate::Unknown => scene.note("the fate of a job is unknown"),
         Fate::Refused => assert!(!is_begun, "refused, and begun: {sent:?}"),

@@ -4,24 +4,27 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures::future::{join, join_all, join4};
-use ringpost::Pool;
-use ringpost::pool::{Router, Routing};
+use ringpost::pool::Router;
 use ringpost::prelude::*;
 
 use super::super::{MS, SECOND, Scene};
-use super::book::{Book, LATE, Trouble};
+use super::book::{ASIDE, Book, Fate, LATE, Trouble};
 use super::judge::judge;
 use super::sender::Sender;
-use super::worker::{Job, Then, Worker};
+use super::worker::{Job, OwnPool, Then, Worker};
 
 /// Longer than anything takes when the faults are over: a pool rests for a second at most.
 const SETTLED: Duration = Duration::from_secs(30);
 const SIZE_MAX: usize = 5;
 
+/// The number of the job of the next pool that has the name.
+const LAST: u64 = ASIDE - 1;
+
 struct Stage {
     scene: Scene,
     book: Book,
     pool: Pool<Worker>,
+    own: OwnPool,
     router: RefCell<ActorRef<Router<Worker, Job>>>,
     near: Node,
     far: Vec<RefCell<Option<Node>>>,
@@ -54,16 +57,22 @@ pub(super) async fn play(scene: Scene) {
     judge(scene, stage.book.close(), keyed);
 }
 
+/// Returns what makes the workers of a pool.
+fn maker(scene: &Scene, book: &Book, own: &OwnPool) -> impl Fn() -> Worker + Send + Sync + use<> {
+    let (book, cluster, own) = (book.clone(), scene.cluster.clone(), own.clone());
+    move || {
+        book.is_made();
+        Worker { book: book.clone(), cluster: cluster.clone(), pool: own.clone() }
+    }
+}
+
 impl Stage {
     async fn new(scene: Scene, keyed: bool) -> Self {
         let [near, x, y] = ["n1", "n2", "n3"].map(async |name| scene.cluster.node(name).await);
         let (near, x, y) = (near.await, x.await, y.await);
         let book = Book::default();
-        let (pages, cluster) = (book.clone(), scene.cluster.clone());
-        let make = move || {
-            pages.is_made();
-            Worker { book: pages.clone(), cluster: cluster.clone() }
-        };
+        let own = OwnPool::default();
+        let make = maker(&scene, &book, &own);
         let most = scene.one_of(&[2, 1000]);
         let builder = Pool::builder(make)
             .size(1 + scene.below(3))
@@ -77,10 +86,11 @@ impl Stage {
             book.trouble(Trouble::Stop);
         }
         let pool = builder.spawn(&near, "pool").await.unwrap();
+        *own.lock() = Some(pool.clone());
         let router = near.spawn("router", pool.router::<Job>()).await.unwrap();
         let far = [x, y].map(|node| RefCell::new(Some(node))).into();
         let (router, is_over) = (RefCell::new(router), Cell::new(false));
-        let stage = Stage { scene, book, pool, router, near, far, is_over };
+        let stage = Stage { scene, book, pool, own, router, near, far, is_over };
         stage.note_workers();
         stage
     }
@@ -219,15 +229,43 @@ impl Stage {
             Sender { scene, book, number: LATE + number, keys: 2, panics: false }
         });
         let waiting: Vec<Sender> = waiting.collect();
+        let (next, is_given) = (RefCell::new(None), self.scene.one_in(2));
         let stop = async {
             self.scene.rest(10 * MS).await;
             supervisor.stop().await.ok();
             supervisor.wait_stopped().await;
+            if is_given {
+                let given = self.give_name_again().await;
+                *next.borrow_mut() = Some(given);
+            }
         };
         join(join_all(waiting.iter().map(|sender| sender.wait_near(&self.pool))), stop).await;
-        assert_eq!(self.book.living(), 0, "workers outlive their pool");
-        let late = self.pool.try_tell(Job { number: u64::MAX, key: 0, then: Then::Rest(0) });
+        let next = next.into_inner();
+        let workers = next.as_ref().map_or(0, |next| next.workers().len());
+        assert_eq!(self.book.living(), workers, "workers outlive their pool");
+        let job = |number| Job { number, key: 0, then: Then::Rest(0) };
+        let late = self.pool.try_tell(job(u64::MAX));
         assert_eq!(late.unwrap_err().cause, Cause::Stopped);
+        let late = self.pool.ask(job(u64::MAX)).await;
+        assert_eq!(late.unwrap_err().cause, AskCause::NotSent(Cause::Stopped));
+        if let Some(next) = next {
+            self.book.send(LAST, 0, usize::MAX);
+            let answer = next.ask(job(LAST)).await;
+            assert_eq!(answer, Ok(LAST));
+            self.book.settle(LAST, Fate::of(LAST, answer));
+            next.supervisor().stop().await.unwrap();
+            next.supervisor().wait_stopped().await;
+        }
+        self.own.lock().take();
         self.scene.cluster.sleep(SECOND).await;
+    }
+
+    /// Gives the name of the pool, which has ended, to another one: none of what is sent to the
+    /// first is for that.
+    async fn give_name_again(&self) -> Pool<Worker> {
+        let make = maker(&self.scene, &self.book, &self.own);
+        let next = Pool::builder(make).size(2).spawn(&self.near, "pool").await.unwrap();
+        self.scene.note("the name of a pool was given to another one");
+        next
     }
 }

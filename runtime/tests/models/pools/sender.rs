@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ringpost::Pool;
 use ringpost::prelude::*;
 use tokio::time::timeout;
 
@@ -30,6 +29,7 @@ impl Sender {
         let then = match self.scene.below(12) {
             0 if self.panics => Then::Panic,
             0..3 => Then::Rest(self.scene.below(200) as u64),
+            3 => Then::Ask(self.scene.below(self.keys) as u64),
             _ => Then::Rest(0),
         };
         self.book.send(number, key, self.number);
@@ -50,12 +50,12 @@ impl Sender {
                     let patience = self.scene.one_of(&[Duration::ZERO, 5 * MS, 50 * MS]);
                     let answer = pool.ask(job).timeout(patience).await;
                     self.scene.note_if(answer.is_err(), "an ask of the pool had no answer in time");
-                    fate(number, answer)
+                    Fate::of(number, answer)
                 }
                 _ => {
                     let answer = pool.ask(job).timeout(PATIENCE).await;
                     self.check_answer(number, &answer, then);
-                    fate(number, answer)
+                    Fate::of(number, answer)
                 }
             };
             self.book.settle(number, fate);
@@ -133,29 +133,17 @@ impl Sender {
                     let patience = self.scene.one_of(&[MS, 20 * MS, SECOND]);
                     let answer = router.ask(job).timeout(patience).await;
                     self.scene.note_if(answer.is_err(), "an ask of the router had no answer");
-                    fate(number, answer)
+                    Fate::of(number, answer)
                 }
                 _ => {
                     let answer = router.ask(job).timeout(PATIENCE).await;
                     // Who waits for its answers waits for the router's handler.
                     let then = if then == Then::Panic { None } else { Some(then) };
                     then.into_iter().for_each(|then| self.check_answer(number, &answer, then));
-                    fate(number, answer)
+                    Fate::of(number, answer)
                 }
             };
             self.book.settle(number, fate);
         }
-    }
-}
-
-/// Returns what an answer says of a job.
-fn fate(number: u64, answer: Result<u64, AskError>) -> Fate {
-    match answer {
-        Ok(answer) => {
-            assert_eq!(answer, number, "the answer is of another job");
-            Fate::Answered
-        }
-        Err(error) if error.is_retryable() => Fate::Refused,
-        Err(_) => Fate::Unknown,
     }
 }

@@ -1,0 +1,341 @@
+//! `Membership`: a member that stays one, whatever becomes of the group's state and its node.
+//!
+//! - **GM-1 no late join**: a membership that was dropped has its member leave, and does not have
+//!   it join after that: the step that joins is taken under a lock, and the drop ends it there
+//!   first.
+
+use std::fmt;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, coop};
+use tokio::time::{Instant, sleep};
+
+use super::{Group, GroupFull, Join, Leave, Stay};
+use crate::actor::forward::runtime;
+use crate::actor::watch::{Watchable, has_stopped};
+use crate::actor::{Accepts, ActorRef, Context, Handlers, Recipient};
+use crate::address::Address;
+use crate::error::{AskCause, AskError, Cause};
+use crate::exit::ActorExit;
+use crate::limits;
+use crate::message::{Message, Wire};
+
+/// Has an actor stay a member of a group: it joins, joins again when the group was restarted, when
+/// the link to it was lost or its node was, and leaves when this is dropped. Made by
+/// [`ActorRef::membership`]; an actor that is to be a member as long as it lives has
+/// [`Context::join`].
+///
+/// With a reference of [`Node::named`](crate::Node::named) the member is one of whatever group has
+/// the name, also of the one that has it next, on the next run of its node, too. Any other
+/// reference leads to one group, and the membership is [over](Membership::ended) with that.
+///
+/// What the group is told between its restart, or the loss of its link, and the moment at which the
+/// member has joined again, the member misses. Between two attempts to join there is a pause, which
+/// grows from [`limits::BACKOFF_MIN`] to [`limits::LOOK_UP_AGAIN`]; for a node that is out of reach
+/// the membership waits, and joins when there is a link.
+///
+/// ```
+/// use ringpost::prelude::*;
+///
+/// #[message]
+/// #[derive(Debug, Clone, PartialEq)]
+/// pub struct Line {
+///     pub text: String,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let node = Node::builder("alpha").start().await?;
+/// let room = node.supervise(Child::new(Group::<Line>::new).named("room")).await?;
+///
+/// let mut ada = node.inbox::<Line>(16).await?;
+/// let membership = node.named::<Group<Line>>("room")?.membership(ada.recipient());
+/// membership.joined().await?;
+/// room.kill().await?; // as if it had panicked: it is made anew, without members
+/// room.when_size(1).await?; // and has them again
+/// room.tell(Line { text: "hello".into() }).await?;
+/// assert_eq!(ada.receive().await, Some(Line { text: "hello".into() }));
+///
+/// drop(membership); // it leaves
+/// room.when_size(0).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A member has any number of memberships of a group. Where one of them is dropped, or the member
+/// [leaves](Leave) by hand, another one has it join again at once. Each is an ask
+/// that the group answers last of all, and a link has 65,536 asks without an answer at most. It
+/// keeps the node alive that it was made on, as a reference does.
+#[must_use = "the member leaves when this is dropped"]
+pub struct Membership<M: Message + Wire + Clone> {
+    group: ActorRef<Group<M>>,
+    member: Recipient<M>,
+    steps: Arc<Steps>,
+    stage: Arc<watch::Sender<Stage>>,
+    /// Of a reference to no actor there is none.
+    runtime: Option<Handle>,
+}
+
+/// `None` while it is about to join.
+type Stage = Option<Result<(), MembershipEnded>>;
+
+/// The steps of a membership, until it is over or dropped (GM-1).
+struct Steps(Mutex<Option<BoxFuture<'static, ()>>>);
+
+/// Why a [`Membership`] is over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MembershipEnded {
+    /// The group has ended, and the reference leads to no other one.
+    #[error(
+        "the group {group} has ended ({exit}), and the reference leads to no other one: one of \
+        `Node::named` leads to the next group of its name"
+    )]
+    GroupEnded {
+        /// Where the group was.
+        group: Address,
+        /// How it ended.
+        exit: ActorExit,
+    },
+    /// The member has ended.
+    #[error("the member {member} has ended ({exit})")]
+    MemberEnded {
+        /// Where the member was.
+        member: Address,
+        /// How it ended.
+        exit: ActorExit,
+    },
+    /// The group cannot be joined, and trying again cannot help; or this node is shutting down.
+    #[error("the group cannot be joined: {0}")]
+    Refused(#[source] AskError),
+}
+
+impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
+    /// Has an actor be a member of this group, as [`Join`] does, and stay one, until the returned
+    /// [`Membership`] is dropped.
+    pub fn membership(&self, member: Recipient<M>) -> Membership<M> {
+        let (group, stage) = (self.clone(), Arc::new(watch::Sender::new(None)));
+        let (runtime, steps) = match runtime(group.destination()) {
+            Ok(runtime) => {
+                let steps = stay(group.clone(), member.clone(), stage.clone()).boxed();
+                (Some(runtime), Some(steps))
+            }
+            Err(cause) => {
+                let group = group.address().clone();
+                let error = AskError::new(AskCause::NotSent(cause), group, Join::<M>::NAME);
+                stage.send_replace(Some(Err(MembershipEnded::Refused(error))));
+                (None, None)
+            }
+        };
+        let steps = Arc::new(Steps(Mutex::new(steps)));
+        if let Some(runtime) = &runtime {
+            let steps = steps.clone();
+            runtime.spawn(poll_fn(move |cx| steps.poll(cx)));
+        }
+        Membership { group, member, steps, stage, runtime }
+    }
+}
+
+impl<A: Handlers> Context<A> {
+    /// Has the actor be a member of a group, as a [`Membership`] does: until it ends, is restarted,
+    /// or what this returns is aborted. Then it leaves. It is a task of the actor.
+    pub fn join<M>(&mut self, group: &ActorRef<Group<M>>) -> AbortHandle
+    where
+        A: Accepts<M>,
+        M: Message + Wire + Clone,
+    {
+        let membership = group.membership(self.actor().recipient());
+        self.spawn_task(async move { drop(membership.ended().await) })
+    }
+}
+
+impl<M: Message + Wire + Clone> Membership<M> {
+    /// Waits until the actor is a member. Ready at once when it is; the group may have lost it a
+    /// moment before that is known here.
+    ///
+    /// # Errors
+    /// [`MembershipEnded`] when it is over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn joined(&self) -> Result<(), MembershipEnded> {
+        self.when(Stage::clone).await
+    }
+
+    /// Waits until it is over: until trying again cannot help.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn ended(&self) -> MembershipEnded {
+        self.when(|stage| stage.clone()?.err()).await
+    }
+
+    /// Waits until `look` finds something.
+    async fn when<T>(&self, look: impl Fn(&Stage) -> Option<T>) -> T {
+        let mut stages = self.stage.subscribe();
+        loop {
+            let seen = look(&stages.borrow_and_update());
+            if let Some(seen) = seen {
+                return seen;
+            }
+            stages.changed().await.expect("its sender lives as long as this");
+        }
+    }
+
+    /// Returns true if the actor is a member, as far as is known here.
+    pub fn is_member(&self) -> bool {
+        matches!(*self.stage.borrow(), Some(Ok(())))
+    }
+}
+
+impl<M: Message + Wire + Clone> Drop for Membership<M> {
+    fn drop(&mut self) {
+        let steps = self.steps.0.lock().take();
+        if steps.is_none() {
+            return;
+        }
+        drop(steps);
+        let leave = self.group.ask(Leave { member: self.member.clone() });
+        let mut leave = Box::pin(leave.timeout(limits::ASK_TIMEOUT_MAX).into_ask());
+        // Where there is room it is sent now: what the caller has join next joins after it.
+        let now = pin!(coop::unconstrained(&mut leave));
+        let mut task = TaskContext::from_waker(Waker::noop());
+        if now.poll(&mut task).is_pending()
+            && let Some(runtime) = &self.runtime
+        {
+            runtime.spawn(leave);
+        }
+    }
+}
+
+impl<M: Message + Wire + Clone> fmt::Debug for Membership<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Membership")
+            .field("group", self.group.address())
+            .field("member", self.member.address())
+            .field("is_member", &self.is_member())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Steps {
+    fn poll(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let mut steps = self.0.lock();
+        let polled = steps.as_mut().map_or(Poll::Ready(()), |steps| steps.poll_unpin(cx));
+        let done = if polled.is_ready() { steps.take() } else { None };
+        drop(steps);
+        drop(done);
+        polled
+    }
+}
+
+/// Has `member` be one of `group` until trying again cannot help.
+async fn stay<M: Message + Wire + Clone>(
+    group: ActorRef<Group<M>>,
+    member: Recipient<M>,
+    stage: Arc<watch::Sender<Stage>>,
+) {
+    let why = tokio::select! {
+        biased;
+        exit = end_of(&member) => {
+            MembershipEnded::MemberEnded { member: member.address().clone(), exit }
+        }
+        exit = end_of(&group) => {
+            MembershipEnded::GroupEnded { group: group.address().clone(), exit }
+        }
+        error = join_again(&group, &member, &stage) => {
+            if error.cause != AskCause::NotSent(Cause::Shutdown) {
+                let member = member.address();
+                tracing::warn!(%member, %error, "an actor cannot stay a member of a group");
+            }
+            MembershipEnded::Refused(error)
+        }
+    };
+    stage.send_replace(Some(Err(why)));
+}
+
+/// Waits for the end of an actor, which the loss of its node is not. Of a name there is none.
+async fn end_of(actor: &impl Watchable) -> ActorExit {
+    if actor.place().identity().is_none() {
+        return pending().await;
+    }
+    loop {
+        match has_stopped(actor).await {
+            ActorExit::NodeDown => sleep(limits::LOOK_UP_AGAIN).await,
+            exit => return exit,
+        }
+    }
+}
+
+/// Joins, and whenever the group has lost the member, joins again; returns why it cannot.
+async fn join_again<M: Message + Wire + Clone>(
+    group: &ActorRef<Group<M>>,
+    member: &Recipient<M>,
+    stage: &watch::Sender<Stage>,
+) -> AskError {
+    let mut pause = limits::BACKOFF_MIN;
+    let mut is_refused = false;
+    loop {
+        let began = Instant::now();
+        let attempt = attend(group, member, stage).await;
+        stage.send_replace(None);
+        match attempt {
+            Ok(()) => is_refused = false,
+            Err(Outside::Full(full)) => {
+                if !std::mem::replace(&mut is_refused, true) {
+                    let (group, member) = (group.address(), member.address());
+                    tracing::warn!(%group, %member, %full, "a group has no place for a member");
+                }
+            }
+            Err(Outside::Unasked(error)) if is_final(&error.cause) => return error,
+            Err(Outside::Unasked(error)) => {
+                let member = member.address();
+                tracing::debug!(%member, %error, "no member of a group, for now");
+            }
+        }
+        if began.elapsed() >= limits::LOOK_UP_AGAIN {
+            pause = limits::BACKOFF_MIN;
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
+    }
+}
+
+/// Why an actor is no member.
+enum Outside {
+    Full(GroupFull),
+    Unasked(AskError),
+}
+
+/// Joins, and waits until the group has lost the member.
+async fn attend<M: Message + Wire + Clone>(
+    group: &ActorRef<Group<M>>,
+    member: &Recipient<M>,
+    stage: &watch::Sender<Stage>,
+) -> Result<(), Outside> {
+    const TIMEOUT: Duration = limits::ASK_TIMEOUT_MAX;
+    let join = group.ask(Join { member: member.clone() }).timeout(TIMEOUT).wait_for_link();
+    join.await.map_err(Outside::Unasked)?.map_err(Outside::Full)?;
+    stage.send_replace(Some(Ok(())));
+    let stay = group.ask(Stay { member: member.clone() }).timeout(TIMEOUT).wait_for_link();
+    stay.await.map_err(Outside::Unasked)
+}
+
+/// Returns true if another attempt would fail, too. To join twice does no harm.
+fn is_final(cause: &AskCause) -> bool {
+    match cause {
+        AskCause::NotSent(unsent) => !unsent.is_retryable(),
+        AskCause::NotBegun(why) => !why.is_retryable(),
+        AskCause::ReplyTooLarge | AskCause::InvalidReply => true,
+        AskCause::Timeout | AskCause::Panicked | AskCause::NoReply | AskCause::LinkDown(_) => false,
+    }
+}
