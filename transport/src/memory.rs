@@ -10,7 +10,7 @@
 //!   there while it lives (ME-3).
 //! - **ME-5 shared pointers**: a deserialiser's pool is handed a pointer that it may drop with the
 //!   function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
-//! - **ME-9 shared words**: memory that a peer may write has no reference to its bytes; it is read
+//! - **ME-10 shared words**: memory that a peer may write has no reference to its bytes; it is read
 //!   and written by copies of whole words, each of them atomic.
 
 mod budget;

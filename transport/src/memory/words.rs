@@ -9,7 +9,7 @@ const WORD: usize = size_of::<u64>();
 
 /// Zeroed memory of 64-bit words that several parties read and write at one time: threads of this
 /// process, and peers to which it was [granted](crate::fabric::one_sided). There is no reference to
-/// its bytes: they are copied in and out, word by word (ME-9).
+/// its bytes: they are copied in and out, word by word (ME-10).
 ///
 /// A word never tears: a read finds what one write left in it, never a part of two. A copy of
 /// several words may find some from before a write and others from after it.
@@ -169,7 +169,7 @@ mod tests {
         assert!(words.word(8).is_ok());
     }
 
-    /// ME-9: neighbours in one word lose nothing to each other, and a word never tears.
+    /// ME-10: neighbours in one word lose nothing to each other, and a word never tears.
     #[test]
     fn writers_of_one_word_keep_out_of_each_others_bytes() {
         const ROUNDS: u32 = if cfg!(miri) { 50 } else { 20_000 };
