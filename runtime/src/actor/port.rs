@@ -331,7 +331,7 @@ impl<R: Reply> Pending<R> {
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(&mut *answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
-                Poll::Ready((codec.decode)(payload, node, answer.form()).map_err(|error| {
+                Poll::Ready((codec.decode)(&payload, node, answer.form()).map_err(|error| {
                     tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
                     AskCause::InvalidReply
                 }))

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::task::{Context, Poll, ready};
 
+use rkyv::rancor::Error;
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
@@ -45,8 +46,10 @@ impl<M: Message> Letter for Option<M> {
 
     fn archive(&self, form: u8, out: &mut AlignedVec<16>) -> Result<(), Cause> {
         match (M::CODEC, self) {
-            (Some(codec), Some(message)) => (codec.encode)(message, form, out)
-                .map_err(|error| Cause::Archive(error.to_string())),
+            (Some(codec), Some(message)) => match (codec.encode)(message, form, out) {
+                Ok(()) => Ok(()),
+                Err(error) => Err(unwritten(error)),
+            },
             _ => Err(Cause::LocalOnly),
         }
     }
@@ -54,6 +57,11 @@ impl<M: Message> Letter for Option<M> {
     fn sent(&mut self) {
         *self = None;
     }
+}
+
+#[cold]
+fn unwritten(error: Error) -> Cause {
+    Cause::Archive(error.to_string())
 }
 
 impl Elsewhere {
