@@ -108,8 +108,25 @@ impl<A: Handlers> Cell<A> {
     }
 
     /// Opens the mailbox for a letter, as [`Mailbox::poll_vacancy`] does.
-    #[cold]
+    #[inline(always)]
     pub(super) fn poll_vacancy(
+        &self,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ActorVacancy<'_, A>, Cause>> {
+        // Mostly there is room. (The line is not touched then, so that a message of a send that is
+        // made and polled at once lies nowhere before it lies in the mailbox.)
+        match self.mailbox.try_vacancy() {
+            Ok(vacancy) if !line.is_near() => Poll::Ready(Ok(vacancy)),
+            open => {
+                drop(open);
+                self.wait_for_vacancy(line, cx)
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_for_vacancy(
         &self,
         line: &mut Line,
         cx: &mut Context<'_>,

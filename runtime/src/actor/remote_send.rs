@@ -9,7 +9,7 @@ use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
 use super::destination::{Elsewhere, Way};
-use super::port::{Line, PendingFate, RemoteAnswer};
+use super::port::{Line, NewAsk, Pending, PendingFate, RemoteAnswer};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
@@ -138,6 +138,32 @@ impl Elsewhere {
             (Way::Remote(_, node), Awaited::Reply(answer)) => Ok(RemoteAnswer::new(answer, node)),
             _ => Err(Cause::LinkDown),
         }
+    }
+}
+
+impl<R> NewAsk<'_, R> {
+    /// Sends it to another node.
+    pub(super) fn poll_elsewhere(
+        &mut self,
+        (to, asked): (&Elsewhere, &MessageForms),
+        message: &mut dyn Letter,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>> {
+        let answer = ready!(to.poll_ask((asked, self.deadline), message, line, cx))?;
+        self.answer = Some(Pending::Remote(answer));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends it to another node if that needs no waiting.
+    pub(super) fn try_elsewhere(
+        &mut self,
+        (to, asked): (&Elsewhere, &MessageForms),
+        message: &mut dyn Letter,
+    ) -> Result<(), Cause> {
+        let answer = to.try_ask((asked, self.deadline), message)?;
+        self.answer = Some(Pending::Remote(answer));
+        Ok(())
     }
 }
 
