@@ -275,7 +275,7 @@ mod tests {
         let read = |address: &Address| {
             let mut bytes = AlignedVec::new();
             archive::write(address, &mut bytes).expect("it is written");
-            archive::read::<Address>(Payload::owned(bytes), &node).map_err(|error| error.0)
+            archive::read::<Address>(&Payload::owned(bytes), &node).map_err(|error| error.0)
         };
         let key = Key { index: 1, generation: 1 };
         let identity = Identity { incarnation: Incarnation(7), key };

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use ringpost_transport::memory::{Checked, InvalidArchive, Payload, Unarchiver, buffer};
+use ringpost_transport::memory::{
+    Checked, InvalidArchive, Payload, Unarchiver, buffer, write_root,
+};
 use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::{Error, Fallible, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
@@ -87,8 +89,14 @@ pub(crate) fn write<T>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
 where
     T: for<'a> Serialize<Ser<'a>>,
 {
-    with_serializer(out, &mut |serializer| {
-        rkyv::api::serialize_using::<_, Error>(value, serializer).map(|_| ())
+    with_serializer(out, &mut |serializer| match value
+        .serialize(Strategy::<_, Error>::wrap(serializer))
+    {
+        Ok(resolver) => {
+            write_root(value, resolver, serializer.writer.buffer);
+            Ok(())
+        }
+        Err(error) => Err(error),
     })
 }
 
@@ -122,25 +130,35 @@ where
 ///
 /// # Errors
 /// [`InvalidArchive`] when the bytes are not an archive of that form.
-pub fn read_as<T, F>(payload: Payload, node: &dyn Any) -> Result<T, InvalidArchive>
+pub fn read_as<T, F>(payload: &Payload, node: &dyn Any) -> Result<T, InvalidArchive>
 where
     F: ArchiveWith<T> + for<'a> DeserializeWith<F::Archived, T, De<'a>>,
     F::Archived: Portable + for<'a> CheckBytes<Check<'a>>,
 {
     let node = node.downcast_ref::<Node>().ok_or_else(|| InvalidArchive("not at a node".into()))?;
-    let checked = Checked::<F::Archived>::new(payload)?;
+    let archive = Checked::<F::Archived>::look(payload)?;
     let mut reader = Unarchiver::new(node);
-    F::deserialize_with(&checked, Strategy::<_, Error>::wrap(&mut reader))
-        .map_err(|error| InvalidArchive(error.to_string()))
+    F::deserialize_with(archive, Strategy::<_, Error>::wrap(&mut reader)).map_err(unread)
 }
 
 /// Checks the bytes and reads the value back.
-pub(crate) fn read<T>(payload: Payload, node: &Node) -> Result<T, InvalidArchive>
+pub(crate) fn read<T>(payload: &Payload, node: &Node) -> Result<T, InvalidArchive>
 where
     T: Archive<Archived: Portable + for<'a> CheckBytes<Check<'a>> + for<'a> Deserialize<T, De<'a>>>,
 {
-    let checked = Checked::<Archived<T>>::new(payload)?;
-    own::<T>(&checked, node).map_err(|e| InvalidArchive(e.to_string()))
+    // Written out, for this is compiled for each message of a program.
+    match Checked::<Archived<T>>::look(payload) {
+        Ok(archive) => match own::<T>(archive, node) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(unread(error)),
+        },
+        Err(invalid) => Err(invalid),
+    }
+}
+
+#[cold]
+fn unread(error: Error) -> InvalidArchive {
+    InvalidArchive(error.to_string())
 }
 
 /// Reads a checked archive back; references to actors are bound to `node`.

@@ -82,7 +82,7 @@ pub struct Codec<T> {
 pub(crate) type Encode<T> = fn(&T, u8, &mut AlignedVec<16>) -> Result<(), Error>;
 
 /// Reads a value back from its archive in the form that has this place among its layouts.
-pub(crate) type Decode<T> = fn(Payload, &Node, u8) -> Result<T, InvalidArchive>;
+pub(crate) type Decode<T> = fn(&Payload, &Node, u8) -> Result<T, InvalidArchive>;
 
 impl<T: Wire> Codec<T> {
     /// The codec of a type that can cross nodes.
@@ -103,7 +103,7 @@ fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<
 }
 
 /// Checks the bytes and reads the value back from the form that has this place among its layouts.
-fn read_form<T: Wire>(payload: Payload, node: &Node, form: u8) -> Result<T, InvalidArchive> {
+fn read_form<T: Wire>(payload: &Payload, node: &Node, form: u8) -> Result<T, InvalidArchive> {
     if form == 0 { archive::read(payload, node) } else { T::read_earlier(form, payload, node) }
 }
 

@@ -66,8 +66,13 @@ pub(crate) fn scoped(
 ) -> Option<Arc<dyn OpenAsk>> {
     match scope {
         None => ask,
-        Some(scope) => Some(Arc::new(Scoped { ask, scope })),
+        Some(scope) => Some(in_scope(ask, scope)),
     }
+}
+
+#[cold]
+fn in_scope(ask: Option<Arc<dyn OpenAsk>>, scope: Box<Scope>) -> Arc<dyn OpenAsk> {
+    Arc::new(Scoped { ask, scope })
 }
 
 impl OpenAsk for Scoped {

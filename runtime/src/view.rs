@@ -79,12 +79,13 @@ pub trait Input: Sized + Send + 'static {
     #[doc(hidden)]
     fn take_local(message: &mut Option<Self::Message>, node: &Node) -> Result<Self, Cause>;
 
-    /// Takes a message that was sent on another node.
+    /// Takes a message that was sent on another node, in the form that has this place among its
+    /// layouts. A `View` takes the bytes.
     ///
     /// # Errors
     /// [`InvalidArchive`] when the bytes are not an archive of it.
     #[doc(hidden)]
-    fn from_remote(payload: Payload, node: &Node) -> Result<Self, InvalidArchive>;
+    fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<Self, InvalidArchive>;
 }
 
 #[diagnostic::do_not_recommend]
@@ -98,10 +99,10 @@ impl<M: Message> Input for M {
         message.take().ok_or(Cause::NotAccepted)
     }
 
-    fn from_remote(payload: Payload, node: &Node) -> Result<M, InvalidArchive> {
+    fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<M, InvalidArchive> {
         match M::CODEC {
-            Some(codec) => (codec.decode)(payload, node, 0),
-            None => Err(InvalidArchive("this message does not cross nodes".into())),
+            Some(codec) => (codec.decode)(payload, node, form),
+            None => Err(stays()),
         }
     }
 }
@@ -119,7 +120,28 @@ impl<M: Message + Wire> Input for View<M> {
         Ok(view)
     }
 
-    fn from_remote(payload: Payload, node: &Node) -> Result<Self, InvalidArchive> {
-        View::new(payload, node)
+    fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<Self, InvalidArchive> {
+        if const { M::LAYOUTS.len() > 1 } && form != 0 {
+            return from_earlier(payload, node, form);
+        }
+        View::new(payload.take(), node)
     }
+}
+
+#[cold]
+fn stays() -> InvalidArchive {
+    InvalidArchive("this message does not cross nodes".into())
+}
+
+/// Views a message that was sent in an earlier form: a view shows the newest one, so that its
+/// archive is written anew.
+#[cold]
+fn from_earlier<M: Message + Wire>(
+    payload: &Payload,
+    node: &Node,
+    form: u8,
+) -> Result<View<M>, InvalidArchive> {
+    let Some(codec) = M::CODEC else { return Err(stays()) };
+    let message = (codec.decode)(payload, node, form)?;
+    View::take_local(&mut Some(message), node).map_err(|cause| InvalidArchive(cause.to_string()))
 }

@@ -10,9 +10,12 @@
 //!   there while it lives (ME-3).
 //! - **ME-5 shared pointers**: a deserialiser's pool is handed a pointer that it may drop with the
 //!   function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
+//! - **ME-9 room for a root**: the root of an archive is written over zeros of its own size,
+//!   aligned for it in a buffer that is aligned to 16 bytes.
 //! - **ME-10 shared words**: memory that a peer may write has no reference to its bytes; it is read
 //!   and written by copies of whole words, each of them atomic.
 
+mod archiver;
 mod budget;
 pub mod buffer;
 mod checked;
@@ -22,6 +25,7 @@ mod splice;
 mod unarchiver;
 mod words;
 
+pub use archiver::write_root;
 pub(crate) use budget::{Budget, BudgetShare};
 pub use buffer::Buffer;
 pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload};

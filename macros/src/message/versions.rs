@@ -168,7 +168,7 @@ impl Message {
             }
             fn read_earlier(
                 form: u8,
-                payload: #private::Payload,
+                payload: &#private::Payload,
                 node: &dyn ::core::any::Any,
             ) -> ::core::result::Result<Self, #private::InvalidArchive> {
                 match form {

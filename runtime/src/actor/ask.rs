@@ -2,19 +2,17 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::task::coop;
-use tokio::time::Instant;
-
+use super::asking::{Asking, Course, Question};
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{AskPort, Find, LocalAsk, Pending, Port, UNSENT, unsent};
-use super::sending::Sending;
+use super::port::{AskPort, Find, NewAsk, Port, UNSENT, unsent};
+use super::sending::{Heading, Sending};
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
-use crate::deadlines::Expired;
+use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError, Cause, TellError};
 use crate::message::Message;
 
@@ -34,30 +32,30 @@ use crate::message::Message;
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Ask<'a, P: Find, M, R = <P as Port<M>>::Reply> {
     sending: Sending<'a, P, M>,
-    limit: TimeLimit,
-    pending: Option<Pending<R>>,
+    asking: Asking<R>,
 }
 
 impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
     /// Makes an ask that waits for `timeout`, or else as long as its node says.
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let limit = TimeLimit::of_ask(timeout, to.deadlines());
-        Ask { sending: Sending::new(to, message), limit, pending: None }
+        Ask { sending: Sending::new(to, message), asking: Asking::new(limit) }
     }
 }
 
 impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Makes an ask whose time may count already.
     pub(super) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
-        Ask { sending: Sending::new(to, message), limit, pending: None }
+        Ask { sending: Sending::new(to, message), asking: Asking::new(limit) }
     }
 
     /// Sends to another actor of the same node, if that needs no waiting. Its time counts on, and
     /// the message of one that was not sent is still there.
     pub(super) async fn send_now(&mut self, to: &'a Destination<P>) -> Result<(), Cause> {
         self.sending.redirect(to);
-        let deadline = self.limit.start();
-        let sent = poll_fn(|cx| Poll::Ready(self.poll_send(deadline, cx))).await;
+        let deadline = self.asking.limit.start();
+        let Ask { sending, asking } = self;
+        let sent = poll_fn(|cx| Poll::Ready(asking.poll_send(sending, deadline, cx))).await;
         match sent {
             Poll::Ready(sent) => sent,
             Poll::Pending => {
@@ -70,23 +68,22 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Waits until the time of an ask is over that was not sent; returns the cause then.
     pub(super) async fn expires(&mut self) -> Cause {
         let deadlines = self.sending.heading.to.deadlines();
-        unsent(poll_fn(|cx| self.limit.poll(deadlines, cx)).await)
+        unsent(poll_fn(|cx| self.asking.limit.poll(deadlines, cx)).await)
     }
 
     /// Sends to the room that an actor of this node has for it, if the message is still here.
     pub(super) fn send_reserved(&mut self, to: &'a Destination<P>, room: Permit<P, M>) {
         self.sending.redirect(to);
-        let (deadline, waker) = (self.limit.start(), Waker::noop().clone());
-        let mut ask = LocalAsk::new(deadline, waker);
+        let mut ask = NewAsk::new(self.asking.limit.start(), Waker::noop());
         // Where it cannot be put, it is sent as any other.
         if room.ask(&mut self.sending.message, &mut ask).is_ok() {
-            self.pending = Pending::local(ask).ok();
+            drop(self.asking.sent(ask));
         }
     }
 
     /// Returns the message of an ask that was not sent, and its time.
     pub(super) fn into_unsent(mut self) -> (M, TimeLimit) {
-        (self.sending.give_up().expect(UNSENT), self.limit)
+        (self.sending.give_up().expect(UNSENT), self.asking.limit)
     }
 
     /// Tells the same message in place of asking: no answer is waited for, and what the handler
@@ -103,7 +100,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
     /// begins an ask after that.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limit.set(timeout);
+        self.asking.limit.set(timeout);
         self
     }
 
@@ -125,12 +122,12 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     where
         P: Clone + Send + Sync + 'static,
     {
-        let (to, limit) = (self.sending.heading.to.clone(), self.limit.fresh());
+        let (to, limit) = (self.sending.heading.to.clone(), self.asking.limit.fresh());
         let remote = self.sending.heading.line.remote.renewed();
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
             let sending = Sending::with_waiter(&to, message, remote);
-            Ask { sending, limit, pending: None }.await
+            Ask { sending, asking: Asking::new(limit) }.await
         }
     }
 
@@ -146,18 +143,17 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// If it was polled and has sent its message.
     pub fn try_send(mut self) -> Result<Answer<'a, P, M>, TellError<M>> {
         assert!(self.sending.message.is_some(), "an `ask` was to be sent twice");
-        let deadline = self.limit.start();
         // Its place in a line, if it waited: no room is kept for it any more.
         self.sending.leave();
+        let mut ask = NewAsk::new(self.asking.limit.start(), Waker::noop());
         let (to, message, _) = self.sending.parts();
-        match to.try_ask(message, deadline) {
-            Ok(pending) => self.pending = Some(pending),
+        match to.try_ask(message, &mut ask).and_then(|()| self.asking.sent(ask)) {
+            Ok(()) => Ok(Answer(self)),
             Err(cause) => {
                 let message = self.sending.give_up().expect(UNSENT);
-                return Err(TellError { message, cause });
+                Err(TellError { message, cause })
             }
         }
-        Ok(Answer(self))
     }
 
     /// Sends, and waits for the answer, on a thread that is none of an async runtime's: one of the
@@ -171,55 +167,6 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
         Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
-    }
-
-    /// Sends, if that is not done, and looks for the answer.
-    #[inline]
-    fn poll_answer(
-        &mut self,
-        deadline: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<P::Reply, AskCause>> {
-        if self.pending.is_none() {
-            match ready!(self.poll_send(deadline, cx)) {
-                // It has the waker already, and is ready after a wake-up at the earliest.
-                Ok(()) => return Poll::Pending,
-                Err(cause) => {
-                    drop(self.sending.give_up());
-                    return Poll::Ready(Err(AskCause::NotSent(cause)));
-                }
-            }
-        }
-        match &mut self.pending {
-            Some(pending) => pending.poll(cx),
-            None => Poll::Pending,
-        }
-    }
-
-    /// Sends; the message is still there when it is not sent.
-    #[inline]
-    fn poll_send(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
-        let (to, message, line) = self.sending.parts();
-        assert!(message.is_some(), "an `ask` was polled after it was ready");
-        self.pending = Some(ready!(to.poll_ask(message, deadline, line, cx))?);
-        Poll::Ready(Ok(()))
-    }
-
-    /// Gives up all that it holds on the way: it has ended.
-    fn end(&mut self) {
-        self.pending = None;
-        let (to, line) = self.sending.heading.parts();
-        to.leave(line);
-        self.limit.leave();
-    }
-
-    /// Ends the ask without an answer.
-    fn expire(&mut self, expired: Expired) -> Result<P::Reply, AskCause> {
-        if let Some(pending) = self.pending.take() {
-            return pending.give_up(expired);
-        }
-        drop(self.sending.give_up());
-        Err(AskCause::NotSent(unsent(expired)))
     }
 }
 
@@ -259,25 +206,48 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
     type Output = Result<P::Reply, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        // A task that only asks lets others run now and then, as with tokio's own channels.
-        let turn = ready!(coop::poll_proceed(cx));
-        let deadline = this.limit.start();
-        let ended = match this.poll_answer(deadline, cx) {
-            // Apart from an error, which is large: no part of one is looked at.
-            Poll::Ready(Ok(answer)) => {
-                turn.made_progress();
-                this.end();
-                return Poll::Ready(Ok(answer));
-            }
-            Poll::Ready(ended) => ended,
-            Poll::Pending => {
-                let expired = ready!(this.limit.poll(this.sending.heading.to.deadlines(), cx));
-                this.expire(expired)
-            }
-        };
-        turn.made_progress();
-        this.end();
-        Poll::Ready(ended.map_err(|cause| this.sending.heading.ask_error(cause, M::NAME)))
+        let Ask { sending, asking } = &mut *self;
+        asking.poll(sending, cx)
+    }
+}
+
+impl<P: AskPort<M>, M: Message> Question<P::Reply> for Sending<'_, P, M> {
+    fn poll_send(
+        &mut self,
+        ask: &mut NewAsk<'_, P::Reply>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>> {
+        let (to, message, line) = self.parts();
+        assert!(message.is_some(), "an `ask` was polled after it was ready");
+        to.poll_ask(message, ask, line, cx)
+    }
+
+    fn discard(&mut self) {
+        drop(self.give_up());
+    }
+
+    fn course(&mut self) -> &mut dyn Course {
+        &mut self.heading
+    }
+
+    fn name(&self) -> &'static str {
+        M::NAME
+    }
+}
+
+impl<P: Find> Course for Heading<'_, P> {
+    fn deadlines(&self) -> Option<&Deadlines> {
+        self.to.deadlines()
+    }
+
+    fn end(&mut self) {
+        let (to, line) = self.parts();
+        to.leave(line);
+    }
+
+    #[cold]
+    fn error(&self, cause: AskCause, message: &'static str) -> AskError {
+        let actor = self.to.address(|near| near.actor().0.address());
+        AskError::new(cause, actor.clone(), message)
     }
 }

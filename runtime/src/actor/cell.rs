@@ -15,7 +15,7 @@ use super::arrival::{Arrival, Unopened};
 use super::ends::Ends;
 use super::kind_of;
 use super::port::Line;
-use super::route::{self, Label, Source};
+use super::route::{self, Far, Label, Source};
 use super::tether::TIE;
 use crate::address::Address;
 use crate::busy::{InHand, is_running};
@@ -108,8 +108,25 @@ impl<A: Handlers> Cell<A> {
     }
 
     /// Opens the mailbox for a letter, as [`Mailbox::poll_vacancy`] does.
-    #[cold]
+    #[inline(always)]
     pub(super) fn poll_vacancy(
+        &self,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ActorVacancy<'_, A>, Cause>> {
+        // Mostly there is room. (The line is not touched then, so that a message of a send that is
+        // made and polled at once lies nowhere before it lies in the mailbox.)
+        match self.mailbox.try_vacancy() {
+            Ok(vacancy) if !line.is_near() => Poll::Ready(Ok(vacancy)),
+            open => {
+                drop(open);
+                self.wait_for_vacancy(line, cx)
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_for_vacancy(
         &self,
         line: &mut Line,
         cx: &mut Context<'_>,
@@ -152,13 +169,14 @@ impl<A: Handlers> Cell<A> {
         let label = &route.head.label;
         let (replier, in_hand) = self.base.begin_far(label, unopened.ask.take())?;
         let is_tell = replier.is_none();
-        match (route.take)(Source::Far(unopened.payload, replier, form), &self.base.node) {
+        let mut far = Far { payload: unopened.payload, replier, form };
+        match (route.take)(&mut Source::Far(&mut far), &self.base.node) {
             Ok(envelope) => {
                 let scope = self.base.far_scope(label, is_tell, unopened.note);
                 Some(Begun { label, envelope, in_hand, scope })
             }
             Err(error) => {
-                self.base.unread(label, is_tell, error);
+                self.base.unread(label, far.replier, error);
                 None
             }
         }
@@ -338,7 +356,7 @@ impl<A: Handlers> Resident for Cell<A> {
     ) -> Result<Fate, Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let (reply, ask) = ask.unzip();
-        let envelope = (route.take)(Source::Near(letter, reply), &self.base.node)?;
+        let envelope = (route.take)(&mut Source::Near(letter, reply), &self.base.node)?;
         let ask = scoped(ask, Scope::here());
         let label = &route.head.label;
         Ok(self.commit(room, Letter { label, ask, envelope: Some(envelope) }))

@@ -1,13 +1,11 @@
 //! Where a reference leads, and the one way of sending there.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use tokio::time::Instant;
 
-use super::Reply;
-use super::port::{AskPort, Find, Line, LocalAsk, Pending, PendingFate, Port, SharedActor};
+use super::port::{AskPort, Find, Line, NewAsk, PendingFate, Port, SharedActor};
 use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
@@ -136,31 +134,29 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Sends an ask.
+    /// Sends an ask. (Only what needs the types of the message and of its actor is here.)
+    #[inline]
     pub(super) fn poll_ask<M: Message>(
         &self,
         message: &mut Option<M>,
-        deadline: Instant,
+        ask: &mut NewAsk<'_, P::Reply>,
         line: &mut Line,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Pending<P::Reply>, Cause>>
+    ) -> Poll<Result<(), Cause>>
     where
         P: AskPort<M>,
-        P::Reply: Reply,
     {
         match self {
             Destination::Local(actor) => {
                 let to = actor.actor().0;
-                begin_ask(to, line)?;
-                let mut ask = LocalAsk::new(deadline, cx.waker().clone());
-                match actor.poll_put(message, Some(&mut ask), line, cx) {
-                    Poll::Ready(Ok(_)) => Poll::Ready(ask.sent(to, line)),
-                    unput => why_unput(to, unput, line).map(Err),
+                if let refused @ Err(_) = begin_ask(to, line) {
+                    return Poll::Ready(refused);
                 }
+                let put = actor.poll_put(message, Some(ask), line, cx);
+                ask.put(put, to, line)
             }
             Destination::Elsewhere(to) => {
-                let asked = (const { &P::ASKED }, deadline);
-                to.poll_ask(asked, message, line, cx).map_ok(Pending::Remote)
+                ask.poll_elsewhere((to, const { &P::ASKED }), message, line, cx)
             }
         }
     }
@@ -169,24 +165,18 @@ impl<P> Destination<P> {
     pub(super) fn try_ask<M: Message>(
         &self,
         message: &mut Option<M>,
-        deadline: Instant,
-    ) -> Result<Pending<P::Reply>, Cause>
+        ask: &mut NewAsk<'_, P::Reply>,
+    ) -> Result<(), Cause>
     where
         P: AskPort<M>,
-        P::Reply: Reply,
     {
         match self {
             Destination::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
-            Destination::Local(actor) => {
-                let mut ask = LocalAsk::new(deadline, Waker::noop().clone());
-                let sent = actor.try_put(message, Some(&mut ask));
-                sent.map_err(|cause| at_end(actor.actor().0, cause))?;
-                Pending::local(ask)
-            }
-            Destination::Elsewhere(to) => {
-                let asked = (const { &P::ASKED }, deadline);
-                to.try_ask(asked, message).map(Pending::Remote)
-            }
+            Destination::Local(actor) => match actor.try_put(message, Some(ask)) {
+                Ok(_) => Ok(()),
+                Err(cause) => Err(at_end(actor.actor().0, cause)),
+            },
+            Destination::Elsewhere(to) => ask.try_elsewhere((to, const { &P::ASKED }), message),
         }
     }
 
@@ -215,6 +205,26 @@ impl<P> Destination<P> {
                 Way::Dead(_) => None,
             },
         }
+    }
+}
+
+/// What needs the type of the answer alone: it is compiled once for each, and not for each ask.
+impl<R: Send + 'static> NewAsk<'_, R> {
+    /// Notes that the handler that asks waits for the answer, if it was put into the mailbox of
+    /// `to`, and that it waits for room if not.
+    fn put(
+        &mut self,
+        put: Poll<Result<Fate, Cause>>,
+        to: &dyn Resident,
+        line: &mut Line,
+    ) -> Poll<Result<(), Cause>> {
+        if !matches!(put, Poll::Ready(Ok(_))) {
+            return why_unput(to, put, line).map(Err);
+        }
+        if let Some(ask) = self.ask.take() {
+            line.wait_for_answer(to, ask);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

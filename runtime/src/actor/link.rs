@@ -327,7 +327,7 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
         };
         match answered {
             Ok(answer) => {
-                let tie = <Address as Reply>::CODEC.map(|codec| (codec.decode)(answer, &node, 0));
+                let tie = <Address as Reply>::CODEC.map(|codec| (codec.decode)(&answer, &node, 0));
                 return match tie {
                     Some(Ok(tie)) => Ok(tie),
                     _ => Err(Unmade::of(AskCause::InvalidReply)),
@@ -355,7 +355,7 @@ impl Node {
         }
         let fits = payload.len() <= limits::TETHER_BYTES_MAX;
         let codec = <Tether as Message>::CODEC.filter(|_| fits);
-        let decoded = codec.map(|codec| (codec.decode)(payload, self, 0));
+        let decoded = codec.map(|codec| (codec.decode)(&payload, self, 0));
         let Some(Ok(Tether { tie: other, actor })) = decoded else {
             return replier.fail(code::INVALID_ASK);
         };

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop;
 
 use super::destination::{Destination, View, at_end};
-use super::port::{AskPort, Line, LocalAsk, NearRoom, Port, UNSENT};
+use super::port::{AskPort, Line, NearRoom, NewAsk, Port, UNSENT};
 use super::remote_send;
 use super::sending::Heading;
 use crate::error::{Cause, TellError};
@@ -86,7 +86,7 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
     pub(super) fn ask(
         self,
         message: &mut Option<M>,
-        asked: &mut LocalAsk<P::Reply>,
+        asked: &mut NewAsk<P::Reply>,
     ) -> Result<(), Cause> {
         match self.0 {
             Reserved::Near(room) => room.put(message, Some(asked)).map(|_| ()),
@@ -116,7 +116,7 @@ impl<P: Port<M>, M: Message> Kept<P, M> {
     fn put(
         mut self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<P::Reply>>,
+        asked: Option<&mut NewAsk<P::Reply>>,
     ) -> Result<Fate, Cause> {
         // From here on the room is given back by itself.
         let Some(actor) = self.0.take() else { return Err(Cause::Stopped) };

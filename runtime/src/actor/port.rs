@@ -53,7 +53,7 @@ pub trait Port<M: Message>: Find {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<Self::Reply>>,
+        asked: Option<&mut NewAsk<Self::Reply>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>>;
@@ -65,7 +65,7 @@ pub trait Port<M: Message>: Find {
         &self,
         room: NearRoom<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<Self::Reply>>,
+        asked: Option<&mut NewAsk<Self::Reply>>,
     ) -> Result<Fate, Cause>;
 
     /// As [`poll_put`](Self::poll_put), if there is room now and no other sender waits for it.
@@ -73,7 +73,7 @@ pub trait Port<M: Message>: Find {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<Self::Reply>>,
+        asked: Option<&mut NewAsk<Self::Reply>>,
     ) -> Result<Fate, Cause>;
 }
 
@@ -93,38 +93,28 @@ pub struct SharedActor(pub(super) Arc<dyn Resident>);
 /// Room in a mailbox of this node.
 pub struct NearRoom<'a>(pub(super) Room<'a>);
 
-/// An ask of this node that is to be put into a mailbox. Its slot is made when there is room.
-pub struct LocalAsk<R> {
+/// An ask that is to be sent. On this node its slot is made when there is room.
+pub struct NewAsk<'a, R> {
     pub(super) deadline: Instant,
-    /// The asker's; in the slot from then on.
-    pub(super) waker: Waker,
-    /// There when it was put.
-    pub(super) asker: Option<Asker<R>>,
+    /// The asker's: a copy of it is in the slot from then on.
+    waker: &'a Waker,
+    /// There when it was sent.
+    pub(super) answer: Option<Pending<R>>,
+    /// The slot, where a handler asks an actor of this node.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
-impl<R> LocalAsk<R> {
-    pub(super) fn new(deadline: Instant, waker: Waker) -> Self {
-        LocalAsk { deadline, waker, asker: None, ask: None }
+impl<'a, R> NewAsk<'a, R> {
+    pub(super) fn new(deadline: Instant, waker: &'a Waker) -> Self {
+        NewAsk { deadline, waker, answer: None, ask: None }
     }
 }
 
-impl<R: Reply> LocalAsk<R> {
-    /// It was put into the mailbox of `to`: returns the answer that is on its way.
-    pub(super) fn sent(mut self, to: &dyn Resident, line: &Line) -> Result<Pending<R>, Cause> {
-        if let Some(ask) = self.ask.take() {
-            line.wait_for_answer(to, ask);
-        }
-        Pending::local(self)
-    }
-}
-
-impl<R: Send + 'static> LocalAsk<R> {
+impl<R: Send + 'static> NewAsk<'_, R> {
     /// Makes the slot: the way back, and the ask as its actor sees it.
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
-        let waker = std::mem::replace(&mut self.waker, Waker::noop().clone());
-        let (asker, answerer, ask) = slot(self.deadline, waker);
-        self.asker = Some(asker);
+        let (asker, answerer, ask) = slot(self.deadline, self.waker.clone());
+        self.answer = Some(Pending::Local(LocalAnswer(asker)));
         // A handler notes for which answer it waits.
         self.ask = running().map(|_| ask.clone());
         (ReplyTo::local(answerer), ask)
@@ -318,12 +308,6 @@ impl RemoteAnswer {
 }
 
 impl<R: Reply> Pending<R> {
-    /// Makes the pending answer of an ask of this node.
-    pub(super) fn local(ask: LocalAsk<R>) -> Result<Self, Cause> {
-        let asker = ask.asker.ok_or(Cause::Stopped)?;
-        Ok(Pending::Local(LocalAnswer(asker)))
-    }
-
     #[inline]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
@@ -331,7 +315,7 @@ impl<R: Reply> Pending<R> {
             Pending::Remote(RemoteAnswer { answer, node }) => {
                 let payload = ready!(Pin::new(&mut *answer).poll(cx)).map_err(remote::lost)?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
-                Poll::Ready((codec.decode)(payload, node, answer.form()).map_err(|error| {
+                Poll::Ready((codec.decode)(&payload, node, answer.form()).map_err(|error| {
                     tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
                     AskCause::InvalidReply
                 }))

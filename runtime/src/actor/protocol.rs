@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor};
+use super::port::{AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor};
 use super::recipient::Entry;
 use super::route::forms;
 use super::tell::{Tell, try_tell};
@@ -338,7 +338,7 @@ impl<P: Includes<M>, M: Message> Port<M> for Served<P> {
         &self,
         room: NearRoom<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<P::Reply>>,
+        asked: Option<&mut NewAsk<P::Reply>>,
     ) -> Result<Fate, Cause> {
         self.entry::<M>().put(room, message, asked)
     }
@@ -346,7 +346,7 @@ impl<P: Includes<M>, M: Message> Port<M> for Served<P> {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<P::Reply>>,
+        asked: Option<&mut NewAsk<P::Reply>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
@@ -356,7 +356,7 @@ impl<P: Includes<M>, M: Message> Port<M> for Served<P> {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<P::Reply>>,
+        asked: Option<&mut NewAsk<P::Reply>>,
     ) -> Result<Fate, Cause> {
         self.entry::<M>().try_put(message, asked)
     }

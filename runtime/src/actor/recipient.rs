@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor};
+use super::port::{self, AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor};
 use super::route::forms;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
@@ -172,7 +172,7 @@ impl Entry<'_> {
         &self,
         NearRoom(room): NearRoom<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
+        asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         let Some(asked) = asked else {
             return self.actor.put(room, self.route, message, None);
@@ -186,7 +186,7 @@ impl Entry<'_> {
     pub(super) fn poll_put<M: Message, R: Send + 'static>(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
+        asked: Option<&mut NewAsk<R>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
@@ -198,7 +198,7 @@ impl Entry<'_> {
     pub(super) fn try_put<M: Message, R: Send + 'static>(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
+        asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         self.put(NearRoom(port::try_room(self.actor.intake())?), message, asked)
     }
@@ -230,7 +230,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
         &self,
         room: NearRoom<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
+        asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         self.entry().put(room, message, asked)
     }
@@ -238,7 +238,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
+        asked: Option<&mut NewAsk<R>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
@@ -248,7 +248,7 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<R>>,
+        asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         self.entry().try_put(message, asked)
     }

@@ -4,11 +4,12 @@
 use std::fmt;
 use std::task::{Context, Poll, ready};
 
+use rkyv::rancor::Error;
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
 use super::destination::{Elsewhere, Way};
-use super::port::{Line, PendingFate, RemoteAnswer};
+use super::port::{Line, NewAsk, Pending, PendingFate, RemoteAnswer};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
@@ -45,8 +46,10 @@ impl<M: Message> Letter for Option<M> {
 
     fn archive(&self, form: u8, out: &mut AlignedVec<16>) -> Result<(), Cause> {
         match (M::CODEC, self) {
-            (Some(codec), Some(message)) => (codec.encode)(message, form, out)
-                .map_err(|error| Cause::Archive(error.to_string())),
+            (Some(codec), Some(message)) => match (codec.encode)(message, form, out) {
+                Ok(()) => Ok(()),
+                Err(error) => Err(unwritten(error)),
+            },
             _ => Err(Cause::LocalOnly),
         }
     }
@@ -54,6 +57,11 @@ impl<M: Message> Letter for Option<M> {
     fn sent(&mut self) {
         *self = None;
     }
+}
+
+#[cold]
+fn unwritten(error: Error) -> Cause {
+    Cause::Archive(error.to_string())
 }
 
 impl Elsewhere {
@@ -130,6 +138,32 @@ impl Elsewhere {
             (Way::Remote(_, node), Awaited::Reply(answer)) => Ok(RemoteAnswer::new(answer, node)),
             _ => Err(Cause::LinkDown),
         }
+    }
+}
+
+impl<R> NewAsk<'_, R> {
+    /// Sends it to another node.
+    pub(super) fn poll_elsewhere(
+        &mut self,
+        (to, asked): (&Elsewhere, &MessageForms),
+        message: &mut dyn Letter,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>> {
+        let answer = ready!(to.poll_ask((asked, self.deadline), message, line, cx))?;
+        self.answer = Some(Pending::Remote(answer));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends it to another node if that needs no waiting.
+    pub(super) fn try_elsewhere(
+        &mut self,
+        (to, asked): (&Elsewhere, &MessageForms),
+        message: &mut dyn Letter,
+    ) -> Result<(), Cause> {
+        let answer = to.try_ask((asked, self.deadline), message)?;
+        self.answer = Some(Pending::Remote(answer));
+        Ok(())
     }
 }
 

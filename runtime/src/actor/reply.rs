@@ -62,16 +62,21 @@ impl<R> ReplyTo<R> {
         ReplyTo(To::Local(answerer))
     }
 
-    /// Takes the way back out of an `Option` of it, if one is given: `None` if it is of another
-    /// type.
-    pub(super) fn taken(reply: Option<&mut dyn Any>) -> Option<Self>
+    /// Returns true if this is an `Option` of the way back that holds one, or nothing.
+    pub(super) fn is_in(reply: &Option<&mut dyn Any>) -> bool
     where
         R: 'static,
     {
-        match reply {
-            None => Some(ReplyTo::nobody()),
-            Some(reply) => reply.downcast_mut::<Option<Self>>()?.take(),
-        }
+        reply.as_ref().is_none_or(|reply| matches!(reply.downcast_ref(), Some(Some(Self(_)))))
+    }
+
+    /// Takes the way back out of an `Option` of it, if one is given. See [`is_in`](Self::is_in).
+    pub(super) fn taken(reply: &mut Option<&mut dyn Any>) -> Self
+    where
+        R: 'static,
+    {
+        let given = reply.as_mut().and_then(|reply| reply.downcast_mut::<Option<Self>>());
+        given.and_then(Option::take).unwrap_or_else(ReplyTo::nobody)
     }
 
     /// Makes the way back to an asker of another node, if there is one: the reply has this form.

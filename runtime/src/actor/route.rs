@@ -11,7 +11,7 @@ use crate::busy::Duty;
 use crate::error::Cause;
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{Accepted, Form, MessageForms, Replier, code};
+use crate::remote::{Accepted, Form, MessageForms, Replier};
 use crate::view::Input;
 
 /// One message of an actor. Its place in the table is the ordinal of its newest form on the wire.
@@ -66,8 +66,15 @@ pub(super) enum Source<'a> {
     /// An `Option<M>`, and an `Option<ReplyTo<R>>` where an answer is wanted. Both are emptied; on
     /// an error the message is left.
     Near(&'a mut dyn Any, Option<&'a mut dyn Any>),
-    /// What arrived in this form. On an error the asker is told.
-    Far(Payload, Option<Replier>, Form),
+    /// What arrived. On an error the way back is left.
+    Far(&'a mut Far),
+}
+
+/// A message that arrived in this form.
+pub(super) struct Far {
+    pub(super) payload: Payload,
+    pub(super) replier: Option<Replier>,
+    pub(super) form: Form,
 }
 
 /// Why a message became no envelope.
@@ -96,7 +103,7 @@ impl From<NotTaken> for Cause {
 }
 
 /// Makes the envelope of a message.
-type Take<A> = fn(Source<'_>, &Node) -> Result<<A as Handlers>::Envelope, NotTaken>;
+type Take<A> = fn(&mut Source<'_>, &Node) -> Result<<A as Handlers>::Envelope, NotTaken>;
 
 impl<A: Handlers> Route<A> {
     /// The row for `M`.
@@ -215,63 +222,42 @@ pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
     );
 }
 
+/// Makes the envelope of an `M`. Written out, and without `?`, for it is compiled for each message
+/// of a program.
 fn take<A: Accepts<M>, M: Message>(
-    source: Source<'_>,
+    source: &mut Source<'_>,
     node: &Node,
 ) -> Result<A::Envelope, NotTaken> {
-    let (input, reply) = match source {
+    let input = match source {
         Source::Near(message, reply) => {
-            let Some(reply) = ReplyTo::taken(reply) else { return Err(not_accepted()) };
+            if !ReplyTo::<A::Reply>::is_in(reply) {
+                return Err(not_accepted());
+            }
             let Some(message) = message.downcast_mut() else { return Err(not_accepted()) };
-            (A::Input::take_local(message, node).map_err(NotTaken::Near)?, reply)
-        }
-        Source::Far(payload, replier, form) => {
-            let input = if const { has_earlier::<M>() } && form.message != 0 {
-                from_earlier::<M, A::Input>(payload, node, form.message)
-            } else {
-                A::Input::from_remote(payload, node)
-            };
-            match input {
-                Ok(input) => (input, ReplyTo::far(replier, form.reply)),
-                Err(error) => return Err(unread(error, replier)),
+            match A::Input::take_local(message, node) {
+                Ok(input) => input,
+                Err(cause) => return Err(NotTaken::Near(cause)),
             }
         }
+        Source::Far(far) => match A::Input::from_remote(&mut far.payload, node, far.form.message) {
+            Ok(input) => input,
+            Err(error) => return Err(NotTaken::Far(error)),
+        },
     };
-    Ok(A::envelope(input, reply))
+    Ok(A::envelope(input, source.reply()))
+}
+
+impl Source<'_> {
+    /// Takes the way back, which is there. Compiled once for each type of a reply.
+    fn reply<R: Reply>(&mut self) -> ReplyTo<R> {
+        match self {
+            Source::Near(_, reply) => ReplyTo::taken(reply),
+            Source::Far(far) => ReplyTo::far(far.replier.take(), far.form.reply),
+        }
+    }
 }
 
 #[cold]
 fn not_accepted() -> NotTaken {
     NotTaken::Near(Cause::NotAccepted)
-}
-
-#[cold]
-fn unread(error: InvalidArchive, replier: Option<Replier>) -> NotTaken {
-    if let Some(replier) = replier {
-        replier.fail(code::INVALID_ASK);
-    }
-    NotTaken::Far(error)
-}
-
-/// Returns true if `M` has gained fields: if there are forms of it but the newest one.
-const fn has_earlier<M: Message>() -> bool {
-    match M::CODEC {
-        Some(codec) => codec.layouts.len() > 1,
-        None => false,
-    }
-}
-
-/// Takes a message that was sent in an earlier form. A `View` shows the newest one, so that its
-/// archive is written anew.
-#[cold]
-fn from_earlier<M: Message, I: Input<Message = M>>(
-    payload: Payload,
-    node: &Node,
-    form: u8,
-) -> Result<I, InvalidArchive> {
-    let Some(codec) = M::CODEC else {
-        return Err(InvalidArchive("this message does not cross nodes".into()));
-    };
-    let message = (codec.decode)(payload, node, form)?;
-    I::take_local(&mut Some(message), node).map_err(|cause| InvalidArchive(cause.to_string()))
 }

@@ -3,7 +3,6 @@
 use super::destination::Destination;
 use super::port::{Find, Line};
 use crate::deadlines::Deadlines;
-use crate::error::{AskCause, AskError};
 use crate::remote::Waiter;
 
 /// A message on its way into a port.
@@ -59,13 +58,6 @@ impl<'a, P: Find> Heading<'a, P> {
     fn redirect(&mut self, to: &'a Destination<P>) {
         self.leave();
         (self.to, self.settled) = (to, None);
-    }
-
-    /// Returns the error of an ask of this message that ends for `cause`.
-    #[cold]
-    pub(super) fn ask_error(&self, cause: AskCause, message: &'static str) -> AskError {
-        let actor = self.to.address(|near| near.actor().0.address());
-        AskError::new(cause, actor.clone(), message)
     }
 }
 

@@ -85,13 +85,13 @@ fn an_earlier_form_is_the_archive_of_the_earlier_build() {
         prop_assert_eq!(&written(&THIRD, &third, 2)[..], &bytes[..]);
         prop_assert!(written(&THIRD, &third, 0).len() >= written(&THIRD, &third, 1).len());
         prop_assert!(written(&THIRD, &third, 1).len() >= bytes.len());
-        let read = (THIRD.decode)(Payload::owned(bytes), &node, 2).unwrap();
+        let read = (THIRD.decode)(&Payload::owned(bytes), &node, 2).unwrap();
         prop_assert_eq!(read, first.clone().later(DISCOUNT, "", Vec::new()));
         let second = written(&THIRD, &third, 1);
-        let read = (THIRD.decode)(Payload::owned(second), &node, 1).unwrap();
+        let read = (THIRD.decode)(&Payload::owned(second), &node, 1).unwrap();
         prop_assert_eq!(&read, &first.later(discount, &coupon, Vec::new()));
         let newest = written(&THIRD, &third, 0);
-        prop_assert_eq!((THIRD.decode)(Payload::owned(newest), &node, 0).unwrap(), third);
+        prop_assert_eq!((THIRD.decode)(&Payload::owned(newest), &node, 0).unwrap(), third);
     });
 }
 
@@ -104,13 +104,13 @@ fn bytes_that_are_no_archive_of_an_earlier_form_are_an_error() {
         let mut garbage = AlignedVec::new();
         garbage.extend_from_slice(&bytes);
         // Whatever it says of these bytes, it neither panics nor hangs.
-        let _ = (THIRD.decode)(Payload::owned(garbage), &node, form);
+        let _ = (THIRD.decode)(&Payload::owned(garbage), &node, form);
     });
     let short = || Payload::owned(AlignedVec::new());
     for form in 0..3 {
-        assert!((THIRD.decode)(short(), &node, form).is_err());
+        assert!((THIRD.decode)(&short(), &node, form).is_err());
     }
-    let unknown = (THIRD.decode)(short(), &node, 3).unwrap_err();
+    let unknown = (THIRD.decode)(&short(), &node, 3).unwrap_err();
     assert_eq!(unknown.0, "the type has no form 3");
     let order = first::Order::new(Default::default());
     let refused = (FIRST.encode)(&order, 1, &mut AlignedVec::new()).unwrap_err();

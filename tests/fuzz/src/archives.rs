@@ -104,8 +104,8 @@ pub fn archives(input: &[u8]) {
 
 /// Both ways to take a message that arrived come to the same end.
 fn read<M: Message + Wire>(bytes: &AlignedVec<16>, node: &Node) {
-    let view = View::<M>::from_remote(Payload::owned(bytes.clone()), node);
-    let owned = M::from_remote(Payload::owned(bytes.clone()), node);
+    let view = View::<M>::from_remote(&mut Payload::owned(bytes.clone()), node, 0);
+    let owned = M::from_remote(&mut Payload::owned(bytes.clone()), node, 0);
     assert_eq!(view.is_ok(), owned.is_ok());
     if let Ok(view) = view {
         drop(view.to_owned());
@@ -173,8 +173,14 @@ mod tests {
         let node = &stage().node;
         for (levels, valid) in [(1, true), (127, true), (128, false), (1_000_000, false)] {
             let bytes = chain(levels);
-            assert_eq!(Tree::from_remote(Payload::owned(bytes.clone()), node).is_ok(), valid);
-            assert_eq!(View::<Tree>::from_remote(Payload::owned(bytes), node).is_ok(), valid);
+            assert_eq!(
+                Tree::from_remote(&mut Payload::owned(bytes.clone()), node, 0).is_ok(),
+                valid
+            );
+            assert_eq!(
+                View::<Tree>::from_remote(&mut Payload::owned(bytes), node, 0).is_ok(),
+                valid
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Bytes that arrived, and archives found in them.
 #![allow(unsafe_code, reason = "reads an archive in place after it was checked (ME-4)")]
 
+use std::alloc::Layout;
 use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
@@ -9,10 +10,11 @@ use std::ops::{Deref, Range};
 use rkyv::Portable;
 use rkyv::api::high::HighValidator;
 use rkyv::bytecheck::{CheckBytes, Verify};
-use rkyv::rancor::{Error, Fallible, Source};
-use rkyv::validation::Validator;
+use rkyv::rancor::{Error, Fallible, Source, Strategy};
+use rkyv::util::AlignedVec;
 use rkyv::validation::archive::ArchiveValidator;
 use rkyv::validation::shared::SharedValidator;
+use rkyv::validation::{ArchiveContextExt, Validator};
 
 use super::buffer::{self, Buffer};
 use super::pool::Lease;
@@ -54,6 +56,11 @@ impl Payload {
         }
     }
 
+    /// Takes the bytes, and leaves none.
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Payload::owned(AlignedVec::new()))
+    }
+
     /// Returns true if the bytes still lie in a receive slot.
     pub fn is_leased(&self) -> bool {
         matches!(self.0, Place::Leased { .. })
@@ -92,10 +99,23 @@ where
     /// # Errors
     /// [`InvalidArchive`], with what the check found, when they are not.
     pub fn new(payload: Payload) -> Result<Self, InvalidArchive> {
-        with_validator(&payload, &mut |bytes, validator| {
-            rkyv::api::access_with_context::<T, _, Error>(bytes, validator).map(|_| ())
-        })?;
-        Ok(Checked { payload, _archive: PhantomData })
+        match Checked::<T>::look(&payload) {
+            Ok(_) => Ok(Checked { payload, _archive: PhantomData }),
+            Err(invalid) => Err(invalid),
+        }
+    }
+
+    /// Validates the bytes as [`new`](Checked::new) does, and leaves them where they are.
+    ///
+    /// # Errors
+    /// [`InvalidArchive`], with what the check found, when they are not such an archive.
+    pub fn look(payload: &Payload) -> Result<&T, InvalidArchive> {
+        match check(payload, const { &Root::of::<T>() }) {
+            // SAFETY: `check` validated what begins there as a `T`, by its `Root`; the bytes are
+            // never written while the payload lives (ME-3, ME-4), which the result borrows.
+            Ok(root) => Ok(unsafe { &*root.cast::<T>() }),
+            Err(invalid) => Err(invalid),
+        }
     }
 
     /// Copies the archive out of the receive slot, so that the slot returns to its link.
@@ -109,18 +129,52 @@ where
     }
 }
 
-/// Checks bytes as one type of archive.
-type Access<'f> = &'f mut dyn FnMut(
-    &[u8],
-    &mut Validator<ArchiveValidator<'_>, SharedValidator>,
-) -> Result<(), Error>;
+/// The type of an archive's root, as [`check`] needs it: made by [`Root::of`] alone, so that both
+/// fields are of one type.
+struct Root {
+    layout: Layout,
+    /// Checks what begins there, and all that it points to.
+    ///
+    /// SAFETY: where it begins is aligned as `layout` says, and as many bytes as that says follow
+    /// which may be read.
+    check: unsafe fn(*const u8, &mut HighValidator<'_, Error>) -> Result<(), Error>,
+}
 
-/// Not generic: it is compiled once, and not for each message of a program.
-fn with_validator(bytes: &[u8], access: Access<'_>) -> Result<(), InvalidArchive> {
+impl Root {
+    const fn of<T: for<'a> CheckBytes<HighValidator<'a, Error>>>() -> Self {
+        Root { layout: Layout::new::<T>(), check: check_as::<T> }
+    }
+}
+
+/// Checks what begins at `root` as a `T`, and all that it points to.
+///
+/// # Safety
+/// `root` is aligned for a `T`, and as many bytes as a `T` has follow that may be read.
+unsafe fn check_as<T: for<'a> CheckBytes<HighValidator<'a, Error>>>(
+    root: *const u8,
+    validator: &mut HighValidator<'_, Error>,
+) -> Result<(), Error> {
+    // SAFETY: the caller promises of `root` what is asked of a pointer to a `T` here.
+    unsafe { T::check_bytes(root.cast(), validator) }
+}
+
+/// Checks bytes as the archive of a root of one type; returns where that begins. Not generic: it is
+/// compiled once, and not for each message of a program.
+fn check(bytes: &[u8], root: &Root) -> Result<*const u8, InvalidArchive> {
     let depth = NonZeroUsize::new(limits::ARCHIVE_DEPTH_MAX);
     let archive = ArchiveValidator::with_max_depth(bytes, depth);
     let mut validator = Validator::new(archive, SharedValidator::new());
-    access(bytes, &mut validator).map_err(|e| InvalidArchive(e.to_string()))
+    // Of fewer bytes than a root has, the range that begins here is not all inside them.
+    let at = bytes.as_ptr().wrapping_add(bytes.len().saturating_sub(root.layout.size()));
+    let checked = Strategy::wrap(&mut validator).in_subtree_raw(at, root.layout, |validator| {
+        // SAFETY: `in_subtree_raw` calls this only if `at` is aligned for this layout, and its
+        // whole range lies in the bytes; `Root::of` took both from one type.
+        unsafe { (root.check)(at, validator) }
+    });
+    match checked {
+        Ok(()) => Ok(at),
+        Err(error) => Err(InvalidArchive(error.to_string())),
+    }
 }
 
 impl<T: Portable> Deref for Checked<T> {
@@ -165,10 +219,41 @@ unsafe impl<T: Inspect, C: Fallible<Error: Source> + ?Sized> Verify<C> for Inspe
 
 #[cfg(test)]
 mod tests {
-    use rkyv::util::AlignedVec;
+    use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 
     use super::*;
     use crate::memory::{Pool, Region};
+
+    type Texts = rkyv::Archived<Option<Vec<String>>>;
+    type Nested = rkyv::Archived<Vec<Box<[u64]>>>;
+
+    fn aligned(bytes: &[u8]) -> AlignedVec<16> {
+        let mut aligned = AlignedVec::new();
+        aligned.extend_from_slice(bytes);
+        aligned
+    }
+
+    /// Returns what is checked, and what rkyv itself says to the same bytes.
+    fn verdicts<T>(bytes: &[u8]) -> (Result<(), String>, Result<(), String>)
+    where
+        T: Portable + for<'a> CheckBytes<HighValidator<'a, Error>>,
+    {
+        let payload = Payload::owned(aligned(bytes));
+        let depth = NonZeroUsize::new(limits::ARCHIVE_DEPTH_MAX);
+        let archive = ArchiveValidator::with_max_depth(&payload, depth);
+        let mut validator = Validator::new(archive, SharedValidator::new());
+        let rkyv = rkyv::api::access_with_context::<T, _, Error>(&payload, &mut validator);
+        let rkyv = rkyv.map(|_| ()).map_err(|error| error.to_string());
+        let looked = Checked::<T>::look(&payload).map(|_| ()).map_err(|invalid| invalid.0);
+        assert_eq!(Checked::<T>::new(payload).is_ok(), looked.is_ok());
+        (looked, rkyv)
+    }
+
+    /// An archive of a type that is nested as deeply as its value is.
+    #[derive(rkyv::Archive, rkyv::Serialize)]
+    #[rkyv(serialize_bounds(__S: rkyv::ser::Writer, __S::Error: Source))]
+    #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: Source)))]
+    struct Chain(#[rkyv(omit_bounds)] Option<Box<Chain>>);
 
     // Promised in docs/SEMANTICS.md.
     #[test]
@@ -194,5 +279,77 @@ mod tests {
         let mut bytes = AlignedVec::new();
         bytes.extend_from_slice(&[0xfe; 64]);
         assert!(Checked::<rkyv::Archived<String>>::new(Payload::owned(bytes)).is_err());
+    }
+
+    #[test]
+    fn a_root_that_does_not_lie_in_the_bytes_or_is_not_aligned_is_an_error() {
+        let (size, align) = (size_of::<Texts>(), align_of::<Texts>());
+        assert!(align > 1, "this type shows nothing else");
+        let zeros = [0; 64];
+        assert_eq!(verdicts::<Texts>(&zeros[..size]).0, Ok(()), "a `None`");
+        for length in (0..size).chain(size + 1..size + align) {
+            let (ours, rkyv) = verdicts::<Texts>(&zeros[..length]);
+            // The addresses in the two texts are those of the same bytes.
+            assert!(ours.is_err(), "{length}");
+            assert_eq!(ours, rkyv, "{length}");
+        }
+        assert_eq!(verdicts::<()>(&[]).0, Ok(()));
+    }
+
+    #[test]
+    fn an_archive_that_points_into_its_own_root_or_out_of_its_bytes_is_an_error() {
+        let valid = rkyv::to_bytes::<Error>(&vec![vec![7u64].into_boxed_slice()]).unwrap();
+        assert_eq!(verdicts::<Nested>(&valid).0, Ok(()));
+        let root = valid.len() - size_of::<Nested>();
+        // The root's pointer is relative, and of 32 bits.
+        for to in [0, 1, i32::MIN, i32::MAX, -(root as i32) - 8] {
+            let mut bytes = aligned(&valid);
+            bytes[root..root + 4].copy_from_slice(&to.to_le_bytes());
+            assert!(verdicts::<Nested>(&bytes).0.is_err(), "{to}");
+        }
+        // So is the number of its parts.
+        let mut bytes = aligned(&valid);
+        bytes[root + 4..root + 8].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(verdicts::<Nested>(&bytes).0.is_err());
+    }
+
+    #[test]
+    fn an_archive_of_too_many_levels_is_an_error() {
+        // The root is the first.
+        let archive = |levels: usize| {
+            let chain = (1..levels).fold(Chain(None), |inner, _| Chain(Some(Box::new(inner))));
+            rkyv::to_bytes::<Error>(&chain).unwrap()
+        };
+        let most = limits::ARCHIVE_DEPTH_MAX - 1;
+        assert_eq!(verdicts::<ArchivedChain>(&archive(most)).0, Ok(()));
+        let (ours, rkyv) = verdicts::<ArchivedChain>(&archive(most + 1));
+        assert!(ours.is_err());
+        assert_eq!(ours, rkyv);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        /// Whatever bytes come: they are an archive exactly when rkyv says so.
+        #[test]
+        fn spoilt_archives_are_what_rkyv_finds_in_them(
+            texts in prop::option::of(prop::collection::vec(".{0,12}", 0..4)),
+            cut in 0..24usize,
+            spoils in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let valid = rkyv::to_bytes::<Error>(&texts).unwrap();
+            prop_assert_eq!(verdicts::<Texts>(&valid).0, Ok(()));
+            let mut bytes = valid[cut.min(valid.len())..].to_vec();
+            for (at, byte) in spoils {
+                if !bytes.is_empty() {
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
+                }
+            }
+            let (ours, rkyv) = verdicts::<Texts>(&bytes);
+            prop_assert_eq!(ours, rkyv);
+            let (ours, rkyv) = verdicts::<Nested>(&bytes);
+            prop_assert_eq!(ours, rkyv);
+        }
     }
 }

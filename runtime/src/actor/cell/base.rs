@@ -15,7 +15,7 @@ use crate::exit::ActorExit;
 use crate::mailbox::Intake;
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Note, Replier};
+use crate::remote::{Note, Replier, code};
 use crate::resident::{Halt, Resident};
 use crate::slot::OpenAsk;
 use crate::spans::{self, Scope, Subject};
@@ -186,14 +186,15 @@ impl Base {
         spans::is_on().then(scope)
     }
 
-    /// Notes that a message could not be read.
+    /// Notes that a message could not be read, and tells its asker.
     #[cold]
-    pub(super) fn unread(&self, label: &Label, is_tell: bool, error: NotTaken) {
+    pub(super) fn unread(&self, label: &Label, replier: Option<Replier>, error: NotTaken) {
         let (actor, name) = (self.address(), label.name());
         let error = error.text();
         tracing::warn!(%actor, name, %error, "a message could not be read: it is dropped");
-        if is_tell {
-            self.bury(label, DeadLetterCause::InvalidArchive);
+        match replier {
+            Some(replier) => replier.fail(code::INVALID_ASK),
+            None => self.bury(label, DeadLetterCause::InvalidArchive),
         }
     }
 

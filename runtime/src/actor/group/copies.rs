@@ -94,6 +94,6 @@ fn copy<M>(packed: &Packed<M>, form: u8, out: &mut AlignedVec<16>) -> Result<(),
 }
 
 /// It arrives as an `M`.
-fn no_decode<M>(_: Payload, _: &Node, _: u8) -> Result<Packed<M>, InvalidArchive> {
+fn no_decode<M>(_: &Payload, _: &Node, _: u8) -> Result<Packed<M>, InvalidArchive> {
     Err(InvalidArchive("a copy of an archive is sent and never received".into()))
 }

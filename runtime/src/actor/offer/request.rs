@@ -77,12 +77,12 @@ fn write<T: Wire>(spawn: &Spawn<T>, form: u8, out: &mut AlignedVec<16>) -> Resul
     archive::write(&packed, out)
 }
 
-fn read<T: Wire>(payload: Payload, node: &Node, form: u8) -> Result<Spawn<T>, InvalidArchive> {
+fn read<T: Wire>(payload: &Payload, node: &Node, form: u8) -> Result<Spawn<T>, InvalidArchive> {
     let Packed { arguments: packed, name, mailbox_capacity, watcher } =
         archive::read(payload, node)?;
     let mut arguments = AlignedVec::new();
     buffer::reserve(&mut arguments, packed.len());
     arguments.extend_from_slice(&packed);
-    let arguments = (Spawn::<T>::ARGUMENTS.decode)(Payload::owned(arguments), node, form)?;
+    let arguments = (Spawn::<T>::ARGUMENTS.decode)(&Payload::owned(arguments), node, form)?;
     Ok(Spawn { arguments: Box::new(arguments), name, mailbox_capacity, watcher })
 }

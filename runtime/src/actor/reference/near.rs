@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::actor::cell::{ActorVacancy, Cell, Letter};
 use crate::actor::port::{
-    self, AnyActor, AskPort, Find, Line, LocalAsk, NearRoom, Port, SharedActor,
+    self, AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor,
 };
 use crate::actor::route::{Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::remote::MessageForms;
 use crate::resident::Resident;
 use crate::schema::Kind;
-use crate::slot::scoped;
+use crate::slot::{OpenAsk, scoped};
 use crate::spans::Scope;
 use crate::view::Input;
 
@@ -67,30 +67,43 @@ impl<A: Handlers> Near<A> {
 fn fill<A: Accepts<M>, M: Message>(
     vacancy: ActorVacancy<'_, A>,
     message: &mut Option<M>,
-    asked: Option<&mut LocalAsk<A::Reply>>,
+    asked: Option<&mut NewAsk<A::Reply>>,
     scope: Option<Box<Scope>>,
     node: &Node,
 ) -> Result<Fate, Cause> {
-    let input = A::Input::take_local(message, node)?;
-    vacancy.fill(letter::<A, M>(input, asked, scope));
-    Ok(Fate::Delivered)
+    match A::Input::take_local(message, node) {
+        Ok(input) => {
+            vacancy.fill(letter::<A, M>(input, asked, scope));
+            Ok(Fate::Delivered)
+        }
+        Err(cause) => Err(cause),
+    }
 }
 
 #[inline(always)]
 fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
-    asked: Option<&mut LocalAsk<A::Reply>>,
+    asked: Option<&mut NewAsk<A::Reply>>,
     scope: Option<Box<Scope>>,
 ) -> Letter<A::Envelope> {
-    let label = const { &Label::of::<A, M>() };
-    let (reply, ask) = match asked {
-        None => (ReplyTo::nobody(), None),
+    let (reply, ask) = way_back(asked, scope);
+    Letter { label: const { &Label::of::<A, M>() }, ask, envelope: Some(A::envelope(input, reply)) }
+}
+
+/// Returns the way back of a message, and its ask as its actor sees it. Compiled once for each type
+/// of a reply.
+#[inline(always)]
+fn way_back<R: Send + 'static>(
+    asked: Option<&mut NewAsk<R>>,
+    scope: Option<Box<Scope>>,
+) -> (ReplyTo<R>, Option<Arc<dyn OpenAsk>>) {
+    match asked {
+        None => (ReplyTo::nobody(), scoped(None, scope)),
         Some(asked) => {
             let (reply, ask) = asked.open();
-            (reply, Some(ask))
+            (reply, scoped(Some(ask), scope))
         }
-    };
-    Letter { label, ask: scoped(ask, scope), envelope: Some(A::envelope(input, reply)) }
+    }
 }
 
 impl<A: Handlers> Find for Near<A> {
@@ -119,7 +132,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         &self,
         NearRoom(room): NearRoom<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<A::Reply>>,
+        asked: Option<&mut NewAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
         if message.is_none() {
@@ -133,7 +146,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     fn poll_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<A::Reply>>,
+        asked: Option<&mut NewAsk<A::Reply>>,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
@@ -141,16 +154,13 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         if A::Input::IS_MESSAGE {
             // Not under the mailbox's lock (SP-3).
             let scope = Scope::here();
-            // Mostly there is room. (The line is not touched then, so that a message of a send that
-            // is made and polled at once lies nowhere before it lies in the mailbox.)
-            let vacancy = match cell.mailbox().try_vacancy() {
-                Ok(vacancy) if !line.is_near() => vacancy,
-                open => {
-                    drop(open);
-                    ready!(cell.poll_vacancy(line, cx))?
+            return match cell.poll_vacancy(line, cx) {
+                Poll::Ready(Ok(vacancy)) => {
+                    Poll::Ready(fill::<A, M>(vacancy, message, asked, scope, cell.node()))
                 }
+                Poll::Ready(Err(cause)) => Poll::Ready(Err(cause)),
+                Poll::Pending => Poll::Pending,
             };
-            return Poll::Ready(fill::<A, M>(vacancy, message, asked, scope, cell.node()));
         }
         let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
         Poll::Ready(self.put(NearRoom(room), message, asked))
@@ -159,7 +169,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut LocalAsk<A::Reply>>,
+        asked: Option<&mut NewAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
         let cell = self.cell();
         if A::Input::IS_MESSAGE {

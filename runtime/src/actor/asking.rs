@@ -1,0 +1,145 @@
+//! The course of an ask, whatever its message and its actor.
+
+use std::task::{Context, Poll, ready};
+
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use super::Reply;
+use super::port::{NewAsk, Pending, unsent};
+use super::time_limit::TimeLimit;
+use crate::deadlines::{Deadlines, Expired};
+use crate::error::{AskCause, AskError, Cause};
+
+/// The state of an ask, beside its message: held and polled by [`Ask`](super::Ask), which passes
+/// the message as a [`Question`]. Generic over the answer alone: it is compiled once for each type
+/// of an answer, and not for each ask of a program.
+pub(super) struct Asking<R> {
+    pub(super) limit: TimeLimit,
+    /// There from when it was sent to when it ended.
+    pending: Option<Pending<R>>,
+}
+
+/// The message of an ask that is answered with an `R`, on its way.
+pub(super) trait Question<R> {
+    /// Sends the message, if it can be sent; it is still there when it is not sent.
+    fn poll_send(
+        &mut self,
+        ask: &mut NewAsk<'_, R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>>;
+
+    /// Drops the message, and gives up its place in a line.
+    fn discard(&mut self);
+
+    /// Returns where it goes.
+    fn course(&mut self) -> &mut dyn Course;
+
+    /// Returns the name of the message, for people.
+    fn name(&self) -> &'static str;
+}
+
+/// Where a message goes, without the type of the way in.
+pub(super) trait Course {
+    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    fn deadlines(&self) -> Option<&Deadlines>;
+
+    /// Gives up its place in a line: the send has ended.
+    fn end(&mut self);
+
+    /// Returns the error of an ask of this message that ends for `cause`.
+    fn error(&self, cause: AskCause, message: &'static str) -> AskError;
+}
+
+impl<R> Asking<R> {
+    pub(super) fn new(limit: TimeLimit) -> Self {
+        Asking { limit, pending: None }
+    }
+
+    /// Notes that it was sent.
+    pub(super) fn sent(&mut self, ask: NewAsk<'_, R>) -> Result<(), Cause> {
+        self.pending = ask.answer;
+        // A port that sends has made the way back.
+        if self.pending.is_some() { Ok(()) } else { Err(Cause::Stopped) }
+    }
+}
+
+impl<R: Reply> Asking<R> {
+    /// Sends, if that is not done, and waits for the answer, as long as its time lasts.
+    pub(super) fn poll(
+        &mut self,
+        question: &mut dyn Question<R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<R, AskError>> {
+        // A task that only asks lets others run now and then, as with tokio's own channels.
+        let turn = ready!(coop::poll_proceed(cx));
+        let deadline = self.limit.start();
+        let ended = match self.poll_answer(question, deadline, cx) {
+            // Apart from an error, which is large: no part of one is looked at.
+            Poll::Ready(Ok(answer)) => {
+                turn.made_progress();
+                self.end(question);
+                return Poll::Ready(Ok(answer));
+            }
+            Poll::Ready(ended) => ended,
+            Poll::Pending => {
+                let expired = ready!(self.limit.poll(question.course().deadlines(), cx));
+                self.expire(question, expired)
+            }
+        };
+        turn.made_progress();
+        self.end(question);
+        let name = question.name();
+        Poll::Ready(ended.map_err(|cause| question.course().error(cause, name)))
+    }
+
+    /// Sends, if that is not done, and looks for the answer.
+    #[inline]
+    fn poll_answer(
+        &mut self,
+        question: &mut dyn Question<R>,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<R, AskCause>> {
+        if let Some(pending) = &mut self.pending {
+            return pending.poll(cx);
+        }
+        match ready!(self.poll_send(question, deadline, cx)) {
+            // It has the waker already, and is ready after a wake-up at the earliest.
+            Ok(()) => Poll::Pending,
+            Err(cause) => {
+                question.discard();
+                Poll::Ready(Err(AskCause::NotSent(cause)))
+            }
+        }
+    }
+
+    /// Sends; the message is still there when it is not sent.
+    #[inline]
+    pub(super) fn poll_send(
+        &mut self,
+        question: &mut dyn Question<R>,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cause>> {
+        let mut ask = NewAsk::new(deadline, cx.waker());
+        ready!(question.poll_send(&mut ask, cx))?;
+        Poll::Ready(self.sent(ask))
+    }
+
+    /// Gives up all that it holds on the way: it has ended.
+    fn end(&mut self, question: &mut dyn Question<R>) {
+        self.pending = None;
+        question.course().end();
+        self.limit.leave();
+    }
+
+    /// Ends the ask without an answer.
+    fn expire(&mut self, question: &mut dyn Question<R>, expired: Expired) -> Result<R, AskCause> {
+        if let Some(pending) = self.pending.take() {
+            return pending.give_up(expired);
+        }
+        question.discard();
+        Err(AskCause::NotSent(unsent(expired)))
+    }
+}
