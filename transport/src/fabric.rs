@@ -365,13 +365,16 @@ pub enum Status {
     /// The port or its cable went down.
     #[error("the port went down")]
     PortDown,
+    /// A work request was refused when it was posted.
+    #[error("a work request was refused: {0}")]
+    Refused(PostError),
     /// Another status, by the device's number.
     #[error("device status {0}")]
     Other(u32),
 }
 
 /// Why a post was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
     /// The queue holds no more (PV-9).
@@ -389,8 +392,8 @@ pub enum PostError {
     /// The slot is not of this fabric's memory (PV-1).
     #[error("the slot is not of this fabric's memory")]
     Foreign,
-    /// The device refused, with its error number.
-    #[error("the device refused, error {0}")]
+    /// The device refused, with the system's error number.
+    #[error("the device refused: {}", std::io::Error::from_raw_os_error(*.0))]
     Device(i32),
 }
 

@@ -38,8 +38,12 @@ mod ledger;
 mod machine;
 mod memory;
 mod offer;
+mod partition;
+mod posting;
 mod queue_pair;
+mod rail;
 mod survey;
+mod vectors;
 
 #[cfg(test)]
 mod layout;
@@ -58,13 +62,12 @@ use zeroize::Zeroizing;
 use self::connected::Connected;
 use self::memory::{Domain, PageKind};
 use self::offer::{Address, Offer};
-use self::queue_pair::{Path, QueuePair, Tuning};
-use self::survey::Rail;
+use self::queue_pair::{Path, Port, QueuePair, Tuning};
+use self::rail::Rail;
 use super::{Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePairConfig, Side};
 use crate::entropy::Entropy;
 use crate::limits::{
-    INLINE_BYTES, PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX,
-    VERBS_RETRIES, VERBS_TIMEOUT,
+    PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_RETRIES, VERBS_TIMEOUT,
 };
 use crate::log_limiter::LogLimiter;
 use crate::memory::{Region, Slot};
@@ -80,6 +83,11 @@ pub struct VerbsConfig {
     pub port: Option<u8>,
     /// Only this entry of each port's GID table.
     pub gid_index: Option<u32>,
+    /// The partition, by its key as `ibv_devinfo` or the subnet manager shows it, with or without
+    /// the bit of full members. Without it the first is used of which the port is a full member.
+    pub pkey: Option<u16>,
+    /// The partition, by the place of its key in each port's table.
+    pub pkey_index: Option<u16>,
     /// How long an acknowledgement may take: 4.096 us * 2^`timeout`; 1 to 31.
     pub timeout: u8,
     /// How often a packet without acknowledgement is sent again, 0 to 7; SoftRoCE never ends with
@@ -99,6 +107,8 @@ impl Default for VerbsConfig {
             device: None,
             port: None,
             gid_index: None,
+            pkey: None,
+            pkey_index: None,
             timeout: VERBS_TIMEOUT,
             retries: VERBS_RETRIES,
             traffic_class: 0,
@@ -137,9 +147,6 @@ pub enum NoVerbs {
         /// The largest value that it can have.
         limit: u8,
     },
-    /// A device refused a first queue pair.
-    #[error(transparent)]
-    Refused(#[from] FabricError),
 }
 
 /// The verbs fabric.
@@ -182,51 +189,15 @@ impl VerbsFabric {
                 domains.push(rail.domain.clone());
             }
         }
-        let limits = limits(&rails)?;
+        let limits = rail::limits(&rails);
         let log = Arc::new(LogLimiter::new(PEER_LINES_MAX));
         Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy, log })
     }
 
     /// Returns the names of the devices it uses, with the ports.
     pub fn devices(&self) -> Vec<String> {
-        let name = |rail: &Rail| format!("{}/{}", rail.domain.device.name(), rail.port);
-        self.rails.iter().map(name).collect()
+        self.rails.iter().map(Rail::name).collect()
     }
-}
-
-/// Returns what all of the rails can do. How much can be sent inline is only known from a queue
-/// pair.
-fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
-    let least = |of: fn(&Rail) -> u32| rails.iter().map(of).min().unwrap_or(0);
-    let requests = least(|rail| rail.limits.work_requests.min(rail.limits.completions / 2));
-    let mut inline_bytes_max = INLINE_BYTES;
-    for rail in rails {
-        let inline = [INLINE_BYTES, 128, 64, 0].into_iter().find_map(|inline_bytes| {
-            let config = QueuePairConfig {
-                send_queue: 1,
-                recv_queue: 1,
-                inline_bytes,
-                rnr_retry: 0,
-                side: Side::Acceptor,
-                binding: Vec::new(),
-            };
-            let made = QueuePair::new(rail.domain.clone(), rail.port, &config);
-            match made {
-                Ok(_) => Some(Ok(inline_bytes)),
-                Err(error) if inline_bytes == 0 => Some(Err(error)),
-                Err(_) => None,
-            }
-        });
-        inline_bytes_max = inline_bytes_max.min(inline.unwrap_or(Ok(0))?);
-    }
-    Ok(Limits {
-        send_queue_max: requests,
-        recv_queue_max: requests,
-        frame_bytes_max: least(|rail| rail.attributes.frame_bytes_max).min(VERBS_FRAME_BYTES_MAX),
-        inline_bytes_max,
-        // A device sends from memory that is registered for it.
-        splices: false,
-    })
 }
 
 impl Fabric for VerbsFabric {
@@ -268,10 +239,14 @@ impl Fabric for VerbsFabric {
             tuning,
             log: self.log.clone(),
         };
+        let mut last = FabricError::Offer("there is no port that could be used");
         for rail in &self.rails {
-            opening.add(rail, first_packet, bootstrap.map(|(_, local)| local))?;
+            if let Err(error) = opening.add(rail, first_packet, bootstrap.map(|(_, local)| local)) {
+                rail::report_left_out(&self.log, &rail.name(), &error);
+                last = error;
+            }
         }
-        Ok(Box::new(opening))
+        if opening.ends.is_empty() { Err(last) } else { Ok(Box::new(opening)) }
     }
 }
 
@@ -301,7 +276,7 @@ struct VerbsOpening {
 /// One port's queue pair, and the places of its addresses in the offer.
 struct End {
     queue_pair: QueuePair,
-    port: u8,
+    port: Port,
     first: usize,
     gid_indices: Vec<u8>,
 }
@@ -371,7 +346,7 @@ impl VerbsOpening {
             peer_first_packet: peer.first_packet,
             first_packet: own.first_packet,
             mtu: own.mtu.min(peer.mtu),
-            port,
+            port: port.number,
             gid_index: gid_indices[ours - first],
             peer_gid: peer.gid,
             peer_lid: peer.lid,
@@ -380,9 +355,10 @@ impl VerbsOpening {
         queue_pair.connect(&path)?;
         if let Some(suppressed) = self.log.admit("connected", Instant::now()) {
             let (device, gid) = (queue_pair.domain().device.name(), gid_indices[ours - first]);
+            let port = port.number;
             tracing::info!(device, port, suppressed, gid, "a queue pair is connected");
         }
-        Connected::new(queue_pair, &self.config, posted).map_err(FabricError::Connect)
+        Connected::new(queue_pair, &self.config, posted, self.log).map_err(FabricError::Connect)
     }
 }
 

@@ -9,6 +9,9 @@ use super::device::{Device, DeviceLimits, PortAttributes};
 use super::machine;
 use super::memory::Domain;
 use super::offer::Kind;
+use super::partition::Partition;
+use super::queue_pair::Port;
+use super::rail::{LocalAddress, Rail};
 
 /// The findings on this machine. Displayed, they are the report.
 #[derive(Debug)]
@@ -27,24 +30,6 @@ struct Found {
     /// Why it is not used.
     refused: Option<String>,
     parts: Vec<Found>,
-}
-
-/// A port that is used, with its addresses.
-pub(super) struct Rail {
-    pub(super) domain: Arc<Domain>,
-    pub(super) limits: DeviceLimits,
-    pub(super) port: u8,
-    pub(super) attributes: PortAttributes,
-    pub(super) addresses: Vec<LocalAddress>,
-}
-
-/// An address that is used.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LocalAddress {
-    pub(super) index: u8,
-    pub(super) kind: Kind,
-    pub(super) gid: [u8; 16],
-    pub(super) prefix: u8,
 }
 
 impl Found {
@@ -126,6 +111,9 @@ fn look_at_device(
         return Found::refused(title, "another device was asked for");
     }
     let looked = opened.and_then(|device| {
+        if !device.is_usual() {
+            return Err(std::io::Error::other("only devices of InfiniBand and RoCE are used"));
+        }
         let limits = device.limits()?;
         let domain = Arc::new(Domain::new(Arc::new(device))?);
         Ok((limits, domain))
@@ -172,9 +160,23 @@ fn look_at_port(
     if addresses.is_empty() && found.parts.is_empty() {
         found.refused = Some("it has no address".into());
     }
-    if !addresses.is_empty() {
-        let domain = domain.clone();
-        rails.push(Rail { domain, limits, port, attributes, addresses });
+    if addresses.is_empty() {
+        return found;
+    }
+    let keys = domain.device.pkeys(port, attributes.pkeys).map_err(|error| error.to_string());
+    let partition = keys.and_then(|keys| Partition::choose(&keys, config.pkey_index, config.pkey));
+    let rail = partition.and_then(|partition| {
+        let port = Port { number: port, partition };
+        let rail = Rail::new(domain.clone(), limits, port, attributes, addresses);
+        rail.map_err(|error| error.to_string())
+    });
+    match rail {
+        Ok(rail) => {
+            let key = rail.port.partition.key;
+            found.about = format!("{}, partition {key:#06x}", found.about);
+            rails.push(rail);
+        }
+        Err(why) => found.refused = Some(why),
     }
     found
 }

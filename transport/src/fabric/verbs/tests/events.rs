@@ -105,7 +105,7 @@ async fn a_port_that_goes_down_ends_its_queue_pairs() {
     let Some(devices) = Devices::new(case) else { return };
     let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
     for rail in &devices.0[0].rails {
-        let event = crate::fabric::verbs::events::Event::PortDown(rail.port);
+        let event = crate::fabric::verbs::events::Event::PortDown(rail.port.number);
         rail.domain.device.listeners.tell(event);
     }
     bounded(case, ended(&mut pair.a, Status::PortDown)).await;

@@ -31,7 +31,7 @@ async fn a_device_refuses_more_than_it_has() {
             binding: Vec::new(),
         };
         let made = |config| QueuePair::new(rail.domain.clone(), rail.port, &config).err();
-        let too_many = rail.limits.completions + 1;
+        let too_many = device.limits().unwrap().completions + 1;
         let refusals = [
             ("ibv_create_cq", Completions::new(device.clone(), too_many).err()),
             ("ibv_create_cq", made(config(too_many, 0))),

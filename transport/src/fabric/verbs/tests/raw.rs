@@ -42,7 +42,7 @@ impl RawPair {
                 peer_first_packet: first_packet,
                 first_packet,
                 mtu: rail.attributes.mtu,
-                port: rail.port,
+                port: rail.port.number,
                 gid_index: rail.addresses[0].index,
                 peer_gid: rail.addresses[0].gid,
                 peer_lid: rail.attributes.lid,

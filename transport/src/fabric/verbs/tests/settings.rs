@@ -1,5 +1,6 @@
 //! The settings of a queue pair, and where its counters wrap.
 
+use super::laboratory::Laboratory;
 use super::raw::RawPair;
 use super::{Devices, request};
 use crate::fabric::Status;
@@ -17,7 +18,10 @@ async fn the_device_is_set_as_meant() {
         assert_eq!((set.timeout, set.retry_cnt), (14, 6));
         assert_eq!(set.path_mtu, u32::from(fabric.rails[0].attributes.mtu));
         assert_eq!(set.qp_access_flags, 0);
-        assert_eq!((set.max_rd_atomic, set.max_dest_rd_atomic), (0, 0));
+        // None: peers reach no memory. mlx5 counts in powers of two, and reports 1 for that.
+        let none = u8::from(!Laboratory::is_here());
+        assert!(set.max_rd_atomic <= none && set.max_dest_rd_atomic <= none);
+        assert_eq!(set.pkey_index, fabric.rails[0].port.partition.index);
     }
 }
 
