@@ -106,6 +106,12 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// Returns what its queue pairs can do at most.
     fn limits(&self) -> Limits;
 
+    /// Returns a number that changes when the fabric may carry what it could not before, or not any
+    /// more: a port went up or down, or has another address.
+    fn changes(&self) -> u64 {
+        0
+    }
+
     /// Memory for work requests.
     ///
     /// # Errors
@@ -163,6 +169,8 @@ pub struct QueuePairConfig {
     /// The bytes that both sides know of that connection and of the link, and no other pair of
     /// queue pairs has: an encrypted fabric accepts no peer that does not share them.
     pub binding: Vec<u8>,
+    /// The numbers of ways to this peer that failed a short while ago: they are tried last.
+    pub avoid: Vec<u32>,
 }
 
 /// Which side of the bootstrap connection a queue pair belongs to: the dialler can dial again.
@@ -191,14 +199,15 @@ pub trait Opening: Send {
     /// [`PostError::Full`] leaves the rest in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-    /// Returns how many ways lead to the queue pair that made the offer `peer`: pairs of addresses,
-    /// say. Both sides count the same; 0 or 1 where the offer cannot be used.
-    fn ways(&self, _peer: &[u8]) -> usize {
-        1
+    /// Returns the ways that lead to the queue pair that made the offer `peer`, best first: pairs of
+    /// addresses, say. Each has a number that names it on both sides, on this link and on later
+    /// ones. Both sides have the same order; none where the offer cannot be used.
+    fn ways(&self, _peer: &[u8]) -> Vec<u32> {
+        vec![0]
     }
 
-    /// Connects to the queue pair that made the offer `peer`, by the way of this number, less than
-    /// [`ways`](Self::ways); 0 is the best. Both sides must call it, with the same number.
+    /// Connects to the queue pair that made the offer `peer`, by the way at this place among the
+    /// [`ways`](Self::ways); 0 is the best. Both sides must call it, for the same one.
     ///
     /// # Errors
     /// [`FabricError`] when the offer cannot be used or the connection cannot be made.

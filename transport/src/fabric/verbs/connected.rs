@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::completions::Ended;
 use super::device::Device;
+use super::events::Grace;
 use super::events_fd::EventsFd;
 use super::queue_pair::{QueuePair, SEND};
 use crate::fabric::{
@@ -37,6 +38,7 @@ struct Live {
     log: Arc<LogLimiter>,
     completion_events: EventsFd,
     device_events: EventsFd,
+    grace: Grace,
 }
 
 /// How many more work requests can be posted. They count until they were polled (PV-9).
@@ -69,6 +71,7 @@ impl Connected {
             device_events: EventsFd::new(device.events_fd()?)?,
             queue_pair,
             device,
+            grace: Grace::default(),
         };
         Ok(Connected {
             live: Some(live),
@@ -314,8 +317,12 @@ impl Live {
         if let Poll::Ready(Err(_)) = self.device_events.poll_read(cx, spread) {
             return Poll::Ready(Err(Status::Fatal));
         }
-        if let Some(status) = queue_pair.end.check(cx.waker()) {
-            return Poll::Ready(Err(status));
+        let down_until = match queue_pair.end.check(cx.waker()) {
+            Ok(down_until) => down_until,
+            Err(status) => return Poll::Ready(Err(status)),
+        };
+        if self.grace.poll(down_until, cx).is_ready() {
+            return Poll::Ready(Err(Status::PortDown));
         }
         let take_all = || {
             let mut came = false;

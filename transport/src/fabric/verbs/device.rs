@@ -294,20 +294,30 @@ const _: () = assert!(size_of::<RawEvent>() == size_of::<ibv_async_event>());
 const _: () = assert!(offset_of!(RawEvent, kind) == offset_of!(ibv_async_event, event_type));
 
 impl RawEvent {
+    fn port(&self) -> u8 {
+        let [a, b, c, d, ..] = self.element.to_ne_bytes();
+        i32::from_ne_bytes([a, b, c, d]) as u8
+    }
+
     fn event(&self) -> Event {
         const QP_FATAL: i32 = ibv_event_type::IBV_EVENT_QP_FATAL as i32;
         const QP_REQ_ERR: i32 = ibv_event_type::IBV_EVENT_QP_REQ_ERR as i32;
         const QP_ACCESS_ERR: i32 = ibv_event_type::IBV_EVENT_QP_ACCESS_ERR as i32;
         const CQ_ERR: i32 = ibv_event_type::IBV_EVENT_CQ_ERR as i32;
         const PORT_ERR: i32 = ibv_event_type::IBV_EVENT_PORT_ERR as i32;
+        const PORT_ACTIVE: i32 = ibv_event_type::IBV_EVENT_PORT_ACTIVE as i32;
+        const LID_CHANGE: i32 = ibv_event_type::IBV_EVENT_LID_CHANGE as i32;
+        const PKEY_CHANGE: i32 = ibv_event_type::IBV_EVENT_PKEY_CHANGE as i32;
+        const SM_CHANGE: i32 = ibv_event_type::IBV_EVENT_SM_CHANGE as i32;
+        const REREGISTER: i32 = ibv_event_type::IBV_EVENT_CLIENT_REREGISTER as i32;
+        const GID_CHANGE: i32 = ibv_event_type::IBV_EVENT_GID_CHANGE as i32;
         const DEVICE_FATAL: i32 = ibv_event_type::IBV_EVENT_DEVICE_FATAL as i32;
         match self.kind {
             QP_FATAL | QP_REQ_ERR | QP_ACCESS_ERR => Event::QueuePair(self.element),
             CQ_ERR => Event::CompletionQueue(self.element),
-            PORT_ERR => {
-                let [a, b, c, d, ..] = self.element.to_ne_bytes();
-                Event::PortDown(i32::from_ne_bytes([a, b, c, d]) as u8)
-            }
+            PORT_ERR => Event::PortDown(self.port()),
+            PORT_ACTIVE => Event::PortUp(self.port()),
+            LID_CHANGE | PKEY_CHANGE | SM_CHANGE | REREGISTER | GID_CHANGE => Event::PortChanged,
             DEVICE_FATAL => Event::DeviceFatal,
             other => Event::Other(other),
         }
@@ -370,6 +380,9 @@ mod tests {
         assert_eq!(event(7, 1), Event::QueuePair(7));
         let port = usize::from_ne_bytes([2, 0, 0, 0, 9, 9, 9, 9]);
         #[cfg(target_endian = "little")]
-        assert_eq!(event(port, 10), Event::PortDown(2));
+        assert_eq!((event(port, 10), event(port, 9)), (Event::PortDown(2), Event::PortUp(2)));
+        for change in [11, 12, 14, 17, 18] {
+            assert_eq!(event(port, change), Event::PortChanged, "{change}");
+        }
     }
 }

@@ -100,11 +100,11 @@ pub(super) fn slab(
     Ok(Region::new(registered))
 }
 
-/// Returns true if `slot` is memory that was made for the queue pairs of just these `domains`
+/// Returns true if `slot` is memory that was made for the queue pairs of this domain, among others
 /// (PV-1).
-pub(super) fn is_of(domains: &Arc<[Arc<Domain>]>, slot: &Slot) -> bool {
+pub(super) fn is_of(domain: &Arc<Domain>, slot: &Slot) -> bool {
     let registered = slot.region().backing::<Registered>();
-    registered.is_some_and(|registered| Arc::ptr_eq(&registered.domains, domains))
+    registered.is_some_and(|it| it.domains.iter().any(|own| Arc::ptr_eq(own, domain)))
 }
 
 /// Returns the key by which queue pairs of `domain` reach `slot`; `None` when it is not memory for

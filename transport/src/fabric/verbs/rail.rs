@@ -13,6 +13,7 @@ use crate::limits::{INLINE_BYTES, RING_SLOTS_MAX, RING_SLOTS_MIN, VERBS_FRAME_BY
 use crate::log_limiter::LogLimiter;
 
 /// A port that is used, with its addresses.
+#[derive(Clone)]
 pub(super) struct Rail {
     pub(super) domain: Arc<Domain>,
     pub(super) port: Port,
@@ -33,7 +34,7 @@ pub(super) struct LocalAddress {
 }
 
 impl Rail {
-    /// Returns a port with addresses, after trying what its queue pairs can do: how much they send
+    /// Returns a port with addresses, after trying what its queue pairs can do, unless it is `known`: how much they send
     /// inline is known from none of the device's attributes, and its count of work requests is one
     /// of the smallest that there are.
     ///
@@ -43,9 +44,13 @@ impl Rail {
         domain: Arc<Domain>,
         limits: DeviceLimits,
         port: Port,
-        attributes: PortAttributes,
-        addresses: Vec<LocalAddress>,
+        (attributes, addresses): (PortAttributes, Vec<LocalAddress>),
+        known: &[Rail],
     ) -> Result<Self, FabricError> {
+        let is_same = |rail: &&Rail| Arc::ptr_eq(&rail.domain, &domain) && rail.port == port;
+        if let Some(rail) = known.iter().find(is_same) {
+            return Ok(Rail { attributes, addresses, ..rail.clone() });
+        }
         let queue_pair =
             |requests, inline| QueuePair::new(domain.clone(), port, &config(requests, inline));
         let inline_bytes = first(&[INLINE_BYTES, 128, 64, 0], |inline| {
@@ -78,6 +83,7 @@ fn config(requests: u32, inline_bytes: u32) -> QueuePairConfig {
         rnr_retry: 0,
         side: Side::Acceptor,
         binding: Vec::new(),
+        avoid: Vec::new(),
     }
 }
 
@@ -107,6 +113,30 @@ pub(super) fn limits(rails: &[Rail]) -> Limits {
     }
 }
 
+/// Returns which addresses to offer, best first, each with the place of its rail: that of the
+/// bootstrap connection (`local`), and then one of each rail in turn, beginning with another one for
+/// each `turn`. Of a rail those whose subnet is known come first.
+pub(super) fn ranked(
+    rails: &[&[LocalAddress]],
+    turn: usize,
+    local: Option<[u8; 16]>,
+) -> Vec<(usize, LocalAddress)> {
+    let count = rails.len().max(1);
+    let mut ranked = Vec::new();
+    for (rail, addresses) in rails.iter().enumerate() {
+        let mut own = addresses.to_vec();
+        own.sort_by_key(|address| (Some(address.gid) != local, address.prefix == 0));
+        let turned = (rail + count - turn % count) % count;
+        let placed = own
+            .into_iter()
+            .enumerate()
+            .map(|(nth, address)| ((Some(address.gid) != local, nth, turned), (rail, address)));
+        ranked.extend(placed);
+    }
+    ranked.sort_by_key(|(place, _)| *place);
+    ranked.into_iter().map(|(_, address)| address).collect()
+}
+
 /// Logs that a link goes without this rail.
 pub(super) fn report_left_out(log: &LogLimiter, rail: &str, error: &FabricError) {
     if let Some(suppressed) = log.admit("left out", Instant::now()) {
@@ -117,6 +147,30 @@ pub(super) fn report_left_out(log: &LogLimiter, rail: &str, error: &FabricError)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A port with many addresses keeps no other port from the offer, however it is cut; and each
+    /// link begins with another port.
+    #[test]
+    fn addresses_are_ranked_over_all_rails() {
+        let address = |number: u8, prefix: u8| LocalAddress {
+            index: number,
+            kind: Kind::RoceV4,
+            gid: [number; 16],
+            prefix,
+        };
+        let many: Vec<_> = (0..9).map(|number| address(number, 0)).collect();
+        let [one, two] = [[address(20, 0), address(21, 120)], [address(30, 0), address(31, 0)]];
+        let rails: [&[LocalAddress]; 3] = [&many, &one, &two];
+        let order = |turn, local| {
+            let ranked = ranked(&rails, turn, local).into_iter().take(6);
+            ranked.map(|(_, address)| address.index).collect::<Vec<_>>()
+        };
+        assert_eq!(order(0, None), [0, 21, 30, 1, 20, 31]);
+        assert_eq!(order(1, None), [21, 30, 0, 20, 31, 1]);
+        assert_eq!(order(5, None), [30, 0, 21, 31, 1, 20]);
+        assert_eq!(order(0, Some([7; 16])), [7, 21, 30, 0, 20, 31]);
+        assert!(ranked(&[], 4, None).is_empty());
+    }
 
     #[test]
     fn the_first_that_works_is_taken_and_else_the_last_error() {

@@ -1,6 +1,7 @@
 //! The devices of this machine, those that would be used, and why not the rest, in one report.
 
 use std::fmt;
+use std::io;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -83,8 +84,10 @@ impl Survey {
         reasons.join("; ")
     }
 
-    pub(super) fn with_rails(config: &VerbsConfig) -> (Self, Vec<Rail>) {
-        let mut rails = Vec::new();
+    /// Opens the devices that are here and may be used. Returns their domains, those included of
+    /// which no port is used now, and the ports that are.
+    pub(super) fn with_rails(config: &VerbsConfig) -> (Self, Vec<Arc<Domain>>, Vec<Rail>) {
+        let (mut domains, mut rails) = (Vec::new(), Vec::new());
         let (devices, trouble) = match Device::all() {
             Err(error) => (Vec::new(), Some(format!("this kernel has no RDMA devices: {error}"))),
             Ok(none) if none.is_empty() => {
@@ -92,45 +95,78 @@ impl Survey {
                 (Vec::new(), Some(trouble.to_owned()))
             }
             Ok(devices) => {
-                let look = |(name, opened)| look_at_device(config, name, opened, &mut rails);
+                let look = |(name, opened): (String, io::Result<Device>)| {
+                    let opened = look_at_device(config, &name, opened);
+                    opened.map_or_else(
+                        |refused| refused,
+                        |domain| {
+                            let found = look_at_ports(config, &domain, &[], &mut rails);
+                            domains.push(domain);
+                            found
+                        },
+                    )
+                };
                 (devices.into_iter().map(look).collect(), None)
             }
         };
-        (Survey { devices, trouble }, rails)
+        (Survey { devices, trouble }, domains, rails)
+    }
+
+    /// Looks once more at devices that are open, of which these rails are `known`.
+    pub(super) fn again(
+        config: &VerbsConfig,
+        domains: &[Arc<Domain>],
+        known: &[Rail],
+    ) -> (Self, Vec<Rail>) {
+        let mut rails = Vec::new();
+        let working = domains.iter().filter(|domain| !domain.device.listeners.has_failed());
+        let look = |domain| look_at_ports(config, domain, known, &mut rails);
+        let devices = working.map(look).collect();
+        (Survey { devices, trouble: None }, rails)
     }
 }
 
+/// Returns the protection domain of a device, or why it is not used.
 fn look_at_device(
     config: &VerbsConfig,
-    name: String,
-    opened: std::io::Result<Device>,
-    rails: &mut Vec<Rail>,
-) -> Found {
+    name: &str,
+    opened: io::Result<Device>,
+) -> Result<Arc<Domain>, Found> {
     let title = format!("device {name}");
-    if config.device.as_ref().is_some_and(|wanted| *wanted != name) {
-        return Found::refused(title, "another device was asked for");
+    if config.device.as_ref().is_some_and(|wanted| wanted != name) {
+        return Err(Found::refused(title, "another device was asked for"));
     }
     let looked = opened.and_then(|device| {
         if !device.is_usual() {
-            return Err(std::io::Error::other("only devices of InfiniBand and RoCE are used"));
+            return Err(io::Error::other("only devices of InfiniBand and RoCE are used"));
         }
-        let limits = device.limits()?;
-        let domain = Arc::new(Domain::new(Arc::new(device))?);
-        Ok((limits, domain))
+        Ok(Arc::new(Domain::new(Arc::new(device))?))
     });
-    let (limits, domain) = match looked {
-        Ok(looked) => looked,
-        Err(error) => return Found::refused(title, error.to_string()),
-    };
-    let ports = (1..=limits.ports).map(|port| look_at_port(config, &domain, limits, port, rails));
-    Found { parts: ports.collect(), ..Found::new(title) }
+    looked.map_err(|error| Found::refused(title, error.to_string()))
+}
+
+fn look_at_ports(
+    config: &VerbsConfig,
+    domain: &Arc<Domain>,
+    known: &[Rail],
+    rails: &mut Vec<Rail>,
+) -> Found {
+    let title = format!("device {}", domain.device.name());
+    match domain.device.limits() {
+        Ok(limits) => {
+            let look = |port| look_at_port(config, (domain, limits), port, known, rails);
+            let parts = (1..=limits.ports).map(look).collect();
+            Found { parts, ..Found::new(title) }
+        }
+        Err(error) => Found::refused(title, error.to_string()),
+    }
 }
 
 fn look_at_port(
     config: &VerbsConfig,
-    domain: &Arc<Domain>,
-    limits: DeviceLimits,
+    (domain, limits): (&Arc<Domain>, DeviceLimits),
     port: u8,
+    known: &[Rail],
     rails: &mut Vec<Rail>,
 ) -> Found {
     let title = format!("port {port}");
@@ -167,7 +203,7 @@ fn look_at_port(
     let partition = keys.and_then(|keys| Partition::choose(&keys, config.pkey_index, config.pkey));
     let rail = partition.and_then(|partition| {
         let port = Port { number: port, partition };
-        let rail = Rail::new(domain.clone(), limits, port, attributes, addresses);
+        let rail = Rail::new(domain.clone(), limits, port, (attributes, addresses), known);
         rail.map_err(|error| error.to_string())
     });
     match rail {

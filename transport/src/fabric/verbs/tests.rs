@@ -90,7 +90,7 @@ async fn connect(
 async fn different_devices_reach_each_other() {
     let case = "different_devices_reach_each_other";
     let Some(Devices([all, _])) = Devices::new(case) else { return };
-    let names = all.rails.iter().map(|rail| rail.domain.device.name().to_owned());
+    let names = all.rails.now().into_iter().map(|rail| rail.domain.device.name().to_owned());
     let names = names.collect::<std::collections::BTreeSet<_>>();
     if names.len() < 2 {
         return skip(case, "there is one device");
@@ -111,13 +111,12 @@ async fn different_devices_reach_each_other() {
 async fn a_port_that_fails_does_not_keep_the_others_from_links() {
     let case = "a_port_that_fails_does_not_keep_the_others_from_links";
     let Some(Devices([mut all, other])) = Devices::new(case) else { return };
-    if all.rails.len() < 2 {
+    if all.rails.now().len() < 2 {
         return skip(case, "there is one port");
     }
     let log = Recorder::new(tracing::Level::WARN);
     let _guard = tracing::subscriber::set_default(log.clone());
-    // No device has so many ports.
-    Arc::get_mut(&mut all).unwrap().rails[0].port.number = 99;
+    Arc::get_mut(&mut all).unwrap().rails.break_first();
     let pairs = Devices([all, other]);
     conformance::bounded(case, conformance::basic_send(&pairs)).await;
     let lines = log.take();
@@ -172,6 +171,7 @@ async fn first_frames_wait_for_the_peer() {
         rnr_retry: 0,
         side,
         binding: Vec::new(),
+        avoid: Vec::new(),
     };
     let prepare = |fabric: &Arc<VerbsFabric>, side| {
         let mut opening = fabric.open(config(side)).unwrap();

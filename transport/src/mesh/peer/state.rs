@@ -18,6 +18,7 @@ use super::Peer;
 use super::addresses::{Addresses, Target};
 use super::backoff::Backoff;
 use super::connection_state::ConnectionState;
+use super::failed_ways::FailedWays;
 use super::link_questions::LinkQuestions;
 use super::view::PeerState;
 use super::waiters::Waiters;
@@ -43,6 +44,7 @@ pub(in crate::mesh) struct State {
     pub(super) link_questions: LinkQuestions,
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
+    pub(super) failed_ways: FailedWays,
     /// The fabric of which the log was told last that it was chosen, and whether it encrypts.
     pub(super) chosen: Option<(String, bool)>,
     /// The complaint about it that the log was told last.
@@ -154,6 +156,7 @@ impl State {
             link_questions: LinkQuestions::default(),
             waiters: Waiters::default(),
             reach,
+            failed_ways: FailedWays::default(),
             chosen: None,
             complaint: None,
         }

@@ -16,12 +16,12 @@ async fn the_device_is_set_as_meant() {
         let set = queue_pair.settings();
         assert_eq!((set.rnr_retry, set.min_rnr_timer), (0, 12));
         assert_eq!((set.timeout, set.retry_cnt), (14, 6));
-        assert_eq!(set.path_mtu, u32::from(fabric.rails[0].attributes.mtu));
+        assert_eq!(set.path_mtu, u32::from(fabric.rails.now()[0].attributes.mtu));
         assert_eq!(set.qp_access_flags, 0);
         // None: peers reach no memory. mlx5 counts in powers of two, and reports 1 for that.
         let none = u8::from(!Laboratory::is_here());
         assert!(set.max_rd_atomic <= none && set.max_dest_rd_atomic <= none);
-        assert_eq!(set.pkey_index, fabric.rails[0].port.partition.index);
+        assert_eq!(set.pkey_index, fabric.rails.now()[0].port.partition.index);
     }
 }
 
