@@ -199,9 +199,9 @@ pub trait Opening: Send {
     /// [`PostError::Full`] leaves the rest in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-    /// Returns the ways that lead to the queue pair that made the offer `peer`, best first: pairs of
-    /// addresses, say. Each has a number that names it on both sides, on this link and on later
-    /// ones. Both sides have the same order; none where the offer cannot be used.
+    /// Returns the ways that lead to the queue pair that made the offer `peer`, best first: pairs
+    /// of addresses, say. Each has a number that names it on both sides, on this link and on later
+    /// ones. Both sides have the same order; there are none where the offer cannot be used.
     fn ways(&self, _peer: &[u8]) -> Vec<u32> {
         vec![0]
     }

@@ -108,7 +108,7 @@ impl Completions {
         let channel = Channel::new(device)?;
         let context = channel.device.context();
         let entries = entries.max(1) as i32;
-        let vector = Vector::new(channel.device.clone());
+        let vector = Vector::new(channel.device.vectors.clone());
         let events = channel.channel.as_ptr();
         // SAFETY: the channel lives, of the same device, which has a vector of this number; the
         // caller's own pointer is not used.

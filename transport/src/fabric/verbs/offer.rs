@@ -3,12 +3,12 @@
 //! Each side offers its best addresses, with a queue pair for each port. A way is a pair of
 //! addresses and a path MTU. The order of the ways follows from the two offers alone, so both sides
 //! have the same: addresses of the same kind; of those the same subnet first, and there those of
-//! ports with the same place on both machines, which most likely hang on the same switches; of other
-//! subnets the dialler's address on the way of the bootstrap connection and the acceptor's address
-//! that was dialled; then the order of the offers, the dialler's first. The second best pair comes
-//! before the best one with a smaller MTU, which is for networks that carry less than the ports. Ways
-//! that either side names as failed lately come last. They are tried in turn, each with queue pairs
-//! and offers of its own, until frames go through.
+//! ports with the same place on both machines, which most likely hang on the same switches; of
+//! other subnets the dialler's address on the way of the bootstrap connection and the acceptor's
+//! address that was dialled; then the order of the offers, the dialler's first. The second best
+//! pair comes before the best one with a smaller MTU, which is for networks that carry less than
+//! the ports. Ways that either side names as failed lately come last. They are tried in turn, each
+//! with queue pairs and offers of its own, until frames go through.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -169,8 +169,8 @@ pub(super) fn ways(dialler: &Offer, acceptor: &Offer) -> Vec<Way> {
     ways.into_iter().map(|(_, way)| way).collect()
 }
 
-/// Returns the MTU to try where a network carries less than `mtu`: that of an Ethernet without large
-/// frames, or, where that is it, the one below.
+/// Returns the MTU to try where a network carries less than `mtu`: that of an Ethernet without
+/// large frames, or, where that is it, the one below.
 fn smaller(mtu: u8) -> Option<u8> {
     match mtu {
         4.. => Some(3),

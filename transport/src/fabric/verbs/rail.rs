@@ -34,9 +34,9 @@ pub(super) struct LocalAddress {
 }
 
 impl Rail {
-    /// Returns a port with addresses, after trying what its queue pairs can do, unless it is `known`: how much they send
-    /// inline is known from none of the device's attributes, and its count of work requests is one
-    /// of the smallest that there are.
+    /// Returns a port with addresses, after trying what its queue pairs can do, unless it is
+    /// `known`: how much they send inline is known from none of the device's attributes, and its
+    /// count of work requests is one of the smallest that there are.
     ///
     /// # Errors
     /// [`FabricError`]: the device refuses any queue pair on that port.
@@ -114,8 +114,8 @@ pub(super) fn limits(rails: &[Rail]) -> Limits {
 }
 
 /// Returns which addresses to offer, best first, each with the place of its rail: that of the
-/// bootstrap connection (`local`), and then one of each rail in turn, beginning with another one for
-/// each `turn`. Of a rail those whose subnet is known come first.
+/// bootstrap connection (`local`), and then one of each rail in turn, beginning with another one
+/// for each `turn`. Of a rail those whose subnet is known come first.
 pub(super) fn ranked(
     rails: &[&[LocalAddress]],
     turn: usize,

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::device::Device;
-
 /// How many completion queues use each vector.
 pub(super) struct Vectors(Mutex<Vec<u32>>);
 
@@ -33,12 +31,12 @@ impl Vectors {
 /// One completion queue's share of its device's vectors. Dropping it gives it back.
 pub(super) struct Vector {
     number: usize,
-    device: Arc<Device>,
+    vectors: Arc<Vectors>,
 }
 
 impl Vector {
-    pub(super) fn new(device: Arc<Device>) -> Self {
-        Vector { number: device.vectors.take(), device }
+    pub(super) fn new(vectors: Arc<Vectors>) -> Self {
+        Vector { number: vectors.take(), vectors }
     }
 
     pub(super) fn number(&self) -> i32 {
@@ -48,7 +46,7 @@ impl Vector {
 
 impl Drop for Vector {
     fn drop(&mut self) {
-        self.device.vectors.give_back(self.number);
+        self.vectors.give_back(self.number);
     }
 }
 
