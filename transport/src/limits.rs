@@ -59,6 +59,14 @@ pub const WAYS_MAX: usize = 4;
 pub const WAYS_AVOIDED_MAX: usize = 8;
 /// How long a way that failed is tried after the others.
 pub const WAY_AVOIDED_FOR: Duration = Duration::from_secs(5 * 60);
+/// How long a link lives at least that could not have the best fabric, before that is tried again:
+/// as long as a change of the fabric may take to settle.
+pub const BETTER_FABRIC_AFTER: Duration = Duration::from_secs(5);
+/// First time after which the best fabric is tried again without a change that is known. Each time
+/// senders wait while it is tried.
+pub const BETTER_FABRIC_PAUSE_MIN: Duration = Duration::from_secs(60);
+/// Longest such time.
+pub const BETTER_FABRIC_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long the peer's part of a step may take: it may have begun later, and takes as long itself.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a dial may take to connect.

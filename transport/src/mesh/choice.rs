@@ -39,6 +39,14 @@ pub(super) struct Met {
 pub(super) struct Carrier {
     /// The link.
     pub(super) running: Running,
+    /// The best fabric, if that did not come up.
+    pub(super) better: Option<Better>,
+}
+
+/// A fabric that did not come up, and what it knew then.
+pub(super) struct Better {
+    pub(super) fabric: Arc<dyn Fabric>,
+    pub(super) changes: u64,
 }
 
 impl Drop for Carrier {
@@ -82,6 +90,7 @@ pub(super) async fn choose(
     decides: bool,
 ) -> Result<Carrier, Failure> {
     let mut passed_over = Vec::new();
+    let mut changes = 0;
     let peer = table.peer(&met.hello.node.name);
     let fabrics = candidates(&met.fabrics, &met.hello.fabrics, decides);
     for (place, fabric) in fabrics.iter().enumerate() {
@@ -89,6 +98,9 @@ pub(super) async fn choose(
         let asked = met.hello.times.down_after.max(limits::DOWN_AFTER_MIN);
         let patience = table.profile.down_after.min(asked) / 2;
         let avoid = peer.ways_to_avoid(fabric.name());
+        if place == 0 {
+            changes = fabric.changes();
+        }
         let mut trial = Trial::new(fabric.clone(), avoid, (!is_last).then_some(patience));
         // However often the peer says that there is another way.
         for _ in 0..limits::WAYS_MAX {
@@ -97,7 +109,9 @@ pub(super) async fn choose(
                 peer.note_way(fabric.name(), way, tried.is_ok());
             }
             match tried {
-                Ok(carrier) => {
+                Ok(mut carrier) => {
+                    let best = fabrics.first().filter(|_| place > 0);
+                    carrier.better = best.map(|best| Better { fabric: best.clone(), changes });
                     report(table, met, Some(&**fabric), &passed_over);
                     return Ok(carrier);
                 }
@@ -323,7 +337,7 @@ async fn connect(
 
 /// Sends and awaits a frame of full size.
 async fn confirm(connected: Connected, patience: Duration) -> Result<Carrier, String> {
-    let mut carrier = Carrier { running: connected.start() };
+    let mut carrier = Carrier { running: connected.start(), better: None };
     let why = match timeout(patience, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),

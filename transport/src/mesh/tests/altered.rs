@@ -20,6 +20,10 @@ pub(super) trait Alteration: Clone + Debug + Send + Sync + 'static {
         fabric.name()
     }
 
+    fn changes(&self) -> u64 {
+        0
+    }
+
     fn alloc(&self, fabric: &dyn Fabric, bytes: usize) -> Result<Region, FabricError> {
         fabric.alloc(bytes)
     }
@@ -66,6 +70,10 @@ impl<A: Alteration> Fabric for Altered<A> {
 
     fn limits(&self) -> Limits {
         self.fabric.limits()
+    }
+
+    fn changes(&self) -> u64 {
+        self.by.changes()
     }
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
