@@ -28,6 +28,10 @@ pub enum LinkCause {
     /// node is linked again when something is sent to it.
     #[error("it was idle")]
     Idle,
+    /// Nothing was on its way, and it was closed so that a better fabric can carry the next one,
+    /// which is made at once.
+    #[error("it gives way to a link by a better fabric")]
+    Better,
     /// This node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,

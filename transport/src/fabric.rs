@@ -108,6 +108,12 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// Returns what its queue pairs can do at most.
     fn limits(&self) -> Limits;
 
+    /// Returns a number that changes when the fabric may carry what it could not before, or not any
+    /// more: a port went up or down, or has another address.
+    fn changes(&self) -> u64 {
+        0
+    }
+
     /// Memory for work requests.
     ///
     /// # Errors
@@ -177,6 +183,8 @@ pub struct QueuePairConfig {
     /// The bytes that both sides know of that connection and of the link, and no other pair of
     /// queue pairs has: an encrypted fabric accepts no peer that does not share them.
     pub binding: Vec<u8>,
+    /// The numbers of ways to this peer that failed a short while ago: they are tried last.
+    pub avoid: Vec<u32>,
 }
 
 /// Which side of the bootstrap connection a queue pair belongs to: the dialler can dial again.
@@ -205,14 +213,15 @@ pub trait Opening: Send {
     /// [`PostError::Full`] leaves the rest in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-    /// Returns how many ways lead to the queue pair that made the offer `peer`: pairs of addresses,
-    /// say. Both sides count the same; 0 or 1 where the offer cannot be used.
-    fn ways(&self, _peer: &[u8]) -> usize {
-        1
+    /// Returns the ways that lead to the queue pair that made the offer `peer`, best first: pairs
+    /// of addresses, say. Each has a number that names it on both sides, on this link and on later
+    /// ones. Both sides have the same order; there are none where the offer cannot be used.
+    fn ways(&self, _peer: &[u8]) -> Vec<u32> {
+        vec![0]
     }
 
-    /// Connects to the queue pair that made the offer `peer`, by the way of this number, less than
-    /// [`ways`](Self::ways); 0 is the best. Both sides must call it, with the same number.
+    /// Connects to the queue pair that made the offer `peer`, by the way at this place among the
+    /// [`ways`](Self::ways); 0 is the best. Both sides must call it, for the same one.
     ///
     /// # Errors
     /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
@@ -382,13 +391,16 @@ pub enum Status {
     /// The port or its cable went down.
     #[error("the port went down")]
     PortDown,
+    /// A work request was refused when it was posted.
+    #[error("a work request was refused: {0}")]
+    Refused(PostError),
     /// Another status, by the device's number.
     #[error("device status {0}")]
     Other(u32),
 }
 
 /// Why a post was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
     /// The queue holds no more (PV-9).
@@ -409,8 +421,8 @@ pub enum PostError {
     /// The slot is not of this fabric's memory (PV-1).
     #[error("the slot is not of this fabric's memory")]
     Foreign,
-    /// The device refused, with its error number.
-    #[error("the device refused, error {0}")]
+    /// The device refused, with the system's error number.
+    #[error("the device refused: {}", std::io::Error::from_raw_os_error(*.0))]
     Device(i32),
 }
 

@@ -52,8 +52,21 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long frames of full size may then take to go through, both ways.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
 /// Ways of one fabric that are tried in turn. Each may take [`CONNECT_TIMEOUT`] and
-/// [`CONFIRM_TIMEOUT`] to be given up, and only then comes the next fabric.
+/// [`CONFIRM_TIMEOUT`] to be given up, all together half of the silence that finds a node down, and
+/// only then comes the next fabric.
 pub const WAYS_MAX: usize = 4;
+/// Ways to one peer that are remembered as failed, and the most that an offer names.
+pub const WAYS_AVOIDED_MAX: usize = 8;
+/// How long a way that failed is tried after the others.
+pub const WAY_AVOIDED_FOR: Duration = Duration::from_secs(5 * 60);
+/// How long a link lives at least that could not have the best fabric, before that is tried again:
+/// as long as a change of the fabric may take to settle.
+pub const BETTER_FABRIC_AFTER: Duration = Duration::from_secs(5);
+/// First time after which the best fabric is tried again without a change that is known. Each time
+/// senders wait while it is tried.
+pub const BETTER_FABRIC_PAUSE_MIN: Duration = Duration::from_secs(60);
+/// Longest such time.
+pub const BETTER_FABRIC_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long the peer's part of a step may take: it may have begun later, and takes as long itself.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a dial may take to connect.
@@ -274,7 +287,11 @@ pub const TCPS_REKEY_CHUNKS: u32 = 64 * 1024;
 pub const VERBS_FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX + 4 * 1024;
 /// Addresses in one offer of the verbs fabric; more do not fit in [`OFFER_BYTES_MAX`].
 #[cfg(feature = "verbs")]
-pub const VERBS_ADDRESSES_MAX: usize = 7;
+pub const VERBS_ADDRESSES_MAX: usize = 6;
+/// How long a port may be down before its queue pairs end: the time in which heartbeats notice that
+/// a node is silent.
+#[cfg(feature = "verbs")]
+pub const VERBS_PORT_GRACE: Duration = Duration::from_secs(3);
 /// Completion events that are acknowledged together: each time takes a lock in the library.
 #[cfg(feature = "verbs")]
 pub const VERBS_ACKNOWLEDGE_EVERY: u32 = 16;

@@ -141,6 +141,9 @@ pub(crate) enum Beat {
     Idle = 5,
     /// Says that the sender goes on using the link, which the other side would have closed.
     Busy = 6,
+    /// Asks that the link be closed, so that a better fabric can carry the next one: as IDLE, the
+    /// sender begins nothing on it now.
+    Better = 7,
 }
 
 /// The end of the sender's side of a link, by its number on the wire.
@@ -261,7 +264,7 @@ impl Message {
 }
 
 impl Beat {
-    const ALL: [Beat; 7] = [
+    const ALL: [Beat; 8] = [
         Beat::Plain,
         Beat::Question,
         Beat::Answer,
@@ -269,6 +272,7 @@ impl Beat {
         Beat::Leaving,
         Beat::Idle,
         Beat::Busy,
+        Beat::Better,
     ];
 
     fn of(code: u8) -> Result<Self, Malformed> {

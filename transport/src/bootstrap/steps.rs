@@ -41,7 +41,9 @@ impl Message {
             Message::Heartbeat(Beat::Question) => (QuestionSent, QuestionReceived),
             Message::Heartbeat(Beat::Answer) => (AnswerSent, AnswerReceived),
             // Clusters draw all that depends on whether they are read.
-            Message::Heartbeat(Beat::Leaving | Beat::Idle | Beat::Busy) => return None,
+            Message::Heartbeat(Beat::Leaving | Beat::Idle | Beat::Busy | Beat::Better) => {
+                return None;
+            }
             Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),
             Message::Known { .. } => (KnownSent, KnownReceived),

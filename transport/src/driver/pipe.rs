@@ -68,7 +68,7 @@ impl Pipe {
                 return Ok(true);
             }
             let posted = self.queues.post_send(&mut self.slots.batch);
-            posted.map_err(|_| LinkCause::Fabric(Status::Fatal))?;
+            posted.map_err(|error| LinkCause::Fabric(Status::Refused(error)))?;
             step!(posted);
         }
         Ok(false)

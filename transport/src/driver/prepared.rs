@@ -53,11 +53,11 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Opens a queue pair of `fabric`, allocates the link's memory and posts the whole ring. The
-    /// queue pair is bound to what both sides know of this link.
+    /// queue pair is bound to what both sides know of this link; the ways to `avoid` are its last.
     pub(crate) fn new(
         fabric: &Arc<dyn Fabric>,
         profile: &Profile,
-        (side, binding): (Side, Vec<u8>),
+        (side, binding, avoid): (Side, Vec<u8>, Vec<u32>),
     ) -> Result<Self, FabricError> {
         let ring = profile.ring_slots;
         let config = QueuePairConfig {
@@ -67,6 +67,7 @@ impl Prepared {
             rnr_retry: 0,
             side,
             binding,
+            avoid,
         };
         let mut opening = fabric.open(config)?;
         let slot_bytes = profile.slot_bytes as usize;
@@ -95,12 +96,12 @@ impl Prepared {
         }
     }
 
-    /// Returns how many ways there are to connect.
-    pub(crate) fn ways(&self, offer: &Offer) -> usize {
+    /// Returns the numbers of the ways to connect, best first.
+    pub(crate) fn ways(&self, offer: &Offer) -> Vec<u32> {
         self.opening.ways(&offer.queue_pair)
     }
 
-    /// Connects by the way of this number, on the current tokio runtime, where the driver will run.
+    /// Connects by the way at this place, on the current tokio runtime, where the driver will run.
     /// The peer's offer must have been checked against the limits.
     ///
     /// # Cancel safety
@@ -116,7 +117,7 @@ impl Prepared {
             CreditSettings::new(offer.ring_slots, profile.ring_slots, profile.credit_reserve)
                 .map_err(|_| FabricError::Offer("its ring is too small"))?;
         let frame_max = profile.slot_bytes.min(offer.slot_bytes) as usize;
-        if way >= opening.ways(&offer.queue_pair).max(1) {
+        if way >= opening.ways(&offer.queue_pair).len().max(1) {
             return Err(FabricError::Offer("there is no other way to it"));
         }
         let queues = opening.connect(offer.queue_pair, way).await?;

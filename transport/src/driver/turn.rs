@@ -183,7 +183,7 @@ impl Driver {
         pipe.slots.posted += pipe.slots.refill.len();
         let posted = pipe.queues.post_recv(&mut pipe.slots.refill);
         pipe.slots.posted -= pipe.slots.refill.len();
-        posted.map_err(|_| LinkCause::Fabric(Status::Fatal))?;
+        posted.map_err(|error| LinkCause::Fabric(Status::Refused(error)))?;
         pipe.proto.handle_dispatched();
         Ok(())
     }

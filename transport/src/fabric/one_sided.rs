@@ -155,8 +155,8 @@ pub trait Opening: Send {
     /// Returns what the peer needs to connect, as [`Opening::offer`](super::Opening::offer) does.
     fn offer(&self) -> Zeroizing<Vec<u8>>;
 
-    /// Returns how many ways lead to the peer, as [`Opening::ways`](super::Opening::ways) does.
-    fn ways(&self, peer: &[u8]) -> usize;
+    /// Returns the ways that lead to the peer, as [`Opening::ways`](super::Opening::ways) does.
+    fn ways(&self, peer: &[u8]) -> Vec<u32>;
 
     /// Connects, as [`Opening::connect`](super::Opening::connect) does.
     ///

@@ -17,6 +17,8 @@
 //! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never
 //!   an enum without that value; the layouts of what both sides share are checked by a test.
 //! - **VB-5 device events** end the queue pairs concerned, with a cause, whichever task reads them.
+//!   Those of a port that went down end when it has been down for a while: until then they may ride
+//!   it out. What else changes about ports is looked at when the next queue pair is opened.
 //! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed
 //!   was taken; the rest is flushed here. So nothing waits for a device to flush.
 //! - **VB-7 deviations** of rxe are listed in `docs/ARCHITECTURE.md`. Two are seen here: a receive
@@ -38,8 +40,14 @@ mod ledger;
 mod machine;
 mod memory;
 mod offer;
+mod opening;
+mod partition;
+mod posting;
 mod queue_pair;
+mod rail;
+mod rails;
 mod survey;
+mod vectors;
 
 #[cfg(test)]
 mod layout;
@@ -47,27 +55,19 @@ mod layout;
 mod tests;
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use tokio::time::Instant;
-use zeroize::Zeroizing;
+use parking_lot::Mutex;
 
-use self::connected::Connected;
-use self::memory::{Domain, PageKind};
-use self::offer::{Address, Offer};
-use self::queue_pair::{Path, QueuePair, Tuning};
-use self::survey::Rail;
-use super::{Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePairConfig, Side};
+use self::memory::PageKind;
+use self::opening::{Settings, VerbsOpening};
+use self::queue_pair::Tuning;
+use self::rails::Rails;
+use super::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig};
 use crate::entropy::Entropy;
-use crate::limits::{
-    INLINE_BYTES, PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_ADDRESSES_MAX, VERBS_FRAME_BYTES_MAX,
-    VERBS_RETRIES, VERBS_TIMEOUT,
-};
+use crate::limits::{PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_RETRIES, VERBS_TIMEOUT};
 use crate::log_limiter::LogLimiter;
-use crate::memory::{Region, Slot};
+use crate::memory::Region;
 
 pub use self::survey::{Survey, VerbsAddress};
 
@@ -80,6 +80,11 @@ pub struct VerbsConfig {
     pub port: Option<u8>,
     /// Only this entry of each port's GID table.
     pub gid_index: Option<u32>,
+    /// The partition, by its key as `ibv_devinfo` or the subnet manager shows it, with or without
+    /// the bit of full members. Without it the first is used of which the port is a full member.
+    pub pkey: Option<u16>,
+    /// The partition, by the place of its key in each port's table.
+    pub pkey_index: Option<u16>,
     /// How long an acknowledgement may take: 4.096 us * 2^`timeout`; 1 to 31.
     pub timeout: u8,
     /// How often a packet without acknowledgement is sent again, 0 to 7; SoftRoCE never ends with
@@ -99,6 +104,8 @@ impl Default for VerbsConfig {
             device: None,
             port: None,
             gid_index: None,
+            pkey: None,
+            pkey_index: None,
             timeout: VERBS_TIMEOUT,
             retries: VERBS_RETRIES,
             traffic_class: 0,
@@ -137,9 +144,6 @@ pub enum NoVerbs {
         /// The largest value that it can have.
         limit: u8,
     },
-    /// A device refused a first queue pair.
-    #[error(transparent)]
-    Refused(#[from] FabricError),
 }
 
 /// The verbs fabric.
@@ -148,12 +152,12 @@ pub enum NoVerbs {
 /// started at any time. A process that was forked and goes on in this program must not use a fabric
 /// of its parent's, nor drop it.
 pub struct VerbsFabric {
-    rails: Vec<Rail>,
-    domains: Arc<[Arc<Domain>]>,
-    limits: Limits,
+    rails: Rails,
     config: VerbsConfig,
     entropy: Entropy,
-    /// The lines of queue pairs that are connected.
+    /// How many queue pairs were opened: each link begins with another rail.
+    turn: Mutex<usize>,
+    /// The lines about queue pairs.
     log: Arc<LogLimiter>,
 }
 
@@ -172,61 +176,15 @@ impl VerbsFabric {
                 return Err(NoVerbs::Setting { what, asked, limit });
             }
         }
-        let (survey, rails) = Survey::with_rails(&config);
-        if rails.is_empty() {
-            return Err(NoVerbs::Nothing(survey));
-        }
-        let mut domains: Vec<Arc<Domain>> = Vec::new();
-        for rail in &rails {
-            if !domains.iter().any(|domain| Arc::ptr_eq(domain, &rail.domain)) {
-                domains.push(rail.domain.clone());
-            }
-        }
-        let limits = limits(&rails)?;
+        let rails = Rails::new(&config).map_err(NoVerbs::Nothing)?;
         let log = Arc::new(LogLimiter::new(PEER_LINES_MAX));
-        Ok(VerbsFabric { rails, domains: domains.into(), limits, config, entropy, log })
+        Ok(VerbsFabric { rails, config, entropy, turn: Mutex::default(), log })
     }
 
     /// Returns the names of the devices it uses, with the ports.
     pub fn devices(&self) -> Vec<String> {
-        let name = |rail: &Rail| format!("{}/{}", rail.domain.device.name(), rail.port);
-        self.rails.iter().map(name).collect()
+        self.rails.names()
     }
-}
-
-/// Returns what all of the rails can do. How much can be sent inline is only known from a queue
-/// pair.
-fn limits(rails: &[Rail]) -> Result<Limits, FabricError> {
-    let least = |of: fn(&Rail) -> u32| rails.iter().map(of).min().unwrap_or(0);
-    let requests = least(|rail| rail.limits.work_requests.min(rail.limits.completions / 2));
-    let mut inline_bytes_max = INLINE_BYTES;
-    for rail in rails {
-        let inline = [INLINE_BYTES, 128, 64, 0].into_iter().find_map(|inline_bytes| {
-            let config = QueuePairConfig {
-                send_queue: 1,
-                recv_queue: 1,
-                inline_bytes,
-                rnr_retry: 0,
-                side: Side::Acceptor,
-                binding: Vec::new(),
-            };
-            let made = QueuePair::new(rail.domain.clone(), rail.port, &config);
-            match made {
-                Ok(_) => Some(Ok(inline_bytes)),
-                Err(error) if inline_bytes == 0 => Some(Err(error)),
-                Err(_) => None,
-            }
-        });
-        inline_bytes_max = inline_bytes_max.min(inline.unwrap_or(Ok(0))?);
-    }
-    Ok(Limits {
-        send_queue_max: requests,
-        recv_queue_max: requests,
-        frame_bytes_max: least(|rail| rail.attributes.frame_bytes_max).min(VERBS_FRAME_BYTES_MAX),
-        inline_bytes_max,
-        // A device sends from memory that is registered for it.
-        splices: false,
-    })
 }
 
 impl Fabric for VerbsFabric {
@@ -239,39 +197,33 @@ impl Fabric for VerbsFabric {
     }
 
     fn limits(&self) -> Limits {
-        self.limits
+        self.rails.limits()
+    }
+
+    fn changes(&self) -> u64 {
+        self.rails.changes()
     }
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
         let kind = if self.config.huge_pages { PageKind::Huge } else { PageKind::Ordinary };
-        memory::slab(self.domains.clone(), bytes.max(1), kind)
+        memory::slab(self.rails.domains(), bytes.max(1), kind)
     }
 
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
-        let Limits { send_queue_max, recv_queue_max, inline_bytes_max, .. } = self.limits;
+        let Limits { send_queue_max, recv_queue_max, inline_bytes_max, .. } = self.limits();
         check("send queue", config.send_queue, send_queue_max)?;
         check("receive queue", config.recv_queue, recv_queue_max)?;
         check("inline size", config.inline_bytes, inline_bytes_max)?;
         check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
         let first_packet = (self.entropy.u128() & 0xff_ffff) as u32;
         let tuning = self.config.tuning(config.rnr_retry);
-        let bootstrap = offer::bootstrap(&config.side);
-        let mut opening = VerbsOpening {
-            offer: Offer {
-                dialled: bootstrap.map_or([0; 16], |(dialled, _)| dialled),
-                addresses: Vec::new(),
-            },
-            ends: Vec::new(),
-            domains: self.domains.clone(),
-            recvs: Vec::with_capacity(config.recv_queue as usize),
-            config,
-            tuning,
-            log: self.log.clone(),
+        let turn = {
+            let turn = &mut *self.turn.lock();
+            *turn = turn.wrapping_add(1);
+            *turn
         };
-        for rail in &self.rails {
-            opening.add(rail, first_packet, bootstrap.map(|(_, local)| local))?;
-        }
-        Ok(Box::new(opening))
+        let settings = Settings { first_packet, tuning, turn, log: self.log.clone() };
+        Ok(Box::new(VerbsOpening::new(&self.rails.now(), config, settings)?))
     }
 }
 
@@ -283,144 +235,5 @@ fn check(what: &'static str, asked: u32, limit: u32) -> Result<(), FabricError> 
 impl fmt::Debug for VerbsFabric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("VerbsFabric").field(&self.devices()).finish()
-    }
-}
-
-/// Queue pairs that are not connected, one for each port. The offers choose one; the receives wait
-/// here for it, and are posted before it can be reached (PV-11).
-struct VerbsOpening {
-    offer: Offer,
-    ends: Vec<End>,
-    domains: Arc<[Arc<Domain>]>,
-    recvs: Vec<Slot>,
-    config: QueuePairConfig,
-    tuning: Tuning,
-    log: Arc<LogLimiter>,
-}
-
-/// One port's queue pair, and the places of its addresses in the offer.
-struct End {
-    queue_pair: QueuePair,
-    port: u8,
-    first: usize,
-    gid_indices: Vec<u8>,
-}
-
-impl VerbsOpening {
-    fn add(
-        &mut self,
-        rail: &Rail,
-        first_packet: u32,
-        local: Option<[u8; 16]>,
-    ) -> Result<(), FabricError> {
-        let first = self.offer.addresses.len();
-        let room = VERBS_ADDRESSES_MAX - first;
-        if room == 0 {
-            return Ok(());
-        }
-        let queue_pair = QueuePair::new(rail.domain.clone(), rail.port, &self.config)?;
-        let addresses = &rail.addresses[..rail.addresses.len().min(room)];
-        self.offer.addresses.extend(addresses.iter().map(|address| Address {
-            kind: address.kind,
-            gid: address.gid,
-            lid: rail.attributes.lid,
-            prefix: address.prefix,
-            mtu: rail.attributes.mtu,
-            on_the_way: Some(address.gid) == local,
-            queue_pair: queue_pair.number(),
-            first_packet,
-        }));
-        let gid_indices = addresses.iter().map(|address| address.index).collect();
-        self.ends.push(End { queue_pair, port: rail.port, first, gid_indices });
-        Ok(())
-    }
-
-    /// Returns the pairs of places in this side's offer and in the peer's, best first.
-    fn pairs(&self, peer: &Offer) -> Vec<(usize, usize)> {
-        match self.config.side {
-            Side::Dialer { .. } => offer::pairs(&self.offer, peer),
-            Side::Acceptor => {
-                offer::pairs(peer, &self.offer).into_iter().map(|(i, j)| (j, i)).collect()
-            }
-        }
-    }
-
-    fn connect(mut self, peer: &[u8], way: usize) -> Result<Connected, FabricError> {
-        let peer = Offer::decode(peer)?;
-        let unreachable = FabricError::Offer("none of its addresses can be reached from here");
-        let Some(&(ours, theirs)) = self.pairs(&peer).get(way) else { return Err(unreachable) };
-        let (own, peer) = (self.offer.addresses[ours], peer.addresses[theirs]);
-        let at = self.ends.iter().rposition(|end| end.first <= ours);
-        let Some(at) = at else { return Err(unreachable) };
-        // The others are given back here.
-        let End { mut queue_pair, port, first, gid_indices } = self.ends.swap_remove(at);
-        self.ends.clear();
-        let posted = self.recvs.len() as u32;
-        for slot in &self.recvs {
-            // With several devices this is where the memory is registered, and may be too much.
-            memory::local_key(queue_pair.domain(), slot)?;
-        }
-        while !self.recvs.is_empty() {
-            let count = self.recvs.len();
-            queue_pair
-                .post_recvs(&mut self.recvs, count)
-                .map_err(|error| FabricError::Connect(io::Error::other(error)))?;
-        }
-        let path = Path {
-            peer_number: peer.queue_pair,
-            peer_first_packet: peer.first_packet,
-            first_packet: own.first_packet,
-            mtu: own.mtu.min(peer.mtu),
-            port,
-            gid_index: gid_indices[ours - first],
-            peer_gid: peer.gid,
-            peer_lid: peer.lid,
-            tuning: self.tuning,
-        };
-        queue_pair.connect(&path)?;
-        if let Some(suppressed) = self.log.admit("connected", Instant::now()) {
-            let (device, gid) = (queue_pair.domain().device.name(), gid_indices[ours - first]);
-            tracing::info!(device, port, suppressed, gid, "a queue pair is connected");
-        }
-        Connected::new(queue_pair, &self.config, posted).map_err(FabricError::Connect)
-    }
-}
-
-impl Opening for VerbsOpening {
-    fn offer(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::new(self.offer.encode())
-    }
-
-    fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError> {
-        let room = self.config.recv_queue as usize - self.recvs.len();
-        let own = slots.iter().take_while(|slot| memory::is_of(&self.domains, slot)).count();
-        self.recvs.extend(slots.drain(..own.min(room)));
-        if slots.is_empty() {
-            Ok(())
-        } else if own < room {
-            Err(PostError::Foreign)
-        } else {
-            Err(PostError::Full)
-        }
-    }
-
-    fn ways(&self, peer: &[u8]) -> usize {
-        Offer::decode(peer).map_or(0, |peer| self.pairs(&peer).len())
-    }
-
-    fn connect(
-        self: Box<Self>,
-        peer: Zeroizing<Vec<u8>>,
-        way: usize,
-    ) -> BoxFuture<'static, Result<Box<dyn super::QueuePair>, FabricError>> {
-        // Registering memory takes its time, and resolving the peer's address up to a second, in
-        // which the task's thread would stand still.
-        let connecting = tokio::task::spawn_blocking(move || Self::connect(*self, &peer, way));
-        async {
-            let connected =
-                connecting.await.map_err(|lost| FabricError::Connect(io::Error::other(lost)))??;
-            Ok(Box::new(connected) as Box<dyn super::QueuePair>)
-        }
-        .boxed()
     }
 }

@@ -3,18 +3,21 @@
 //! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
 //!   lower-named one, and through the ways of each, best first; they leave each candidate together:
 //!   the side that gives one up says whether there is another way to try the fabric. A link is used
-//!   when both said READY.
+//!   when both said READY. All ways of a fabric together have half of the silence that finds a node
+//!   down, unless no other fabric is left. Each side remembers the ways that failed for a while and
+//!   names them in its next offer, so that both try them last.
 //! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
 //!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
 use crate::driver::{Connected, Offer, Prepared, Reports, Running};
-use crate::fabric::{Fabric, Protection, Side};
+use crate::fabric::{Fabric, FabricError, Protection, Side};
 use crate::id::NodeId;
 use crate::limits;
 
@@ -36,6 +39,14 @@ pub(super) struct Met {
 pub(super) struct Carrier {
     /// The link.
     pub(super) running: Running,
+    /// The best fabric, if that did not come up.
+    pub(super) better: Option<Better>,
+}
+
+/// A fabric that did not come up, and what it knew then.
+pub(super) struct Better {
+    pub(super) fabric: Arc<dyn Fabric>,
+    pub(super) changes: u64,
 }
 
 impl Drop for Carrier {
@@ -79,11 +90,29 @@ pub(super) async fn choose(
     decides: bool,
 ) -> Result<Carrier, Failure> {
     let mut passed_over = Vec::new();
-    for fabric in candidates(&met.fabrics, &met.hello.fabrics, decides) {
-        for way in 0..limits::WAYS_MAX {
-            match attempt(table, met, epoch, (&fabric, way)).await? {
-                Ok(carrier) => {
-                    report(table, met, Some(&*fabric), &passed_over);
+    let mut changes = 0;
+    let peer = table.peer(&met.hello.node.name);
+    let fabrics = candidates(&met.fabrics, &met.hello.fabrics, decides);
+    for (place, fabric) in fabrics.iter().enumerate() {
+        let is_last = place + 1 == fabrics.len();
+        let asked = met.hello.times.down_after.max(limits::DOWN_AFTER_MIN);
+        let patience = table.profile.down_after.min(asked) / 2;
+        let avoid = peer.ways_to_avoid(fabric.name());
+        if place == 0 {
+            changes = fabric.changes();
+        }
+        let mut trial = Trial::new(fabric.clone(), avoid, (!is_last).then_some(patience));
+        // However often the peer says that there is another way.
+        for _ in 0..limits::WAYS_MAX {
+            let tried = attempt(table, met, epoch, &mut trial).await?;
+            if let Some(way) = trial.way {
+                peer.note_way(fabric.name(), way, tried.is_ok());
+            }
+            match tried {
+                Ok(mut carrier) => {
+                    let best = fabrics.first().filter(|_| place > 0);
+                    carrier.better = best.map(|best| Better { fabric: best.clone(), changes });
+                    report(table, met, Some(&**fabric), &passed_over);
                     return Ok(carrier);
                 }
                 Err(GivenUp { why, again }) => {
@@ -97,6 +126,46 @@ pub(super) async fn choose(
     }
     report(table, met, None, &passed_over);
     Err(Failure::Rejected(Rejection::NoCommonFabric))
+}
+
+/// The ways of one fabric, as far as they were tried for one link.
+struct Trial {
+    fabric: Arc<dyn Fabric>,
+    /// The ways that failed for earlier links.
+    avoid: Vec<u32>,
+    tried: Vec<u32>,
+    /// The way of the attempt at hand, once it is known.
+    way: Option<u32>,
+    /// When the fabric is given up, and the least time before that with which another way is tried.
+    until: Option<(Instant, Duration)>,
+}
+
+impl Trial {
+    fn new(fabric: Arc<dyn Fabric>, avoid: Vec<u32>, patience: Option<Duration>) -> Self {
+        let until = patience.map(|patience| (Instant::now() + patience, patience / 8));
+        Trial { fabric, avoid, tried: Vec::new(), way: None, until }
+    }
+
+    /// Takes the best of these ways that was not tried. Returns its place.
+    fn take(&mut self, ways: &[u32]) -> usize {
+        let place = ways.iter().position(|way| !self.tried.contains(way));
+        self.way = place.map(|place| ways[place]);
+        self.tried.extend(self.way);
+        place.unwrap_or(0)
+    }
+
+    /// Returns true if there is another one of these ways, and time to try it.
+    fn goes_on(&self, ways: &[u32]) -> bool {
+        let is_left = ways.iter().any(|way| !self.tried.contains(way));
+        let is_late = self.until.is_some_and(|(until, least)| Instant::now() + least > until);
+        is_left && !is_late && self.tried.len() < limits::WAYS_MAX
+    }
+
+    /// Returns how long a step may take that has `limit` otherwise.
+    fn patience(&self, limit: Duration) -> Duration {
+        let left = |(until, _): (Instant, _)| until.saturating_duration_since(Instant::now());
+        self.until.map_or(limit, |until| limit.min(left(until)))
+    }
 }
 
 /// Logs what was chosen, and why nothing better was. The same cause is met at each dial: it is
@@ -172,12 +241,13 @@ async fn attempt(
     table: &Table,
     met: &mut Met,
     epoch: u64,
-    candidate: (&Arc<dyn Fabric>, usize),
+    trial: &mut Trial,
 ) -> Result<Result<Carrier, GivenUp>, Failure> {
-    match establish(table, met, epoch, candidate).await {
+    trial.way = None;
+    match establish(table, met, epoch, trial).await {
         Ok(carrier) => Ok(Ok(carrier)),
         Err(Unmade::ByPeer(given_up)) => Ok(Err(given_up)),
-        Err(Unmade::Here(given_up)) => give_up(met, candidate.0.name(), given_up).await.map(Err),
+        Err(Unmade::Here(given_up)) => give_up(met, trial.fabric.name(), given_up).await.map(Err),
         Err(Unmade::Failed(failure)) => Err(failure),
     }
 }
@@ -187,11 +257,12 @@ async fn establish(
     table: &Table,
     met: &mut Met,
     epoch: u64,
-    (fabric, way): (&Arc<dyn Fabric>, usize),
+    trial: &mut Trial,
 ) -> Result<Carrier, Unmade> {
-    let name = fabric.name();
+    let name = trial.fabric.name();
     let binding = [&met.channel.binding()[..], &epoch.to_le_bytes()].concat();
-    let prepared = Prepared::new(fabric, &table.profile, (met.side.clone(), binding))
+    let demands = (met.side.clone(), binding, trial.avoid.clone());
+    let prepared = Prepared::new(&trial.fabric, &table.profile, demands)
         .map_err(|error| Unmade::Here(GivenUp { why: error.to_string(), again: false }))?;
 
     met.channel.send(&offer(name, prepared.offer())).await?;
@@ -199,17 +270,22 @@ async fn establish(
         Answer::Offer(offer) => offer,
         other => return Err(other.unexpected(name).into()),
     };
-    let again = way + 1 < prepared.ways(&theirs).min(limits::WAYS_MAX);
-    let given_up = |why| Unmade::Here(GivenUp { why, again });
+    let ways = prepared.ways(&theirs);
+    let way = trial.take(&ways);
+    let trial = &*trial;
+    let given_up = |why| Unmade::Here(GivenUp { why, again: trial.goes_on(&ways) });
     let reports = reports(table, &met.hello.node, epoch);
-    let connected = connect(table, prepared, theirs, way, reports).await.map_err(given_up)?;
+    let patience = trial.patience(limits::CONNECT_TIMEOUT);
+    let connecting = prepared.connect(theirs, way, reports);
+    let connected = connect(table, connecting, patience).await.map_err(given_up)?;
 
     met.channel.send(&Message::Connected { fabric: name.into() }).await?;
     match answer_unless_pass(&mut met.channel, name).await? {
         Answer::Connected => {}
         other => return Err(other.unexpected(name).into()),
     }
-    let carrier = confirm(connected).await.map_err(given_up)?;
+    let patience = trial.patience(limits::CONFIRM_TIMEOUT);
+    let carrier = confirm(connected, patience).await.map_err(given_up)?;
 
     met.channel.send(&Message::Ready { fabric: name.into() }).await?;
     match answer(&mut met.channel, name).await? {
@@ -250,25 +326,22 @@ async fn give_up(
 
 async fn connect(
     table: &Table,
-    prepared: Prepared,
-    theirs: Offer,
-    way: usize,
-    reports: Reports,
+    connecting: impl Future<Output = Result<Connected, FabricError>> + Send + 'static,
+    patience: Duration,
 ) -> Result<Connected, String> {
-    let connecting = table.tasks.links(prepared.connect(theirs, way, reports));
-    timeout(limits::CONNECT_TIMEOUT, connecting)
+    timeout(patience, table.tasks.links(connecting))
         .await
-        .map_err(|_| format!("not connected within {:?}", limits::CONNECT_TIMEOUT))?
+        .map_err(|_| format!("not connected within {patience:?}"))?
         .map_err(|error| error.to_string())
 }
 
 /// Sends and awaits a frame of full size.
-async fn confirm(connected: Connected) -> Result<Carrier, String> {
-    let mut carrier = Carrier { running: connected.start() };
-    let why = match timeout(limits::CONFIRM_TIMEOUT, carrier.running.confirmed()).await {
+async fn confirm(connected: Connected, patience: Duration) -> Result<Carrier, String> {
+    let mut carrier = Carrier { running: connected.start(), better: None };
+    let why = match timeout(patience, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),
-        Err(_) => format!("frames did not go through within {:?}", limits::CONFIRM_TIMEOUT),
+        Err(_) => format!("frames did not go through within {patience:?}"),
     };
     end(carrier).await;
     Err(why)

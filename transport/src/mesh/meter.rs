@@ -126,6 +126,7 @@ fn label(cause: &LinkCause) -> &'static str {
     match cause {
         LinkCause::Left => "left",
         LinkCause::Idle => "idle",
+        LinkCause::Better => "better",
         LinkCause::Shutdown => "shutdown",
         LinkCause::Closed => "closed",
         LinkCause::Silent => "silent",

@@ -5,6 +5,7 @@ mod asking;
 mod backoff;
 mod connection_guard;
 mod connection_state;
+mod failed_ways;
 mod link_questions;
 mod state;
 mod view;

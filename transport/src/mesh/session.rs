@@ -10,8 +10,14 @@
 //!   agree, and says in its BYE that it left, also if it had asked. Kept are the links to seeds
 //!   that do not lead to this node, too (MS-12), and those to nodes that could not be dialled
 //!   again.
+//! - **MS-19 back to the best**: a side whose link could not have the best fabric of both tries
+//!   that again when the fabric knows of a change, and after ever longer times. As for MS-18 the
+//!   link [rests](crate::link), so that no message is on its way, and the other side agrees to its
+//!   end if its own side rests, too; then the nodes dial anew. A side that never rests keeps its
+//!   link.
 
 mod stalls;
+mod upgrade;
 mod usage;
 
 use std::sync::Arc;
@@ -35,6 +41,7 @@ use super::meter::Meter;
 use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
 use stalls::Stalls;
+use upgrade::Upgrade;
 use usage::{Rest, Usage};
 
 /// Messages of a peer that are handled before other links have their turn.
@@ -51,6 +58,7 @@ pub(super) struct Session {
     meter: Meter,
     stalls: Stalls,
     usage: Usage,
+    upgrade: Upgrade,
     /// Time at which the peer was last heard on the bootstrap connection.
     heard: Instant,
     liveness: LinkLiveness,
@@ -107,9 +115,10 @@ impl Session {
         table: Arc<Table>,
         guard: ConnectionGuard,
         channel: Channel,
-        carrier: Carrier,
+        mut carrier: Carrier,
         interval: Duration,
     ) -> Self {
+        let upgrade = Upgrade::new(carrier.better.take(), guard.peer());
         let labelled = table.events.metrics_by_peer().then(|| guard.peer().name());
         let link = carrier.running.link.clone();
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
@@ -125,6 +134,7 @@ impl Session {
             meter,
             stalls,
             usage,
+            upgrade,
             heard,
             liveness,
             pace,
@@ -153,7 +163,7 @@ impl Session {
         let left = cause == LinkCause::Left;
         let parting = match cause {
             LinkCause::Left => Parting::Left,
-            LinkCause::Idle => Parting::Idle,
+            LinkCause::Idle | LinkCause::Better => Parting::Idle,
             _ => Parting::Lost,
         };
         let rested = left && self.usage.rest != Rest::No;
@@ -187,7 +197,7 @@ impl Session {
         // One that is there and does not say it yet had agreed all the same.
         let bye = timeout(limits::DRAIN_TIMEOUT, heard).await.unwrap_or(Parting::Idle);
         match bye {
-            Parting::Idle => LinkCause::Idle,
+            Parting::Idle => self.rest_cause(),
             Parting::Left => LinkCause::Left,
             Parting::Lost => LinkCause::Closed,
         }
@@ -304,12 +314,15 @@ impl Session {
             Beat::Question => return self.channel.send(&Message::Heartbeat(Beat::Answer)).await,
             Beat::Answer => self.handle_answer(),
             Beat::Idle if self.usage.rest != Rest::Agreed => return self.heed_idle().await,
+            Beat::Better if self.usage.rest != Rest::Agreed => return self.heed_better().await,
             Beat::Busy if self.usage.rest == Rest::Asked => {
-                self.usage.rest = Rest::No;
+                (self.usage.rest, self.upgrade.is_cause) = (Rest::No, false);
                 self.usage.refuse();
                 self.carrier.running.link.end_rest();
             }
-            Beat::Idle | Beat::Busy => return Err(Failure::unexpected(&Message::Heartbeat(beat))),
+            Beat::Idle | Beat::Busy | Beat::Better => {
+                return Err(Failure::unexpected(&Message::Heartbeat(beat)));
+            }
         }
         Ok(())
     }
@@ -338,7 +351,7 @@ impl Session {
         self.usage.bye = Some(parting);
         let cause = match parting {
             Parting::Left => LinkCause::Left,
-            Parting::Idle if self.usage.rest != Rest::No => LinkCause::Idle,
+            Parting::Idle if self.usage.rest != Rest::No => self.rest_cause(),
             Parting::Idle | Parting::Lost => LinkCause::Closed,
         };
         self.over = Some((Instant::now() + limits::DRAIN_TIMEOUT, cause));
@@ -385,10 +398,15 @@ impl Session {
             return Ok(());
         }
         self.beats = self.beats.wrapping_add(1);
-        let over = self.usage.rest == Rest::No && self.usage.note_use_unless_refused();
+        let better = !stalled && self.asks_for_better();
+        let over = self.usage.rest == Rest::No && self.usage.note_use_unless_refused() && !better;
         let rests = over && self.may_rest() && link.rest();
         let beat = match stalled {
             true => Beat::Stalled,
+            false if better => {
+                (self.usage.rest, self.upgrade.is_cause) = (Rest::Asked, true);
+                Beat::Better
+            }
             false if rests => {
                 self.usage.rest = Rest::Asked;
                 Beat::Idle

@@ -6,6 +6,8 @@ mod altered;
 #[cfg(feature = "sim")]
 mod asking;
 #[cfg(feature = "sim")]
+mod better;
+#[cfg(feature = "sim")]
 mod crowd;
 #[cfg(feature = "sim")]
 mod dialling;

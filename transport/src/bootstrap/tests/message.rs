@@ -79,7 +79,8 @@ fn message() -> impl Strategy<Value = Message> {
             Just(Beat::Stalled),
             Just(Beat::Leaving),
             Just(Beat::Idle),
-            Just(Beat::Busy)
+            Just(Beat::Busy),
+            Just(Beat::Better)
         ]
         .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use rkyv::util::AlignedVec;
 use tokio::sync::watch;
@@ -52,6 +53,8 @@ struct Wire {
     receives: VecDeque<Slot>,
     done: VecDeque<Completion>,
     sent: Vec<Vec<u8>>,
+    /// Sends are refused.
+    refuses: bool,
 }
 
 struct Queue(Arc<Mutex<Wire>>);
@@ -59,6 +62,9 @@ struct Queue(Arc<Mutex<Wire>>);
 impl QueuePair for Queue {
     fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError> {
         let wire = &mut *self.0.lock();
+        if wire.refuses {
+            return Err(PostError::Device(5));
+        }
         for SendRequest { slot, bytes, .. } in batch.drain(..) {
             wire.sent.push(slot[..bytes as usize].to_vec());
             wire.done.push_back(Completion { work: Work::Send, slot, status: Status::Success });
@@ -84,7 +90,12 @@ impl QueuePair for Queue {
         Poll::Pending
     }
 
-    fn close(&mut self) {}
+    fn close(&mut self) {
+        let wire = &mut *self.0.lock();
+        let (work, status) = (Work::Recv { bytes: 0 }, Status::Flushed);
+        let flushed = wire.receives.drain(..).map(|slot| Completion { work, slot, status });
+        wire.done.extend(flushed);
+    }
 }
 
 #[derive(Debug)]
@@ -324,6 +335,22 @@ fn what_is_taken_while_an_open_is_answered_is_reported_before_the_driver_sleeps(
     rig.take(0, WINDOW.messages as usize / 2);
     rig.hear(&[open("other", 2)]);
     assert_eq!(rig.said, [RecordKind::Opened, RecordKind::Window]);
+}
+
+/// DR-4: a device refuses a frame. The link ends with the system's reason, and its drain does not
+/// wait for what was never posted.
+#[tokio::test]
+async fn a_refused_frame_is_the_cause_and_holds_up_no_end() {
+    let mut rig = Rig::new();
+    let _answered = rig.ask();
+    rig.wire.lock().refuses = true;
+    let _unanswered = rig.commit();
+    let Poll::Ready(mut cause) = rig.poll() else { panic!("the link goes on") };
+    assert_eq!(cause, LinkCause::Fabric(Status::Refused(PostError::Device(5))));
+    let text = cause.to_string();
+    assert!(text.ends_with("the device refused: Input/output error (os error 5)"), "{text}");
+    assert!(rig.driver.drain(&mut cause).now_or_never().is_some(), "it waits");
+    assert_eq!(cause, LinkCause::Fabric(Status::Refused(PostError::Device(5))));
 }
 
 /// A peer that says again and again that it waits makes nothing grow.

@@ -37,6 +37,7 @@ impl Plan {
             rnr_retry: 0,
             side: Side::Acceptor,
             binding: Vec::new(),
+            avoid: Vec::new(),
         };
         Plan { config, posted: [recv_queue as usize; 2], slot_bytes: 256 }
     }

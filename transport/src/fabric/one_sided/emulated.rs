@@ -51,6 +51,7 @@ pub(in crate::fabric) fn open<F: Fabric + ?Sized>(
         rnr_retry: 0,
         side: config.side,
         binding: config.binding,
+        avoid: Vec::new(),
     })?;
     let mut receives = fabric.alloc(2 * QUEUE * frame_bytes)?.into_slots(frame_bytes);
     let frames = receives.split_off(QUEUE);
@@ -82,7 +83,7 @@ impl Opening for Unconnected {
         self.opening.offer()
     }
 
-    fn ways(&self, peer: &[u8]) -> usize {
+    fn ways(&self, peer: &[u8]) -> Vec<u32> {
         self.opening.ways(peer)
     }
 

@@ -58,6 +58,7 @@ fn queues() -> Queues {
         rnr_retry: 0,
         side: Side::Acceptor,
         binding: Vec::new(),
+        avoid: Vec::new(),
     };
     let owner = Owner::new();
     let mut queues = Queues::new(&config, owner);

@@ -96,6 +96,7 @@ impl Bare {
             rnr_retry,
             side: Side::Acceptor,
             binding: Vec::new(),
+            avoid: Vec::new(),
         };
         let mut opening = fabric.open(config).unwrap();
         let mut ring = fabric.alloc(receives as usize * 64).unwrap().into_slots(64);
@@ -404,6 +405,7 @@ async fn doors_open_to_their_token_only() {
         rnr_retry: 0,
         side: Side::Acceptor,
         binding: Vec::new(),
+        avoid: Vec::new(),
     };
     let knock = async |token: &[u8]| {
         let mut peer = TcpStream::connect(&address).await.unwrap();

@@ -15,6 +15,7 @@ use rdma_sys::{
 
 use super::device::{Device, check};
 use super::memory::refused;
+use super::vectors::Vector;
 use crate::fabric::{FabricError, Notify, Status};
 use crate::limits::{POLL_BATCH, VERBS_ACKNOWLEDGE_EVERY};
 
@@ -43,8 +44,9 @@ impl Channel {
     }
 
     fn events(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel lives, so its fields can be read.
-        let fd = unsafe { self.channel.as_ref() }.fd;
+        // SAFETY: the channel lives, and this field is written by nothing after it was made. There
+        // is no reference to the whole: the library counts its queues in it from any thread.
+        let fd = unsafe { (&raw const (*self.channel.as_ptr()).fd).read() };
         // SAFETY: the descriptor stays open as long as the channel, which the borrow keeps.
         unsafe { BorrowedFd::borrow_raw(fd) }
     }
@@ -66,8 +68,9 @@ pub(super) struct Completions {
     /// Events that were taken and not acknowledged.
     unacknowledged: u32,
     place: Box<[ibv_wc]>,
-    // Last: it is destroyed after the queue (VB-1).
+    // After the queue, which the drop destroys first (VB-1).
     channel: Channel,
+    _vector: Vector,
 }
 
 // SAFETY: libibverbs allows the calls made with a completion queue from any thread; the buffer
@@ -82,14 +85,20 @@ pub(super) struct Ended {
     pub(super) status: Status,
     /// 0 after an error.
     pub(super) bytes: u32,
+    /// Of an error, what the device's vendor says of it.
+    pub(super) vendor_code: u32,
 }
 
 impl Ended {
-    /// Of an error, only number and status mean anything; the rest may be left over (PV-7).
+    /// Of an error, only number, status and the vendor's code mean anything; the rest may be left
+    /// over (PV-7).
     fn new(wc: &ibv_wc) -> Self {
         let status = status(wc.status);
-        let bytes = if status == Status::Success { wc.byte_len } else { 0 };
-        Ended { id: wc.wr_id, status, bytes }
+        let (bytes, vendor_code) = match status {
+            Status::Success => (wc.byte_len, 0),
+            _ => (0, wc.vendor_err),
+        };
+        Ended { id: wc.wr_id, status, bytes, vendor_code }
     }
 }
 
@@ -99,15 +108,17 @@ impl Completions {
         let channel = Channel::new(device)?;
         let context = channel.device.context();
         let entries = entries.max(1) as i32;
-        // SAFETY: the channel lives, of the same device; the caller's own pointer is not used.
-        let cq =
-            unsafe { ibv_create_cq(context, entries, null_mut(), channel.channel.as_ptr(), 0) };
+        let vector = Vector::new(channel.device.vectors.clone());
+        let events = channel.channel.as_ptr();
+        // SAFETY: the channel lives, of the same device, which has a vector of this number; the
+        // caller's own pointer is not used.
+        let cq = unsafe { ibv_create_cq(context, entries, null_mut(), events, vector.number()) };
         let Some(cq) = NonNull::new(cq) else {
             return Err(refused("ibv_create_cq", &channel.device, entries as usize * 64));
         };
         // SAFETY: the structure is made of integers, for which zero is a value.
         let place = (0..POLL_BATCH).map(|_| unsafe { zeroed() }).collect();
-        Ok(Completions { cq, unacknowledged: 0, place, channel })
+        Ok(Completions { cq, unacknowledged: 0, place, channel, _vector: vector })
     }
 
     pub(super) fn cq(&self) -> *mut ibv_cq {
@@ -208,14 +219,14 @@ mod tests {
     fn an_error_completion_has_no_length() {
         // SAFETY: the structure is made of integers, for which zero is a value.
         let mut wc: ibv_wc = unsafe { zeroed() };
-        (wc.wr_id, wc.byte_len, wc.opcode) = (9, u32::MAX, 4711);
+        (wc.wr_id, wc.byte_len, wc.opcode, wc.vendor_err) = (9, u32::MAX, 4711, 0x81);
         let taken = |wc: &ibv_wc| {
-            let Ended { id, status, bytes } = Ended::new(wc);
-            (id, status, bytes)
+            let Ended { id, status, bytes, vendor_code } = Ended::new(wc);
+            (id, status, bytes, vendor_code)
         };
         wc.status = ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
-        assert_eq!(taken(&wc), (9, Status::Flushed, 0));
+        assert_eq!(taken(&wc), (9, Status::Flushed, 0, 0x81));
         wc.status = ibv_wc_status::IBV_WC_SUCCESS;
-        assert_eq!(taken(&wc), (9, Status::Success, u32::MAX));
+        assert_eq!(taken(&wc), (9, Status::Success, u32::MAX, 0));
     }
 }

@@ -5,14 +5,18 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use tokio::time::Instant;
+
 use super::completions::Ended;
 use super::device::Device;
+use super::events::Grace;
 use super::events_fd::EventsFd;
 use super::queue_pair::{QueuePair, SEND};
 use crate::fabric::{
     self, Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work,
 };
 use crate::limits::POLL_BATCH;
+use crate::log_limiter::LogLimiter;
 use crate::memory::Slot;
 
 /// A connected queue pair. Once it failed the device's part is gone, and what is posted is flushed
@@ -30,8 +34,11 @@ pub(super) struct Connected {
 struct Live {
     queue_pair: QueuePair,
     device: Arc<Device>,
+    /// The lines about work requests that failed.
+    log: Arc<LogLimiter>,
     completion_events: EventsFd,
     device_events: EventsFd,
+    grace: Grace,
 }
 
 /// How many more work requests can be posted. They count until they were polled (PV-9).
@@ -55,13 +62,16 @@ impl Connected {
         queue_pair: QueuePair,
         config: &QueuePairConfig,
         posted: u32,
+        log: Arc<LogLimiter>,
     ) -> io::Result<Self> {
         let device = queue_pair.domain().device.clone();
         let live = Live {
+            log,
             completion_events: EventsFd::new(queue_pair.completions.events_fd()?)?,
             device_events: EventsFd::new(device.events_fd()?)?,
             queue_pair,
             device,
+            grace: Grace::default(),
         };
         Ok(Connected {
             live: Some(live),
@@ -91,7 +101,9 @@ impl fabric::QueuePair for Connected {
                 }
             };
             self.room.send -= (before - batch.len()) as u32;
-            result?;
+            if !self.fail_in_doubt() {
+                result?;
+            }
         }
         Ok(())
     }
@@ -117,7 +129,9 @@ impl fabric::QueuePair for Connected {
                 }
             };
             self.room.recv -= (before - slots.len()) as u32;
-            result?;
+            if !self.fail_in_doubt() {
+                result?;
+            }
         }
         Ok(())
     }
@@ -187,6 +201,17 @@ impl fabric::QueuePair for Connected {
 }
 
 impl Connected {
+    /// Ends the device's part if a post left it unclear which work requests the device has; returns
+    /// true if so. What is posted then is flushed, and the owner is told as of any failure.
+    fn fail_in_doubt(&mut self) -> bool {
+        let in_doubt = self.live.as_ref().is_some_and(|live| live.queue_pair.is_in_doubt());
+        if in_doubt {
+            self.fail(Some(Status::Fatal));
+            self.alarm.ring_and_wake();
+        }
+        in_doubt
+    }
+
     /// Takes a batch of what the device has completed; says whether anything waits to be polled.
     fn gather(&mut self) -> bool {
         let Some(live) = &mut self.live else { return false };
@@ -242,8 +267,11 @@ impl Live {
     /// flushed.
     fn settle(&mut self, ended: &[Ended], done: &mut VecDeque<Completion>) -> bool {
         let mut failed = false;
-        for &Ended { id, status, bytes } in ended {
-            failed |= !matches!(status, Status::Success | Status::Flushed);
+        for &Ended { id, status, bytes, vendor_code } in ended {
+            if !matches!(status, Status::Success | Status::Flushed) {
+                failed = true;
+                self.report(id & SEND != 0, status, vendor_code);
+            }
             if id & SEND == 0 {
                 let slot = self.queue_pair.recvs.take_through(id).last();
                 done.extend(slot.map(|slot| Completion {
@@ -269,6 +297,15 @@ impl Live {
         failed
     }
 
+    /// Logs the failure of a work request, with the number by which the vendor tells more.
+    fn report(&self, sends: bool, status: Status, vendor_code: u32) {
+        if let Some(suppressed) = self.log.admit("failed", Instant::now()) {
+            let (device, work) = (self.device.name(), if sends { "send" } else { "receive" });
+            let vendor_code = format_args!("{vendor_code:#x}");
+            tracing::info!(device, work, %status, vendor_code, suppressed, "a work request failed");
+        }
+    }
+
     /// Ready when the completion queue has an event, or with the cause of the end.
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         // Registered for both, and for what another queue pair's owner reads, before it says no.
@@ -280,8 +317,12 @@ impl Live {
         if let Poll::Ready(Err(_)) = self.device_events.poll_read(cx, spread) {
             return Poll::Ready(Err(Status::Fatal));
         }
-        if let Some(status) = queue_pair.end.check(cx.waker()) {
-            return Poll::Ready(Err(status));
+        let down_until = match queue_pair.end.check(cx.waker()) {
+            Ok(down_until) => down_until,
+            Err(status) => return Poll::Ready(Err(status)),
+        };
+        if self.grace.poll(down_until, cx).is_ready() {
+            return Poll::Ready(Err(Status::PortDown));
         }
         let take_all = || {
             let mut came = false;

@@ -8,23 +8,28 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::Once;
+use std::sync::{Arc, OnceLock};
 
 use rdma_sys::{
     ibv_ack_async_event, ibv_async_event, ibv_close_device, ibv_context, ibv_device,
     ibv_device_attr, ibv_event_type, ibv_fork_init, ibv_free_device_list, ibv_get_async_event,
     ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_mtu, ibv_open_device, ibv_port_attr,
-    ibv_port_state, ibv_query_device, ibv_query_gid, ibv_query_port,
+    ibv_port_state, ibv_query_device, ibv_query_gid, ibv_query_pkey, ibv_query_port,
+    ibv_transport_type,
 };
 
 use super::events::{Event, Listeners};
+use super::vectors::Vectors;
 
 /// An open device.
 pub(super) struct Device {
     context: NonNull<ibv_context>,
     name: String,
+    /// Whether its queue pairs are those of InfiniBand and RoCE; those of iWARP and of EFA are not.
+    is_usual: bool,
     /// The queue pairs that its events may end.
     pub(super) listeners: Listeners,
+    pub(super) vectors: Arc<Vectors>,
 }
 
 // SAFETY: libibverbs allows the calls made with a context from any thread.
@@ -50,6 +55,8 @@ pub(super) struct PortAttributes {
     pub(super) lid: u16,
     pub(super) frame_bytes_max: u32,
     pub(super) gids: u32,
+    /// Entries of the table of partition keys.
+    pub(super) pkeys: u16,
     pub(super) ethernet: bool,
 }
 
@@ -67,6 +74,7 @@ impl PortAttributes {
             lid: attributes.lid,
             frame_bytes_max: attributes.max_msg_sz,
             gids: attributes.gid_tbl_len.max(0) as u32,
+            pkeys: attributes.pkey_tbl_len,
             ethernet: layer == ETHERNET,
         };
         let unknown = |what, number| {
@@ -107,20 +115,45 @@ impl Drop for List {
 
 /// Asks once, before anything else, that registered memory stays with the parent of a fork (kernels
 /// since 5.12 copy it themselves, and the library then does nothing).
-fn survive_forks() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+///
+/// # Errors
+/// It was too late, or the system cannot: a process that is forked could take a frame's memory away
+/// from its device (VB-8).
+fn survive_forks() -> io::Result<()> {
+    static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
+    let done = DONE.get_or_init(|| {
         // SAFETY: takes nothing, and may be called at any time; too late it fails and does nothing.
-        if let Err(error) = check(unsafe { ibv_fork_init() }) {
-            tracing::warn!(%error, "processes forked from this one may disturb RDMA");
-        }
+        let done = check(unsafe { ibv_fork_init() });
+        done.map_err(|error| error.raw_os_error().unwrap_or(0))
     });
+    done.map_err(|number| {
+        let error = io::Error::from_raw_os_error(number);
+        io::Error::other(format!(
+            "processes forked from this one would disturb RDMA (ibv_fork_init: {error}): set \
+             RDMAV_FORK_SAFE=1 for this process, or use a kernel from 5.12 on"
+        ))
+    })
+}
+
+/// The variables that have a driver go without locks, so that no two threads may use its devices.
+const WITHOUT_LOCKS: [&str; 2] = ["MLX5_SINGLE_THREADED", "MLX4_SINGLE_THREADED"];
+
+/// # Errors
+/// The environment, of which `value` gives the variables, has a driver go without locks. The
+/// library reads it when a device is opened.
+fn keep_locks(value: impl Fn(&str) -> Option<String>) -> io::Result<()> {
+    let set = WITHOUT_LOCKS.iter().find(|name| value(name).is_some_and(|value| value != "0"));
+    set.map_or(Ok(()), |name| {
+        let why = "it has the driver of the devices go without locks, and threads share them";
+        Err(io::Error::other(format!("{name} is set: unset it, for {why}")))
+    })
 }
 
 impl Device {
     /// Returns all devices, opened, with their names.
     pub(super) fn all() -> io::Result<Vec<(String, io::Result<Device>)>> {
-        survive_forks();
+        keep_locks(|name| std::env::var(name).ok())?;
+        survive_forks()?;
         let mut count = 0;
         // SAFETY: `count` is a place for one number.
         let list = unsafe { ibv_get_device_list(&mut count) };
@@ -139,7 +172,17 @@ impl Device {
         // SAFETY: an entry of the list can be opened; the context keeps what it needs of it.
         let context = NonNull::new(unsafe { ibv_open_device(device) });
         let opened = context.ok_or_else(io::Error::last_os_error).and_then(|context| {
-            let device = Device { context, name: name.clone(), listeners: Listeners::default() };
+            // SAFETY: an entry of the list is a whole device, which is only read.
+            let transport = unsafe { (&raw const (*device).transport_type).read() };
+            // SAFETY: the context is open, so its fields can be read.
+            let vectors = unsafe { (&raw const (*context.as_ptr()).num_comp_vectors).read() };
+            let device = Device {
+                context,
+                name: name.clone(),
+                is_usual: transport == ibv_transport_type::IBV_TRANSPORT_IB,
+                listeners: Listeners::default(),
+                vectors: Arc::new(Vectors::new(vectors)),
+            };
             rustix::fs::fcntl_setfl(device.events(), rustix::fs::OFlags::NONBLOCK)?;
             Ok(device)
         });
@@ -148,6 +191,11 @@ impl Device {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns true if its queue pairs are those of InfiniBand and RoCE.
+    pub(super) fn is_usual(&self) -> bool {
+        self.is_usual
     }
 
     pub(super) fn context(&self) -> *mut ibv_context {
@@ -184,9 +232,20 @@ impl Device {
         Ok(unsafe { gid.raw })
     }
 
+    /// Returns the partition keys of a port, by their places in its table.
+    pub(super) fn pkeys(&self, port: u8, count: u16) -> io::Result<Vec<u16>> {
+        let query = |index: u16| {
+            let mut key = 0;
+            // SAFETY: the context is open, and `key` has room for one.
+            check(unsafe { ibv_query_pkey(self.context(), port, index.into(), &mut key) })?;
+            Ok(u16::from_be(key))
+        };
+        (0..count).map(query).collect()
+    }
+
     fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: the context is open, so its fields can be read.
-        let fd = unsafe { (*self.context()).async_fd };
+        let fd = unsafe { (&raw const (*self.context()).async_fd).read() };
         // SAFETY: the descriptor stays open as long as the context, which the borrow keeps.
         unsafe { BorrowedFd::borrow_raw(fd) }
     }
@@ -235,20 +294,30 @@ const _: () = assert!(size_of::<RawEvent>() == size_of::<ibv_async_event>());
 const _: () = assert!(offset_of!(RawEvent, kind) == offset_of!(ibv_async_event, event_type));
 
 impl RawEvent {
+    fn port(&self) -> u8 {
+        let [a, b, c, d, ..] = self.element.to_ne_bytes();
+        i32::from_ne_bytes([a, b, c, d]) as u8
+    }
+
     fn event(&self) -> Event {
         const QP_FATAL: i32 = ibv_event_type::IBV_EVENT_QP_FATAL as i32;
         const QP_REQ_ERR: i32 = ibv_event_type::IBV_EVENT_QP_REQ_ERR as i32;
         const QP_ACCESS_ERR: i32 = ibv_event_type::IBV_EVENT_QP_ACCESS_ERR as i32;
         const CQ_ERR: i32 = ibv_event_type::IBV_EVENT_CQ_ERR as i32;
         const PORT_ERR: i32 = ibv_event_type::IBV_EVENT_PORT_ERR as i32;
+        const PORT_ACTIVE: i32 = ibv_event_type::IBV_EVENT_PORT_ACTIVE as i32;
+        const LID_CHANGE: i32 = ibv_event_type::IBV_EVENT_LID_CHANGE as i32;
+        const PKEY_CHANGE: i32 = ibv_event_type::IBV_EVENT_PKEY_CHANGE as i32;
+        const SM_CHANGE: i32 = ibv_event_type::IBV_EVENT_SM_CHANGE as i32;
+        const REREGISTER: i32 = ibv_event_type::IBV_EVENT_CLIENT_REREGISTER as i32;
+        const GID_CHANGE: i32 = ibv_event_type::IBV_EVENT_GID_CHANGE as i32;
         const DEVICE_FATAL: i32 = ibv_event_type::IBV_EVENT_DEVICE_FATAL as i32;
         match self.kind {
             QP_FATAL | QP_REQ_ERR | QP_ACCESS_ERR => Event::QueuePair(self.element),
             CQ_ERR => Event::CompletionQueue(self.element),
-            PORT_ERR => {
-                let [a, b, c, d, ..] = self.element.to_ne_bytes();
-                Event::PortDown(i32::from_ne_bytes([a, b, c, d]) as u8)
-            }
+            PORT_ERR => Event::PortDown(self.port()),
+            PORT_ACTIVE => Event::PortUp(self.port()),
+            LID_CHANGE | PKEY_CHANGE | SM_CHANGE | REREGISTER | GID_CHANGE => Event::PortChanged,
             DEVICE_FATAL => Event::DeviceFatal,
             other => Event::Other(other),
         }
@@ -292,6 +361,17 @@ mod tests {
         assert_eq!(odd, (3, false), "a port in an unknown state is not active, so not used");
     }
 
+    #[test]
+    fn a_driver_without_locks_is_refused() {
+        let set = |value: &'static str| {
+            keep_locks(|name| (name == "MLX5_SINGLE_THREADED").then(|| value.to_owned()))
+        };
+        let refused = set("1").unwrap_err().to_string();
+        assert!(refused.starts_with("MLX5_SINGLE_THREADED is set: unset it"), "{refused}");
+        set("0").unwrap();
+        keep_locks(|_| None).unwrap();
+    }
+
     /// VB-4: an event of a later library is no undefined value, and concerns no queue pair.
     #[test]
     fn an_unknown_event_is_an_integer() {
@@ -300,6 +380,9 @@ mod tests {
         assert_eq!(event(7, 1), Event::QueuePair(7));
         let port = usize::from_ne_bytes([2, 0, 0, 0, 9, 9, 9, 9]);
         #[cfg(target_endian = "little")]
-        assert_eq!(event(port, 10), Event::PortDown(2));
+        assert_eq!((event(port, 10), event(port, 9)), (Event::PortDown(2), Event::PortUp(2)));
+        for change in [11, 12, 13, 17, 18] {
+            assert_eq!(event(port, change), Event::PortChanged, "{change}");
+        }
     }
 }

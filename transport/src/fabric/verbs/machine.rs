@@ -11,6 +11,34 @@ pub(super) fn locked_memory_limit() -> String {
     limit.unwrap_or("an unknown number of").to_owned()
 }
 
+/// Returns true if `need` more bytes are over what this process may lock for devices, by the
+/// system's own count.
+pub(super) fn may_not_lock(need: usize) -> bool {
+    let read = |name| read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+    is_over_limit(need as u64, &locked_memory_limit(), &read("status"), &read("uid_map"))
+}
+
+/// Looks at what is locked and whether the limit counts for this process: not with CAP_IPC_LOCK,
+/// unless that is only of a container's own users. Where the system does not say, it is over.
+fn is_over_limit(need: u64, limit: &str, status: &str, users: &str) -> bool {
+    const IPC_LOCK: u64 = 1 << 14;
+    let field = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|line| line.split_whitespace().next())
+    };
+    if limit == "unlimited" {
+        return false;
+    }
+    let rights = field("CapEff:").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
+    let is_system = users.split_whitespace().eq(["0", "0", "4294967295"]);
+    if is_system && rights & IPC_LOCK != 0 {
+        return false;
+    }
+    let kilobytes = |key| field(key).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+    let locked = kilobytes("VmPin:").max(kilobytes("VmLck:")) * 1024;
+    limit.parse::<u64>().map_or(true, |limit| locked.saturating_add(need) > limit)
+}
+
 /// Size of a huge page, in bytes.
 pub(super) fn huge_page_bytes() -> Option<usize> {
     memory("Hugepagesize:").map(|kilobytes| kilobytes * 1024)
@@ -104,6 +132,24 @@ fd000000000000000000000000000005 02 30 00 80     eth0
         let gid = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 5).octets();
         assert_eq!(v6_bits(addresses, gid, "eth0"), 48);
         assert_eq!(v6_bits(addresses, gid, "eth1"), 0);
+    }
+
+    /// A device that has no room says ENOMEM, too: the limit is blamed where it was met only.
+    #[test]
+    fn the_limit_is_blamed_where_it_is_met() {
+        let status = |pinned: u64, rights: &str| {
+            format!("VmLck:\t       0 kB\nVmPin:\t    {pinned} kB\nCapEff:\t{rights}\n")
+        };
+        let (user, root, all) = ("0000000000000000", "000001ffffffffff", "0 0 4294967295");
+        let over = |need, limit: &str, pinned, rights, users| {
+            is_over_limit(need, limit, &status(pinned, rights), users)
+        };
+        assert!(over(4097, "65536", 60, user, all));
+        assert!(!over(4096, "65536", 60, user, all));
+        assert!(!over(1 << 40, "unlimited", 60, user, all));
+        assert!(!over(1 << 40, "65536", 60, root, all));
+        assert!(over(1 << 40, "65536", 60, root, "0 100000 65536"), "root of a container");
+        assert!(is_over_limit(1, "an unknown number of", "", ""));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use rdma_sys::{
     ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr,
 };
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::device::{Device, check};
@@ -86,7 +87,11 @@ pub(super) fn slab(
     bytes: usize,
     kind: PageKind,
 ) -> Result<Region, FabricError> {
-    let pages = Pages::map(bytes, kind).map_err(|_| locked(bytes))?;
+    let pages = Pages::map(bytes, kind).map_err(|source| FabricError::Device {
+        call: "mmap",
+        device: "this machine".into(),
+        source,
+    })?;
     let registrations = domains.iter().map(|_| OnceLock::new()).collect();
     let registered = Registered { domains, registrations, pages };
     if let [domain] = &*registered.domains {
@@ -95,11 +100,11 @@ pub(super) fn slab(
     Ok(Region::new(registered))
 }
 
-/// Returns true if `slot` is memory that was made for the queue pairs of just these `domains`
+/// Returns true if `slot` is memory that was made for the queue pairs of this domain, among others
 /// (PV-1).
-pub(super) fn is_of(domains: &Arc<[Arc<Domain>]>, slot: &Slot) -> bool {
+pub(super) fn is_of(domain: &Arc<Domain>, slot: &Slot) -> bool {
     let registered = slot.region().backing::<Registered>();
-    registered.is_some_and(|registered| Arc::ptr_eq(&registered.domains, domains))
+    registered.is_some_and(|it| it.domains.iter().any(|own| Arc::ptr_eq(own, domain)))
 }
 
 /// Returns the key by which queue pairs of `domain` reach `slot`; `None` when it is not memory for
@@ -128,8 +133,9 @@ impl Registered {
                 place.get_or_init(|| made)
             }
         };
-        // SAFETY: the registration lives, since its region does.
-        Ok(Some(unsafe { registration.mr.as_ref() }.lkey))
+        // SAFETY: the registration lives, since its region does, and this field is written by
+        // nothing after it was made.
+        Ok(Some(unsafe { (&raw const (*registration.mr.as_ptr()).lkey).read() }))
     }
 }
 
@@ -170,17 +176,23 @@ impl Drop for Registration {
     }
 }
 
-/// Returns the last refusal of the library: memory that could not be locked, or something else.
+/// Returns the last refusal of the library, which wanted `need` bytes of locked memory: they could
+/// not be locked, or something else is amiss.
 pub(super) fn refused(call: &'static str, device: &Device, need: usize) -> FabricError {
     let source = io::Error::last_os_error();
-    match source.kind() {
-        io::ErrorKind::OutOfMemory => locked(need),
-        _ => FabricError::Device { call, device: device.name().into(), source },
+    if source.kind() == io::ErrorKind::OutOfMemory && machine::may_not_lock(need) {
+        return FabricError::Locked { need: need as u64, limit: machine::locked_memory_limit() };
     }
+    FabricError::Device { call, device: device.name().into(), source }
 }
 
-fn locked(need: usize) -> FabricError {
-    FabricError::Locked { need: need as u64, limit: machine::locked_memory_limit() }
+/// Returns the system's number of what made `error`; 0 where it did not come from the system.
+pub(super) fn error_number(error: &FabricError) -> i32 {
+    match error {
+        FabricError::Locked { .. } => Errno::NOMEM.raw_os_error(),
+        FabricError::Device { source, .. } => source.raw_os_error().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// Zeroed pages of this process.

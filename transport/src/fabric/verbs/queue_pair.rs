@@ -1,23 +1,22 @@
 //! A queue pair, its completion queue, and the slots of its outstanding work requests.
 #![allow(unsafe_code, reason = "calls libibverbs about queue pairs (VB-1, VB-3)")]
 
-use std::mem::{MaybeUninit, take, zeroed};
-use std::ptr::{NonNull, null_mut};
-use std::slice;
+use std::mem::{take, zeroed};
+use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use rdma_sys::{
-    ibv_create_qp, ibv_destroy_qp, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_post_recv, ibv_post_send,
-    ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
-    ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+    ibv_create_qp, ibv_destroy_qp, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_qp, ibv_qp_attr,
+    ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_send_flags,
 };
-use rustix::io::Errno;
 
 use super::completions::Completions;
 use super::device::check;
 use super::events::End;
 use super::ledger::Ledger;
-use super::memory::{Domain, local_key, refused};
+use super::memory::{Domain, error_number, local_key, refused};
+use super::partition::Partition;
+use super::posting::{Piece, Posted, Receives, Sends};
 use crate::fabric::{FabricError, PostError, QueuePairConfig, SendRequest};
 use crate::limits::{POST_LIST_MAX, VERBS_FRAME_BYTES_MAX, VERBS_HOP_LIMIT, VERBS_RNR_TIMER};
 use crate::memory::{Region, Slot};
@@ -26,7 +25,8 @@ use crate::memory::{Region, Slot};
 pub(super) struct QueuePair {
     qp: NonNull<ibv_qp>,
     destroyed: bool,
-    inline_bytes: u32,
+    in_doubt: bool,
+    inline: Inline,
     /// The region of the last slot posted, and its key: mostly that of the next one, too. Its
     /// address is not used again as long as this counts it.
     last_key: Option<(Weak<Region>, u32)>,
@@ -40,6 +40,14 @@ pub(super) struct QueuePair {
 
 // SAFETY: libibverbs allows the calls made with a queue pair from any thread.
 unsafe impl Send for QueuePair {}
+
+/// The port that a queue pair uses, and in which partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Port {
+    /// Counted from 1.
+    pub(super) number: u8,
+    pub(super) partition: Partition,
+}
 
 /// How a queue pair reaches its peer.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +78,7 @@ impl QueuePair {
     /// Returns a queue pair in the state INIT: receives can be posted.
     pub(super) fn new(
         domain: Arc<Domain>,
-        port: u8,
+        port: Port,
         config: &QueuePairConfig,
     ) -> Result<Self, FabricError> {
         let entries = config.send_queue + config.recv_queue;
@@ -92,12 +100,16 @@ impl QueuePair {
         };
         // Older events do not concern it, and may not have been read by any owner.
         domain.device.spread_events();
-        let end =
-            domain.device.listeners.add(qp.as_ptr() as usize, completions.cq() as usize, port);
+        let end = domain.device.listeners.add(
+            qp.as_ptr() as usize,
+            completions.cq() as usize,
+            port.number,
+        );
         let mut queue_pair = QueuePair {
             qp,
             destroyed: false,
-            inline_bytes: config.inline_bytes,
+            in_doubt: false,
+            inline: Inline { asked: config.inline_bytes, granted: wanted.cap.max_inline_data },
             last_key: None,
             sends: Ledger::default(),
             recvs: Ledger::default(),
@@ -111,8 +123,14 @@ impl QueuePair {
 
     /// Returns the number by which peers know it.
     pub(super) fn number(&self) -> u32 {
-        // SAFETY: the queue pair lives, so its fields can be read.
-        unsafe { self.qp.as_ref() }.qp_num
+        // SAFETY: the queue pair lives, and this field is written by nothing after it was made.
+        // There is no reference to the whole: the library changes others from any thread.
+        unsafe { (&raw const (*self.qp.as_ptr()).qp_num).read() }
+    }
+
+    /// Returns how many bytes the device takes inline, of those that were asked for.
+    pub(super) fn inline_bytes(&self) -> u32 {
+        self.inline.asked.min(self.inline.granted)
     }
 
     pub(super) fn domain(&self) -> &Arc<Domain> {
@@ -132,9 +150,10 @@ impl QueuePair {
         check(answer).map_err(|source| FabricError::Device { call, device: device(), source })
     }
 
-    fn initialise(&mut self, port: u8) -> Result<(), FabricError> {
+    fn initialise(&mut self, port: Port) -> Result<(), FabricError> {
         let mut attributes = attributes(ibv_qp_state::IBV_QPS_INIT);
-        attributes.port_num = port;
+        attributes.port_num = port.number;
+        attributes.pkey_index = port.partition.index;
         // No access flags: peers can neither read nor write memory.
         let mask = ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
             | ibv_qp_attr_mask::IBV_QP_PORT
@@ -195,7 +214,7 @@ impl QueuePair {
             Err(PostError::Splice)
         } else if bytes as usize > request.slot.len() || bytes > VERBS_FRAME_BYTES_MAX {
             Err(PostError::TooLong)
-        } else if request.inline && bytes > self.inline_bytes {
+        } else if request.inline && bytes > self.inline.asked {
             Err(PostError::InlineTooLong)
         } else {
             self.key(&request.slot)
@@ -221,22 +240,20 @@ impl QueuePair {
             Ok(None) => Err(PostError::Foreign),
             Err(error) => {
                 tracing::error!(%error, "memory could not be registered for RDMA");
-                Err(PostError::Device(Errno::NOMEM.raw_os_error()))
+                Err(PostError::Device(error_number(&error)))
             }
         }
     }
 
-    /// Posts up to `count` requests, a list at most, with one doorbell; takes what the device
-    /// accepts from the front.
+    /// Posts up to `count` requests, a list at most, with one doorbell; takes what the device has
+    /// from the front.
     pub(super) fn post_sends(
         &mut self,
         batch: &mut Vec<SendRequest>,
         count: usize,
     ) -> Result<(), PostError> {
-        let mut list = [const { MaybeUninit::<ibv_send_wr>::uninit() }; POST_LIST_MAX];
-        let mut pieces = [const { ibv_sge { addr: 0, length: 0, lkey: 0 } }; POST_LIST_MAX];
+        let mut list = Sends::new();
         let mut result = Ok(());
-        let mut staged = 0;
         for request in batch.iter().take(count.min(POST_LIST_MAX)) {
             let lkey = match self.check(request) {
                 Ok(lkey) => lkey,
@@ -245,61 +262,29 @@ impl QueuePair {
                     break;
                 }
             };
+            let id = SEND | (self.sends.next() + list.staged() as u64);
             let address = request.slot.as_ptr() as u64;
-            pieces[staged] = ibv_sge { addr: address, length: request.bytes, lkey };
-            // Only the requests that are posted are zeroed: they are 128 bytes each.
-            list[staged] = MaybeUninit::zeroed();
-            // SAFETY: the structure is made of integers and pointers that may be null: zeroed, it
-            // is initialised.
-            let work = unsafe { list[staged].assume_init_mut() };
-            work.wr_id = SEND | (self.sends.next() + staged as u64);
-            work.sg_list = &mut pieces[staged];
-            work.num_sge = i32::from(request.bytes > 0);
-            work.opcode = ibv_wr_opcode::IBV_WR_SEND;
-            work.send_flags = flags(request);
-            staged += 1;
+            let piece = Piece { id, address, bytes: request.bytes, lkey };
+            list.stage(piece, self.inline.flags(request));
         }
-        // SAFETY: so many were initialised above.
-        let staged_list = unsafe { slice::from_raw_parts_mut(list.as_mut_ptr().cast(), staged) };
-        let refused = self.hand_over_sends(staged_list);
-        let accepted = refused.as_ref().map_or(staged, |(accepted, _)| *accepted);
-        for request in batch.drain(..accepted) {
+        // SAFETY: the queue pair lives. Each entry names bytes of a slot that was checked and that
+        // is in the caller's batch now and in `sends` next, until the device is done with it
+        // (VB-3).
+        let posted = unsafe { list.post(self.qp.as_ptr()) };
+        for request in batch.drain(..posted.kept(list.staged())) {
             self.sends.push(request.slot);
         }
-        refused.map_or(result, |(_, error)| Err(error))
+        self.settle(posted).and(result)
     }
 
-    /// Chains and posts; of a refusal, how many were accepted before it.
-    fn hand_over_sends(&mut self, list: &mut [ibv_send_wr]) -> Option<(usize, PostError)> {
-        if list.is_empty() {
-            return None;
-        }
-        for at in 1..list.len() {
-            let next: *mut ibv_send_wr = &mut list[at];
-            list[at - 1].next = next;
-        }
-        let first = list.as_mut_ptr();
-        let mut refused = null_mut();
-        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each
-        // entry names bytes of a slot that was checked and that is in the caller's batch now and in
-        // `sends` next, until the device is done with it (VB-3).
-        let answer = unsafe { ibv_post_send(self.qp.as_ptr(), first, &mut refused) };
-        let error = check(answer).err()?;
-        let accepted = (0..list.len()).find(|at| &raw const list[*at] == refused.cast_const());
-        Some((accepted.unwrap_or(0), PostError::Device(error.raw_os_error().unwrap_or(0))))
-    }
-
-    /// Posts up to `count` receives, a list at most; takes what the device accepts from the front.
+    /// Posts up to `count` receives, a list at most; takes what the device has from the front.
     pub(super) fn post_recvs(
         &mut self,
         slots: &mut Vec<Slot>,
         count: usize,
     ) -> Result<(), PostError> {
-        // SAFETY: the structure is made of integers and pointers that may be null.
-        let mut list: [ibv_recv_wr; POST_LIST_MAX] = unsafe { zeroed() };
-        let mut pieces = [const { ibv_sge { addr: 0, length: 0, lkey: 0 } }; POST_LIST_MAX];
+        let mut list = Receives::new();
         let mut result = Ok(());
-        let mut staged = 0;
         for slot in slots.iter_mut().take(count.min(POST_LIST_MAX)) {
             let lkey = match self.key(slot) {
                 Ok(lkey) => lkey,
@@ -308,38 +293,37 @@ impl QueuePair {
                     break;
                 }
             };
-            let length = slot.len().min(u32::MAX as usize) as u32;
-            pieces[staged] = ibv_sge { addr: slot.as_mut_ptr() as u64, length, lkey };
-            list[staged].wr_id = self.recvs.next() + staged as u64;
-            list[staged].sg_list = &mut pieces[staged];
-            list[staged].num_sge = 1;
-            staged += 1;
+            let id = self.recvs.next() + list.staged() as u64;
+            let bytes = slot.len().min(u32::MAX as usize) as u32;
+            list.stage(Piece { id, address: slot.as_mut_ptr() as u64, bytes, lkey });
         }
-        let refused = self.hand_over_recvs(&mut list[..staged]);
-        let accepted = refused.as_ref().map_or(staged, |(accepted, _)| *accepted);
-        for slot in slots.drain(..accepted) {
+        // SAFETY: the queue pair lives. Each entry names a whole slot of registered memory, which
+        // is in the caller's list now and in `recvs` next, until the device is done with it (VB-3).
+        let posted = unsafe { list.post(self.qp.as_ptr()) };
+        for slot in slots.drain(..posted.kept(list.staged())) {
             self.recvs.push(slot);
         }
-        refused.map_or(result, |(_, error)| Err(error))
+        self.settle(posted).and(result)
     }
 
-    fn hand_over_recvs(&mut self, list: &mut [ibv_recv_wr]) -> Option<(usize, PostError)> {
-        if list.is_empty() {
-            return None;
+    /// Notes what a device did with a list.
+    fn settle(&mut self, posted: Posted) -> Result<(), PostError> {
+        match posted {
+            Posted::All => Ok(()),
+            Posted::Part(_, error) => Err(PostError::Device(error)),
+            Posted::InDoubt(error) => {
+                self.in_doubt = true;
+                let (device, error) = (self.domain.device.name(), PostError::Device(error));
+                tracing::error!(device, %error, "a device did not say which work requests it has");
+                Err(error)
+            }
         }
-        for at in 1..list.len() {
-            let next: *mut ibv_recv_wr = &mut list[at];
-            list[at - 1].next = next;
-        }
-        let first = list.as_mut_ptr();
-        let mut refused = null_mut();
-        // SAFETY: the queue pair lives. The list is chained and ends with a null pointer; each
-        // entry names a whole slot of registered memory, which is in the caller's list now and in
-        // `recvs` next, until the device is done with it (VB-3).
-        let answer = unsafe { ibv_post_recv(self.qp.as_ptr(), first, &mut refused) };
-        let error = check(answer).err()?;
-        let accepted = (0..list.len()).find(|at| &raw const list[*at] == refused.cast_const());
-        Some((accepted.unwrap_or(0), PostError::Device(error.raw_os_error().unwrap_or(0))))
+    }
+
+    /// Returns true if the device may have work requests that it did not accept: the queue pair is
+    /// of no use any more.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     /// Returns the settings as the device reports them.
@@ -396,11 +380,49 @@ fn attributes(state: ibv_qp_state::Type) -> ibv_qp_attr {
     attributes
 }
 
-fn flags(request: &SendRequest) -> u32 {
-    let wanted = [
-        (request.signaled, ibv_send_flags::IBV_SEND_SIGNALED),
-        (request.solicited, ibv_send_flags::IBV_SEND_SOLICITED),
-        (request.inline, ibv_send_flags::IBV_SEND_INLINE),
-    ];
-    wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag.0)
+/// Bytes that may be sent inline. A device may grant fewer than it was asked for and not say so.
+#[derive(Debug, Clone, Copy)]
+struct Inline {
+    asked: u32,
+    granted: u32,
+}
+
+impl Inline {
+    /// Returns the flags of a send. One that the device does not take inline is read from its slot,
+    /// which stays until the send has completed in either case.
+    fn flags(self, request: &SendRequest) -> u32 {
+        let inline = request.inline && request.bytes <= self.granted;
+        let wanted = [
+            (request.signaled, ibv_send_flags::IBV_SEND_SIGNALED),
+            (request.solicited, ibv_send_flags::IBV_SEND_SOLICITED),
+            (inline, ibv_send_flags::IBV_SEND_INLINE),
+        ];
+        wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PV-9: a device that grants less than it was asked for is sent nothing inline that is longer.
+    #[test]
+    fn what_is_longer_than_granted_is_not_sent_inline() {
+        let slot = Region::heap(64).into_slots(64).remove(0);
+        let mut request = SendRequest {
+            slot,
+            bytes: 32,
+            splice: None,
+            signaled: false,
+            solicited: false,
+            inline: true,
+        };
+        let clamped = Inline { asked: 128, granted: 32 };
+        assert_eq!(clamped.flags(&request), ibv_send_flags::IBV_SEND_INLINE.0);
+        request.bytes = 48;
+        assert_eq!(clamped.flags(&request), 0);
+        (request.signaled, request.solicited) = (true, true);
+        let both = ibv_send_flags::IBV_SEND_SIGNALED.0 | ibv_send_flags::IBV_SEND_SOLICITED.0;
+        assert_eq!(clamped.flags(&request), both);
+    }
 }

@@ -1,6 +1,7 @@
 //! The devices of this machine, those that would be used, and why not the rest, in one report.
 
 use std::fmt;
+use std::io;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use super::device::{Device, DeviceLimits, PortAttributes};
 use super::machine;
 use super::memory::Domain;
 use super::offer::Kind;
+use super::partition::Partition;
+use super::queue_pair::Port;
+use super::rail::{LocalAddress, Rail};
 
 /// The findings on this machine. Displayed, they are the report.
 #[derive(Debug)]
@@ -47,29 +51,11 @@ struct Found {
     parts: Vec<Found>,
 }
 
-/// A port that is used, with its addresses.
-pub(super) struct Rail {
-    pub(super) domain: Arc<Domain>,
-    pub(super) limits: DeviceLimits,
-    pub(super) port: u8,
-    pub(super) attributes: PortAttributes,
-    pub(super) addresses: Vec<LocalAddress>,
-}
-
-/// An address that is used.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LocalAddress {
-    pub(super) index: u8,
-    pub(super) kind: Kind,
-    pub(super) gid: [u8; 16],
-    pub(super) prefix: u8,
-}
-
 impl Rail {
     fn shown(&self) -> impl Iterator<Item = VerbsAddress> {
         self.addresses.iter().map(|address| VerbsAddress {
             device: self.domain.device.name().to_owned(),
-            port: self.port,
+            port: self.port.number,
             gid_index: address.index.into(),
             gid: address.gid.into(),
             kind: match address.kind {
@@ -137,8 +123,10 @@ impl Survey {
         &self.addresses
     }
 
-    pub(super) fn with_rails(config: &VerbsConfig) -> (Self, Vec<Rail>) {
-        let mut rails = Vec::new();
+    /// Opens the devices that are here and may be used. Returns their domains, those included of
+    /// which no port is used now, and the ports that are.
+    pub(super) fn with_rails(config: &VerbsConfig) -> (Self, Vec<Arc<Domain>>, Vec<Rail>) {
+        let (mut domains, mut rails) = (Vec::new(), Vec::new());
         let (devices, trouble) = match Device::all() {
             Err(error) => (Vec::new(), Some(format!("this kernel has no RDMA devices: {error}"))),
             Ok(none) if none.is_empty() => {
@@ -146,43 +134,80 @@ impl Survey {
                 (Vec::new(), Some(trouble.to_owned()))
             }
             Ok(devices) => {
-                let look = |(name, opened)| look_at_device(config, name, opened, &mut rails);
+                let look = |(name, opened): (String, io::Result<Device>)| {
+                    let opened = look_at_device(config, &name, opened);
+                    opened.map_or_else(
+                        |refused| refused,
+                        |domain| {
+                            let found = look_at_ports(config, &domain, &[], &mut rails);
+                            domains.push(domain);
+                            found
+                        },
+                    )
+                };
                 (devices.into_iter().map(look).collect(), None)
             }
         };
         let addresses = rails.iter().flat_map(Rail::shown).collect();
-        (Survey { devices, addresses, trouble }, rails)
+        (Survey { devices, addresses, trouble }, domains, rails)
+    }
+
+    /// Looks once more at devices that are open, of which these rails are `known`.
+    pub(super) fn again(
+        config: &VerbsConfig,
+        domains: &[Arc<Domain>],
+        known: &[Rail],
+    ) -> (Self, Vec<Rail>) {
+        let mut rails = Vec::new();
+        let working = domains.iter().filter(|domain| !domain.device.listeners.has_failed());
+        let look = |domain| look_at_ports(config, domain, known, &mut rails);
+        let devices = working.map(look).collect();
+        let addresses = rails.iter().flat_map(Rail::shown).collect();
+        (Survey { devices, addresses, trouble: None }, rails)
     }
 }
 
+/// Returns the protection domain of a device, or why it is not used.
 fn look_at_device(
     config: &VerbsConfig,
-    name: String,
-    opened: std::io::Result<Device>,
-    rails: &mut Vec<Rail>,
-) -> Found {
+    name: &str,
+    opened: io::Result<Device>,
+) -> Result<Arc<Domain>, Found> {
     let title = format!("device {name}");
-    if config.device.as_ref().is_some_and(|wanted| *wanted != name) {
-        return Found::refused(title, "another device was asked for");
+    if config.device.as_ref().is_some_and(|wanted| wanted != name) {
+        return Err(Found::refused(title, "another device was asked for"));
     }
     let looked = opened.and_then(|device| {
-        let limits = device.limits()?;
-        let domain = Arc::new(Domain::new(Arc::new(device))?);
-        Ok((limits, domain))
+        if !device.is_usual() {
+            return Err(io::Error::other("only devices of InfiniBand and RoCE are used"));
+        }
+        Ok(Arc::new(Domain::new(Arc::new(device))?))
     });
-    let (limits, domain) = match looked {
-        Ok(looked) => looked,
-        Err(error) => return Found::refused(title, error.to_string()),
-    };
-    let ports = (1..=limits.ports).map(|port| look_at_port(config, &domain, limits, port, rails));
-    Found { parts: ports.collect(), ..Found::new(title) }
+    looked.map_err(|error| Found::refused(title, error.to_string()))
+}
+
+fn look_at_ports(
+    config: &VerbsConfig,
+    domain: &Arc<Domain>,
+    known: &[Rail],
+    rails: &mut Vec<Rail>,
+) -> Found {
+    let title = format!("device {}", domain.device.name());
+    match domain.device.limits() {
+        Ok(limits) => {
+            let look = |port| look_at_port(config, (domain, limits), port, known, rails);
+            let parts = (1..=limits.ports).map(look).collect();
+            Found { parts, ..Found::new(title) }
+        }
+        Err(error) => Found::refused(title, error.to_string()),
+    }
 }
 
 fn look_at_port(
     config: &VerbsConfig,
-    domain: &Arc<Domain>,
-    limits: DeviceLimits,
+    (domain, limits): (&Arc<Domain>, DeviceLimits),
     port: u8,
+    known: &[Rail],
     rails: &mut Vec<Rail>,
 ) -> Found {
     let title = format!("port {port}");
@@ -212,9 +237,23 @@ fn look_at_port(
     if addresses.is_empty() && found.parts.is_empty() {
         found.refused = Some("it has no address".into());
     }
-    if !addresses.is_empty() {
-        let domain = domain.clone();
-        rails.push(Rail { domain, limits, port, attributes, addresses });
+    if addresses.is_empty() {
+        return found;
+    }
+    let keys = domain.device.pkeys(port, attributes.pkeys).map_err(|error| error.to_string());
+    let partition = keys.and_then(|keys| Partition::choose(&keys, config.pkey_index, config.pkey));
+    let rail = partition.and_then(|partition| {
+        let port = Port { number: port, partition };
+        let rail = Rail::new(domain.clone(), limits, port, (attributes, addresses), known);
+        rail.map_err(|error| error.to_string())
+    });
+    match rail {
+        Ok(rail) => {
+            let key = rail.port.partition.key;
+            found.about = format!("{}, partition {key:#06x}", found.about);
+            rails.push(rail);
+        }
+        Err(why) => found.refused = Some(why),
     }
     found
 }

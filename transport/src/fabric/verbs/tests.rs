@@ -21,6 +21,7 @@ use crate::fabric::{
     Work,
 };
 use crate::memory::Slot;
+use crate::recorder::Recorder;
 
 /// Two fabrics on this machine.
 struct Devices([Arc<VerbsFabric>; 2]);
@@ -89,7 +90,7 @@ async fn connect(
 async fn different_devices_reach_each_other() {
     let case = "different_devices_reach_each_other";
     let Some(Devices([all, _])) = Devices::new(case) else { return };
-    let names = all.rails.iter().map(|rail| rail.domain.device.name().to_owned());
+    let names = all.rails.now().into_iter().map(|rail| rail.domain.device.name().to_owned());
     let names = names.collect::<std::collections::BTreeSet<_>>();
     if names.len() < 2 {
         return skip(case, "there is one device");
@@ -103,6 +104,23 @@ async fn different_devices_reach_each_other() {
     conformance::bounded(case, conformance::order_and_batches_larger_than_queue(&pairs)).await;
     let to_any = Devices([pairs.0[0].clone(), all]);
     conformance::bounded(case, conformance::basic_send(&to_any)).await;
+}
+
+/// A port on which nothing can be made is left out, and the other one carries the link.
+#[tokio::test]
+async fn a_port_that_fails_does_not_keep_the_others_from_links() {
+    let case = "a_port_that_fails_does_not_keep_the_others_from_links";
+    let Some(Devices([mut all, other])) = Devices::new(case) else { return };
+    if all.rails.now().len() < 2 {
+        return skip(case, "there is one port");
+    }
+    let log = Recorder::new(tracing::Level::WARN);
+    let _guard = tracing::subscriber::set_default(log.clone());
+    Arc::get_mut(&mut all).unwrap().rails.break_first();
+    let pairs = Devices([all, other]);
+    conformance::bounded(case, conformance::basic_send(&pairs)).await;
+    let lines = log.take();
+    assert!(lines.iter().any(|line| line.contains("an RDMA port is left out")), "{lines:?}");
 }
 
 /// Memory on huge pages, or on ordinary ones where there are none, is memory.
@@ -153,6 +171,7 @@ async fn first_frames_wait_for_the_peer() {
         rnr_retry: 0,
         side,
         binding: Vec::new(),
+        avoid: Vec::new(),
     };
     let prepare = |fabric: &Arc<VerbsFabric>, side| {
         let mut opening = fabric.open(config(side)).unwrap();

@@ -18,6 +18,7 @@ use super::Peer;
 use super::addresses::{Addresses, Target};
 use super::backoff::Backoff;
 use super::connection_state::ConnectionState;
+use super::failed_ways::FailedWays;
 use super::link_questions::LinkQuestions;
 use super::view::PeerState;
 use super::waiters::Waiters;
@@ -43,6 +44,9 @@ pub(in crate::mesh) struct State {
     pub(super) link_questions: LinkQuestions,
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
+    pub(super) failed_ways: FailedWays,
+    /// How long its last link lived at least before the best fabric was to be tried again.
+    pub(in crate::mesh) upgrade_pause: Duration,
     /// The fabric of which the log was told last that it was chosen, and whether it encrypts.
     pub(super) chosen: Option<(String, bool)>,
     /// The complaint about it that the log was told last.
@@ -154,6 +158,8 @@ impl State {
             link_questions: LinkQuestions::default(),
             waiters: Waiters::default(),
             reach,
+            failed_ways: FailedWays::default(),
+            upgrade_pause: Duration::ZERO,
             chosen: None,
             complaint: None,
         }
@@ -340,8 +346,9 @@ impl State {
             }
         }
         let lived = self.linked.take().map(|since| since.elapsed()).unwrap_or_default();
-        // A link that was idle did not fail, however short it was.
-        self.reach.backoff.link_ended(if was_idle { limits::LINK_SETTLED } else { lived });
+        // A link that rested did not fail, however short it was.
+        let rested = was_idle || *cause == LinkCause::Better;
+        self.reach.backoff.link_ended(if rested { limits::LINK_SETTLED } else { lived });
         if was_idle && !planted!(MissedIdle) {
             self.presence = Presence::Idle(node.clone());
             self.reach.doubted = None;

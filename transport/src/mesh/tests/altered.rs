@@ -20,11 +20,20 @@ pub(super) trait Alteration: Clone + Debug + Send + Sync + 'static {
         fabric.name()
     }
 
+    fn changes(&self) -> u64 {
+        0
+    }
+
     fn alloc(&self, fabric: &dyn Fabric, bytes: usize) -> Result<Region, FabricError> {
         fabric.alloc(bytes)
     }
 
-    fn ways(&self, opening: &dyn Opening, peer: &[u8]) -> usize {
+    /// Returns the alteration of one queue pair, which is opened with these demands.
+    fn opened(self, _config: &QueuePairConfig) -> Self {
+        self
+    }
+
+    fn ways(&self, opening: &dyn Opening, peer: &[u8]) -> Vec<u32> {
         opening.ways(peer)
     }
 
@@ -63,13 +72,18 @@ impl<A: Alteration> Fabric for Altered<A> {
         self.fabric.limits()
     }
 
+    fn changes(&self) -> u64 {
+        self.by.changes()
+    }
+
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
         self.by.alloc(&*self.fabric, bytes)
     }
 
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
+        let by = self.by.clone().opened(&config);
         let opening = self.fabric.open(config)?;
-        Ok(Box::new(AlteredOpening { opening, by: self.by.clone() }))
+        Ok(Box::new(AlteredOpening { opening, by }))
     }
 }
 
@@ -82,7 +96,7 @@ impl<A: Alteration> Opening for AlteredOpening<A> {
         self.opening.post_recv(slots)
     }
 
-    fn ways(&self, peer: &[u8]) -> usize {
+    fn ways(&self, peer: &[u8]) -> Vec<u32> {
         self.by.ways(&*self.opening, peer)
     }
 

@@ -2,6 +2,7 @@
 
 use rkyv::util::AlignedVec;
 
+use super::better::{Gate, gated};
 use super::simulated::sim_config;
 use super::*;
 use crate::cause::{Fate, Refusal};
@@ -66,9 +67,46 @@ impl Inbox for Kept {
 }
 
 async fn start(world: &World, name: &str, seeds: &[&str]) -> (Arc<Mesh>, Arc<Keeper>) {
+    start_with(sim_config(world, name, seeds)).await
+}
+
+async fn start_with(config: Config) -> (Arc<Mesh>, Arc<Keeper>) {
     let keeper = Arc::new(Keeper::default());
-    let mesh = Mesh::start(sim_config(world, name, seeds), keeper.clone()).await.unwrap();
+    let mesh = Mesh::start(config, keeper.clone()).await.unwrap();
     (mesh, keeper)
+}
+
+/// MS-19: while tells are sent, one after the other and some without a pause, the link gives way to
+/// one by a better fabric. Each is delivered, once, and in order.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn no_tell_suffers_when_a_link_gives_way_to_a_better_fabric() {
+    for seed in 0..20 {
+        sim::run(seed, |world| async move {
+            let gate = Gate::new("first", false, true);
+            let (alpha, sender) = start_with(gated(&world, "alpha", &[], &gate)).await;
+            let beta = gated(&world, "beta", &["alpha"], &gate);
+            let (_beta, receiver) = start_with(beta).await;
+            let remote = remote(&alpha);
+            let (mut waiter, mut fates) = (Waiter::default(), Vec::new());
+            for number in 0..400 {
+                fates.push(tell_by(&remote, number, &mut waiter).await);
+                if number == 100 {
+                    gate.turn();
+                }
+                if number % 7 == 0 {
+                    world.sleep(Duration::from_millis(150)).await;
+                }
+            }
+            for fate in fates {
+                assert_eq!(fate.await, Ok(()), "seed {seed}");
+            }
+            assert!((0..400).eq(receiver.came.lock().iter().copied()), "seed {seed}");
+            let peer = alpha.peer(&NodeName::new("beta").unwrap());
+            assert_eq!(peer.link().as_ref().map(|link| link.fabric()), Some("first"));
+            assert_eq!((sender.lost.lock().len(), *sender.down.lock()), (0, 0));
+        });
+    }
 }
 
 /// Commits tell number `number` to the mailbox of `beta`.

@@ -7,17 +7,21 @@ use super::altered::{Alteration, Altered, Connecting};
 use super::simulated::sim_config;
 use super::*;
 use crate::fabric::sim::{self, World};
-use crate::fabric::{Fabric, FabricError, Opening};
+use crate::fabric::{Fabric, FabricError, Opening, QueuePairConfig};
 use crate::limits;
 
 /// A simulated fabric with several ways, of which at most one leads anywhere.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Winding {
     name: &'static str,
     ways: usize,
     open: Option<usize>,
     /// The closed ways say nothing.
     hangs: bool,
+    /// Time that the open way takes.
+    late: Duration,
+    /// The ways that come last.
+    avoid: Vec<u32>,
     /// The attempts: name and way.
     tried: Arc<Mutex<Vec<(&'static str, usize)>>>,
 }
@@ -27,8 +31,14 @@ impl Alteration for Winding {
         self.name
     }
 
-    fn ways(&self, _: &dyn Opening, _peer: &[u8]) -> usize {
-        self.ways
+    fn opened(self, config: &QueuePairConfig) -> Self {
+        Winding { avoid: config.avoid.clone(), ..self }
+    }
+
+    fn ways(&self, _: &dyn Opening, _peer: &[u8]) -> Vec<u32> {
+        let mut ways: Vec<_> = (0..self.ways as u32).collect();
+        ways.sort_by_key(|way| self.avoid.contains(way));
+        ways
     }
 
     fn connect(
@@ -37,9 +47,14 @@ impl Alteration for Winding {
         peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> Connecting {
+        let way = self.ways(&*opening, &peer).get(way).map_or(way, |way| *way as usize);
         self.tried.lock().push((self.name, way));
         if self.open == Some(way) {
-            return opening.connect(peer, 0);
+            return async move {
+                tokio::time::sleep(self.late).await;
+                opening.connect(peer, 0).await
+            }
+            .boxed();
         }
         if self.hangs {
             return std::future::pending().boxed();
@@ -63,7 +78,7 @@ async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], S
     for (name, (ways, open)) in ["alpha", "beta"].into_iter().zip(sides) {
         let mut config = sim_config(&world, name, &["alpha"]);
         let fabric = config.network.fabrics[0].clone();
-        let first = Winding { name: "first", ways, open, hangs: false, tried: Arc::default() };
+        let first = Winding { name: "first", ways, open, ..Winding::default() };
         let second = Winding { name: "second", ways: 1, open: Some(0), ..first.clone() };
         let tried = first.tried.clone();
         config.network.fabrics = vec![altered(&fabric, first), altered(&fabric, second)];
@@ -74,41 +89,88 @@ async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], S
     (tried, nodes[0].0.watcher.texts()[0].clone())
 }
 
+/// Two nodes whose first fabric hangs in every way, and whose second one takes `late` to connect.
+async fn hanging(world: &World, down_after: Duration, late: Duration) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for name in ["alpha", "beta"] {
+        let mut config = sim_config(world, name, &["alpha"]);
+        let fabric = config.network.fabrics[0].clone();
+        let first =
+            Winding { name: "first", ways: limits::WAYS_MAX, hangs: true, ..Winding::default() };
+        let second = Winding { name: "second", ways: 1, open: Some(0), late, ..Winding::default() };
+        config.network.fabrics = vec![altered(&fabric, first), altered(&fabric, second)];
+        config.profile.down_after = down_after;
+        nodes.push(Node::start(config).await.unwrap());
+    }
+    nodes[0].mesh.ready(1).await;
+    nodes
+}
+
+/// Loses the link of two nodes; how long they take to be linked again.
+async fn relinked_after(world: &World, nodes: &[Node]) -> Duration {
+    let links =
+        |node: &Node| node.watcher.texts().iter().filter(|text| text.contains(" up over ")).count();
+    let before: Vec<usize> = nodes.iter().map(links).collect();
+    world.sever_streams("alpha", "beta");
+    let began = world.now();
+    while nodes.iter().zip(&before).any(|(node, before)| links(node) == *before) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Duration::from_nanos(world.now() - began)
+}
+
 /// MS-4: a node that answers is not down, however long the fabrics take that come to nothing.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_is_not_down_while_a_fabric_is_tried_for_longer_than_a_silence_may_last() {
     for seed in 0..5 {
         sim::run(seed, |world| async move {
-            let mut nodes = Vec::new();
-            for name in ["alpha", "beta"] {
-                let mut config = sim_config(&world, name, &["alpha"]);
-                let fabric = config.network.fabrics[0].clone();
-                let (ways, open, tried) = (limits::WAYS_MAX, None, Arc::default());
-                let first = Winding { name: "first", ways, open, hangs: true, tried };
-                let second = Winding { name: "second", ways: 1, open: Some(0), ..first.clone() };
-                config.network.fabrics = vec![altered(&fabric, first), altered(&fabric, second)];
-                config.profile.down_after = limits::DOWN_AFTER;
-                nodes.push(Node::start(config).await.unwrap());
-            }
-            nodes[0].mesh.ready(1).await;
-            world.sever_streams("alpha", "beta");
-            let began = world.now();
-            let is_linked = |nodes: &[Node]| nodes.iter().all(|node| node.linked().len() == 1);
-            while is_linked(&nodes) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            while !is_linked(&nodes) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            let took = Duration::from_nanos(world.now() - began);
-            assert!(took > limits::DOWN_AFTER, "seed {seed}: {took:?}");
+            let late = Duration::from_millis(2500);
+            let nodes = hanging(&world, limits::DOWN_AFTER_MIN, late).await;
+            let took = relinked_after(&world, &nodes).await;
+            assert!(took > limits::DOWN_AFTER_MIN, "seed {seed}: {took:?}");
             for node in &nodes {
                 let texts = node.watcher.texts();
                 assert!(!texts.iter().any(|text| text.contains(" down: ")), "{texts:?}");
             }
         });
     }
+}
+
+/// MS-3: all ways of a fabric together take half of the silence that finds a node down, at most,
+/// however they hang.
+#[test]
+fn a_fabric_that_hangs_is_left_before_a_silence_would_be_over() {
+    for down_after in [limits::DOWN_AFTER_MIN, limits::DOWN_AFTER] {
+        sim::run(6, |world| async move {
+            let nodes = hanging(&world, down_after, Duration::ZERO).await;
+            let took = relinked_after(&world, &nodes).await;
+            assert!(took < down_after, "{took:?}");
+        });
+    }
+}
+
+/// MS-3: a way that failed is tried last on the next link, until it has been forgotten.
+#[test]
+fn a_way_that_failed_is_not_tried_first_again() {
+    sim::run(7, |world| async move {
+        let (mut nodes, mut tried) = (Vec::new(), Vec::new());
+        for name in ["alpha", "beta"] {
+            let mut config = sim_config(&world, name, &["alpha"]);
+            let by = Winding { name: "first", ways: 3, open: Some(2), ..Winding::default() };
+            tried.push(by.tried.clone());
+            config.network.fabrics = vec![altered(&config.network.fabrics[0], by)];
+            nodes.push(Node::start(config).await.unwrap());
+        }
+        nodes[0].mesh.ready(1).await;
+        let take = || [0, 1].map(|at| std::mem::take(&mut *tried[at].lock()));
+        assert_eq!(take(), [ways(0..3), ways(0..3)]);
+        relinked_after(&world, &nodes).await;
+        assert_eq!(take(), [ways(2..3), ways(2..3)]);
+        world.sleep(limits::WAY_AVOIDED_FOR).await;
+        relinked_after(&world, &nodes).await;
+        assert_eq!(take(), [ways(0..3), ways(0..3)]);
+    });
 }
 
 fn ways(range: std::ops::Range<usize>) -> Vec<(&'static str, usize)> {

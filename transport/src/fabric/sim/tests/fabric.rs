@@ -22,6 +22,7 @@ fn config() -> QueuePairConfig {
         rnr_retry: 0,
         side,
         binding: Vec::new(),
+        avoid: Vec::new(),
     }
 }
 

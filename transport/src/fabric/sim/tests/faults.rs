@@ -165,6 +165,7 @@ fn a_killed_node_is_gone_for_itself_and_for_its_peers() {
                 rnr_retry: 0,
                 side: Side::Acceptor,
                 binding: Vec::new(),
+                avoid: Vec::new(),
             };
             assert!(matches!(fabric.open(config), Err(FabricError::Connect(_))));
             use crate::wire::Wire as _;

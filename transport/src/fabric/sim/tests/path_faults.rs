@@ -114,6 +114,7 @@ fn a_lost_device_ends_its_queue_pairs_and_leaves_streams_alone() {
             rnr_retry: 0,
             side: Side::Acceptor,
             binding: Vec::new(),
+            avoid: Vec::new(),
         };
         assert!(matches!(beta.open(config), Err(FabricError::Connect(_))));
         world.return_device("beta");

@@ -118,6 +118,7 @@ proptest! {
             rnr_retry: 0,
             side: Side::Acceptor,
             binding: Vec::new(),
+            avoid: Vec::new(),
         };
         let mut queues = Queues::new(&config, owner);
         let mut slots = owner.heap(receives as usize * 256).into_slots(256);

@@ -8,6 +8,7 @@ use super::raw::RawPair;
 use super::{Devices, conformance};
 use crate::fabric::Status;
 use crate::fabric::conformance::{End, Pair, Plan, bounded};
+use crate::limits::VERBS_PORT_GRACE;
 
 /// Takes an interface up again, whatever becomes of the test.
 struct Up(String);
@@ -75,6 +76,50 @@ async fn a_port_that_is_down_ends_its_own_queue_pairs() {
     bounded(case, again).await;
 }
 
+/// VB-5: a port that is down for a moment ends nothing, and what is sent later arrives.
+#[tokio::test]
+async fn a_port_that_flaps_ends_no_queue_pair() {
+    let case = "a_port_that_flaps_ends_no_queue_pair";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let mut pair = Pair::new(&laboratory.devices(0, 0), Plan::new(8, 8)).await;
+    let up = Up(laboratory.interface(0));
+    for _ in 0..2 {
+        ip(&["link", "set", &up.0, "down"]);
+        ip(&["link", "set", &up.0, "up"]);
+        let active = async {
+            while laboratory.fabric(0).is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        bounded(case, active).await;
+        // It has read both events before it sends.
+        pair.until(|_, _| true).await;
+        tokio::time::sleep(VERBS_PORT_GRACE + Duration::from_millis(100)).await;
+        bounded(case, still_works(&mut pair)).await;
+    }
+}
+
+/// VB-5: an address that comes while the fabric is open is offered by the next queue pair.
+#[tokio::test]
+async fn an_address_that_comes_later_is_used() {
+    let case = "an_address_that_comes_later_is_used";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let (fabric, interface) = (laboratory.fabric(0).unwrap(), laboratory.interface(0));
+    let count = || fabric.rails.now().iter().map(|rail| rail.addresses.len()).sum::<usize>();
+    let (before, looks) = (count(), fabric.rails.changes());
+    let address = ["10.98.0.1/24", "dev", &interface];
+    for (what, expected) in [("add", before + 1), ("del", before)] {
+        ip(&[&["address", what][..], &address].concat());
+        let told = async {
+            while count() != expected {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        bounded(case, told).await;
+    }
+    assert!(fabric.rails.changes() > looks);
+}
+
 /// VB-5: a port goes down while no queue pair is there to hear of it. A later one is not told.
 #[tokio::test]
 async fn what_happened_before_a_queue_pair_does_not_end_it() {
@@ -104,8 +149,8 @@ async fn a_port_that_goes_down_ends_its_queue_pairs() {
     let case = "a_port_that_goes_down_ends_its_queue_pairs";
     let Some(devices) = Devices::new(case) else { return };
     let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
-    for rail in &devices.0[0].rails {
-        let event = crate::fabric::verbs::events::Event::PortDown(rail.port);
+    for rail in devices.0[0].rails.now() {
+        let event = crate::fabric::verbs::events::Event::PortDown(rail.port.number);
         rail.domain.device.listeners.tell(event);
     }
     bounded(case, ended(&mut pair.a, Status::PortDown)).await;
@@ -130,15 +175,15 @@ async fn a_completion_queue_that_overruns_ends_its_queue_pair() {
     RawPair::completed(&mut b, 7).await;
     a.post_sends(&mut vec![super::request(slots.pop().unwrap())], 1).unwrap();
     let told = async {
-        while a.end.check(Waker::noop()).is_none() {
+        while a.end.check(Waker::noop()).is_ok() {
             a.domain().device.spread_events();
             tokio::task::yield_now().await;
         }
     };
     bounded(case, told).await;
-    assert_eq!(a.end.check(Waker::noop()), Some(Status::Fatal));
+    assert_eq!(a.end.check(Waker::noop()), Err(Status::Fatal));
     for unconcerned in [&b, &other.queue_pairs[0], &other.queue_pairs[1]] {
-        assert_eq!(unconcerned.end.check(Waker::noop()), None);
+        assert_eq!(unconcerned.end.check(Waker::noop()), Ok(None));
     }
 }
 

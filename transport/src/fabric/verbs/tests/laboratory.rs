@@ -31,7 +31,7 @@ impl Laboratory {
                 return None;
             }
         };
-        let names = fabric.rails.iter().map(|rail| rail.domain.device.name().to_owned());
+        let names = fabric.rails.now().into_iter().map(|rail| rail.domain.device.name().to_owned());
         let names = names.collect::<Vec<_>>().try_into();
         if names.is_err() {
             skip(case, "there are not just two ports");

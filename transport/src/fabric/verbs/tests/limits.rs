@@ -20,7 +20,7 @@ use crate::profile::Profile;
 async fn a_device_refuses_more_than_it_has() {
     let case = "a_device_refuses_more_than_it_has";
     let Some(Devices([fabric, _])) = Devices::new(case) else { return };
-    for rail in &fabric.rails {
+    for rail in fabric.rails.now() {
         let device = rail.domain.device.clone();
         let config = |send_queue, inline_bytes| QueuePairConfig {
             send_queue,
@@ -29,9 +29,10 @@ async fn a_device_refuses_more_than_it_has() {
             rnr_retry: 0,
             side: Side::Acceptor,
             binding: Vec::new(),
+            avoid: Vec::new(),
         };
         let made = |config| QueuePair::new(rail.domain.clone(), rail.port, &config).err();
-        let too_many = rail.limits.completions + 1;
+        let too_many = device.limits().unwrap().completions + 1;
         let refusals = [
             ("ibv_create_cq", Completions::new(device.clone(), too_many).err()),
             ("ibv_create_cq", made(config(too_many, 0))),
@@ -145,7 +146,7 @@ async fn as_an_ordinary_user() {
     let laboratory = Laboratory::new(case).unwrap();
     let fabric: Arc<dyn Fabric> = laboratory.fabric(0).unwrap();
     for (profile, peers_min) in [(Profile::small(), 8), (Profile::default(), 4)] {
-        let link = || Prepared::new(&fabric, &profile, (Side::Acceptor, Vec::new()));
+        let link = || Prepared::new(&fabric, &profile, (Side::Acceptor, Vec::new(), Vec::new()));
         let mut links = Vec::new();
         let refused = loop {
             match link() {

@@ -23,7 +23,7 @@ impl RawPair {
         b: [u32; 2],
         first_packet: u32,
     ) -> Self {
-        let rail = &fabric.rails[0];
+        let rail = &fabric.rails.now()[0];
         let mut queue_pairs = [a, b].map(|[send_queue, recv_queue]| {
             let config = QueuePairConfig {
                 send_queue,
@@ -32,6 +32,7 @@ impl RawPair {
                 rnr_retry: 0,
                 side: Side::Acceptor,
                 binding: Vec::new(),
+                avoid: Vec::new(),
             };
             QueuePair::new(rail.domain.clone(), rail.port, &config).unwrap()
         });
@@ -42,7 +43,7 @@ impl RawPair {
                 peer_first_packet: first_packet,
                 first_packet,
                 mtu: rail.attributes.mtu,
-                port: rail.port,
+                port: rail.port.number,
                 gid_index: rail.addresses[0].index,
                 peer_gid: rail.addresses[0].gid,
                 peer_lid: rail.attributes.lid,

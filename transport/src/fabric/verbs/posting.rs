@@ -1,0 +1,279 @@
+//! Lists of work requests on their way to a device, and what a refusal leaves of them.
+#![allow(unsafe_code, reason = "hands lists of work requests to libibverbs (VB-3)")]
+
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+
+use rdma_sys::{
+    ibv_post_recv, ibv_post_send, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+};
+
+use super::device::check;
+use crate::limits::POST_LIST_MAX;
+
+/// The memory of one work request, and the number it is posted with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) id: u64,
+    pub(super) address: u64,
+    pub(super) bytes: u32,
+    pub(super) lkey: u32,
+}
+
+/// The answer of a device to a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Posted {
+    /// It took all.
+    All,
+    /// It took so many, and refused the next one with this error number.
+    Part(usize, i32),
+    /// It failed with this error number and named no request of the list: it may have taken any of
+    /// them, as rxe does when the doorbell fails after the list was written.
+    InDoubt(i32),
+}
+
+impl Posted {
+    /// Returns how many of `staged` requests the device may have taken: their slots are its own.
+    pub(super) fn kept(self, staged: usize) -> usize {
+        match self {
+            Posted::All | Posted::InDoubt(_) => staged,
+            Posted::Part(kept, _) => kept,
+        }
+    }
+
+    /// Reads the answer of a call to which a list of `staged` requests at `list` was given, and
+    /// which named `refused`.
+    fn new<T>(answer: i32, refused: *const T, list: *const T, staged: usize) -> Self {
+        let Err(error) = check(answer) else { return Posted::All };
+        let number = error.raw_os_error().unwrap_or(0);
+        let place = (0..staged).find(|at| list.wrapping_add(*at) == refused);
+        place.map_or(Posted::InDoubt(number), |place| Posted::Part(place, number))
+    }
+}
+
+/// Sends that are posted with one doorbell.
+pub(super) struct Sends {
+    list: [MaybeUninit<ibv_send_wr>; POST_LIST_MAX],
+    pieces: [ibv_sge; POST_LIST_MAX],
+    staged: usize,
+}
+
+impl Sends {
+    pub(super) fn new() -> Self {
+        let list = [const { MaybeUninit::uninit() }; POST_LIST_MAX];
+        Sends { list, pieces: [const { NOTHING }; POST_LIST_MAX], staged: 0 }
+    }
+
+    pub(super) fn staged(&self) -> usize {
+        self.staged
+    }
+
+    /// Adds a send; there are fewer than `POST_LIST_MAX`.
+    pub(super) fn stage(&mut self, piece: Piece, flags: u32) {
+        self.pieces[self.staged] = sge(piece);
+        // Only the requests that are posted are zeroed: they are 128 bytes each.
+        self.list[self.staged] = MaybeUninit::zeroed();
+        // SAFETY: the structure is made of integers and pointers that may be null (VB-4): zeroed,
+        // it is initialised.
+        let work = unsafe { self.list[self.staged].assume_init_mut() };
+        work.wr_id = piece.id;
+        work.num_sge = i32::from(piece.bytes > 0);
+        work.opcode = ibv_wr_opcode::IBV_WR_SEND;
+        work.send_flags = flags;
+        self.staged += 1;
+    }
+
+    /// Chains the list and posts it.
+    ///
+    /// # Safety
+    /// The queue pair lives. The memory of each piece may be read by its device until the work
+    /// request has completed or the queue pair is destroyed.
+    pub(super) unsafe fn post(&mut self, qp: *mut ibv_qp) -> Posted {
+        if self.staged == 0 {
+            return Posted::All;
+        }
+        let list = self.list.as_mut_ptr().cast::<ibv_send_wr>();
+        let pieces = self.pieces.as_mut_ptr();
+        for at in 0..self.staged {
+            // SAFETY: `stage` has initialised so many entries; all pointers come from these two,
+            // and nothing else refers to the arrays until the call has returned.
+            unsafe {
+                (*list.add(at)).sg_list = pieces.add(at);
+                let next = if at + 1 < self.staged { list.add(at + 1) } else { null_mut() };
+                (*list.add(at)).next = next;
+            }
+        }
+        let mut refused = null_mut();
+        // SAFETY: the list is chained and ends with a null pointer; the rest is the caller's.
+        let answer = unsafe { ibv_post_send(qp, list, &mut refused) };
+        Posted::new(answer, refused, list, self.staged)
+    }
+}
+
+/// Receives that are posted with one doorbell.
+pub(super) struct Receives {
+    list: [MaybeUninit<ibv_recv_wr>; POST_LIST_MAX],
+    pieces: [ibv_sge; POST_LIST_MAX],
+    staged: usize,
+}
+
+impl Receives {
+    pub(super) fn new() -> Self {
+        let list = [const { MaybeUninit::uninit() }; POST_LIST_MAX];
+        Receives { list, pieces: [const { NOTHING }; POST_LIST_MAX], staged: 0 }
+    }
+
+    pub(super) fn staged(&self) -> usize {
+        self.staged
+    }
+
+    /// Adds a receive; there are fewer than `POST_LIST_MAX`.
+    pub(super) fn stage(&mut self, piece: Piece) {
+        self.pieces[self.staged] = sge(piece);
+        self.list[self.staged].write(ibv_recv_wr {
+            wr_id: piece.id,
+            next: null_mut(),
+            sg_list: null_mut(),
+            num_sge: 1,
+        });
+        self.staged += 1;
+    }
+
+    /// Chains the list and posts it.
+    ///
+    /// # Safety
+    /// The queue pair lives. The memory of each piece may be written by its device, and is touched
+    /// by nothing else, until the work request has completed or the queue pair is destroyed.
+    pub(super) unsafe fn post(&mut self, qp: *mut ibv_qp) -> Posted {
+        if self.staged == 0 {
+            return Posted::All;
+        }
+        let list = self.list.as_mut_ptr().cast::<ibv_recv_wr>();
+        let pieces = self.pieces.as_mut_ptr();
+        for at in 0..self.staged {
+            // SAFETY: `stage` has initialised so many entries; all pointers come from these two,
+            // and nothing else refers to the arrays until the call has returned.
+            unsafe {
+                (*list.add(at)).sg_list = pieces.add(at);
+                let next = if at + 1 < self.staged { list.add(at + 1) } else { null_mut() };
+                (*list.add(at)).next = next;
+            }
+        }
+        let mut refused = null_mut();
+        // SAFETY: the list is chained and ends with a null pointer; the rest is the caller's.
+        let answer = unsafe { ibv_post_recv(qp, list, &mut refused) };
+        Posted::new(answer, refused, list, self.staged)
+    }
+}
+
+const NOTHING: ibv_sge = ibv_sge { addr: 0, length: 0, lkey: 0 };
+
+fn sge(piece: Piece) -> ibv_sge {
+    ibv_sge { addr: piece.address, length: piece.bytes, lkey: piece.lkey }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::mem::zeroed;
+
+    use rdma_sys::ibv_context;
+
+    use super::*;
+
+    const EIO: i32 = 5;
+    const ENOMEM: i32 = 12;
+
+    thread_local! {
+        /// The numbers of the work requests that the stand-in has seen, and the entry that it names
+        /// as refused: of the list, or none, or one of elsewhere.
+        static SEEN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+        static NAMES: RefCell<Option<usize>> = const { RefCell::new(None) };
+    }
+
+    /// A device that looks at the whole list and then fails, naming what the test says.
+    unsafe extern "C" fn send(
+        _: *mut ibv_qp,
+        mut work: *mut ibv_send_wr,
+        refused: *mut *mut ibv_send_wr,
+    ) -> i32 {
+        let mut at = 0;
+        while !work.is_null() {
+            // SAFETY: an entry of the list that `post` has chained, with its piece.
+            let (id, piece, next) = unsafe { ((*work).wr_id, *(*work).sg_list, (*work).next) };
+            assert_eq!(u64::from(piece.lkey), id);
+            SEEN.with_borrow_mut(|seen| seen.push(id));
+            if NAMES.with_borrow(|names| *names == Some(at)) {
+                // SAFETY: there is room for one answer.
+                unsafe { *refused = work };
+                return ENOMEM;
+            }
+            (work, at) = (next, at + 1);
+        }
+        // An address that is none of the list's.
+        if NAMES.with_borrow(|names| names.is_some()) {
+            // SAFETY: as above.
+            unsafe { *refused = std::ptr::dangling_mut() };
+        }
+        EIO
+    }
+
+    unsafe extern "C" fn receive(
+        _: *mut ibv_qp,
+        _: *mut ibv_recv_wr,
+        _: *mut *mut ibv_recv_wr,
+    ) -> i32 {
+        EIO
+    }
+
+    fn piece(id: u64) -> Piece {
+        Piece { id, address: 0, bytes: 1, lkey: id as u32 }
+    }
+
+    /// Posts five sends to the stand-in.
+    fn post(names: Option<usize>) -> (Posted, Vec<u64>) {
+        // SAFETY: the structure is made of integers and pointers that may be null.
+        let mut context: ibv_context = unsafe { zeroed() };
+        context.ops.post_send = Some(send);
+        // SAFETY: as above.
+        let mut qp: ibv_qp = unsafe { zeroed() };
+        qp.context = &raw mut context;
+        NAMES.set(names);
+        let mut sends = Sends::new();
+        (10..15).for_each(|id| sends.stage(piece(id), 0));
+        // SAFETY: the stand-in lives and reads no memory.
+        let posted = unsafe { sends.post(&raw mut qp) };
+        (posted, SEEN.take())
+    }
+
+    /// VB-3: the device has what stands before the request that it names; when it names none, it
+    /// may have all, and none may be given back.
+    #[test]
+    fn a_failure_that_names_no_request_leaves_all_with_the_device() {
+        let all: Vec<u64> = (10..15).collect();
+        assert_eq!(post(Some(2)), (Posted::Part(2, ENOMEM), all[..3].to_vec()));
+        assert_eq!(post(Some(0)), (Posted::Part(0, ENOMEM), all[..1].to_vec()));
+        for in_doubt in [post(None), post(Some(9))] {
+            assert_eq!(in_doubt, (Posted::InDoubt(EIO), all.clone()));
+            assert_eq!(in_doubt.0.kept(5), 5);
+        }
+        assert_eq!([Posted::All.kept(5), Posted::Part(2, EIO).kept(5)], [5, 2]);
+    }
+
+    /// VB-3: the same for receives; and nothing is posted where there is nothing.
+    #[test]
+    fn receives_of_a_failure_that_names_none_stay_with_the_device() {
+        // SAFETY: the structure is made of integers and pointers that may be null.
+        let mut context: ibv_context = unsafe { zeroed() };
+        context.ops.post_recv = Some(receive);
+        // SAFETY: as above.
+        let mut qp: ibv_qp = unsafe { zeroed() };
+        qp.context = &raw mut context;
+        let mut receives = Receives::new();
+        // SAFETY: the stand-in lives and writes no memory.
+        assert_eq!(unsafe { receives.post(&raw mut qp) }, Posted::All);
+        (0..3).for_each(|id| receives.stage(piece(id)));
+        // SAFETY: as above.
+        assert_eq!(unsafe { receives.post(&raw mut qp) }, Posted::InDoubt(EIO));
+    }
+}

@@ -1,0 +1,188 @@
+//! Rails: the ports that links can use, and what each can do.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::device::{DeviceLimits, PortAttributes};
+use super::memory::Domain;
+use super::offer::Kind;
+use super::queue_pair::{Port, QueuePair};
+use crate::fabric::{FabricError, Limits, QueuePairConfig, Side};
+use crate::limits::{INLINE_BYTES, RING_SLOTS_MAX, RING_SLOTS_MIN, VERBS_FRAME_BYTES_MAX};
+use crate::log_limiter::LogLimiter;
+
+/// A port that is used, with its addresses.
+#[derive(Clone)]
+pub(super) struct Rail {
+    pub(super) domain: Arc<Domain>,
+    pub(super) port: Port,
+    pub(super) attributes: PortAttributes,
+    pub(super) addresses: Vec<LocalAddress>,
+    /// Work requests that each queue of a queue pair can hold.
+    pub(super) requests: u32,
+    pub(super) inline_bytes: u32,
+}
+
+/// An address that is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalAddress {
+    pub(super) index: u8,
+    pub(super) kind: Kind,
+    pub(super) gid: [u8; 16],
+    pub(super) prefix: u8,
+}
+
+impl Rail {
+    /// Returns a port with addresses, after trying what its queue pairs can do, unless it is
+    /// `known`: how much they send inline is known from none of the device's attributes, and its
+    /// count of work requests is one of the smallest that there are.
+    ///
+    /// # Errors
+    /// [`FabricError`]: the device refuses any queue pair on that port.
+    pub(super) fn new(
+        domain: Arc<Domain>,
+        limits: DeviceLimits,
+        port: Port,
+        (attributes, addresses): (PortAttributes, Vec<LocalAddress>),
+        known: &[Rail],
+    ) -> Result<Self, FabricError> {
+        let is_same = |rail: &&Rail| Arc::ptr_eq(&rail.domain, &domain) && rail.port == port;
+        if let Some(rail) = known.iter().find(is_same) {
+            return Ok(Rail { attributes, addresses, ..rail.clone() });
+        }
+        let queue_pair =
+            |requests, inline| QueuePair::new(domain.clone(), port, &config(requests, inline));
+        let inline_bytes = first(&[INLINE_BYTES, 128, 64, 0], |inline| {
+            queue_pair(1, inline).map(|granted| granted.inline_bytes())
+        })?;
+        let most = limits.work_requests.min(limits.completions / 2).min(RING_SLOTS_MAX);
+        let halves = std::iter::successors(Some(most), |requests| Some(requests / 2));
+        let halves: Vec<_> = halves.take_while(|requests| *requests >= RING_SLOTS_MIN).collect();
+        if halves.is_empty() {
+            let (what, limit) = ("a send queue", u64::from(most));
+            return Err(FabricError::Limit { what, asked: RING_SLOTS_MIN.into(), limit });
+        }
+        let requests =
+            first(&halves, |requests| queue_pair(requests, inline_bytes).map(|_| requests))?;
+        Ok(Rail { domain, port, attributes, addresses, requests, inline_bytes })
+    }
+
+    /// Returns the names of device and port.
+    pub(super) fn name(&self) -> String {
+        format!("{}/{}", self.domain.device.name(), self.port.number)
+    }
+}
+
+/// Returns the demands on a queue pair that is only tried.
+fn config(requests: u32, inline_bytes: u32) -> QueuePairConfig {
+    QueuePairConfig {
+        send_queue: requests,
+        recv_queue: requests,
+        inline_bytes,
+        rnr_retry: 0,
+        side: Side::Acceptor,
+        binding: Vec::new(),
+        avoid: Vec::new(),
+    }
+}
+
+/// Returns the first answer that is no error, or the last error.
+fn first<T: Copy, R>(
+    tries: &[T],
+    mut attempt: impl FnMut(T) -> Result<R, FabricError>,
+) -> Result<R, FabricError> {
+    let (last, before) = tries.split_last().ok_or(FabricError::Offer("nothing was tried"))?;
+    match before.iter().find_map(|it| attempt(*it).ok()) {
+        Some(answer) => Ok(answer),
+        None => attempt(*last),
+    }
+}
+
+/// Returns what all of the rails can do.
+pub(super) fn limits(rails: &[Rail]) -> Limits {
+    let least = |of: fn(&Rail) -> u32| rails.iter().map(of).min().unwrap_or(0);
+    let requests = least(|rail| rail.requests);
+    Limits {
+        send_queue_max: requests,
+        recv_queue_max: requests,
+        frame_bytes_max: least(|rail| rail.attributes.frame_bytes_max).min(VERBS_FRAME_BYTES_MAX),
+        inline_bytes_max: least(|rail| rail.inline_bytes),
+        // A device sends from memory that is registered for it.
+        splices: false,
+    }
+}
+
+/// Returns which addresses to offer, best first, each with the place of its rail: that of the
+/// bootstrap connection (`local`), and then one of each rail in turn, beginning with another one
+/// for each `turn`. Of a rail those whose subnet is known come first.
+pub(super) fn ranked(
+    rails: &[&[LocalAddress]],
+    turn: usize,
+    local: Option<[u8; 16]>,
+) -> Vec<(usize, LocalAddress)> {
+    let count = rails.len().max(1);
+    let mut ranked = Vec::new();
+    for (rail, addresses) in rails.iter().enumerate() {
+        let mut own = addresses.to_vec();
+        own.sort_by_key(|address| (Some(address.gid) != local, address.prefix == 0));
+        let turned = (rail + count - turn % count) % count;
+        let placed = own
+            .into_iter()
+            .enumerate()
+            .map(|(nth, address)| ((Some(address.gid) != local, nth, turned), (rail, address)));
+        ranked.extend(placed);
+    }
+    ranked.sort_by_key(|(place, _)| *place);
+    ranked.into_iter().map(|(_, address)| address).collect()
+}
+
+/// Logs that a link goes without this rail.
+pub(super) fn report_left_out(log: &LogLimiter, rail: &str, error: &FabricError) {
+    if let Some(suppressed) = log.admit("left out", Instant::now()) {
+        tracing::warn!(rail, %error, suppressed, "an RDMA port is left out");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A port with many addresses keeps no other port from the offer, however it is cut; and each
+    /// link begins with another port.
+    #[test]
+    fn addresses_are_ranked_over_all_rails() {
+        let address = |number: u8, prefix: u8| LocalAddress {
+            index: number,
+            kind: Kind::RoceV4,
+            gid: [number; 16],
+            prefix,
+        };
+        let many: Vec<_> = (0..9).map(|number| address(number, 0)).collect();
+        let [one, two] = [[address(20, 0), address(21, 120)], [address(30, 0), address(31, 0)]];
+        let rails: [&[LocalAddress]; 3] = [&many, &one, &two];
+        let order = |turn, local| {
+            let ranked = ranked(&rails, turn, local).into_iter().take(6);
+            ranked.map(|(_, address)| address.index).collect::<Vec<_>>()
+        };
+        assert_eq!(order(0, None), [0, 21, 30, 1, 20, 31]);
+        assert_eq!(order(1, None), [21, 30, 0, 20, 31, 1]);
+        assert_eq!(order(5, None), [30, 0, 21, 31, 1, 20]);
+        assert_eq!(order(0, Some([7; 16])), [7, 21, 30, 0, 20, 31]);
+        assert!(ranked(&[], 4, None).is_empty());
+    }
+
+    #[test]
+    fn the_first_that_works_is_taken_and_else_the_last_error() {
+        let attempt = |works: u32| {
+            move |it: u32| {
+                let refused = FabricError::Limit { what: "it", asked: it.into(), limit: 0 };
+                if it <= works { Ok(it) } else { Err(refused) }
+            }
+        };
+        assert_eq!(first(&[8, 4, 2], attempt(5)).ok(), Some(4));
+        assert_eq!(first(&[8, 4, 2], attempt(2)).ok(), Some(2));
+        let error = first(&[8, 4, 2], attempt(1)).unwrap_err();
+        assert!(matches!(error, FabricError::Limit { asked: 2, .. }), "{error}");
+    }
+}

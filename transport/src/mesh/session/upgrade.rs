@@ -1,0 +1,83 @@
+//! The return of a link to the best fabric of its two nodes (MS-19).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::bootstrap::{Beat, Failure, Message};
+use crate::cause::LinkCause;
+use crate::limits;
+
+use super::Session;
+use super::usage::Rest;
+use crate::mesh::choice::Better;
+use crate::mesh::peer::Peer;
+
+/// When the best fabric is tried again, of a link that could not have it.
+pub(super) struct Upgrade {
+    better: Option<Better>,
+    began: Instant,
+    pause: Duration,
+    /// The link is being closed for it.
+    pub(super) is_cause: bool,
+}
+
+impl Upgrade {
+    pub(super) fn new(better: Option<Better>, peer: &Peer) -> Self {
+        let pause = peer.next_upgrade(better.is_some());
+        Upgrade { better, began: Instant::now(), pause, is_cause: false }
+    }
+
+    /// Returns true if it is time to try: the fabric knows of a change, or has not been tried for
+    /// a while.
+    fn is_due(&self) -> bool {
+        let lived = self.began.elapsed();
+        let changed = |better: &Better| better.fabric.changes() != better.changes;
+        self.better.as_ref().is_some_and(|better| {
+            lived >= self.pause || (lived >= limits::BETTER_FABRIC_AFTER && changed(better))
+        })
+    }
+}
+
+impl Peer {
+    /// Returns how long its new link lives before the best fabric is tried again, if it `misses`
+    /// that: longer each time.
+    fn next_upgrade(&self, misses: bool) -> Duration {
+        let (least, most) = (limits::BETTER_FABRIC_PAUSE_MIN, limits::BETTER_FABRIC_PAUSE_MAX);
+        let pause = &mut self.state.lock().upgrade_pause;
+        *pause = if misses { (*pause * 2).clamp(least, most) } else { Duration::ZERO };
+        *pause
+    }
+}
+
+impl Session {
+    /// Returns true if the peer is to be asked to close the link for a better one: it is time to,
+    /// nothing is on its way, and this node can dial the peer. The link rests then.
+    pub(super) fn asks_for_better(&self) -> bool {
+        self.usage.rest == Rest::No
+            && self.upgrade.is_due()
+            && !self.guard.peer().addresses().is_empty()
+            && self.may_upgrade()
+    }
+
+    fn may_upgrade(&self) -> bool {
+        let runs = !self.liveness.is_stalled() && !self.table.events.is_leaving();
+        runs && self.carrier.running.link.rest()
+    }
+
+    /// Has the link closed for a better one, which the peer wants, unless this side uses it.
+    pub(super) async fn heed_better(&mut self) -> Result<(), Failure> {
+        if self.usage.rest != Rest::Asked && !self.may_upgrade() {
+            return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
+        }
+        self.upgrade.is_cause = true;
+        self.usage.rest = Rest::Agreed;
+        self.carrier.running.link.goodbye();
+        Ok(())
+    }
+
+    /// Returns the cause of the end of a link that rested.
+    pub(super) fn rest_cause(&self) -> LinkCause {
+        if self.upgrade.is_cause { LinkCause::Better } else { LinkCause::Idle }
+    }
+}
