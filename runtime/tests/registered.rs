@@ -371,7 +371,8 @@ async fn an_answer_may_come_later_from_a_task_or_from_another_actor() {
     clerk.tell(Slowly { doubled: 1 }).await.unwrap();
     other.stop().await.unwrap();
     other.wait_stopped().await;
-    assert_eq!(cause(clerk.ask(HandOn(other)).await), Err(AskCause::NoReply));
+    let never = AskCause::NotBegun(NotBegun::Stopped);
+    assert_eq!(cause(clerk.ask(HandOn(other)).await), Err(never));
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -178,8 +178,14 @@ pub async fn a_membership_that_is_dropped_leaves_before_the_next_one_joins(world
             assert_eq!(membership.joined().await, Ok(()));
             tell(group, number, 1).await;
         }
-        until_last(&notebook, 19).await;
-        assert_eq!(notebook.notes().await, Ok((0..20).collect()));
+        // Also one that joins by hand.
+        drop(membership);
+        group.join(notebook.recipient()).await.unwrap().unwrap();
+        tell(group, 20, 1).await;
+        until_last(&notebook, 20).await;
+        assert_eq!(notebook.notes().await, Ok((0..=20).collect()));
+        membership = group.membership(notebook.recipient());
+        assert_eq!(membership.joined().await, Ok(()));
         // One that has another membership, or leaves by hand, is back at once.
         drop(group.membership(notebook.recipient()));
         until_size(group, 1).await;
