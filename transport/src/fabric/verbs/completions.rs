@@ -46,7 +46,7 @@ impl Channel {
     fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: the channel lives, and this field is written by nothing after it was made. There
         // is no reference to the whole: the library counts its queues in it from any thread.
-        let fd = unsafe { (&raw const (*self.channel.as_ptr()).fd).read() };
+        let fd = unsafe { (*self.channel.as_ptr()).fd };
         // SAFETY: the descriptor stays open as long as the channel, which the borrow keeps.
         unsafe { BorrowedFd::borrow_raw(fd) }
     }

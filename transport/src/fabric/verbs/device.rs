@@ -173,9 +173,9 @@ impl Device {
         let context = NonNull::new(unsafe { ibv_open_device(device) });
         let opened = context.ok_or_else(io::Error::last_os_error).and_then(|context| {
             // SAFETY: an entry of the list is a whole device, which is only read.
-            let transport = unsafe { (&raw const (*device).transport_type).read() };
+            let transport = unsafe { (*device).transport_type };
             // SAFETY: the context is open, so its fields can be read.
-            let vectors = unsafe { (&raw const (*context.as_ptr()).num_comp_vectors).read() };
+            let vectors = unsafe { (*context.as_ptr()).num_comp_vectors };
             let device = Device {
                 context,
                 name: name.clone(),
@@ -245,7 +245,7 @@ impl Device {
 
     fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: the context is open, so its fields can be read.
-        let fd = unsafe { (&raw const (*self.context()).async_fd).read() };
+        let fd = unsafe { (*self.context()).async_fd };
         // SAFETY: the descriptor stays open as long as the context, which the borrow keeps.
         unsafe { BorrowedFd::borrow_raw(fd) }
     }

@@ -135,7 +135,7 @@ impl Registered {
         };
         // SAFETY: the registration lives, since its region does, and this field is written by
         // nothing after it was made.
-        Ok(Some(unsafe { (&raw const (*registration.mr.as_ptr()).lkey).read() }))
+        Ok(Some(unsafe { (*registration.mr.as_ptr()).lkey }))
     }
 }
 

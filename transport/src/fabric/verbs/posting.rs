@@ -95,13 +95,12 @@ impl Sends {
         let list = self.list.as_mut_ptr().cast::<ibv_send_wr>();
         let pieces = self.pieces.as_mut_ptr();
         for at in 0..self.staged {
+            let next = list.wrapping_add(at + 1);
             // SAFETY: `stage` has initialised so many entries; all pointers come from these two,
             // and nothing else refers to the arrays until the call has returned.
-            unsafe {
-                (*list.add(at)).sg_list = pieces.add(at);
-                let next = if at + 1 < self.staged { list.add(at + 1) } else { null_mut() };
-                (*list.add(at)).next = next;
-            }
+            let work = unsafe { &mut *list.wrapping_add(at) };
+            work.sg_list = pieces.wrapping_add(at);
+            work.next = if at + 1 < self.staged { next } else { null_mut() };
         }
         let mut refused = null_mut();
         // SAFETY: the list is chained and ends with a null pointer; the rest is the caller's.
@@ -151,13 +150,12 @@ impl Receives {
         let list = self.list.as_mut_ptr().cast::<ibv_recv_wr>();
         let pieces = self.pieces.as_mut_ptr();
         for at in 0..self.staged {
+            let next = list.wrapping_add(at + 1);
             // SAFETY: `stage` has initialised so many entries; all pointers come from these two,
             // and nothing else refers to the arrays until the call has returned.
-            unsafe {
-                (*list.add(at)).sg_list = pieces.add(at);
-                let next = if at + 1 < self.staged { list.add(at + 1) } else { null_mut() };
-                (*list.add(at)).next = next;
-            }
+            let work = unsafe { &mut *list.wrapping_add(at) };
+            work.sg_list = pieces.wrapping_add(at);
+            work.next = if at + 1 < self.staged { next } else { null_mut() };
         }
         let mut refused = null_mut();
         // SAFETY: the list is chained and ends with a null pointer; the rest is the caller's.
@@ -199,8 +197,10 @@ mod tests {
     ) -> i32 {
         let mut at = 0;
         while !work.is_null() {
-            // SAFETY: an entry of the list that `post` has chained, with its piece.
-            let (id, piece, next) = unsafe { ((*work).wr_id, *(*work).sg_list, (*work).next) };
+            // SAFETY: an entry of the list that `post` has chained.
+            let &ibv_send_wr { wr_id: id, sg_list: piece, next, .. } = unsafe { &*work };
+            // SAFETY: each entry has its piece.
+            let piece = unsafe { *piece };
             assert_eq!(u64::from(piece.lkey), id);
             SEEN.with_borrow_mut(|seen| seen.push(id));
             if NAMES.with_borrow(|names| *names == Some(at)) {

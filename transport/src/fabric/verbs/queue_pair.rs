@@ -125,7 +125,7 @@ impl QueuePair {
     pub(super) fn number(&self) -> u32 {
         // SAFETY: the queue pair lives, and this field is written by nothing after it was made.
         // There is no reference to the whole: the library changes others from any thread.
-        unsafe { (&raw const (*self.qp.as_ptr()).qp_num).read() }
+        unsafe { (*self.qp.as_ptr()).qp_num }
     }
 
     /// Returns how many bytes the device takes inline, of those that were asked for.
