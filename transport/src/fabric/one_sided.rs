@@ -8,21 +8,21 @@
 //!
 //! # The contract
 //!
-//! What [the fabric's](super) contract says of tokens, errors, closing and notifications holds here,
-//! too (PV-2, PV-7, PV-8, PV-10). Beyond it:
+//! What [the fabric's](super) contract says of tokens, errors, closing and notifications holds
+//! here, too (PV-2, PV-7, PV-8, PV-10). Beyond it:
 //!
-//! - **PV-13 grants**: memory is reached by the [`Key`] of a [`Grant`] alone, within its bytes, with
-//!   the access that it gives, and only over the queue pair that made it. When the drop of the grant
-//!   has returned, no operation of the peer reads or writes that memory any more.
+//! - **PV-13 grants**: memory is reached by the [`Key`] of a [`Grant`] alone, within its bytes,
+//!   with the access that it gives, and only over the queue pair that made it. When the drop of the
+//!   grant has returned, no operation of the peer reads or writes that memory any more.
 //! - **PV-14 order**: operations are executed at the peer in the order they were posted, and their
 //!   outcomes come in that order. An outcome that is a success says that it is done: what a read
 //!   brought lies in the slot, what a write brought lies in the peer's memory. A read that has no
 //!   outcome yet may find what a *later* write of the same side wrote.
 //! - **PV-15 words**: an operation never tears an aligned 64-bit word of shared memory. Of longer
 //!   pieces a reader may find some words from before a write and others from after it.
-//! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word, and
-//!   are atomic with the operations of all peers that reach it over this fabric. What the owner does
-//!   to the word by itself is not promised to be atomic with them.
+//! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word,
+//!   and are atomic with the operations of all peers that reach it over this fabric. What the owner
+//!   does to the word by itself is not promised to be atomic with them.
 //! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
 //!   [`Outcome::Notice`]; it then reads what that write, and all before it, wrote. As many notices
 //!   as [`OneSidedConfig::notices`] may wait to be polled: a write whose notice finds no place ends

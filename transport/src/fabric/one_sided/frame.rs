@@ -3,7 +3,7 @@
 //!
 //! | bytes | request | answer |
 //! |---|---|---|
-//! | 0 | kind: 1 read, 2 write, 3 write with a notice, 4 fetch and add, 5 compare and swap | kind: 16 done, 17 forbidden, 18 no place for a notice |
+//! | 0 | kind | kind |
 //! | 1..4 | zero | zero |
 //! | 4..8 | bytes of the operation | bytes of the piece |
 //! | 8..16 | first byte of the operation | word before what was atomic |
@@ -13,8 +13,10 @@
 //! | 48..52, 52..56 | where in the operation the piece begins; its bytes | - |
 //! | then | what is written | what was read |
 //!
-//! All numbers are little-endian. Each piece names the whole operation, so that one that is
-//! forbidden is refused with its first piece (PV-18).
+//! All numbers are little-endian. The kinds of requests: 1 read, 2 write, 3 write with a notice, 4
+//! fetch and add, 5 compare and swap; of answers: 16 done, 17 forbidden, 18 no place for a notice.
+//! Each piece names the whole operation, so that one that is forbidden is refused with its first
+//! piece (PV-18).
 
 use super::grants::Wanted;
 use super::{Key, Kind};
