@@ -462,6 +462,12 @@ pub enum FabricError {
         /// Why it refused.
         source: io::Error,
     },
+    /// Memory is granted from the beginning of a word on.
+    #[error("no word begins at byte {at} of the memory to be granted; give a multiple of 8")]
+    Unaligned {
+        /// The first byte.
+        at: u64,
+    },
     /// The peer's offer is not one of this fabric.
     #[error("the peer's offer cannot be used: {0}")]
     Offer(&'static str),

@@ -72,6 +72,7 @@ macro_rules! for_each_case {
             operations_in_order fetch_add compare_and_swap unaligned_atomic
             write_imm_data write_imm_data_rnr
             beyond_the_grant invalid_key access_that_was_not_granted revoked_grant
+            refusal_by_one_that_goes
             full_operation_queue operation_longer_than_its_slot both_sides_operate_at_once
             close_flushes_operations peer_gone_fails_operations
         }

@@ -41,6 +41,7 @@
 //! - That an operation ends when the peer is gone: its answer may never come. The owner closes the
 //!   queue pair when the link that it stands beside ends.
 //! - That the key of an operation of no bytes is looked at.
+//! - That a slot of another fabric's memory is refused.
 
 pub mod emulated;
 mod frame;
@@ -176,8 +177,8 @@ pub trait Opening: Send {
 /// [`QueuePair`](super::QueuePair) has: one task calls `poll`, `arm` and `poll_ready`; any may call
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
-    /// Grants the peer access to the first `bytes` bytes from `at` on of this memory, which this
-    /// keeps alive (PV-13).
+    /// Grants the peer access to `bytes` bytes from `at` on, a multiple of 8, of this memory, which
+    /// this keeps alive (PV-13).
     ///
     /// # Errors
     /// [`FabricError`] when that is not in the memory, or the device refuses.
@@ -195,8 +196,8 @@ pub trait OneSided: Send {
     /// [`PostError`] about the first operation that is left in `batch`.
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError>;
 
-    /// Takes up to `max` outcomes that are there now, appends them to `out` and says how many: 0
-    /// only when there are none or `max` is 0.
+    /// Takes up to `max` outcomes that are there now, appends them to `out` and says how many. With
+    /// 0, and `max` above 0, there are none, or a notification has come.
     fn poll(&mut self, out: &mut Vec<Outcome>, max: usize) -> usize;
 
     /// Asks for one notification of an outcome that comes after this (PV-8).

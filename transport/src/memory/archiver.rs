@@ -28,7 +28,8 @@ fn make_room(out: &mut AlignedVec<16>, layout: Layout) -> usize {
     assert!(layout.align() <= AlignedVec::<16>::ALIGNMENT, "an archive is aligned to 16 bytes");
     let position = out.len().next_multiple_of(layout.align());
     let end = position + layout.size();
-    buffer::reserve(out, end - out.len());
+    // Never nothing: memory that was not asked for is not aligned.
+    buffer::reserve(out, (end - out.len()).max(1));
     out.resize(end, 0);
     position
 }

@@ -304,8 +304,9 @@ impl Session {
     }
 
     async fn handle_beat(&mut self, beat: Beat) -> Result<(), Failure> {
+        self.liveness.hear(beat == Beat::Stalled);
         match beat {
-            Beat::Plain | Beat::Stalled => self.liveness.hear(beat == Beat::Stalled),
+            Beat::Plain | Beat::Stalled => {}
             Beat::Leaving => {
                 if self.carrier.running.link.peer_leaves() {
                     self.guard.peer().note_leaving();
@@ -316,8 +317,12 @@ impl Session {
             Beat::Idle if self.usage.rest != Rest::Agreed => return self.heed_idle().await,
             Beat::Better if self.usage.rest != Rest::Agreed => return self.heed_better().await,
             Beat::Busy if self.usage.rest == Rest::Asked => {
-                (self.usage.rest, self.upgrade.is_cause) = (Rest::No, false);
-                self.usage.refuse();
+                self.usage.rest = Rest::No;
+                if std::mem::take(&mut self.upgrade.is_cause) {
+                    self.upgrade.refuse();
+                } else {
+                    self.usage.refuse();
+                }
                 self.carrier.running.link.end_rest();
             }
             Beat::Idle | Beat::Busy | Beat::Better => {

@@ -81,8 +81,8 @@ pub struct Membership<M: Message + Wire + Clone> {
     member: Recipient<M>,
     steps: Arc<Steps>,
     stage: Arc<watch::Sender<Stage>>,
-    /// Of a reference to no actor there is none.
-    runtime: Option<Handle>,
+    /// Where its task runs, and that. Of a reference to no actor there is none.
+    task: Option<(Handle, AbortHandle)>,
 }
 
 /// `None` while it is about to join.
@@ -124,24 +124,23 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// [`Membership`] is dropped.
     pub fn membership(&self, member: Recipient<M>) -> Membership<M> {
         let (group, stage) = (self.clone(), Arc::new(watch::Sender::new(None)));
-        let (runtime, steps) = match runtime(group.destination()) {
+        let steps = Arc::new(Steps(Mutex::new(None)));
+        let task = match runtime(group.destination()) {
             Ok(runtime) => {
-                let steps = stay(group.clone(), member.clone(), stage.clone()).boxed();
-                (Some(runtime), Some(steps))
+                let staying = stay(group.clone(), member.clone(), stage.clone()).boxed();
+                *steps.0.lock() = Some(staying);
+                let steps = steps.clone();
+                let task = runtime.spawn(poll_fn(move |cx| steps.poll(cx))).abort_handle();
+                Some((runtime, task))
             }
             Err(cause) => {
                 let group = group.address().clone();
                 let error = AskError::new(AskCause::NotSent(cause), group, Join::<M>::NAME);
                 stage.send_replace(Some(Err(MembershipEnded::Refused(error))));
-                (None, None)
+                None
             }
         };
-        let steps = Arc::new(Steps(Mutex::new(steps)));
-        if let Some(runtime) = &runtime {
-            let steps = steps.clone();
-            runtime.spawn(poll_fn(move |cx| steps.poll(cx)));
-        }
-        Membership { group, member, steps, stage, runtime }
+        Membership { group, member, steps, stage, task }
     }
 }
 
@@ -200,18 +199,16 @@ impl<M: Message + Wire + Clone> Membership<M> {
 impl<M: Message + Wire + Clone> Drop for Membership<M> {
     fn drop(&mut self) {
         let steps = self.steps.0.lock().take();
-        if steps.is_none() {
-            return;
-        }
+        let (Some(steps), Some((runtime, task))) = (steps, &self.task) else { return };
         drop(steps);
+        // It waits for nothing any more, and nothing would wake it.
+        task.abort();
         let leave = self.group.ask(Leave { member: self.member.clone() });
         let mut leave = Box::pin(leave.timeout(limits::ASK_TIMEOUT_MAX).into_ask());
         // Where there is room it is sent now: what the caller has join next joins after it.
         let now = pin!(coop::unconstrained(&mut leave));
-        let mut task = TaskContext::from_waker(Waker::noop());
-        if now.poll(&mut task).is_pending()
-            && let Some(runtime) = &self.runtime
-        {
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        if now.poll(&mut cx).is_pending() {
             runtime.spawn(leave);
         }
     }

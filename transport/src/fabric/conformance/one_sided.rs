@@ -84,7 +84,7 @@ impl OneSidedPair {
     }
 
     /// Posts what is to be refused, and looks that both sides end and the memory stays as it is.
-    async fn is_refused(mut self, kind: Kind, key: Key, at: u64, memory: &Words, bytes: usize) {
+    async fn expect_refusal(mut self, kind: Kind, key: Key, at: u64, memory: &Words, bytes: usize) {
         let before = contents(memory);
         self.a.post(kind, key, at, &vec![7; bytes]);
         self.a.post(Kind::Read, key, 0, &[0; 8]);
@@ -206,7 +206,11 @@ pub(crate) async fn grant_of_a_part(pairs: &impl Pairs) {
     assert_eq!((status, &slot[..24]), (Status::Success, &numbers(BYTES)[72..96]));
     let beyond = pair.b.one_sided.grant(&memory, 250, 7, Access::ALL);
     assert!(matches!(beyond, Err(FabricError::Limit { asked: 257, limit: 256, .. })));
-    pair.is_refused(Kind::Write, part.key(), 24, &memory, 9).await;
+    for at in [1, 4, 63] {
+        let unaligned = pair.b.one_sided.grant(&memory, at, 8, Access::ALL);
+        assert!(matches!(unaligned, Err(FabricError::Unaligned { .. })), "PV-15, PV-16");
+    }
+    pair.expect_refusal(Kind::Write, part.key(), 24, &memory, 9).await;
 }
 
 /// Operations of no bytes end well, and change nothing.
@@ -231,7 +235,7 @@ pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
     pair.a.post(Kind::Read, ours.key(), 5, &vec![0; bytes]);
     pair.until(|a, _| a.done() == 2).await;
     pair.b.post(Kind::Read, theirs.key(), 5, &vec![0; bytes]);
-    pair.a.post(Kind::Write, ours.key(), 5, &vec![9; 3]);
+    pair.a.post(Kind::Write, ours.key(), 5, &[9; 3]);
     pair.until(|a, b| a.done() == 3 && b.done() == 1).await;
     assert_eq!(pair.a.statuses(), [Status::Success; 3]);
     pair.a.take_done();
@@ -362,11 +366,11 @@ pub(crate) async fn beyond_the_grant(pairs: &impl Pairs) {
     for (at, bytes) in [(end - 7, 8), (end, 1), (u64::MAX - 7, 8), (u64::MAX, 1), (1 << 40, 4)] {
         for kind in [Kind::Read, Kind::Write, Kind::WriteAndNotify(1)] {
             let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
-            pair.is_refused(kind, grant.key(), at, &memory, bytes).await;
+            pair.expect_refusal(kind, grant.key(), at, &memory, bytes).await;
         }
     }
     let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
-    pair.is_refused(Kind::FetchAdd(1), grant.key(), end, &memory, 8).await;
+    pair.expect_refusal(Kind::FetchAdd(1), grant.key(), end, &memory, 8).await;
 }
 
 /// PV-18: a key that was made up is refused, and so is one of another queue pair.
@@ -374,13 +378,13 @@ pub(crate) async fn invalid_key(pairs: &impl Pairs) {
     for kind in [Kind::Read, Kind::Write, Kind::FetchAdd(1)] {
         let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
         let Key { number, base } = grant.key();
-        pair.is_refused(kind, Key { number: number ^ 0x5a5a, base }, 0, &memory, 8).await;
+        pair.expect_refusal(kind, Key { number: number ^ 0x5a5a, base }, 0, &memory, 8).await;
         let (pair, memory, _grant) = OneSidedPair::granted(pairs, Access::ALL).await;
         let (mut other, _, _other) = OneSidedPair::granted(pairs, Access::ALL).await;
         let more: Vec<_> = (0..4)
             .map(|_| other.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap())
             .collect();
-        pair.is_refused(kind, more[3].key(), 0, &memory, 8).await;
+        pair.expect_refusal(kind, more[3].key(), 0, &memory, 8).await;
     }
 }
 
@@ -391,7 +395,7 @@ pub(crate) async fn access_that_was_not_granted(pairs: &impl Pairs) {
     for access in [Access::READ, Access::WRITE, Access::ATOMIC, Access::default()] {
         for kind in kinds.into_iter().filter(|kind| !access.allows(*kind)) {
             let (pair, memory, grant) = OneSidedPair::granted(pairs, access).await;
-            pair.is_refused(kind, grant.key(), 0, &memory, 8).await;
+            pair.expect_refusal(kind, grant.key(), 0, &memory, 8).await;
         }
     }
 }
@@ -410,7 +414,35 @@ pub(crate) async fn revoked_grant(pairs: &impl Pairs) {
     assert_eq!((status, &slot[..8]), (Status::Success, &[1; 8][..]));
     drop(other);
     assert_eq!(Arc::strong_count(&memory), 1, "the memory is let go of");
-    pair.is_refused(Kind::Write, key, 0, &memory, 8).await;
+    pair.expect_refusal(Kind::Write, key, 0, &memory, 8).await;
+}
+
+/// PV-18: the side that has refused may go once it knows of its end; the other one is told why.
+pub(crate) async fn refusal_by_one_that_goes(pairs: &impl Pairs) {
+    let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::READ).await;
+    let OneSidedPair { mut a, b } = pair;
+    a.post(Kind::Read, grant.key(), 0, &[0; 8]);
+    a.post(Kind::Write, grant.key(), 0, &[1; 8]);
+    let mut b = Some(b);
+    poll_fn(|cx| {
+        let mut more = a.turn(cx);
+        if let Some(end) = &mut b {
+            more |= end.turn(cx);
+            if end.ended().is_some() {
+                b = None;
+            }
+        }
+        if a.ended().is_some() {
+            return Poll::Ready(());
+        }
+        if more {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+    assert_eq!(a.statuses(), [Status::Success, Status::RemoteAccess]);
+    assert_eq!(contents(&memory), numbers(BYTES));
 }
 
 /// PV-9: as many operations as were asked for are without an outcome that was polled, no more.

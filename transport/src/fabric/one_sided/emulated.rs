@@ -54,6 +54,8 @@ pub(in crate::fabric) fn open<F: Fabric + ?Sized>(
         avoid: Vec::new(),
     })?;
     let mut receives = fabric.alloc(2 * QUEUE * frame_bytes)?.into_slots(frame_bytes);
+    // A fabric may round up to pages.
+    receives.truncate(2 * QUEUE);
     let frames = receives.split_off(QUEUE);
     opening.post_recv(&mut receives).map_err(|e| FabricError::Connect(io::Error::other(e)))?;
     let bounds = Bounds {
@@ -107,6 +109,8 @@ impl Opening for Unconnected {
                 requests: VecDeque::new(),
                 outcomes: Outcomes::default(),
                 has_ended: false,
+                farewell: None,
+                failure: None,
             };
             Ok(Box::new(emulated) as Box<dyn OneSided>)
         }
@@ -131,6 +135,11 @@ struct Emulated {
     requests: VecDeque<(Slot, Request)>,
     outcomes: Outcomes,
     has_ended: bool,
+    /// How it has ended, until that is told: not before a refusal has gone, for then the owner may
+    /// drop it.
+    farewell: Option<Status>,
+    /// How a frame ended that failed, until all are looked at: one that was flushed says nothing.
+    failure: Option<Status>,
 }
 
 struct Running {
@@ -231,8 +240,15 @@ impl OneSided for Emulated {
 
     fn poll(&mut self, out: &mut Vec<Outcome>, max: usize) -> usize {
         let mut completions = Vec::with_capacity(QUEUE);
+        // What it was notified of last may have been no outcome.
+        if self.outcomes.is_armed {
+            self.queue_pair.arm(Notify::Any);
+        }
         for look in 0..LOOKS {
             if self.queue_pair.poll(&mut completions, QUEUE) == 0 {
+                if let Some(status) = self.failure.take() {
+                    self.fail(status);
+                }
                 break;
             }
             completions.drain(..).for_each(|completion| self.on_completion(completion));
@@ -295,10 +311,20 @@ impl Emulated {
 
     fn on_completion(&mut self, Completion { work, slot, status }: Completion) {
         match (work, status) {
-            (Work::Send, Status::Success) => self.frames.push(slot),
+            (Work::Send, Status::Success) => {
+                self.frames.push(slot);
+                if self.has_ended && self.frames.len() == QUEUE {
+                    self.fail(Status::Flushed);
+                }
+            }
             (Work::Recv { .. }, Status::Success) if self.has_ended => {}
             (Work::Recv { bytes }, Status::Success) => self.on_frame(slot, bytes as usize),
-            (_, status) => self.fail(status),
+            (_, status) => {
+                let failure = self.failure.get_or_insert(status);
+                if *failure == Status::Flushed {
+                    *failure = status;
+                }
+            }
         }
     }
 
@@ -404,10 +430,13 @@ impl Emulated {
         Answer::Done { bytes, word }
     }
 
-    /// Ends, and tells the peer by the end of the queue pair below.
+    /// Ends, tells the peer by the end of the queue pair below, and the owner.
     fn fail(&mut self, status: Status) {
         self.end(status);
         self.queue_pair.close();
+        if let Some(status) = self.farewell.take() {
+            self.outcomes.push(Outcome::Ended(status));
+        }
     }
 
     /// Ends; the queue pair below still sends what was posted. The oldest operation has this
@@ -423,7 +452,7 @@ impl Emulated {
         }
         self.requests.clear();
         (self.sent, self.in_flight) = (0, 0);
-        self.outcomes.push(Outcome::Ended(status));
+        self.farewell = Some(status);
     }
 }
 

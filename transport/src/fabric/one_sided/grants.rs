@@ -54,6 +54,9 @@ impl Grants {
         if asked > limit {
             return Err(FabricError::Limit { what: "granted memory", asked, limit });
         }
+        if !first.is_multiple_of(8) {
+            return Err(FabricError::Unaligned { at: first });
+        }
         let mut table = self.0.lock();
         while {
             table.last = table.last.wrapping_add(1);

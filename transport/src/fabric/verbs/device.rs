@@ -46,7 +46,7 @@ pub(super) struct DeviceLimits {
 }
 
 /// The attributes of a port.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PortAttributes {
     /// As the library numbers it.
     pub(super) state: u32,

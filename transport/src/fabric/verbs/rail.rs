@@ -25,12 +25,23 @@ pub(super) struct Rail {
 }
 
 /// An address that is used.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LocalAddress {
     pub(super) index: u8,
     pub(super) kind: Kind,
     pub(super) gid: [u8; 16],
     pub(super) prefix: u8,
+}
+
+/// The same port of the same device as it was opened, with the same addresses and abilities.
+impl PartialEq for Rail {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.domain, &other.domain)
+            && self.port == other.port
+            && self.attributes == other.attributes
+            && self.addresses == other.addresses
+            && (self.requests, self.inline_bytes) == (other.requests, other.inline_bytes)
+    }
 }
 
 impl Rail {

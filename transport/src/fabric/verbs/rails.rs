@@ -109,8 +109,12 @@ impl Rails {
         let (_, mut rails) = Survey::again(&self.config, &state.domains, &state.rails);
         rails.retain(|rail| rail.requests >= self.limits.send_queue_max);
         rails.retain(|rail| rail.attributes.frame_bytes_max >= self.limits.frame_bytes_max);
-        state.rails = rails;
         state.seen = seen;
+        let changed = rails != state.rails;
+        state.rails = rails;
+        if !changed {
+            return;
+        }
         state.looks += 1;
         let names: Vec<_> = state.rails.iter().map(Rail::name).collect();
         tracing::info!(rails = ?names, "the RDMA ports were looked at again");

@@ -18,6 +18,8 @@ pub(super) struct Upgrade {
     better: Option<Better>,
     began: Instant,
     pause: Duration,
+    /// Time before which the peer is not asked again, and how long that was the last time.
+    refused: (Instant, Duration),
     /// The link is being closed for it.
     pub(super) is_cause: bool,
 }
@@ -25,17 +27,36 @@ pub(super) struct Upgrade {
 impl Upgrade {
     pub(super) fn new(better: Option<Better>, peer: &Peer) -> Self {
         let pause = peer.next_upgrade(better.is_some());
-        Upgrade { better, began: Instant::now(), pause, is_cause: false }
+        let began = Instant::now();
+        Upgrade { better, began, pause, refused: (began, Duration::ZERO), is_cause: false }
     }
 
     /// Returns true if it is time to try: the fabric knows of a change, or has not been tried for
     /// a while.
     fn is_due(&self) -> bool {
-        let lived = self.began.elapsed();
+        let (lived, (refused_until, _)) = (self.began.elapsed(), self.refused);
         let changed = |better: &Better| better.fabric.changes() != better.changes;
-        self.better.as_ref().is_some_and(|better| {
-            lived >= self.pause || (lived >= limits::BETTER_FABRIC_AFTER && changed(better))
-        })
+        let due = |better| lived >= self.pause || (lived >= self.least() && changed(better));
+        Instant::now() >= refused_until && self.better.as_ref().is_some_and(due)
+    }
+
+    /// Returns how long the link lives at least: longer with each try in vain, also where the
+    /// fabric changes all the time.
+    fn least(&self) -> Duration {
+        limits::BETTER_FABRIC_AFTER.max(self.pause / 16)
+    }
+
+    /// Returns true if an honest peer may want it: this side misses the best fabric, too, and the
+    /// link has lived for about as long as the peer's side of it had to.
+    fn may_be_wanted(&self) -> bool {
+        self.better.is_some() && self.began.elapsed() >= self.least() / 2
+    }
+
+    /// Records that the peer uses the link: it is asked again after a while, longer each time.
+    pub(super) fn refuse(&mut self) {
+        let least = self.least();
+        let wait = (self.refused.1 * 2).clamp(least, self.pause.max(least));
+        self.refused = (Instant::now() + wait, wait);
     }
 }
 
@@ -67,7 +88,8 @@ impl Session {
 
     /// Has the link closed for a better one, which the peer wants, unless this side uses it.
     pub(super) async fn heed_better(&mut self) -> Result<(), Failure> {
-        if self.usage.rest != Rest::Asked && !self.may_upgrade() {
+        let rests = self.usage.rest == Rest::Asked;
+        if !rests && !(self.upgrade.may_be_wanted() && self.may_upgrade()) {
             return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
         }
         self.upgrade.is_cause = true;
