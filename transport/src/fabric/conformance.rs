@@ -26,6 +26,7 @@ mod close;
 mod errors;
 mod notify;
 mod one_sided;
+mod one_sided_pair;
 mod pair;
 mod send;
 mod splice;
@@ -37,6 +38,8 @@ pub(crate) use close::*;
 pub(crate) use errors::*;
 pub(crate) use notify::*;
 pub(crate) use one_sided::*;
+#[cfg(feature = "sim")]
+pub(crate) use one_sided_pair::OneSidedPair;
 #[cfg(feature = "verbs")]
 pub(crate) use pair::End;
 pub(crate) use pair::{Pair, Pairs, Plan};
