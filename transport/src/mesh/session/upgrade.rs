@@ -88,8 +88,9 @@ impl Session {
 
     /// Has the link closed for a better one, which the peer wants, unless this side uses it.
     pub(super) async fn heed_better(&mut self) -> Result<(), Failure> {
-        let rests = self.usage.rest == Rest::Asked;
-        if !rests && !(self.upgrade.may_be_wanted() && self.may_upgrade()) {
+        let agrees =
+            self.usage.rest == Rest::Asked || (self.upgrade.may_be_wanted() && self.may_upgrade());
+        if !agrees {
             return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
         }
         self.upgrade.is_cause = true;
