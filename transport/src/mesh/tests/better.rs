@@ -117,6 +117,27 @@ fn a_link_goes_back_to_a_fabric_that_tells_of_a_change() {
     }
 }
 
+/// A port that flaps, or a device that says something each second, does not have links flap, too.
+#[test]
+fn a_fabric_that_changes_all_the_time_is_tried_ever_more_rarely() {
+    sim::run(4, |world| async move {
+        let gate = Gate::new("first", false, true);
+        let [alpha, _beta] = two(&world, &gate).await;
+        for _ in 0..3000 {
+            sleep(Duration::from_secs(1)).await;
+            // It is closed again when anyone looks.
+            (0..2).for_each(|_| gate.turn());
+        }
+        let texts = alpha.watcher.texts();
+        let tries = texts.iter().filter(|text| text.ends_with(" up over second")).count() - 1;
+        // After 5, 7.5, 15, 30, 60 and 120 seconds, then each 225.
+        assert!((10..22).contains(&tries), "{tries} tries in 50 minutes");
+        gate.turn();
+        sleep(Duration::from_secs(230)).await;
+        assert!(alpha.watcher.texts().ends_with(&["beta up over first".into()]));
+    });
+}
+
 /// A fabric that stays away is tried ever more rarely, and no node is down meanwhile.
 // Promised in docs/SEMANTICS.md.
 #[test]
