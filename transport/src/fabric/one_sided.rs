@@ -3,7 +3,7 @@
 //!
 //! It stands beside the [`QueuePair`](super::QueuePair) of a link, is opened when it is first used,
 //! and keeps the shape and the words of verbs. A fabric without such a device brings none of its
-//! own: then [`emulated`] does the same over one more queue pair of that fabric, and the driver of
+//! own: then `emulated` does the same over one more queue pair of that fabric, and the driver of
 //! the memory's owner executes the operations. The same cases of conformance judge both.
 //!
 //! # The contract
@@ -43,7 +43,7 @@
 //! - That the key of an operation of no bytes is looked at.
 //! - That a slot of another fabric's memory is refused.
 
-pub mod emulated;
+pub(super) mod emulated;
 mod frame;
 mod grants;
 
