@@ -180,8 +180,8 @@ impl Keeper {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn it_runs() {
     let node = Node::builder("alpha").start().await.unwrap();
     let worker = node.spawn("worker", Worker::<Square> { done: Vec::new() }).await.unwrap();
     assert_eq!(worker.run(Square { n: 3 }, 2).await.unwrap(), 18);

@@ -50,7 +50,7 @@ pub mod bank {
         }
 
         /// More parameters than clippy likes.
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "that is what is tried")]
         #[handler]
         pub fn sum(&mut self, a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8) -> u8 {
             a + b + c + d + e + f + g + h
@@ -219,12 +219,13 @@ pub mod bank {
     ///
     /// # Errors
     /// The first send that failed.
-    pub async fn share(pool: &Pool<Teller>, group: &ActorRef<Group<Event>>) -> Result<(), BoxError> {
+    pub async fn share(
+        pool: &Pool<Teller>,
+        group: &ActorRef<Group<Event>>,
+    ) -> Result<(), BoxError> {
         pool.tell(Open { owner: "ada".into() }).await?;
         let opened = pool.ask(Open { owner: "ada".into() }).await?;
         group.tell(Event::Moved(opened as u64, 0)).await?;
         Ok(())
     }
 }
-
-fn main() {}

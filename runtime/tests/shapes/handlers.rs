@@ -121,8 +121,8 @@ impl Handler<Attach> for Teller {
     }
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_runs() {
     assert_eq!(<Teller as Actor>::NAME, "bank.teller");
     let node = Node::builder("alpha").start().await.unwrap();
     let teller = Teller { hidden: Hidden(1.into()), started: false };

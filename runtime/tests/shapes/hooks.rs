@@ -119,8 +119,8 @@ pub struct Unshared {
     cell: std::cell::Cell<u8>,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn it_runs() {
     let node = Node::builder("alpha").start().await.unwrap();
     let stops = Arc::new(AtomicUsize::new(0));
     let cache = Cache::<String, 2> { values: HashMap::new(), stops: stops.clone() };

@@ -2,7 +2,7 @@
 #![deny(warnings)]
 
 mod shadowed {
-    #![allow(dead_code)]
+    #![allow(dead_code, reason = "they are here to be in the way")]
     pub struct Option;
     pub struct Result;
     pub struct Vec;
@@ -56,7 +56,7 @@ mod ours {
     impl Names {
         /// Parameters called like the locals of generated code.
         #[handler]
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "that is what is tried")]
         pub fn locals(
             &mut self,
             input: u8,
@@ -117,8 +117,8 @@ mod renamed {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn it_runs() {
     let node = ringpost::Node::builder("alpha").start().await.unwrap();
 
     let calculator = node.spawn("calculator", shadowed::Calculator).await.unwrap();
