@@ -13,7 +13,7 @@ use ringpost_transport::id::InvalidNodeName;
 
 use crate::address::{Address, InvalidActorName};
 
-pub use region::RegionError;
+pub use region::{RegionError, WriteAndTellError};
 pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
 pub use too_few_answers::TooFewAnswers;
 

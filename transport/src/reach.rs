@@ -15,10 +15,14 @@
 //!   a task still waits for that.
 //! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
 //!   one is under way.
+//! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
+//!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE).
 
 mod operating;
 mod pair;
 mod requests;
+#[cfg(all(test, feature = "sim"))]
+mod tests;
 
 use std::collections::HashMap;
 use std::mem::{replace, take};
@@ -199,8 +203,10 @@ impl Reach {
         }
     }
 
-    /// Takes back what the peer was granted and did not give back in time (RE-3).
+    /// Takes back what the peer was granted and did not give back in time (RE-3), and gives up a
+    /// queue pair that brings nothing (RE-6).
     pub(crate) fn look(&self) {
+        self.give_up_stuck();
         let is_over = |granted: &Granted| {
             granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
         };
@@ -211,6 +217,22 @@ impl Reach {
             over.into_iter().filter_map(|share| granted.remove(&share)).collect()
         };
         drop(over);
+    }
+
+    fn give_up_stuck(&self) {
+        let leftovers = {
+            let mut state = self.state.lock();
+            if !matches!(&state.stage, Stage::Connected(pair) if pair.is_stuck()) {
+                return;
+            }
+            let reason = "an operation had no outcome for too long".into();
+            let unable = Sharing::Unable { number: state.number, reason };
+            state.outbox.push(unable);
+            state.leave(Stage::Closed)
+        };
+        drop(leftovers);
+        self.outgoing.notify_one();
+        self.changed.notify_waiters();
     }
 
     /// Has it rest, if nothing is under way (RE-5). Returns true if it does.

@@ -1,9 +1,12 @@
 //! The errors of memory that nodes share.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use ringpost_transport::cause::NodeDown;
+
+use super::TellError;
 
 /// The reason for which memory of a region was not read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,4 +57,32 @@ pub enum RegionError {
     /// This node has no network.
     #[error("this node has no network: give its builder `listen` or `seed`")]
     NoNetwork,
+}
+
+/// The reason for which an actor was not told of what was written. The message is in it.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteAndTellError<M> {
+    /// Not all was written.
+    #[error("{error}")]
+    NotWritten {
+        /// The reason.
+        error: RegionError,
+        /// What the actor was to be told.
+        message: M,
+    },
+    /// All was written, and the actor did not get the message.
+    #[error(transparent)]
+    NotTold(TellError<M>),
+}
+
+impl<M> fmt::Debug for WriteAndTellError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteAndTellError::NotWritten { error, .. } => {
+                f.debug_tuple("NotWritten").field(error).finish()
+            }
+            WriteAndTellError::NotTold(error) => f.debug_tuple("NotTold").field(error).finish(),
+        }
+    }
 }

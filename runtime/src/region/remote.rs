@@ -11,7 +11,9 @@ use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::{out_of_range, place};
-use crate::error::RegionError;
+use crate::actor::{Accepts, ActorRef};
+use crate::error::{RegionError, WriteAndTellError};
+use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{AccessError, ShareId, SharedMemory};
 
@@ -141,6 +143,35 @@ impl<T: Pod> RemoteRegion<T> {
         let (memory, at) = self.find(&range)?;
         let written = memory.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.error(range, error))
+    }
+}
+
+impl<T: Pod> RemoteRegion<T> {
+    /// Writes `elements` to those from `at` on, and then tells an actor, of whatever node: when it
+    /// handles the message, they are there.
+    ///
+    /// # Errors
+    /// [`WriteAndTellError`], with the message. The actor was not told; after
+    /// [`TellError`](crate::TellError) the elements are written.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the actor may not be told, and some of the elements may be
+    /// written, now or later.
+    pub async fn write_and_tell<A, M>(
+        &self,
+        at: usize,
+        elements: &[T],
+        actor: &ActorRef<A>,
+        message: M,
+    ) -> Result<(), WriteAndTellError<M>>
+    where
+        A: Accepts<M>,
+        M: Message,
+    {
+        match self.write(at, elements).await {
+            Ok(()) => actor.tell(message).await.map_err(WriteAndTellError::NotTold),
+            Err(error) => Err(WriteAndTellError::NotWritten { error, message }),
+        }
     }
 }
 

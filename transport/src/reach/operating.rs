@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
 
 use super::pair::{Finished, Piece, Posted};
 use super::{Denied, Known, Reach, Stage};
@@ -112,6 +113,12 @@ enum Look {
 }
 
 impl Ready {
+    /// Returns how many operations may be posted now.
+    #[cfg(test)]
+    pub(super) fn room_left(&self) -> usize {
+        self.room.available_permits()
+    }
+
     /// Returns a slot, if one is free.
     pub(crate) fn try_piece(&self) -> Option<Piece> {
         let permit = self.room.clone().try_acquire_owned().ok()?;
@@ -166,6 +173,9 @@ impl Ready {
         }
         *running += 1;
         state.used = true;
+        if pair.posted.is_empty() {
+            pair.waiting = Instant::now();
+        }
         pair.posted.push_back(Posted { share: self.share, permit, done });
         Ok(finished)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
 use super::{Known, Means, Reach, Stage, State};
@@ -14,7 +14,9 @@ use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening, Outcome};
 use crate::fabric::{FabricError, Status};
 use crate::id::ShareId;
-use crate::limits::{CONNECT_TIMEOUT, ONE_SIDED_OPERATIONS, ONE_SIDED_SLOT_BYTES};
+use crate::limits::{
+    CONNECT_TIMEOUT, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE, ONE_SIDED_SLOT_BYTES,
+};
 use crate::memory::Slot;
 
 /// Outcomes that are polled at once.
@@ -28,6 +30,15 @@ pub(super) struct Pair {
     pub(super) room: Arc<Semaphore>,
     /// Operations without an outcome, in their order (PV-14).
     pub(super) posted: VecDeque<Posted>,
+    /// Time since which they wait: of the last outcome, or of the first operation after a pause.
+    pub(super) waiting: Instant,
+}
+
+impl Pair {
+    /// Returns true if an operation waits, and had no outcome for too long (RE-6).
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.posted.is_empty() && self.waiting.elapsed() >= ONE_SIDED_PATIENCE
+    }
 }
 
 /// An operation that is under way.
@@ -97,7 +108,7 @@ impl Means {
         let mut slots = region.into_slots(ONE_SIDED_SLOT_BYTES);
         slots.truncate(count);
         let room = Arc::new(Semaphore::new(slots.len()));
-        Ok(Pair { one_sided, slots, room, posted: VecDeque::new() })
+        Ok(Pair { one_sided, slots, room, posted: VecDeque::new(), waiting: Instant::now() })
     }
 }
 
@@ -203,7 +214,9 @@ impl Reach {
         status: Status,
     ) -> Option<(oneshot::Sender<Finished>, Finished)> {
         let number = state.number;
-        let Posted { share, permit, done } = state.pair(number)?.posted.pop_front()?;
+        let pair = state.pair(number)?;
+        pair.waiting = Instant::now();
+        let Posted { share, permit, done } = pair.posted.pop_front()?;
         if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
             *running -= 1;
             if *is_ending && *running == 0 {
