@@ -49,6 +49,7 @@ mod grants;
 
 use std::any::Any;
 use std::fmt;
+use std::ops::BitOr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -249,6 +250,19 @@ impl Access {
             Kind::Read => self.read,
             Kind::Write | Kind::WriteAndNotify(_) => self.write,
             Kind::FetchAdd(_) | Kind::CompareAndSwap { .. } => self.atomic,
+        }
+    }
+}
+
+/// Both of them.
+impl BitOr for Access {
+    type Output = Access;
+
+    fn bitor(self, other: Access) -> Access {
+        Access {
+            read: self.read | other.read,
+            write: self.write | other.write,
+            atomic: self.atomic | other.atomic,
         }
     }
 }
