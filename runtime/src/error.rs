@@ -1,5 +1,6 @@
 //! The errors, one type for each verb; each says what happened and what can be done.
 
+mod region;
 mod remote_spawn;
 mod too_few_answers;
 
@@ -12,6 +13,7 @@ use ringpost_transport::id::InvalidNodeName;
 
 use crate::address::{Address, InvalidActorName};
 
+pub use region::{RegionError, WriteAndTellError};
 pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
 pub use too_few_answers::TooFewAnswers;
 

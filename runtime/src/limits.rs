@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+pub use ringpost_transport::limits::REVOKE_PATIENCE;
+
 /// Messages that may wait in a mailbox, unless the node or the spawner says otherwise.
 pub const MAILBOX_CAPACITY: usize = 1024;
 /// Most messages an actor takes from each intake of its mailbox at once.

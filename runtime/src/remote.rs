@@ -25,6 +25,7 @@ pub use ringpost_transport::endpoint::{
     Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
+pub use ringpost_transport::fabric::one_sided::Access;
 #[cfg(feature = "verbs")]
 pub use ringpost_transport::fabric::verbs::{
     NoVerbs, Survey, VerbsAddress, VerbsConfig, VerbsFabric,
@@ -35,13 +36,14 @@ pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
-    ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, PendingReply, Replier, ReplyLoss,
-    SendKind, Unsent, Waiter,
+    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, PendingReply,
+    Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{
     Accepted, Deliveries, Delivery, Form, Inbox, MessageForms, OpenRefusal, Refusal, Target, Tells,
 };
+pub(crate) use ringpost_transport::memory::{OutOfRange, Words};
 pub(crate) use ringpost_transport::note::Note;
 pub(crate) use sender::{
     cause_of, closed, code_of, fate, find, lost, reason_of, signal, try_signal,
@@ -112,6 +114,19 @@ impl Remote {
 
     pub(crate) fn changed(&self, seen: u64) -> BoxFuture<'static, bool> {
         Box::pin(self.endpoint.changed(seen))
+    }
+
+    pub(crate) fn share(
+        &self,
+        memory: &Arc<Words>,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Share, OutOfRange> {
+        self.endpoint.share(memory, 0, bytes, access)
+    }
+
+    pub(crate) fn shared_memory(&self, node: &NodeId, share: ShareId) -> SharedMemory {
+        self.endpoint.shared_memory(node, share)
     }
 
     pub(crate) fn leave(&self) {

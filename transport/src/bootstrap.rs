@@ -30,6 +30,7 @@ mod message;
 mod rejection;
 mod secret;
 mod session;
+mod sharing;
 #[cfg(feature = "steps")]
 mod steps;
 #[cfg(test)]
@@ -43,4 +44,5 @@ pub(crate) use handshake::{Handshake, Identity};
 pub(crate) use message::{Beat, Hello, Message, OfferMade, Parting, Resync, Times};
 pub(crate) use rejection::Rejection;
 pub use secret::{InvalidSecret, Secret};
+pub(crate) use sharing::Sharing;
 pub(crate) use version::VERSIONS;

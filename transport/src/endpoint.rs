@@ -2,6 +2,7 @@
 
 mod archive;
 mod remote_sender;
+mod shared_memory;
 #[cfg(test)]
 mod tests;
 mod waiter;
@@ -10,14 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cause::LinkCause;
+use crate::fabric::one_sided::Access;
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
+use crate::memory::{OutOfRange, Words};
 use crate::mesh::Mesh;
 use crate::open_request::OpenRequest;
 
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Encryption, Network};
 pub use crate::confirm::Confirmation;
+pub use crate::id::ShareId;
 pub use crate::ip_network::{InvalidNetwork, IpNetwork};
 pub use crate::link::{
     Awaited, CloseNotice, LinkStats, LinkView, PendingReply, Receipt, Replier, ReplyLoss,
@@ -25,9 +29,11 @@ pub use crate::link::{
 };
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
 pub use crate::profile::{InvalidProfile, Profile};
+pub use crate::shares::Share;
 pub use crate::wire::is_service;
 pub use archive::{Archive, ArchiveFailed, Archived};
 pub use remote_sender::RemoteSender;
+pub use shared_memory::{AccessError, SharedMemory};
 pub use waiter::Waiter;
 
 /// A node's place in the network. Clones are the same endpoint.
@@ -96,6 +102,30 @@ impl Endpoint {
     /// Returns a way to a mailbox of the node `peer`. Costs nothing until something is sent.
     pub fn remote_sender(&self, peer: &NodeName, request: OpenRequest) -> RemoteSender {
         RemoteSender::new(self.mesh.peer(peer), request)
+    }
+
+    /// Shares `bytes` bytes of `memory` from `at` on, a multiple of 8, with all peers that learn
+    /// the number of the share, until that is dropped.
+    ///
+    /// # Errors
+    /// [`OutOfRange`]: that does not lie in the memory.
+    pub fn share(
+        &self,
+        memory: &Arc<Words>,
+        at: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Share, OutOfRange> {
+        self.mesh.shares().share(memory, at, bytes, access)
+    }
+
+    /// Returns memory that `node` shares; its own is used without a network. Costs nothing until it
+    /// is used.
+    pub fn shared_memory(&self, node: &NodeId, share: ShareId) -> SharedMemory {
+        if node == self.id() {
+            return SharedMemory::here(self.mesh.shares().clone(), share);
+        }
+        SharedMemory::there(self.mesh.peer(&node.name), node.incarnation, share)
     }
 
     /// Returns true if it has closed, or was closed because the runtime of its links is gone.

@@ -89,6 +89,18 @@ pub struct NodeId {
     pub incarnation: Incarnation,
 }
 
+/// The number of memory that a node shares: 128 random bits. A peer that knows it may use the
+/// memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShareId(pub u128);
+
+impl fmt::Debug for ShareId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It lets a peer in: no log has to know it.
+        f.write_str("ShareId")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

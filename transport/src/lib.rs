@@ -51,8 +51,10 @@ pub mod note;
 pub mod open_request;
 mod profile;
 mod proto;
+mod reach;
 #[cfg(all(test, any(feature = "sim", feature = "verbs")))]
 mod recorder;
+mod shares;
 #[cfg(feature = "steps")]
 pub mod steps;
 #[cfg(not(feature = "steps"))]

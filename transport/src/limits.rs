@@ -318,3 +318,16 @@ const _: () = assert!(SLOT_BYTES_MIN as usize >= 2 * MAILBOX_NAME_BYTES_MAX + 25
 const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!((SLOT_BYTES_SMALL as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!(RING_SLOTS / 4 <= RING_SLOTS - CREDIT_RESERVE && RING_SLOTS / 4 >= 2);
+
+/// Operations on memory of one peer that are under way at one time, of all tasks together.
+pub const ONE_SIDED_OPERATIONS: u32 = 32;
+/// Bytes that one of them moves: a longer one goes in several. With [`ONE_SIDED_OPERATIONS`] that
+/// is 1 MiB for each peer whose memory is used.
+pub const ONE_SIDED_SLOT_BYTES: usize = 32 * 1024;
+/// Time without an outcome after which a queue pair for one-sided access is given up, though its
+/// link lives: its connection is lost without a sign. Longer than any operation waits where both
+/// nodes run, and as long as a node is waited for.
+pub const ONE_SIDED_PATIENCE: Duration = DOWN_AFTER;
+/// Time after which the end of a share does not wait any more for a peer that does not say that it
+/// has no operation under way. What that peer still begins ends its own queue pair.
+pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);

@@ -50,6 +50,7 @@ use crate::id::NodeId;
 use crate::limits;
 use crate::memory::Gauge;
 use crate::proto::send_queue::SendQueue;
+use crate::reach::Reach;
 
 use asks::ReplySlots;
 use wait_queue::WaitQueue;
@@ -86,6 +87,7 @@ pub(crate) struct LinkHandle {
     poster: OnceLock<Weak<dyn Poster>>,
     ended: AtomicBool,
     counters: Counters,
+    reach: Arc<Reach>,
 }
 
 /// The driver's queue pair, as senders may use it between its turns.
@@ -168,7 +170,18 @@ impl LinkHandle {
             poster: OnceLock::new(),
             ended: AtomicBool::new(false),
             counters: Counters::default(),
+            reach: Reach::new(),
         })
+    }
+
+    /// Returns the one-sided access beside it.
+    pub(crate) fn reach(&self) -> &Arc<Reach> {
+        &self.reach
+    }
+
+    /// Returns the node that it leads to.
+    pub(crate) fn peer(&self) -> &NodeId {
+        &self.peer
     }
 
     /// Has senders post by `poster`. Called once.

@@ -50,6 +50,7 @@ use crate::host::Host;
 use crate::id::{NodeId, NodeName};
 use crate::limits;
 use crate::link::LinkStats;
+use crate::shares::Shares;
 use crate::steps::step;
 
 use table::Table;
@@ -182,6 +183,11 @@ impl Mesh {
     /// Returns the bytes by which the rings of all links have grown.
     pub(crate) fn ring_growth_bytes(&self) -> u64 {
         self.table.budget.taken()
+    }
+
+    /// Returns the memory that peers may reach.
+    pub(crate) fn shares(&self) -> &Arc<Shares> {
+        &self.table.shares
     }
 
     /// Returns the peer of this name; made when it was never heard of.

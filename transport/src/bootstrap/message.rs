@@ -12,6 +12,7 @@ use crate::proto::fate::Refused;
 
 use super::codec::{self, Malformed, Reader};
 use super::rejection::Rejection;
+use super::sharing::Sharing;
 
 /// A message of a bootstrap connection, sealed by its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub(crate) enum Message {
         /// Where it can be dialled.
         addresses: Vec<String>,
     },
+    /// Says something about shared memory.
+    Sharing(Sharing),
     /// The sender's side of the link ended.
     Bye(Parting),
     /// The sender does not want this connection, or no longer.
@@ -171,6 +174,7 @@ mod kind {
     pub(super) const REJECT: u8 = 10;
     pub(super) const RESYNC: u8 = 11;
     pub(super) const CONNECTED: u8 = 12;
+    pub(super) const SHARING: u8 = 13;
 }
 
 impl Message {
@@ -187,6 +191,7 @@ impl Message {
             Message::Heartbeat(_) => "HEARTBEAT",
             Message::WhoIs(_) => "WHO_IS",
             Message::Known { .. } => "KNOWN",
+            Message::Sharing(_) => "SHARING",
             Message::Bye(_) => "BYE",
             Message::Reject(_) => "REJECT",
         }
@@ -224,6 +229,10 @@ impl Message {
                 codec::put_text(&mut out, name.as_str());
                 codec::put_texts(&mut out, addresses, codec::ADDRESSES_MAX);
             }
+            Message::Sharing(sharing) => {
+                out.push(kind::SHARING);
+                sharing.encode(&mut out);
+            }
             Message::Bye(parting) => out.extend([kind::BYE, *parting as u8]),
             Message::Reject(rejection) => out.extend([kind::REJECT, rejection.code()]),
             Message::Connected { fabric } => {
@@ -256,6 +265,7 @@ impl Message {
             kind::REJECT => Message::Reject(Rejection::from_code(reader.u8()?)?),
             kind::RESYNC => Message::Resync(Resync::decode(&mut reader)?),
             kind::CONNECTED => Message::Connected { fabric: reader.fabric_name()? },
+            kind::SHARING => Message::Sharing(Sharing::decode(&mut reader)?),
             other => return Err(Malformed::MessageKind(other)),
         };
         reader.finish()?;

@@ -44,6 +44,8 @@ impl Message {
             Message::Heartbeat(Beat::Leaving | Beat::Idle | Beat::Busy | Beat::Better) => {
                 return None;
             }
+            // They are of no link that is made or ends; so many steps are not gone through.
+            Message::Sharing(_) => return None,
             Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),
             Message::Known { .. } => (KnownSent, KnownReceived),

@@ -49,6 +49,7 @@ mod grants;
 
 use std::any::Any;
 use std::fmt;
+use std::ops::BitOr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -232,12 +233,36 @@ impl Access {
     /// What is atomic.
     pub const ATOMIC: Self = Access { read: false, write: false, atomic: true };
 
+    /// Returns it as a number: 1 to read, 2 to write, 4 for what is atomic.
+    pub fn bits(self) -> u8 {
+        u8::from(self.read) | u8::from(self.write) << 1 | u8::from(self.atomic) << 2
+    }
+
+    /// Returns the access that a number stands for.
+    pub fn from_bits(bits: u8) -> Option<Self> {
+        let access = Access { read: bits & 1 != 0, write: bits & 2 != 0, atomic: bits & 4 != 0 };
+        (access.bits() == bits).then_some(access)
+    }
+
     /// Returns true if it allows operations of this kind.
     pub fn allows(self, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.read,
             Kind::Write | Kind::WriteAndNotify(_) => self.write,
             Kind::FetchAdd(_) | Kind::CompareAndSwap { .. } => self.atomic,
+        }
+    }
+}
+
+/// Both of them.
+impl BitOr for Access {
+    type Output = Access;
+
+    fn bitor(self, other: Access) -> Access {
+        Access {
+            read: self.read | other.read,
+            write: self.write | other.write,
+            atomic: self.atomic | other.atomic,
         }
     }
 }

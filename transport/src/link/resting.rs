@@ -22,18 +22,20 @@ impl LinkHandle {
     /// Has the link rest, if nothing uses it. Returns true if it does.
     pub(crate) fn rest(&self) -> bool {
         let mut state = self.state.lock();
-        state.resting |= !self.has_ended() && state.is_unused();
+        state.resting |= !self.has_ended() && state.is_unused() && self.reach.rest();
         state.resting
     }
 
     /// Returns true if something uses the link, or waited on it since the last call.
     pub(crate) fn take_use(&self) -> bool {
         let mut state = self.state.lock();
-        state.waiting.take_joined() || !state.is_unused()
+        let reached = self.reach.take_use();
+        state.waiting.take_joined() || !state.is_unused() || reached
     }
 
     /// Has the link go on after a rest. Wakes all that wait for it.
     pub(crate) fn end_rest(&self) {
+        self.reach.end_rest();
         let mut state = self.state.lock();
         state.resting = false;
         // Those that lead stand in line already.

@@ -39,6 +39,8 @@ pub(super) struct Met {
 pub(super) struct Carrier {
     /// The link.
     pub(super) running: Running,
+    /// The fabric that it runs over.
+    pub(super) fabric: Arc<dyn Fabric>,
     /// The best fabric, if that did not come up.
     pub(super) better: Option<Better>,
 }
@@ -53,6 +55,7 @@ impl Drop for Carrier {
     fn drop(&mut self) {
         // A link that ended before keeps its cause.
         self.running.link.close(LinkCause::of_drop());
+        self.running.link.reach().end();
     }
 }
 
@@ -285,7 +288,8 @@ async fn establish(
         other => return Err(other.unexpected(name).into()),
     }
     let patience = trial.patience(limits::CONFIRM_TIMEOUT);
-    let carrier = confirm(connected, patience).await.map_err(given_up)?;
+    let fabric = trial.fabric.clone();
+    let carrier = confirm(fabric, connected, patience).await.map_err(given_up)?;
 
     met.channel.send(&Message::Ready { fabric: name.into() }).await?;
     match answer(&mut met.channel, name).await? {
@@ -336,8 +340,12 @@ async fn connect(
 }
 
 /// Sends and awaits a frame of full size.
-async fn confirm(connected: Connected, patience: Duration) -> Result<Carrier, String> {
-    let mut carrier = Carrier { running: connected.start(), better: None };
+async fn confirm(
+    fabric: Arc<dyn Fabric>,
+    connected: Connected,
+    patience: Duration,
+) -> Result<Carrier, String> {
+    let mut carrier = Carrier { running: connected.start(), fabric, better: None };
     let why = match timeout(patience, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),

@@ -20,6 +20,7 @@ use crate::fabric::Side;
 use crate::limits;
 use crate::mutants::planted;
 use crate::proto::fate::Consumed;
+use crate::reach::Means;
 
 use super::choice::{Carrier, Met, choose};
 use super::peer::{ConnectionGuard, ConnectionState, Peer, Unavailable};
@@ -37,7 +38,9 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
         outcome = commit_and_choose(table, &mut met) => outcome,
     };
     match outcome {
-        Ok((guard, carrier)) if guard.link_up(carrier.running.link.clone()) => {
+        Ok((guard, carrier))
+            if attach(table, &met, &carrier) && guard.link_up(carrier.running.link.clone()) =>
+        {
             let interval = table.heartbeat_interval(met.hello.times);
             Ok(Session::new(table.clone(), guard, met.channel, carrier, interval))
         }
@@ -62,6 +65,18 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
             Err(failure)
         }
     }
+}
+
+/// Gives a link what it needs for one-sided access, before anyone has the link.
+fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
+    carrier.running.link.reach().attach(Means {
+        fabric: carrier.fabric.clone(),
+        side: met.side.clone(),
+        binding: met.channel.binding().to_vec(),
+        shares: table.shares.clone(),
+        runtime: table.tasks.links_runtime().clone(),
+    });
+    true
 }
 
 async fn commit_and_choose(

@@ -28,11 +28,12 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
-use crate::bootstrap::{Beat, Channel, Failure, Message, Parting};
+use crate::bootstrap::{Beat, Channel, Failure, Message, Parting, Sharing};
 use crate::cause::{LinkCause, Violation};
 use crate::fabric::Status;
 use crate::id::NodeName;
 use crate::limits;
+use crate::reach::Unexpected;
 use crate::steps::step;
 
 use super::choice::Carrier;
@@ -218,6 +219,7 @@ impl Session {
 
     async fn watch(&mut self) -> LinkCause {
         let mut look = self.pace.looks();
+        let reach = self.carrier.running.link.reach().clone();
         // A node that began to leave before this link was up has told its other peers already.
         if self.table.events.is_leaving()
             && let Err(failure) = self.channel.send(&Message::Heartbeat(Beat::Leaving)).await
@@ -231,6 +233,7 @@ impl Session {
                 biased;
                 cause = self.carrier.running.ended() => return cause,
                 command = self.guard.command() => self.handle_command_and_read(command).await,
+                messages = reach.outgoing(), if open => self.send_sharing(messages).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
                 // After what the peer said meanwhile: it may be all that shows that it lives.
                 _ = look.tick(), if open => self.look().await,
@@ -285,6 +288,13 @@ impl Session {
         }
     }
 
+    async fn send_sharing(&mut self, messages: Vec<Sharing>) -> Result<(), Failure> {
+        for message in messages {
+            self.channel.send(&Message::Sharing(message)).await?;
+        }
+        Ok(())
+    }
+
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
         let message = message?;
         self.messages += 1;
@@ -297,6 +307,11 @@ impl Session {
                 return self.channel.send(&Message::Known { name, addresses }).await;
             }
             Message::Known { name, addresses } => self.handle_known(&name, addresses),
+            Message::Sharing(sharing) => {
+                let reach = self.carrier.running.link.reach();
+                let unexpected = || Failure::unexpected(&Message::Sharing(Sharing::Want));
+                return reach.handle(sharing).map_err(|Unexpected| unexpected());
+            }
             Message::Bye(parting) => self.handle_bye(parting),
             other => return Err(Failure::unexpected(&other)),
         }
@@ -387,6 +402,7 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
+        self.carrier.running.link.reach().look();
         if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
 

@@ -14,6 +14,7 @@ use crate::limits;
 use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::profile::InvalidProfile;
+use crate::shares::Shares;
 use crate::wire::{Listener, is_service};
 
 use super::address_policy::{AddressPolicy, is_host_and_port};
@@ -197,6 +198,7 @@ pub(super) fn table(
         events,
         budget: Arc::new(Budget::new(profile.ring_growth_bytes_max)),
         tasks,
+        shares: Shares::new(config.entropy.clone()),
         told_dials: dial_permits(),
         peers: Default::default(),
         unmet: Default::default(),

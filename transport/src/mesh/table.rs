@@ -26,6 +26,7 @@ use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::mutants::planted;
 use crate::profile::Profile;
+use crate::shares::Shares;
 
 use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
@@ -47,6 +48,8 @@ pub(super) struct Table {
     /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
     pub(super) tasks: Tasks,
+    /// Memory that its peers may reach.
+    pub(super) shares: Arc<Shares>,
     /// The dials of addresses that peers have told, by the least urgency: all of them, those that
     /// any missed node may have, those that any sender's node may have.
     pub(super) told_dials: [Arc<Semaphore>; 3],

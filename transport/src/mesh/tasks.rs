@@ -84,6 +84,11 @@ impl Tasks {
         within(&self.links, future).await
     }
 
+    /// Returns the runtime of the links.
+    pub(super) fn links_runtime(&self) -> &Handle {
+        &self.links
+    }
+
     /// Returns a handle that is ready when the runtime of the links has run a task; it gives an
     /// error when that is gone. `None` where it is the one that the tasks run on, so that they
     /// cannot tell.

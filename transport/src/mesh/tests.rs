@@ -31,6 +31,8 @@ mod seeds;
 #[cfg(feature = "srv")]
 mod services;
 #[cfg(feature = "sim")]
+mod sharing;
+#[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]
 mod stalls;

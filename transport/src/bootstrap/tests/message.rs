@@ -9,7 +9,10 @@ use crate::bootstrap::codec::BODY_BYTES_MAX;
 use crate::bootstrap::codec::Malformed;
 use crate::bootstrap::message::{Beat, Message, OfferMade, Parting, Resync};
 use crate::bootstrap::rejection::Rejection;
+use crate::bootstrap::sharing::Sharing;
 use crate::cause::Refusal;
+use crate::fabric::one_sided::{Access, Key};
+use crate::id::ShareId;
 use crate::limits;
 use crate::proto::fate::Refused;
 
@@ -85,9 +88,34 @@ fn message() -> impl Strategy<Value = Message> {
         .prop_map(Message::Heartbeat),
         name().prop_map(Message::WhoIs),
         (name(), addresses()).prop_map(|(name, addresses)| Message::Known { name, addresses }),
+        sharing().prop_map(Message::Sharing),
         prop_oneof![Just(Parting::Lost), Just(Parting::Left), Just(Parting::Idle)]
             .prop_map(Message::Bye),
         (1..=9u8).prop_map(|code| Message::Reject(Rejection::from_code(code).unwrap())),
+    ]
+}
+
+fn sharing() -> impl Strategy<Value = Sharing> {
+    let share = || any::<u128>().prop_map(ShareId);
+    let queue_pair = prop::collection::vec(any::<u8>(), 0..=limits::OFFER_BYTES_MAX);
+    prop_oneof![
+        Just(Sharing::Want),
+        (any::<u32>(), queue_pair).prop_map(|(number, queue_pair)| {
+            Sharing::Offer { number, queue_pair: queue_pair.into() }
+        }),
+        any::<u32>().prop_map(|number| Sharing::Connected { number }),
+        (any::<u32>(), "[ -~]{0,255}")
+            .prop_map(|(number, reason)| Sharing::Unable { number, reason }),
+        share().prop_map(Sharing::Ask),
+        (share(), any::<(u32, u64, u64)>(), 0..8u8).prop_map(
+            |(share, (number, base, bytes), bits)| {
+                let access = Access::from_bits(bits).unwrap();
+                Sharing::Granted { share, key: Key { number, base }, bytes, access }
+            }
+        ),
+        (share(), "[ -~]{0,255}").prop_map(|(share, reason)| Sharing::Denied { share, reason }),
+        share().prop_map(Sharing::Revoke),
+        share().prop_map(Sharing::Revoked),
     ]
 }
 
@@ -168,7 +196,13 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(Message::decode(&[4, 1, b'a', 1, 1, 0xff]), Err(Malformed::Text("reason")));
     assert_eq!(Message::decode(&[4, 1, b'a', 2, 0]), Err(number("mark of another way", 2)));
     assert_eq!(Message::decode(&[10, 0]), Err(number("reason for a refusal", 0)));
-    assert_eq!(Message::decode(&[13]), Err(Malformed::MessageKind(13)));
+    assert_eq!(Message::decode(&[14]), Err(Malformed::MessageKind(14)));
+    let kind = number("kind of message about shared memory", 9);
+    assert_eq!(Message::decode(&[13, 9]), Err(kind));
+    let length = number("length of a queue pair's offer", 257);
+    assert_eq!(Message::decode(&[13, 1, 1, 0, 0, 0, 1, 1]), Err(length));
+    let granted = [&[13, 5][..], &[1; 16], &[2; 12], &[0; 8], &[8]].concat();
+    assert_eq!(Message::decode(&granted), Err(number("access", 8)));
     let resync = |mark, count: u16, code: u16| {
         let count = count.to_le_bytes();
         let head = [&[11][..], &[7; 12], &[mark], &count].concat();

@@ -12,7 +12,7 @@ use crate::id::Incarnation;
 use crate::limits;
 use crate::wire::{Preface, Stream};
 
-async fn node(name: &str, seeds: &[String]) -> Node {
+pub(super) async fn node(name: &str, seeds: &[String]) -> Node {
     Node::start(config(name, Network::tcp(), seeds)).await.unwrap()
 }
 

@@ -1,0 +1,122 @@
+//! A parameter server: its node holds the parameters of a model in a region, and workers on other
+//! nodes read them there, learn from their own data, and write what they found to a region beside.
+//! No actor of the server copies a parameter, and no message carries one.
+//!
+//! `cargo run --example parameters` prints:
+//!
+//! ```text
+//! round 10: y = 3.00 x + 1.00
+//! ```
+#![deny(warnings)]
+
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{Access, Region, RegionError, RemoteRegion};
+
+const WORKERS: usize = 3;
+const ROUNDS: usize = 10;
+
+/// The parameters of a line: its slope, and where it begins.
+type Line = [f64; 2];
+
+/// Owns the parameters, and a place for the finding of each worker.
+#[actor]
+struct Server {
+    line: Region<Line>,
+    findings: Region<Line>,
+}
+
+/// What a worker is given: all may read the line, and each writes to its own place.
+#[message]
+struct Model {
+    line: RemoteRegion<Line>,
+    finding: RemoteRegion<Line>,
+}
+
+#[handlers]
+impl Server {
+    #[handler]
+    fn join(&mut self, worker: u64) -> Result<Model, String> {
+        let share = || {
+            let line = self.line.share(Access::READ)?;
+            let findings = self.findings.share(Access::WRITE)?;
+            let worker = worker as usize;
+            Ok(Model { line, finding: findings.slice(worker..worker + 1)? })
+        };
+        share().map_err(|error: RegionError| error.to_string())
+    }
+
+    /// Makes the line the mean of what the workers found, and returns it.
+    #[handler]
+    fn step(&mut self) -> Result<Line, String> {
+        let step = || {
+            let found = self.findings.read(0..WORKERS)?;
+            let mean = |part: usize| found.iter().map(|line| line[part]).sum::<f64>();
+            let line = [0, 1].map(|part| mean(part) / WORKERS as f64);
+            self.line.write(0, &[line])?;
+            Ok(line)
+        };
+        step().map_err(|error: RegionError| error.to_string())
+    }
+}
+
+/// Learns from points of its own.
+#[actor]
+struct Worker {
+    points: Vec<(f64, f64)>,
+    model: Model,
+}
+
+#[handlers]
+impl Worker {
+    /// Goes some steps down from the line that all have.
+    #[handler]
+    async fn learn(&self) -> Result<(), String> {
+        let Model { line, finding } = &self.model;
+        let learn = async {
+            let mut line = line.read(0..1).await?[0];
+            for _ in 0..400 {
+                let miss = |&(x, y): &(f64, f64)| (line[0] * x + line[1] - y, x);
+                let misses: Vec<_> = self.points.iter().map(miss).collect();
+                let rate = 0.5 / self.points.len() as f64;
+                line[0] -= rate * misses.iter().map(|(miss, x)| miss * x).sum::<f64>();
+                line[1] -= rate * misses.iter().map(|(miss, _)| miss).sum::<f64>();
+            }
+            finding.write(0, &[line]).await
+        };
+        learn.await.map_err(|error: RegionError| error.to_string())
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let server = Node::builder("server").listen("127.0.0.1:0").start().await?;
+    let (line, findings) = (server.region(1)?, server.region(WORKERS)?);
+    let parameters = server.spawn("parameters", Server { line, findings }).await?;
+    let (mut nodes, mut workers) = (vec![server.clone()], Vec::new());
+    for number in 0..WORKERS {
+        let node = Node::builder(format!("worker{number}")).seeds(server.addresses());
+        let node = node.listen("127.0.0.1:0").start().await?;
+        let server = node.when_named::<Server>("server/parameters").await?;
+        let model = server.join(number as u64).await??;
+        let x = |at: usize| (at * WORKERS + number) as f64 / 50.0;
+        let points = (0..50).map(|at| (x(at), 3.0 * x(at) + 1.0)).collect();
+        workers.push(node.spawn("worker", Worker { points, model }).await?);
+        nodes.push(node);
+    }
+    let mut line = [0.0; 2];
+    for _ in 0..ROUNDS {
+        let mut asks: AskSet<Result<(), String>> =
+            workers.iter().map(|it| it.ask(Learn {})).collect();
+        for (_, learnt) in asks.first(WORKERS).await? {
+            learnt?;
+        }
+        line = parameters.step().await??;
+    }
+    println!("round {ROUNDS}: y = {:.2} x + {:.2}", line[0], line[1]);
+    for node in nodes {
+        node.shutdown(Duration::from_secs(5)).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! The errors of memory that nodes share.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ringpost_transport::cause::NodeDown;
+
+use super::TellError;
+
+/// The reason for which memory of a region was not read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// The elements do not lie in the region. Nothing was done.
+    #[error("elements {} to {} of a region of {len}", .range.start, .range.end)]
+    OutOfRange {
+        /// The elements that were asked for.
+        range: Range<usize>,
+        /// The elements that there are.
+        len: usize,
+    },
+    /// It was not shared for that. Nothing was done.
+    #[error("the region was not shared to {0}: share it with more `Access`")]
+    NoAccess(&'static str),
+    /// It is not shared any more: it was revoked, or its owner dropped it. A write that was under
+    /// way may have been done in part.
+    #[error("the region is not shared any more")]
+    Revoked,
+    /// Its node is down. Nothing was done.
+    #[error("the node {node} is down: {down}")]
+    NodeDown {
+        /// The name of the node.
+        node: Arc<str>,
+        /// Why, and since when.
+        down: NodeDown,
+    },
+    /// The link was lost: it may have been done, or a part of it.
+    #[error("the link to {0} was lost: the operation may have been done, or a part of it")]
+    Unknown(Arc<str>),
+    /// The link has no means for it. Nothing was done.
+    #[error("the link to {node} gives no access to memory: {why}")]
+    Unable {
+        /// The name of the node.
+        node: Arc<str>,
+        /// The reason, in words.
+        why: String,
+    },
+    /// No memory has so many bytes.
+    #[error("a region of {len} elements of {element_bytes} bytes is larger than any memory")]
+    TooLarge {
+        /// The elements that were asked for.
+        len: usize,
+        /// Bytes of each.
+        element_bytes: usize,
+    },
+    /// This node has no network.
+    #[error("this node has no network: give its builder `listen` or `seed`")]
+    NoNetwork,
+}
+
+/// The reason for which an actor was not told of what was written. The message is in it.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteAndTellError<M> {
+    /// Not all was written.
+    #[error("{error}")]
+    NotWritten {
+        /// The reason.
+        error: RegionError,
+        /// What the actor was to be told.
+        message: M,
+    },
+    /// All was written, and the actor did not get the message.
+    #[error(transparent)]
+    NotTold(TellError<M>),
+}
+
+impl<M> fmt::Debug for WriteAndTellError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteAndTellError::NotWritten { error, .. } => {
+                f.debug_tuple("NotWritten").field(error).finish()
+            }
+            WriteAndTellError::NotTold(error) => f.debug_tuple("NotTold").field(error).finish(),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A region as those use it that were given access to it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use futures::future::try_join_all;
+use ringpost_transport::id::{Incarnation, NodeId, NodeName};
+use rkyv::{Archive, Deserialize, Serialize};
+
+use super::{out_of_range, place};
+use crate::actor::{Accepts, ActorRef};
+use crate::error::{RegionError, WriteAndTellError};
+use crate::message::Message;
+use crate::node::Node;
+use crate::remote::{AccessError, ShareId, SharedMemory};
+
+/// Access to a [`Region`](super::Region), perhaps of another node. Cheap to clone; clones, and what
+/// arrives in messages, lead to the same memory.
+///
+/// It can be a field of a message, and is bound to the node that takes that out of the message.
+/// Nodes that use it have the byte order of its owner.
+pub struct RemoteRegion<T> {
+    pub(super) place: Arc<Whereabouts>,
+    /// `None` where no node of this name can be, or this one has no network.
+    memory: Option<SharedMemory>,
+    _elements: PhantomData<fn() -> T>,
+}
+
+/// Where a region is, as messages say it.
+#[derive(Debug, Clone, PartialEq, Eq, Archive, Serialize, Deserialize)]
+pub struct Whereabouts {
+    pub(super) node: String,
+    pub(super) incarnation: u128,
+    pub(super) share: u128,
+    /// Its first element, of those that are shared.
+    pub(super) at: u64,
+    pub(super) len: u64,
+}
+
+impl<T> RemoteRegion<T> {
+    /// Makes it one of `node`.
+    pub(super) fn bind(node: &Node, place: Whereabouts) -> Self {
+        let name = NodeName::new(&place.node).ok();
+        let id = name.map(|name| NodeId { name, incarnation: Incarnation(place.incarnation) });
+        let memory = id.and_then(|id| node.shared_memory(&id, ShareId(place.share)));
+        RemoteRegion { place: Arc::new(place), memory, _elements: PhantomData }
+    }
+
+    /// Returns the name of its node.
+    pub fn node(&self) -> &str {
+        &self.place.node
+    }
+
+    /// Returns its number of elements.
+    pub fn len(&self) -> usize {
+        self.place.len as usize
+    }
+
+    /// Returns true if it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.place.len == 0
+    }
+
+    /// Returns these elements of it, as a region.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRange`].
+    pub fn slice(&self, range: Range<usize>) -> Result<Self, RegionError> {
+        place::<T>(&range, self.len())?;
+        let mut place = (*self.place).clone();
+        place.at = place.at.saturating_add(range.start as u64);
+        place.len = range.len() as u64;
+        let (place, memory) = (Arc::new(place), self.memory.clone());
+        Ok(RemoteRegion { place, memory, _elements: PhantomData })
+    }
+
+    pub(super) fn share(&self) -> u128 {
+        self.place.share
+    }
+
+    /// Returns the memory, and the byte in it at which these elements begin.
+    fn find(&self, range: &Range<usize>) -> Result<(&SharedMemory, u64), RegionError> {
+        let at = place::<T>(range, self.len())?;
+        let memory = self.memory.as_ref().ok_or(RegionError::NoNetwork)?;
+        let base = self.place.at.saturating_mul(size_of::<T>() as u64);
+        Ok((memory, base.saturating_add(at)))
+    }
+
+    fn error(&self, range: Range<usize>, error: AccessError) -> RegionError {
+        let node = || self.place.node.as_str().into();
+        match error {
+            AccessError::NoAccess(what) => RegionError::NoAccess(what),
+            AccessError::NotShared => RegionError::Revoked,
+            AccessError::NodeDown(down) => RegionError::NodeDown { node: node(), down },
+            AccessError::Unknown => RegionError::Unknown(node()),
+            AccessError::Unable(why) => RegionError::Unable { node: node(), why },
+            // A peer may name more elements than there are.
+            _ => out_of_range(range, self.len()),
+        }
+    }
+}
+
+impl<T: Pod> RemoteRegion<T> {
+    /// Returns copies of these elements.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn read(&self, range: Range<usize>) -> Result<Vec<T>, RegionError> {
+        let (memory, at) = self.find(&range)?;
+        let mut elements = vec![T::zeroed(); range.len()];
+        let read = memory.read(at, bytemuck::cast_slice_mut(&mut elements)).await;
+        read.map_err(|error| self.error(range, error))?;
+        Ok(elements)
+    }
+
+    /// Returns copies of the elements of each of these ranges, which are on their way at one time.
+    ///
+    /// # Errors
+    /// [`RegionError`], of the first that failed.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn read_many(&self, ranges: &[Range<usize>]) -> Result<Vec<Vec<T>>, RegionError> {
+        try_join_all(ranges.iter().map(|range| self.read(range.clone()))).await
+    }
+
+    /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
+    /// after it finds them.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped some of them may be written, now or later, and nothing else.
+    pub async fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
+        let range = at..at.saturating_add(elements.len());
+        let (memory, at) = self.find(&range)?;
+        let written = memory.write(at, bytemuck::cast_slice(elements)).await;
+        written.map_err(|error| self.error(range, error))
+    }
+}
+
+impl<T: Pod> RemoteRegion<T> {
+    /// Writes `elements` to those from `at` on, and then tells an actor, of whatever node: when it
+    /// handles the message, they are there.
+    ///
+    /// # Errors
+    /// [`WriteAndTellError`], with the message. The actor was not told; after
+    /// [`TellError`](crate::TellError) the elements are written.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the actor may not be told, and some of the elements may be
+    /// written, now or later.
+    pub async fn write_and_tell<A, M>(
+        &self,
+        at: usize,
+        elements: &[T],
+        actor: &ActorRef<A>,
+        message: M,
+    ) -> Result<(), WriteAndTellError<M>>
+    where
+        A: Accepts<M>,
+        M: Message,
+    {
+        match self.write(at, elements).await {
+            Ok(()) => actor.tell(message).await.map_err(WriteAndTellError::NotTold),
+            Err(error) => Err(WriteAndTellError::NotWritten { error, message }),
+        }
+    }
+}
+
+/// What is atomic among all that reach the region by a [`RemoteRegion`].
+impl RemoteRegion<u64> {
+    /// Adds `n` to an element, which wraps around. Returns what it was.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it may be done, now or later.
+    pub async fn fetch_add(&self, at: usize, n: u64) -> Result<u64, RegionError> {
+        let range = at..at.saturating_add(1);
+        let (memory, at) = self.find(&range)?;
+        memory.fetch_add(at, n).await.map_err(|error| self.error(range, error))
+    }
+
+    /// Makes an element `new` if it is `old`. Returns what it was: `old` where it is `new` now.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    ///
+    /// # Cancel safety
+    /// As of [`fetch_add`](Self::fetch_add).
+    pub async fn compare_and_swap(
+        &self,
+        at: usize,
+        old: u64,
+        new: u64,
+    ) -> Result<u64, RegionError> {
+        let range = at..at.saturating_add(1);
+        let (memory, at) = self.find(&range)?;
+        memory.compare_and_swap(at, old, new).await.map_err(|error| self.error(range, error))
+    }
+}
+
+impl<T> Clone for RemoteRegion<T> {
+    fn clone(&self) -> Self {
+        let (place, memory) = (self.place.clone(), self.memory.clone());
+        RemoteRegion { place, memory, _elements: PhantomData }
+    }
+}
+
+/// They lead to the same elements.
+impl<T> PartialEq for RemoteRegion<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl<T> Eq for RemoteRegion<T> {}
+
+impl<T> fmt::Debug for RemoteRegion<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteRegion({} elements of {})", self.place.len, self.place.node)
+    }
+}

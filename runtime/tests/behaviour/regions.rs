@@ -1,0 +1,228 @@
+//! Memory of a node that actors of another one use.
+
+use ringpost::prelude::*;
+use ringpost::{Access, Region, RegionError, RemoteRegion};
+
+use super::world::{World, end};
+use crate::remote::PATIENCE;
+
+/// Owns a region, and gives it away.
+#[actor]
+struct Keeper {
+    cells: Region<u64>,
+}
+
+#[message]
+#[derive(PartialEq, Eq, Debug)]
+pub struct Shared {
+    pub cells: RemoteRegion<u64>,
+    pub letter: char,
+}
+
+#[handlers]
+impl Keeper {
+    #[handler]
+    fn lend(&mut self) -> Result<Shared, String> {
+        let cells = self.cells.share(Access::ALL).map_err(|error| error.to_string())?;
+        Ok(Shared { cells, letter: 'k' })
+    }
+
+    #[handler]
+    fn cell(&self, at: u64) -> u64 {
+        self.cells.read(at as usize..at as usize + 1).map_or(0, |cells| cells[0])
+    }
+
+    #[handler]
+    fn change(&self, at: u64, value: u64) {
+        self.cells.write(at as usize, &[value]).unwrap();
+    }
+}
+
+async fn keeper(node: &Node, len: usize) -> ActorRef<Keeper> {
+    let cells = node.region(len).unwrap();
+    node.spawn("keeper", Keeper { cells }).await.unwrap()
+}
+
+pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let there = keeper(&beta, 50_000).await;
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    let Shared { cells, letter } = keeper.lend().await.unwrap().unwrap();
+    assert_eq!((cells.len(), cells.node(), letter), (50_000, "beta", 'k'));
+    let many: Vec<u64> = (0..40_000).map(|at| at * at).collect();
+    cells.write(100, &many).await.unwrap();
+    // What is sent after a write finds it.
+    assert_eq!(keeper.cell(103).await, Ok(9));
+    assert_eq!(cells.read(100..40_100).await.as_ref(), Ok(&many));
+    keeper.change(5, 77).await.unwrap();
+    assert_eq!(cells.read(4..7).await, Ok(vec![0, 77, 0]));
+    assert_eq!(cells.fetch_add(5, 3).await, Ok(77));
+    assert_eq!(cells.compare_and_swap(5, 80, 1).await, Ok(80));
+    assert_eq!(cells.compare_and_swap(5, 80, 2).await, Ok(1));
+    let part = cells.slice(100..200).unwrap().slice(10..20).unwrap();
+    assert_eq!(part.len(), 10);
+    assert_eq!(part.read(0..2).await, Ok(vec![100, 121]));
+    assert_eq!(part.fetch_add(9, 1).await, Ok(361));
+    assert_eq!(
+        cells.read_many(&[0..1, 5..6, 119..120]).await,
+        Ok(vec![vec![0], vec![1], vec![362]])
+    );
+    // The owner uses it by the same value.
+    let Shared { cells, .. } = there.lend().await.unwrap().unwrap();
+    assert_eq!(cells.read(119..120).await, Ok(vec![362]));
+    end([alpha, beta]).await;
+}
+
+/// MR-1: elements that straddle words are whole, and those beside them stay as they are.
+pub async fn elements_of_any_plain_type_are_copied_whole(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let owned = beta.region::<[u8; 3]>(2_000).unwrap();
+    let taker = alpha.spawn("taker", Taker { cells: None }).await.unwrap();
+    let there = beta.actor::<Taker>("alpha/taker").await.unwrap();
+    there.keep(owned.share(Access::ALL).unwrap()).await.unwrap();
+    owned.write(3, &[[1; 3], [2; 3], [3; 3], [4; 3]]).unwrap();
+    assert_eq!(taker.swap(4, 5).await, Ok(Ok(())));
+    assert_eq!(owned.read(2..8), Ok(vec![[0; 3], [1; 3], [3; 3], [2; 3], [4; 3], [0; 3]]));
+    end([alpha, beta]).await;
+}
+
+/// Swaps elements of a region that it was given.
+#[actor]
+struct Taker {
+    cells: Option<RemoteRegion<[u8; 3]>>,
+}
+
+#[handlers]
+impl Taker {
+    #[handler]
+    fn keep(&mut self, cells: RemoteRegion<[u8; 3]>) {
+        self.cells = Some(cells);
+    }
+
+    #[handler]
+    async fn swap(&self, a: u64, b: u64) -> Result<(), String> {
+        let cells = self.cells.as_ref().ok_or("it was given none")?;
+        let (a, b) = (a as usize, b as usize);
+        let found = cells.read_many(&[a..a + 1, b..b + 1]).await.map_err(|e| e.to_string())?;
+        cells.write(a, &found[1]).await.map_err(|e| e.to_string())?;
+        cells.write(b, &found[0]).await.map_err(|e| e.to_string())
+    }
+}
+
+/// Two nodes count up, at one time, in cells of a third.
+pub async fn counters_of_a_region_are_shared_by_two_nodes(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let gamma = world.node("gamma", &[&alpha]).await;
+    let owned = alpha.region::<u64>(4).unwrap();
+    let shared = owned.share(Access::ATOMIC).unwrap();
+    let counts = [&beta, &gamma].map(|node| {
+        let inbox = node.clone();
+        let shared = shared.clone();
+        async move {
+            let there = inbox.spawn("counter", Counter { cells: None }).await.unwrap();
+            there.take(shared).await.unwrap();
+            there.count(100).await.unwrap()
+        }
+    });
+    assert_eq!(futures::future::join_all(counts).await, [Ok(()), Ok(())]);
+    assert_eq!(owned.read(0..4), Ok(vec![50, 50, 50, 50]));
+    for node in [&alpha, &beta, &gamma] {
+        node.shutdown(PATIENCE).await;
+    }
+}
+
+/// Counts in cells that it was given.
+#[actor]
+struct Counter {
+    cells: Option<RemoteRegion<u64>>,
+}
+
+#[handlers]
+impl Counter {
+    #[handler]
+    fn take(&mut self, cells: RemoteRegion<u64>) {
+        self.cells = Some(cells);
+    }
+
+    #[handler]
+    async fn count(&mut self, times: u64) -> Result<(), String> {
+        let cells = self.cells.as_ref().ok_or("it was given none")?;
+        for at in 0..times {
+            cells.fetch_add(at as usize % 4, 1).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+pub async fn a_region_that_is_revoked_is_reached_no_more(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let owned = beta.region_of(&[1u64, 2, 3]).unwrap();
+    let [first, second] = [owned.share(Access::ALL).unwrap(), owned.share(Access::READ).unwrap()];
+    let counter = alpha.spawn("counter", Counter { cells: None }).await.unwrap();
+    let there = beta.actor::<Counter>("alpha/counter").await.unwrap();
+    there.take(first.clone()).await.unwrap();
+    assert_eq!(counter.count(3).await, Ok(Ok(())));
+    owned.revoke(&first).await;
+    assert_eq!(counter.count(1).await, Ok(Err("the region is not shared any more".into())));
+    assert_eq!(second.read(0..3).await, Ok(vec![2, 3, 4]));
+    owned.revoke_all().await;
+    assert_eq!(second.read(0..3).await, Err(RegionError::Revoked));
+    let third = owned.share(Access::ALL).unwrap();
+    there.take(third).await.unwrap();
+    assert_eq!(counter.count(3).await, Ok(Ok(())));
+    assert_eq!(owned.read(0..3), Ok(vec![3, 4, 5]));
+    drop(owned);
+    // Nothing is waited for then.
+    while counter.count(1).await == Ok(Ok(())) {}
+    assert_eq!(counter.count(1).await, Ok(Err("the region is not shared any more".into())));
+    end([alpha, beta]).await;
+}
+
+/// Says what an element of a region of another node is, or why it does not know.
+#[actor]
+struct Reader;
+
+#[handlers]
+impl Reader {
+    #[handler]
+    async fn look(&self, cells: RemoteRegion<u64>, at: u64) -> Result<u64, String> {
+        let read = cells.read(at as usize..at as usize + 1).await;
+        read.map(|cells| cells[0]).map_err(|error| error.to_string())
+    }
+
+    #[handler]
+    async fn put(&self, cells: RemoteRegion<u64>) -> Result<(), String> {
+        cells.write(0, &[1]).await.map_err(|error| error.to_string())
+    }
+
+    #[handler]
+    async fn add(&self, cells: RemoteRegion<u64>) -> Result<u64, String> {
+        cells.fetch_add(0, 1).await.map_err(|error| error.to_string())
+    }
+}
+
+pub async fn what_a_region_does_not_allow_is_an_error_that_says_so(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let owned = beta.region_of(&[7u64; 10]).unwrap();
+    let reader = alpha.spawn("reader", Reader).await.unwrap();
+    let there = beta.actor::<Reader>("alpha/reader").await.unwrap();
+    let read = owned.share(Access::READ).unwrap();
+    assert_eq!(there.look(read.clone(), 9).await.unwrap(), Ok(7));
+    let beyond = there.look(read.clone(), 10).await.unwrap();
+    assert_eq!(beyond, Err("elements 10 to 11 of a region of 10".into()));
+    let put = there.put(read.clone()).await.unwrap();
+    assert_eq!(put, Err("the region was not shared to write: share it with more `Access`".into()));
+    let add = there.add(read.clone()).await.unwrap();
+    assert!(add.unwrap_err().contains("to do what is atomic"));
+    assert!(matches!(read.slice(3..11), Err(RegionError::OutOfRange { len: 10, .. })));
+    assert!(matches!(owned.write(9, &[1, 2]), Err(RegionError::OutOfRange { .. })));
+    assert!(matches!(alpha.region::<u64>(usize::MAX), Err(RegionError::TooLarge { .. })));
+    keeper(&beta, 1).await;
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    let Shared { cells, .. } = keeper.lend().await.unwrap().unwrap();
+    assert_eq!(reader.look(cells.clone(), 0).await.unwrap(), Ok(0));
+    beta.shutdown(PATIENCE).await;
+    let down = reader.look(cells, 0).await.unwrap().unwrap_err();
+    assert!(down.starts_with("the node beta is down: "), "{down}");
+    alpha.shutdown(PATIENCE).await;
+}

@@ -1,0 +1,170 @@
+//! What two linked nodes say about memory that one of them shares: they connect a queue pair for
+//! it, and name the keys under which it is reached.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use super::codec::{self, Malformed, Reader};
+use crate::fabric::one_sided::{Access, Key};
+use crate::id::ShareId;
+use crate::limits;
+
+/// A message about shared memory, as part of SHARING.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Asks the node that dialled, which begins, to connect a queue pair.
+    Want,
+    /// Tells what the peer's queue pair needs to know of the sender's; the first one is of the node
+    /// that dialled.
+    Offer {
+        /// The number of the queue pair, higher than that of the last one.
+        number: u32,
+        /// The fabric's part, at most `OFFER_BYTES_MAX` bytes.
+        queue_pair: Zeroizing<Vec<u8>>,
+    },
+    /// The sender's queue pair is connected: the peer may operate.
+    Connected {
+        /// Its number.
+        number: u32,
+    },
+    /// The sender has no queue pair, or none any more.
+    Unable {
+        /// Its number.
+        number: u32,
+        /// The reason, for an error of the peer.
+        reason: String,
+    },
+    /// Asks for the key of shared memory.
+    Ask(ShareId),
+    /// Answers ASK.
+    Granted {
+        /// The memory.
+        share: ShareId,
+        /// The name by which the queue pair knows it.
+        key: Key,
+        /// Its size in bytes.
+        bytes: u64,
+        /// What the peer may do with it.
+        access: Access,
+    },
+    /// Answers ASK: there is no access.
+    Denied {
+        /// The memory.
+        share: ShareId,
+        /// Why the fabric cannot give it; empty where the memory is not shared, or not any more.
+        reason: String,
+    },
+    /// The sender ends the sharing of this memory: the peer begins no more operations on it.
+    Revoke(ShareId),
+    /// Answers REVOKE, when no operation on the memory is under way.
+    Revoked(ShareId),
+}
+
+/// The kinds, as the first byte says.
+mod kind {
+    pub(super) const WANT: u8 = 0;
+    pub(super) const OFFER: u8 = 1;
+    pub(super) const CONNECTED: u8 = 2;
+    pub(super) const UNABLE: u8 = 3;
+    pub(super) const ASK: u8 = 4;
+    pub(super) const GRANTED: u8 = 5;
+    pub(super) const DENIED: u8 = 6;
+    pub(super) const REVOKE: u8 = 7;
+    pub(super) const REVOKED: u8 = 8;
+}
+
+impl Sharing {
+    /// Appends its bytes. An offer comes last: the buffer does not grow after it.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let put = |out: &mut Vec<u8>, kind: u8, share: &ShareId| {
+            out.push(kind);
+            out.extend(share.0.to_le_bytes());
+        };
+        match self {
+            Sharing::Want => out.push(kind::WANT),
+            Sharing::Offer { number, queue_pair } => {
+                out.push(kind::OFFER);
+                out.extend(number.to_le_bytes());
+                out.extend((queue_pair.len() as u16).to_le_bytes());
+                out.extend_from_slice(queue_pair);
+            }
+            Sharing::Connected { number } => {
+                out.push(kind::CONNECTED);
+                out.extend(number.to_le_bytes());
+            }
+            Sharing::Unable { number, reason } => {
+                out.push(kind::UNABLE);
+                out.extend(number.to_le_bytes());
+                codec::put_text(out, &reason.replace(char::is_control, " "));
+            }
+            Sharing::Ask(share) => put(out, kind::ASK, share),
+            Sharing::Granted { share, key, bytes, access } => {
+                put(out, kind::GRANTED, share);
+                out.extend(key.number.to_le_bytes());
+                out.extend(key.base.to_le_bytes());
+                out.extend(bytes.to_le_bytes());
+                out.push(access.bits());
+            }
+            Sharing::Denied { share, reason } => {
+                put(out, kind::DENIED, share);
+                codec::put_text(out, &reason.replace(char::is_control, " "));
+            }
+            Sharing::Revoke(share) => put(out, kind::REVOKE, share),
+            Sharing::Revoked(share) => put(out, kind::REVOKED, share),
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match reader.u8()? {
+            kind::WANT => Sharing::Want,
+            kind::OFFER => {
+                let (number, length) = (reader.u32()?, reader.u16()?);
+                if usize::from(length) > limits::OFFER_BYTES_MAX {
+                    return Err(bad("length of a queue pair's offer", length));
+                }
+                let queue_pair = Zeroizing::new(reader.bytes(length.into())?.to_vec());
+                Sharing::Offer { number, queue_pair }
+            }
+            kind::CONNECTED => Sharing::Connected { number: reader.u32()? },
+            kind::UNABLE => {
+                Sharing::Unable { number: reader.u32()?, reason: reader.text("reason")? }
+            }
+            kind::ASK => Sharing::Ask(ShareId(reader.u128()?)),
+            kind::GRANTED => {
+                let share = ShareId(reader.u128()?);
+                let key = Key { number: reader.u32()?, base: reader.u64()? };
+                let (bytes, bits) = (reader.u64()?, reader.u8()?);
+                let access = Access::from_bits(bits).ok_or_else(|| bad("access", bits))?;
+                Sharing::Granted { share, key, bytes, access }
+            }
+            kind::DENIED => {
+                Sharing::Denied { share: ShareId(reader.u128()?), reason: reader.text("reason")? }
+            }
+            kind::REVOKE => Sharing::Revoke(ShareId(reader.u128()?)),
+            kind::REVOKED => Sharing::Revoked(ShareId(reader.u128()?)),
+            other => return Err(bad("kind of message about shared memory", other)),
+        })
+    }
+}
+
+fn bad(what: &'static str, value: impl Into<u64>) -> Malformed {
+    Malformed::Number { what, value: value.into() }
+}
+
+impl fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Offers and keys are secret, and so are the numbers of shares.
+        f.write_str(match self {
+            Sharing::Want => "Want",
+            Sharing::Offer { .. } => "Offer",
+            Sharing::Connected { .. } => "Connected",
+            Sharing::Unable { .. } => "Unable",
+            Sharing::Ask(_) => "Ask",
+            Sharing::Granted { .. } => "Granted",
+            Sharing::Denied { .. } => "Denied",
+            Sharing::Revoke(_) => "Revoke",
+            Sharing::Revoked(_) => "Revoked",
+        })
+    }
+}

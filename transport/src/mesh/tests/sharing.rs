@@ -1,0 +1,265 @@
+//! Memory that nodes share: opened over their links when it is first used, and again on the next.
+
+use super::idle_close;
+use super::simulated::node;
+use super::tcp;
+use super::*;
+use crate::endpoint::{AccessError, Share, ShareId, SharedMemory};
+use crate::fabric::one_sided::Access;
+use crate::fabric::sim;
+use crate::memory::Words;
+
+const BYTES: usize = 300_000;
+
+/// Memory of a node, shared whole.
+struct Owned {
+    memory: Arc<Words>,
+    share: Share,
+}
+
+impl Owned {
+    fn new(node: &Node, bytes: usize, access: Access) -> Self {
+        let memory = Arc::new(Words::zeroed(bytes));
+        let share = node.mesh.shares().share(&memory, 0, bytes as u64, access).unwrap();
+        Owned { memory, share }
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        self.memory.read(at, &mut word).unwrap();
+        u64::from_ne_bytes(word)
+    }
+}
+
+/// Memory of `of`, as `node` reaches it.
+fn reached(node: &Node, of: &Node, share: ShareId) -> SharedMemory {
+    let NodeId { name, incarnation } = of.mesh.id();
+    SharedMemory::there(node.mesh.peer(name), *incarnation, share)
+}
+
+fn pattern(bytes: usize, salt: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at.wrapping_mul(31) + salt) as u8).collect()
+}
+
+/// Both nodes operate on memory of the other, whichever of them dialled.
+async fn use_memory(alpha: &Node, beta: &Node) {
+    for (user, owner) in [(alpha, beta), (beta, alpha)] {
+        let owned = Owned::new(owner, BYTES, Access::ALL);
+        let memory = reached(user, owner, owned.share.id());
+        let new = pattern(BYTES - 5, 1);
+        memory.write(5, &new).await.unwrap();
+        let mut found = vec![0; BYTES - 5];
+        owned.memory.read(5, &mut found).unwrap();
+        assert!(found == new, "what was written is there");
+        found.fill(0);
+        memory.read(5, &mut found).await.unwrap();
+        assert!(found == new, "what was written is read");
+        memory.write(8, &7u64.to_ne_bytes()).await.unwrap();
+        assert_eq!(memory.fetch_add(8, 5).await, Ok(7));
+        assert_eq!(memory.compare_and_swap(8, 12, 90).await, Ok(12));
+        assert_eq!(memory.compare_and_swap(8, 12, 91).await, Ok(90));
+        assert_eq!(owned.word(8), 90);
+        memory.read(3, &mut []).await.unwrap();
+    }
+}
+
+#[test]
+fn memory_of_either_node_is_used_by_the_other() {
+    for seed in 0..10 {
+        sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            beta.mesh.ready(1).await;
+            use_memory(&alpha, &beta).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn memory_is_used_over_tcp() {
+    let alpha = tcp::node("alpha", &[]).await;
+    let beta = tcp::node("beta", &[alpha.address()]).await;
+    beta.mesh.ready(1).await;
+    use_memory(&alpha, &beta).await;
+    beta.shutdown().await;
+    alpha.shutdown().await;
+}
+
+/// RE-2: what the owner would refuse is not begun, and costs nothing else.
+#[test]
+fn what_a_share_does_not_allow_is_an_error_and_no_more() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let beta = node(&world, "beta", &["alpha"]).await;
+        let read = Owned::new(&alpha, 64, Access::READ);
+        let write = Owned::new(&alpha, 64, Access::WRITE);
+        let all = Owned::new(&alpha, 64, Access::ALL);
+        let [read, write, all] =
+            [&read, &write, &all].map(|it| reached(&beta, &alpha, it.share.id()));
+        let mut bytes = [0; 8];
+        read.read(0, &mut bytes).await.unwrap();
+        assert_eq!(read.write(0, &bytes).await, Err(AccessError::NoAccess("write")));
+        assert_eq!(read.fetch_add(0, 1).await, Err(AccessError::NoAccess("do what is atomic")));
+        assert_eq!(write.read(0, &mut bytes).await, Err(AccessError::NoAccess("read")));
+        write.write(56, &bytes).await.unwrap();
+        for at in [57, 64, u64::MAX - 3, u64::MAX] {
+            let error = all.read(at, &mut bytes).await.unwrap_err();
+            assert!(matches!(error, AccessError::OutOfRange(_)), "{at}: {error}");
+        }
+        assert_eq!(all.fetch_add(4, 1).await, Err(AccessError::Unaligned(4)));
+        // SM-1.
+        let unknown = reached(&beta, &alpha, ShareId(7));
+        assert_eq!(unknown.read(0, &mut bytes).await, Err(AccessError::NotShared));
+        assert_eq!(all.fetch_add(8, 3).await, Ok(0));
+        let link = beta.link("alpha").await.unwrap();
+        assert_eq!(link.reach().queue_pairs(), 1, "all over one queue pair");
+    });
+}
+
+/// A node uses its own shares as others do.
+#[test]
+fn memory_of_its_own_is_used_in_place() {
+    sim::run(1, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let owned = Owned::new(&alpha, 64, Access::ALL);
+        let own = SharedMemory::here(alpha.mesh.shares().clone(), owned.share.id());
+        own.write(0, &5u64.to_ne_bytes()).await.unwrap();
+        assert_eq!(own.fetch_add(0, 2).await, Ok(5));
+        assert_eq!(own.compare_and_swap(0, 7, 1).await, Ok(7));
+        let mut word = [0; 8];
+        own.read(0, &mut word).await.unwrap();
+        assert_eq!(u64::from_ne_bytes(word), 1);
+        assert!(matches!(own.fetch_add(60, 2).await, Err(AccessError::OutOfRange(_))));
+        owned.share.end().await;
+        assert_eq!(own.read(0, &mut word).await, Err(AccessError::NotShared));
+    });
+}
+
+/// RE-3, SH-2: after the end nothing is written any more, and other shares go on.
+#[test]
+fn a_share_that_has_ended_is_reached_by_nobody() {
+    let mut refused = 0;
+    for seed in 0..30 {
+        refused += sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let beta = node(&world, "beta", &["alpha"]).await;
+            let (ending, kept) =
+                (Owned::new(&alpha, BYTES, Access::ALL), Owned::new(&alpha, 64, Access::ALL));
+            let [memory, other] = [&ending, &kept].map(|it| reached(&beta, &alpha, it.share.id()));
+            let writes = tokio::spawn(async move {
+                let mut written = 0;
+                loop {
+                    match memory.write(0, &pattern(BYTES, written)).await {
+                        Ok(()) => written += 1,
+                        Err(error) => return (error, written),
+                    }
+                }
+            });
+            let pause = world.entropy().below(40_000);
+            tokio::time::sleep(Duration::from_micros(pause)).await;
+            let Owned { memory, share } = ending;
+            share.end().await;
+            let mut at_the_end = vec![0; BYTES];
+            memory.read(0, &mut at_the_end).unwrap();
+            let (error, written) = writes.await.unwrap();
+            assert!(matches!(error, AccessError::NotShared | AccessError::Unknown), "{error}");
+            assert_eq!(other.fetch_add(0, 1).await, Ok(0));
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let mut later = vec![0; BYTES];
+            memory.read(0, &mut later).unwrap();
+            assert!(later == at_the_end, "nothing was written after the end");
+            let link = beta.link("alpha").await.unwrap();
+            assert_eq!(link.reach().queue_pairs(), 1, "RE-2: no queue pair was lost for it");
+            usize::from(written > 0)
+        });
+    }
+    println!("{refused} of 30 ended under way");
+    assert!(refused > 5);
+}
+
+/// A peer that does not answer keeps the end of a share for a while only.
+#[test]
+fn a_silent_peer_does_not_keep_a_share_from_its_end() {
+    sim::run(3, |world| async move {
+        let alpha = node(&world, "alpha", &[]).await;
+        let beta = node(&world, "beta", &["alpha"]).await;
+        let owned = Owned::new(&alpha, 64, Access::ALL);
+        let memory = reached(&beta, &alpha, owned.share.id());
+        memory.fetch_add(0, 1).await.unwrap();
+        world.partition("alpha", "beta");
+        owned.share.end().await;
+    });
+}
+
+/// Counters of one node, added to by two others over links that are lost: each addition was done
+/// once, or not at all; of those whose end is known all were.
+#[test]
+fn counters_are_exact_over_links_that_are_lost() {
+    let mut met = [0; 3];
+    for seed in 0..60 {
+        let reached = sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let users =
+                [node(&world, "beta", &["alpha"]).await, node(&world, "gamma", &["alpha"]).await];
+            let owned = Owned::new(&alpha, 64, Access::ALL);
+            let adders = users.each_ref().map(|user| {
+                let memory = reached(user, &alpha, owned.share.id());
+                let tasks = (0..3).map(|_| {
+                    let memory = memory.clone();
+                    tokio::spawn(async move {
+                        let mut ended = [0; 3];
+                        for _ in 0..40 {
+                            ended[match memory.fetch_add(8, 1).await {
+                                Ok(_) => 0,
+                                Err(AccessError::Unknown) => 1,
+                                Err(_) => 2,
+                            }] += 1;
+                            tokio::time::sleep(Duration::from_millis(2)).await;
+                        }
+                        ended
+                    })
+                });
+                tasks.collect::<Vec<_>>()
+            });
+            for _ in 0..4 {
+                let pause = world.entropy().below(60_000);
+                tokio::time::sleep(Duration::from_micros(pause)).await;
+                let user = ["beta", "gamma"][world.entropy().below(2) as usize];
+                match world.entropy().below(2) {
+                    0 => world.sever_data("alpha", user),
+                    _ => world.sever_streams("alpha", user),
+                }
+            }
+            let mut ended = [0; 3];
+            for task in adders.into_iter().flatten() {
+                let counts = task.await.unwrap();
+                ended.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            let count = owned.word(8);
+            assert!(count >= ended[0] && count <= ended[0] + ended[1], "{count} of {ended:?}");
+            ended
+        });
+        met.iter_mut().zip(reached).for_each(|(sum, count)| *sum += count);
+    }
+    println!("added {}, unknown {}, not begun {}", met[0], met[1], met[2]);
+    assert!(met[0] > 1_000 && met[1] > 20);
+}
+
+/// RE-5, MS-18: a link over which memory is used is not idle, and one that was idle is made again.
+#[test]
+fn a_link_is_kept_for_the_use_of_memory() {
+    sim::run(4, |world| async move {
+        let alpha = idle_close::node(&world, "alpha", &[], Some(5)).await;
+        let beta = idle_close::node(&world, "beta", &["alpha"], Some(5)).await;
+        let owned = Owned::new(&alpha, 64, Access::ALL);
+        let memory = reached(&beta, &alpha, owned.share.id());
+        for round in 0..20 {
+            assert_eq!(memory.fetch_add(0, 1).await, Ok(round));
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        assert_eq!(beta.watcher.texts(), ["alpha up over sim"]);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(beta.watcher.texts(), ["alpha up over sim", "alpha lost: it was idle"]);
+        assert_eq!(memory.fetch_add(0, 1).await, Ok(20));
+    });
+}

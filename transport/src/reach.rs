@@ -1,0 +1,282 @@
+//! One-sided access to one peer: a queue pair beside the link, opened when it is first used.
+//!
+//! The session carries the [`Sharing`] messages, a task of its own drives the queue pair, and any
+//! task operates by [`Reach::access`] and what that gives.
+//!
+//! - **RE-1 one queue pair**: there is one at most. The side that dialled numbers and offers it,
+//!   the other one asks it to. Keys, grants and operations belong to a queue pair and end with it;
+//!   a side whose queue pair has ended says so (UNABLE) before it says anything of the next one.
+//! - **RE-2 no refusals**: an operation is posted where the owner has granted the share, within its
+//!   bytes and with its access. So an honest peer meets a refusal (PV-18) only where the owner did
+//!   not wait for it (RE-3).
+//! - **RE-3 revocation**: a share that ends is kept granted until the peer says that it has no
+//!   operation under way and begins none, or for [`REVOKE_PATIENCE`](limits::REVOKE_PATIENCE).
+//! - **RE-4 owned**: the slot of an operation is the queue pair's until its outcome, whether or not
+//!   a task still waits for that.
+//! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
+//!   one is under way.
+//! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
+//!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE).
+
+mod operating;
+mod pair;
+mod requests;
+#[cfg(all(test, feature = "sim"))]
+mod tests;
+
+use std::collections::HashMap;
+use std::mem::{replace, take};
+use std::sync::Arc;
+use std::task::Waker;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::bootstrap::Sharing;
+use crate::fabric::one_sided::{Access, Grant, Key, Opening};
+use crate::fabric::{Fabric, Side};
+use crate::id::ShareId;
+use crate::limits;
+use crate::shares::{Grantee, Holder, Shares};
+
+pub(crate) use operating::{NotBegun, Ready, Unready};
+use pair::Pair;
+pub(crate) use pair::Piece;
+pub(crate) use requests::Unexpected;
+
+/// One-sided access to the peer of one link.
+pub(crate) struct Reach {
+    state: Mutex<State>,
+    /// Wakes the tasks that wait for another stage.
+    changed: Notify,
+    /// Wakes the session, which sends what is in the outbox.
+    outgoing: Notify,
+}
+
+/// The means of a link to connect a queue pair for one-sided access.
+pub(crate) struct Means {
+    pub(crate) fabric: Arc<dyn Fabric>,
+    pub(crate) side: Side,
+    /// What both sides know of this link, and no other link has.
+    pub(crate) binding: Vec<u8>,
+    pub(crate) shares: Arc<Shares>,
+    /// Where queue pairs are driven.
+    pub(crate) runtime: Handle,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` before the link is up.
+    means: Option<Arc<Means>>,
+    stage: Stage,
+    /// The number of the last queue pair (RE-1).
+    number: u32,
+    /// The peer's side of it is connected.
+    peer_connected: bool,
+    outbox: Vec<Sharing>,
+    /// RE-5.
+    resting: bool,
+    /// Something was done since the last look.
+    used: bool,
+    /// Queue pairs that did not come up, and why the last one did not.
+    failures: u64,
+    trouble: String,
+    /// Shares of the peer.
+    keys: HashMap<ShareId, Known>,
+    /// Shares of this node that the peer reaches.
+    granted: HashMap<ShareId, Granted>,
+    driver: Option<Waker>,
+}
+
+#[derive(Default)]
+enum Stage {
+    /// There is no queue pair: it is opened at the next use.
+    #[default]
+    Closed,
+    /// The side that dialled is asked to open one.
+    Wanted,
+    /// It is offered, and the peer has not answered.
+    Offered(Box<dyn Opening>),
+    Connecting,
+    /// It is connected, and usable once the peer's is, too.
+    Connected(Pair),
+    /// The link has ended.
+    Ended,
+}
+
+/// What is known of a share of the peer.
+enum Known {
+    /// It was asked for; these tasks wait.
+    Asked(Askers),
+    Held {
+        key: Key,
+        bytes: u64,
+        access: Access,
+        /// Operations under way.
+        running: usize,
+        /// The owner has revoked it.
+        is_ending: bool,
+    },
+}
+
+/// Tasks that wait for a share.
+type Askers = Vec<oneshot::Sender<Result<(), Denied>>>;
+
+/// The peer does not share what was asked for, or not any more; or its fabric cannot give it, for
+/// this reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Denied(String);
+
+/// A share of this node that the peer was granted.
+struct Granted {
+    grant: Grant,
+    /// Time at which the peer was told that it ends (RE-3).
+    revoked: Option<Instant>,
+    _holder: Holder,
+}
+
+/// What a queue pair leaves: dropped when the state's lock is free.
+type Leftovers = (Stage, HashMap<ShareId, Known>, HashMap<ShareId, Granted>);
+
+impl State {
+    /// Returns the queue pair of this number.
+    fn pair(&mut self, number: u32) -> Option<&mut Pair> {
+        match &mut self.stage {
+            Stage::Connected(pair) if self.number == number => Some(pair),
+            _ => None,
+        }
+    }
+
+    /// Ends the queue pair, and all that belongs to it (RE-1).
+    fn leave(&mut self, stage: Stage) -> Leftovers {
+        self.peer_connected = false;
+        if let Stage::Connected(pair) = &self.stage {
+            pair.room.close();
+        }
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+        (replace(&mut self.stage, stage), take(&mut self.keys), take(&mut self.granted))
+    }
+
+    /// Records that a queue pair did not come up.
+    fn note_failure(&mut self, reason: String) {
+        self.failures += 1;
+        self.trouble = reason;
+    }
+
+    /// Returns true if nothing is under way.
+    fn is_unused(&self) -> bool {
+        let idle = match &self.stage {
+            Stage::Closed | Stage::Ended => true,
+            Stage::Connected(pair) => self.peer_connected && pair.posted.is_empty(),
+            Stage::Wanted | Stage::Offered(_) | Stage::Connecting => false,
+        };
+        idle && self.outbox.is_empty()
+            && !self.keys.values().any(|known| matches!(known, Known::Asked(_)))
+    }
+}
+
+impl Reach {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Reach { state: Mutex::default(), changed: Notify::new(), outgoing: Notify::new() })
+    }
+
+    /// Gives it its means, before the link is up.
+    pub(crate) fn attach(&self, means: Means) {
+        self.state.lock().means = Some(Arc::new(means));
+    }
+
+    /// Waits until there is something to send, and takes it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn outgoing(&self) -> Vec<Sharing> {
+        loop {
+            let messages = take(&mut self.state.lock().outbox);
+            if !messages.is_empty() {
+                return messages;
+            }
+            self.outgoing.notified().await;
+        }
+    }
+
+    /// Takes back what the peer was granted and did not give back in time (RE-3), and gives up a
+    /// queue pair that brings nothing (RE-6).
+    pub(crate) fn look(&self) {
+        self.give_up_stuck();
+        let is_over = |granted: &Granted| {
+            granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
+        };
+        let over: Vec<_> = {
+            let granted = &mut self.state.lock().granted;
+            let over: Vec<_> =
+                granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
+            over.into_iter().filter_map(|share| granted.remove(&share)).collect()
+        };
+        drop(over);
+    }
+
+    fn give_up_stuck(&self) {
+        let leftovers = {
+            let mut state = self.state.lock();
+            if !matches!(&state.stage, Stage::Connected(pair) if pair.is_stuck()) {
+                return;
+            }
+            let reason = "an operation had no outcome for too long".into();
+            let unable = Sharing::Unable { number: state.number, reason };
+            state.outbox.push(unable);
+            state.leave(Stage::Closed)
+        };
+        drop(leftovers);
+        self.outgoing.notify_one();
+        self.changed.notify_waiters();
+    }
+
+    /// Has it rest, if nothing is under way (RE-5). Returns true if it does.
+    pub(crate) fn rest(&self) -> bool {
+        let mut state = self.state.lock();
+        state.resting |= state.is_unused();
+        state.resting
+    }
+
+    /// Has it go on after a rest.
+    pub(crate) fn end_rest(&self) {
+        self.state.lock().resting = false;
+        self.changed.notify_waiters();
+    }
+
+    /// Returns true if something is under way, or was done since the last call.
+    pub(crate) fn take_use(&self) -> bool {
+        let mut state = self.state.lock();
+        take(&mut state.used) || !state.is_unused()
+    }
+
+    /// Returns how many queue pairs there have been, as far as this side knows.
+    #[cfg(test)]
+    pub(crate) fn queue_pairs(&self) -> u32 {
+        self.state.lock().number
+    }
+
+    /// Ends it with its link. Operations that are under way have an unknown end.
+    pub(crate) fn end(&self) {
+        let leftovers = self.state.lock().leave(Stage::Ended);
+        drop(leftovers);
+        self.changed.notify_waiters();
+    }
+}
+
+impl Grantee for Reach {
+    /// Tells the peer that this share of this node ends (RE-3).
+    fn revoke(&self, share: ShareId) {
+        {
+            let state = &mut *self.state.lock();
+            let Some(granted) = state.granted.get_mut(&share) else { return };
+            granted.revoked = Some(Instant::now());
+            state.outbox.push(Sharing::Revoke(share));
+        }
+        self.outgoing.notify_one();
+    }
+}

@@ -1,0 +1,229 @@
+//! A connected queue pair, and the task that drives it.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
+use zeroize::Zeroizing;
+
+use super::{Known, Means, Reach, Stage, State};
+use crate::bootstrap::Sharing;
+use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening, Outcome};
+use crate::fabric::{FabricError, Status};
+use crate::id::ShareId;
+use crate::limits::{
+    CONNECT_TIMEOUT, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE, ONE_SIDED_SLOT_BYTES,
+};
+use crate::memory::Slot;
+
+/// Outcomes that are polled at once.
+const BATCH: usize = ONE_SIDED_OPERATIONS as usize;
+
+/// A connected queue pair.
+pub(super) struct Pair {
+    pub(super) one_sided: Box<dyn OneSided>,
+    /// Slots of no operation. There is one for each permit of `room`.
+    pub(super) slots: Vec<Slot>,
+    pub(super) room: Arc<Semaphore>,
+    /// Operations without an outcome, in their order (PV-14).
+    pub(super) posted: VecDeque<Posted>,
+    /// Time since which they wait: of the last outcome, or of the first operation after a pause.
+    pub(super) waiting: Instant,
+}
+
+impl Pair {
+    /// Returns true if an operation waits, and had no outcome for too long (RE-6).
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.posted.is_empty() && self.waiting.elapsed() >= ONE_SIDED_PATIENCE
+    }
+}
+
+/// An operation that is under way.
+pub(super) struct Posted {
+    pub(super) share: ShareId,
+    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) done: oneshot::Sender<Finished>,
+}
+
+/// How an operation ended, and its slot.
+pub(crate) type Finished = (Status, Piece);
+
+/// A slot for one operation, which the queue pair has meanwhile (RE-4). Dropping it gives it back.
+pub(crate) struct Piece {
+    reach: Arc<Reach>,
+    number: u32,
+    slot: Option<Slot>,
+    /// Given back after the slot.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Piece {
+    pub(super) fn new(
+        reach: &Arc<Reach>,
+        number: u32,
+        slot: Slot,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        Piece { reach: reach.clone(), number, slot: Some(slot), permit: Some(permit) }
+    }
+
+    /// Returns the bytes of the operation.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        self.slot.as_deref_mut().unwrap_or_default()
+    }
+
+    pub(super) fn into_parts(mut self) -> Option<(Slot, OwnedSemaphorePermit)> {
+        Some((self.slot.take()?, self.permit.take()?))
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take()
+            && let Some(pair) = self.reach.state.lock().pair(self.number)
+        {
+            pair.slots.push(slot);
+        }
+    }
+}
+
+impl Means {
+    /// Opens the queue pair of this number.
+    pub(super) fn open(&self, number: u32) -> Result<Box<dyn Opening>, FabricError> {
+        let binding = [&self.binding[..], b"one-sided", &number.to_le_bytes()].concat();
+        self.fabric.open_one_sided(OneSidedConfig {
+            operations: ONE_SIDED_OPERATIONS,
+            notices: 0,
+            side: self.side.clone(),
+            binding,
+        })
+    }
+
+    fn pair(&self, one_sided: Box<dyn OneSided>) -> Result<Pair, FabricError> {
+        let count = ONE_SIDED_OPERATIONS as usize;
+        let region = self.fabric.alloc(count * ONE_SIDED_SLOT_BYTES)?;
+        let mut slots = region.into_slots(ONE_SIDED_SLOT_BYTES);
+        slots.truncate(count);
+        let room = Arc::new(Semaphore::new(slots.len()));
+        Ok(Pair { one_sided, slots, room, posted: VecDeque::new(), waiting: Instant::now() })
+    }
+}
+
+impl Reach {
+    /// Connects the queue pair that is at hand to the peer's.
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        state: &mut State,
+        means: &Arc<Means>,
+        opening: Box<dyn Opening>,
+        offer: Zeroizing<Vec<u8>>,
+    ) {
+        state.stage = Stage::Connecting;
+        let (reach, means, number) = (self.clone(), means.clone(), state.number);
+        let runtime = means.runtime.clone();
+        runtime.spawn(async move {
+            let connecting = timeout(CONNECT_TIMEOUT, opening.connect(offer, 0)).await;
+            let made = match connecting {
+                Ok(Ok(one_sided)) => means.pair(one_sided).map_err(|error| error.to_string()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("not connected within {CONNECT_TIMEOUT:?}")),
+            };
+            if reach.note_connected(number, made) {
+                poll_fn(|cx| reach.drive(number, cx)).await;
+            }
+        });
+    }
+
+    /// Takes what came of connecting. Returns true if it is to be driven.
+    fn note_connected(&self, number: u32, made: Result<Pair, String>) -> bool {
+        let mut state = self.state.lock();
+        if state.number != number || !matches!(state.stage, Stage::Connecting) {
+            return false;
+        }
+        let is_made = made.is_ok();
+        let leftovers = match made {
+            Ok(pair) => {
+                state.stage = Stage::Connected(pair);
+                state.outbox.push(Sharing::Connected { number });
+                None
+            }
+            Err(reason) => {
+                state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
+                state.note_failure(reason);
+                Some(state.leave(Stage::Closed))
+            }
+        };
+        drop(state);
+        drop(leftovers);
+        self.outgoing.notify_one();
+        self.changed.notify_waiters();
+        is_made
+    }
+
+    /// Takes outcomes; ready when the queue pair has ended.
+    fn drive(self: &Arc<Self>, number: u32, cx: &mut Context<'_>) -> Poll<()> {
+        let mut outcomes = Vec::new();
+        let mut finished = Vec::new();
+        let mut state = self.state.lock();
+        let Some(pair) = state.pair(number) else { return Poll::Ready(()) };
+        pair.one_sided.arm();
+        while pair.one_sided.poll(&mut outcomes, BATCH) > 0 {}
+        if pair.one_sided.poll_ready(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        state.driver = Some(cx.waker().clone());
+        let ended = outcomes.drain(..).find_map(|outcome| match outcome {
+            Outcome::Done { slot, status } => {
+                finished.extend(self.finish(&mut state, slot, status));
+                (status != Status::Success).then_some(status)
+            }
+            Outcome::Notice(_) => None,
+            Outcome::Ended(status) => Some(status),
+        });
+        let leftovers = ended.map(|status| {
+            let reason = format!("its queue pair has ended: {status}");
+            state.outbox.push(Sharing::Unable { number, reason });
+            state.leave(Stage::Closed)
+        });
+        let is_over = leftovers.is_some();
+        let speaks = !state.outbox.is_empty();
+        drop(state);
+        for (done, ended) in finished {
+            // A task that does not wait any more gives the slot back here.
+            drop(done.send(ended));
+        }
+        drop((leftovers, outcomes));
+        if speaks {
+            self.outgoing.notify_one();
+        }
+        if is_over {
+            self.changed.notify_waiters();
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    /// Records the outcome of the oldest operation.
+    fn finish(
+        self: &Arc<Self>,
+        state: &mut State,
+        slot: Slot,
+        status: Status,
+    ) -> Option<(oneshot::Sender<Finished>, Finished)> {
+        let number = state.number;
+        let pair = state.pair(number)?;
+        pair.waiting = Instant::now();
+        let Posted { share, permit, done } = pair.posted.pop_front()?;
+        if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
+            *running -= 1;
+            if *is_ending && *running == 0 {
+                state.keys.remove(&share);
+                state.outbox.push(Sharing::Revoked(share));
+            }
+        }
+        Some((done, (status, Piece::new(self, number, slot, permit))))
+    }
+}

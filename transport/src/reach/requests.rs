@@ -1,0 +1,223 @@
+//! What the peer says of shared memory, and what comes of it.
+
+use std::mem::replace;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::{Askers, Denied, Granted, Known, Leftovers, Means, Reach, Stage, State};
+use crate::bootstrap::Sharing;
+use crate::fabric::Side;
+use crate::fabric::one_sided::Opening;
+use crate::id::ShareId;
+
+/// The peer said something that does not belong here.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unexpected;
+
+impl Reach {
+    /// Handles what the peer said.
+    ///
+    /// # Errors
+    /// [`Unexpected`]: the peer broke the protocol.
+    pub(crate) fn handle(self: &Arc<Self>, message: Sharing) -> Result<(), Unexpected> {
+        let mut state = self.state.lock();
+        let Some(means) = state.means.clone() else { return Err(Unexpected) };
+        let mut leftovers = None;
+        let mut answered = None;
+        match message {
+            Sharing::Want if means.is_dialer() => {
+                if matches!(state.stage, Stage::Closed) {
+                    self.begin(&mut state, &means);
+                }
+            }
+            Sharing::Want => return Err(Unexpected),
+            Sharing::Offer { number, queue_pair } if means.is_dialer() => {
+                if number != state.number {
+                    return Err(Unexpected);
+                }
+                let Some(opening) = state.take_offered() else { return Err(Unexpected) };
+                self.connect(&mut state, &means, opening, queue_pair);
+            }
+            Sharing::Offer { number, queue_pair } => {
+                if number <= state.number {
+                    return Err(Unexpected);
+                }
+                leftovers = Some(self.accept(&mut state, &means, number, queue_pair));
+            }
+            Sharing::Connected { number } => {
+                state.peer_connected |= number == state.number && state.is_connecting();
+            }
+            Sharing::Unable { number, reason } => {
+                leftovers = state.heed_unable(number, reason);
+            }
+            Sharing::Ask(share) => self.answer(&mut state, &means, share),
+            Sharing::Granted { share, key, bytes, access } => {
+                let held = Known::Held { key, bytes, access, running: 0, is_ending: false };
+                answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
+                if answered.is_some() {
+                    state.keys.insert(share, held);
+                }
+            }
+            Sharing::Denied { share, reason } => {
+                answered = state.take_asked(share).map(|tasks| (tasks, Err(Denied(reason))));
+            }
+            Sharing::Revoke(share) => state.heed_revoke(share),
+            Sharing::Revoked(share) => {
+                if let Some(granted) = state.granted.remove(&share) {
+                    leftovers =
+                        Some((Stage::Closed, Default::default(), [(share, granted)].into()));
+                }
+            }
+        }
+        let speaks = !state.outbox.is_empty();
+        drop(state);
+        drop(leftovers);
+        if let Some((tasks, answer)) = answered {
+            tasks.into_iter().for_each(|task| drop(task.send(answer.clone())));
+        }
+        if speaks {
+            self.outgoing.notify_one();
+        }
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Connects the queue pair that the peer offers, which takes the place of an earlier one.
+    fn accept(
+        self: &Arc<Self>,
+        state: &mut State,
+        means: &Arc<Means>,
+        number: u32,
+        queue_pair: Zeroizing<Vec<u8>>,
+    ) -> Leftovers {
+        let leftovers = state.leave(Stage::Closed);
+        state.number = number;
+        match means.open(number) {
+            Ok(opening) => {
+                let offer = opening.offer();
+                state.outbox.push(Sharing::Offer { number, queue_pair: offer });
+                self.connect(state, means, opening, queue_pair);
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
+                state.note_failure(reason);
+            }
+        }
+        leftovers
+    }
+
+    /// Begins to open a queue pair, or asks the peer to.
+    pub(super) fn begin(&self, state: &mut State, means: &Means) {
+        if !means.is_dialer() {
+            state.outbox.push(Sharing::Want);
+            state.stage = Stage::Wanted;
+            return;
+        }
+        state.number += 1;
+        match means.open(state.number) {
+            Ok(opening) => {
+                let (number, queue_pair) = (state.number, opening.offer());
+                state.outbox.push(Sharing::Offer { number, queue_pair });
+                state.stage = Stage::Offered(opening);
+            }
+            Err(error) => {
+                let (number, reason) = (state.number, error.to_string());
+                // The peer may have asked for it, and waits.
+                state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
+                state.note_failure(reason);
+            }
+        }
+    }
+
+    /// Grants the peer a share of this node that it asked for, if there is such a one. Where there
+    /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
+    fn answer(self: &Arc<Self>, state: &mut State, means: &Means, share: ShareId) {
+        let Stage::Connected(pair) = &mut state.stage else { return };
+        // One that has ended is not found, also while the peer still holds it.
+        let Some((piece, holder)) = means.shares.open_for(share, &(self.clone() as _)) else {
+            return state.outbox.push(Sharing::Denied { share, reason: String::new() });
+        };
+        let (bytes, access) = (piece.bytes, piece.access);
+        if !state.granted.contains_key(&share) {
+            match pair.one_sided.grant(&piece.memory, piece.at, bytes, access) {
+                Ok(grant) => {
+                    let granted = Granted { grant, revoked: None, _holder: holder };
+                    state.granted.insert(share, granted);
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    return state.outbox.push(Sharing::Denied { share, reason });
+                }
+            }
+        }
+        let key = state.granted[&share].grant.key();
+        state.outbox.push(Sharing::Granted { share, key, bytes, access });
+    }
+}
+
+impl State {
+    fn is_connecting(&self) -> bool {
+        matches!(self.stage, Stage::Connecting | Stage::Connected(_))
+    }
+
+    /// Takes the queue pair that was offered to the peer.
+    fn take_offered(&mut self) -> Option<Box<dyn Opening>> {
+        match replace(&mut self.stage, Stage::Closed) {
+            Stage::Offered(opening) => Some(opening),
+            other => {
+                self.stage = other;
+                None
+            }
+        }
+    }
+
+    /// Takes the tasks that asked for a share, which is not known any more.
+    fn take_asked(&mut self, share: ShareId) -> Option<Askers> {
+        match self.keys.remove(&share)? {
+            Known::Asked(tasks) => Some(tasks),
+            held => {
+                self.keys.insert(share, held);
+                None
+            }
+        }
+    }
+
+    /// Ends the queue pair that the peer has not, or not any more. The first number is that of one
+    /// that this side asked for and never heard of.
+    fn heed_unable(&mut self, number: u32, reason: String) -> Option<Leftovers> {
+        let is_wanted = matches!(self.stage, Stage::Wanted) && number > self.number;
+        if is_wanted {
+            self.number = number;
+        }
+        if number != self.number || matches!(self.stage, Stage::Closed | Stage::Ended) {
+            return None;
+        }
+        let was_usable = self.peer_connected && matches!(self.stage, Stage::Connected(_));
+        if !was_usable {
+            self.note_failure(format!("the peer says: {reason}"));
+        }
+        Some(self.leave(Stage::Closed))
+    }
+
+    /// Begins no more operations on a share of the peer, and says when none is under way (RE-3).
+    fn heed_revoke(&mut self, share: ShareId) {
+        match self.keys.get_mut(&share) {
+            Some(Known::Held { running, is_ending, .. }) if *running > 0 => *is_ending = true,
+            Some(Known::Asked(_)) => {}
+            known => {
+                if known.is_some() {
+                    self.keys.remove(&share);
+                }
+                self.outbox.push(Sharing::Revoked(share));
+            }
+        }
+    }
+}
+
+impl Means {
+    fn is_dialer(&self) -> bool {
+        matches!(self.side, Side::Dialer { .. })
+    }
+}

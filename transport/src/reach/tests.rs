@@ -1,0 +1,218 @@
+//! Peers that do not keep to the protocol.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::fabric::one_sided::{Kind, OneSided, OneSidedConfig, Operation, Outcome};
+use crate::fabric::sim::{self, World};
+use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig};
+use crate::memory::{Region, Words};
+use crate::shares::Share;
+
+/// One side of a link, with a share.
+struct OneSide {
+    reach: Arc<Reach>,
+    share: Share,
+}
+
+fn one_side(world: &World, node: &str, side: Side) -> OneSide {
+    let (_, fabric) = world.network(node);
+    let reach = Reach::new();
+    let shares = Shares::new(world.entropy());
+    let share = shares.share(&Arc::new(Words::zeroed(64)), 0, 64, Access::ALL).unwrap();
+    let (binding, runtime) = (vec![1; 32], Handle::current());
+    reach.attach(Means { fabric, side, binding, shares, runtime });
+    OneSide { reach, share }
+}
+
+/// One of the messages that there are, with numbers that may be right.
+fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) -> Sharing {
+    let below = |most| world.entropy().below(most);
+    let number = below(6) as u32;
+    let share = shares[below(shares.len() as u64) as usize];
+    match below(9) {
+        0 => Sharing::Want,
+        1 => {
+            let is_garbage = below(3) == 0;
+            let queue_pair = if is_garbage { vec![7; 20].into() } else { offer.clone() };
+            Sharing::Offer { number, queue_pair }
+        }
+        2 => Sharing::Connected { number },
+        3 => Sharing::Unable { number, reason: "it is a test".into() },
+        4 => Sharing::Ask(share),
+        5 => {
+            let key = Key { number, base: 0 };
+            Sharing::Granted { share, key, bytes: 64, access: Access::ALL }
+        }
+        6 => Sharing::Denied { share, reason: String::new() },
+        7 => Sharing::Revoke(share),
+        _ => Sharing::Revoked(share),
+    }
+}
+
+/// RE-1: whatever the peer says, in whatever order, there is one queue pair at most, what is to be
+/// sent does not grow by more than each message asks for, and tasks that want to operate are not
+/// kept from an end: they have it when the link ends at the latest.
+#[test]
+fn a_peer_that_says_anything_gains_nothing_by_it() {
+    let [mut refused, mut granted, mut connected] = [0; 3];
+    for seed in 0..400 {
+        let met = sim::run(seed, |world| async move {
+            let dialer = || Side::Dialer { address: "beta:7700".into() };
+            let side = if seed % 2 == 0 { dialer() } else { Side::Acceptor };
+            let alpha = one_side(&world, "alpha", side);
+            let other = if seed % 2 == 0 { Side::Acceptor } else { dialer() };
+            let beta = one_side(&world, "beta", other);
+            let offer = beta.reach.state.lock().means.clone().unwrap().open(1).unwrap().offer();
+            let wanted = ShareId(9);
+            let shares = [alpha.share.id(), wanted, ShareId(1)];
+            let reach = alpha.reach.clone();
+            let task = tokio::spawn(async move { reach.access(wanted).await.map(|_| ()) });
+            let mut met = [0; 3];
+            for _ in 0..60 {
+                let message = any_message(&world, &shares, &offer);
+                if alpha.reach.handle(message) == Err(requests::Unexpected) {
+                    met[0] += 1;
+                    // The session ends the link.
+                    break;
+                }
+                let said = timeout(Duration::ZERO, alpha.reach.outgoing()).await;
+                let said = said.unwrap_or_default();
+                assert!(said.len() <= 3, "{said:?}");
+                let is_grant = |said: &&Sharing| matches!(said, Sharing::Granted { .. });
+                met[1] += said.iter().filter(is_grant).count();
+                tokio::time::sleep(Duration::from_micros(world.entropy().below(300))).await;
+                let state = alpha.reach.state.lock();
+                met[2] += usize::from(matches!(state.stage, Stage::Connected(_)));
+                assert!(state.granted.len() <= 1 && state.keys.len() <= 1);
+                let is_connected = matches!(state.stage, Stage::Connected(_));
+                assert!(is_connected || state.granted.is_empty());
+            }
+            alpha.reach.end();
+            let _ended = task.await.unwrap();
+            met
+        });
+        refused += met[0];
+        granted += met[1];
+        connected += met[2];
+    }
+    println!("{refused} links refused, {granted} grants, {connected} times connected");
+    assert!(refused > 100 && connected > 20 && granted > 2);
+}
+
+/// A fabric whose one-sided access connects and brings nothing.
+#[derive(Debug)]
+struct Mute(Arc<dyn Fabric>);
+
+impl Fabric for Mute {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.0.alloc(bytes)
+    }
+
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn fabric::Opening>, FabricError> {
+        self.0.open(config)
+    }
+
+    fn open_one_sided(&self, _: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
+        Ok(Box::new(MuteSide(Vec::new())))
+    }
+}
+
+struct MuteSide(Vec<Operation>);
+
+impl Opening for MuteSide {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::default()
+    }
+
+    fn ways(&self, _: &[u8]) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn connect(
+        self: Box<Self>,
+        _: Zeroizing<Vec<u8>>,
+        _: usize,
+    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
+        async move { Ok(self as Box<dyn OneSided>) }.boxed()
+    }
+}
+
+impl OneSided for MuteSide {
+    fn grant(&mut self, _: &Arc<Words>, _: u64, _: u64, _: Access) -> Result<Grant, FabricError> {
+        Ok(Grant::new(Key { number: 1, base: 0 }, ()))
+    }
+
+    fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
+        self.0.append(batch);
+        Ok(())
+    }
+
+    fn poll(&mut self, _: &mut Vec<Outcome>, _: usize) -> usize {
+        0
+    }
+
+    fn arm(&mut self) {}
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn close(&mut self) {}
+}
+
+/// RE-4, RE-6: an operation that brings nothing ends after a while, and one whose task has gone
+/// keeps its slot until then.
+#[test]
+fn a_queue_pair_that_brings_nothing_is_given_up() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = one_side(&world, "alpha", Side::Acceptor);
+        let (_, fabric) = world.network("alpha");
+        let shares = Shares::new(world.entropy());
+        let (fabric, runtime) = (Arc::new(Mute(fabric)), Handle::current());
+        let (side, binding) = (Side::Acceptor, Vec::new());
+        reach.attach(Means { fabric, side, binding, shares, runtime });
+        let wanted = ShareId(9);
+        let other = reach.clone();
+        let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+        let offer = Sharing::Offer { number: 1, queue_pair: Zeroizing::default() };
+        reach.handle(offer).unwrap();
+        reach.handle(Sharing::Connected { number: 1 }).unwrap();
+        while !format!("{:?}", reach.outgoing().await).contains("Ask") {}
+        let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
+        reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
+        let ready = ready.await.unwrap();
+        let posted = async || {
+            let piece = ready.piece().await.unwrap();
+            ready.post(Kind::Read, 0, 8, piece).unwrap()
+        };
+        let (kept, dropped) = (posted().await, posted().await);
+        drop(dropped);
+        assert_eq!(ready.room_left(), limits::ONE_SIDED_OPERATIONS as usize - 2);
+        assert!(!reach.rest(), "RE-5");
+        tokio::time::sleep(limits::ONE_SIDED_PATIENCE - Duration::from_millis(1)).await;
+        reach.look();
+        assert!(reach.state.lock().pair(1).is_some());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        reach.look();
+        assert!(kept.await.is_err(), "its end is unknown");
+        assert!(ready.piece().await.is_err());
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
+        assert!(reach.rest());
+    });
+}
