@@ -43,6 +43,7 @@ async fn keeper(node: &Node, len: usize) -> ActorRef<Keeper> {
     node.spawn("keeper", Keeper { cells }).await.unwrap()
 }
 
+// Promised in docs/SEMANTICS.md.
 pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
     let [alpha, beta] = world.pair().await;
     let there = keeper(&beta, 50_000).await;
@@ -74,6 +75,7 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
 }
 
 /// MR-1: elements that straddle words are whole, and those beside them stay as they are.
+// Promised in docs/SEMANTICS.md.
 pub async fn elements_of_any_plain_type_are_copied_whole(world: &World) {
     let [alpha, beta] = world.pair().await;
     let owned = beta.region::<[u8; 3]>(2_000).unwrap();
@@ -110,6 +112,7 @@ impl Taker {
 }
 
 /// Two nodes count up, at one time, in cells of a third.
+// Promised in docs/SEMANTICS.md.
 pub async fn counters_of_a_region_are_shared_by_two_nodes(world: &World) {
     let [alpha, beta] = world.pair().await;
     let gamma = world.node("gamma", &[&alpha]).await;
@@ -154,6 +157,7 @@ impl Counter {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 pub async fn a_region_that_is_revoked_is_reached_no_more(world: &World) {
     let [alpha, beta] = world.pair().await;
     let owned = beta.region_of(&[1u64, 2, 3]).unwrap();
@@ -201,6 +205,7 @@ impl Reader {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 pub async fn what_a_region_does_not_allow_is_an_error_that_says_so(world: &World) {
     let [alpha, beta] = world.pair().await;
     let owned = beta.region_of(&[7u64; 10]).unwrap();

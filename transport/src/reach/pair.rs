@@ -96,7 +96,8 @@ impl Means {
         let binding = [&self.binding[..], b"one-sided", &number.to_le_bytes()].concat();
         self.fabric.open_one_sided(OneSidedConfig {
             operations: ONE_SIDED_OPERATIONS,
-            notices: 0,
+            // None comes; with a place for one a device tells of a refusal at once.
+            notices: 1,
             side: self.side.clone(),
             binding,
         })

@@ -59,6 +59,7 @@ fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) ->
 /// RE-1: whatever the peer says, in whatever order, there is one queue pair at most, what is to be
 /// sent does not grow by more than each message asks for, and tasks that want to operate are not
 /// kept from an end: they have it when the link ends at the latest.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_peer_that_says_anything_gains_nothing_by_it() {
     let [mut refused, mut granted, mut connected] = [0; 3];
@@ -177,6 +178,7 @@ impl OneSided for MuteSide {
 
 /// RE-4, RE-6: an operation that brings nothing ends after a while, and one whose task has gone
 /// keeps its slot until then.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_queue_pair_that_brings_nothing_is_given_up() {
     sim::run(1, |world| async move {

@@ -63,6 +63,7 @@ async fn use_memory(alpha: &Node, beta: &Node) {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn memory_of_either_node_is_used_by_the_other() {
     for seed in 0..10 {
@@ -75,6 +76,7 @@ fn memory_of_either_node_is_used_by_the_other() {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn memory_is_used_over_tcp() {
     let alpha = tcp::node("alpha", &[]).await;
@@ -86,6 +88,7 @@ async fn memory_is_used_over_tcp() {
 }
 
 /// RE-2: what the owner would refuse is not begun, and costs nothing else.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn what_a_share_does_not_allow_is_an_error_and_no_more() {
     sim::run(1, |world| async move {
@@ -136,6 +139,7 @@ fn memory_of_its_own_is_used_in_place() {
 }
 
 /// RE-3, SH-2: after the end nothing is written any more, and other shares go on.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_share_that_has_ended_is_reached_by_nobody() {
     let mut refused = 0;
@@ -178,6 +182,7 @@ fn a_share_that_has_ended_is_reached_by_nobody() {
 }
 
 /// A peer that does not answer keeps the end of a share for a while only.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_silent_peer_does_not_keep_a_share_from_its_end() {
     sim::run(3, |world| async move {
@@ -193,6 +198,7 @@ fn a_silent_peer_does_not_keep_a_share_from_its_end() {
 
 /// Counters of one node, added to by two others over links that are lost: each addition was done
 /// once, or not at all; of those whose end is known all were.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn counters_are_exact_over_links_that_are_lost() {
     let mut met = [0; 3];
@@ -246,6 +252,7 @@ fn counters_are_exact_over_links_that_are_lost() {
 }
 
 /// RE-5, MS-18: a link over which memory is used is not idle, and one that was idle is made again.
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_is_kept_for_the_use_of_memory() {
     sim::run(4, |world| async move {
