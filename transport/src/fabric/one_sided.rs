@@ -264,6 +264,15 @@ impl Operation {
     }
 }
 
+/// Checks that memory can be granted from `at` on, so many bytes of it.
+pub(super) fn check_grant(memory: &Words, at: u64, bytes: u64) -> Result<(), FabricError> {
+    let (asked, limit) = (at.saturating_add(bytes), memory.bytes() as u64);
+    if asked > limit {
+        return Err(FabricError::Limit { what: "granted memory", asked, limit });
+    }
+    if at.is_multiple_of(8) { Ok(()) } else { Err(FabricError::Unaligned { at }) }
+}
+
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Grant").field(&self.key).finish()

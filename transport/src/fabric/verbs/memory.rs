@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, OnceLock};
 
 use rdma_sys::{
-    ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr,
+    ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr_iova,
 };
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -14,7 +14,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::device::{Device, check};
 use super::machine;
 use crate::fabric::FabricError;
-use crate::memory::{Backing, Region, Slot};
+use crate::fabric::one_sided::{Access, Key};
+use crate::memory::{Backing, Region, Slot, Words};
 
 const PAGE: usize = 4096;
 
@@ -30,10 +31,13 @@ unsafe impl Send for Domain {}
 unsafe impl Sync for Domain {}
 
 impl Domain {
-    pub(super) fn new(device: Arc<Device>) -> io::Result<Self> {
+    pub(super) fn new(device: Arc<Device>) -> Result<Self, FabricError> {
         // SAFETY: the context is open.
         let pd = unsafe { ibv_alloc_pd(device.context()) };
-        Ok(Domain { pd: NonNull::new(pd).ok_or_else(io::Error::last_os_error)?, device })
+        match NonNull::new(pd) {
+            Some(pd) => Ok(Domain { pd, device }),
+            None => Err(refused("ibv_alloc_pd", &device, 0)),
+        }
     }
 
     pub(super) fn pd(&self) -> *mut ibv_pd {
@@ -128,21 +132,50 @@ impl Registered {
         let registration = match place.get() {
             Some(registration) => registration,
             None => {
-                let made = Registration::new(domain.clone(), &self.pages)?;
+                let made = self.pages.register(domain)?;
                 // Of two that are made at the same time one is given back.
                 place.get_or_init(|| made)
             }
         };
-        // SAFETY: the registration lives, since its region does, and this field is written by
-        // nothing after it was made.
-        Ok(Some(unsafe { (*registration.mr.as_ptr()).lkey }))
+        Ok(Some(registration.local_key()))
     }
 }
 
-/// The registration of all pages of a region with one domain.
+/// The regions that are registered with a domain of a single queue pair, which are found nowhere
+/// else: at most those of which there are slots, and one more (VB-2).
+#[derive(Default)]
+pub(super) struct OwnRegistrations(Vec<(Registration, Arc<Region>)>);
+
+impl OwnRegistrations {
+    /// Returns the key by which the queue pair reaches `slot`, as [`local_key`] does.
+    ///
+    /// # Errors
+    /// [`FabricError`] when it cannot be registered.
+    pub(super) fn local_key(
+        &mut self,
+        domain: &Arc<Domain>,
+        slot: &Slot,
+    ) -> Result<Option<u32>, FabricError> {
+        let region = slot.region();
+        if let Some((registration, _)) = self.0.iter().find(|(_, it)| Arc::ptr_eq(it, region)) {
+            return Ok(Some(registration.local_key()));
+        }
+        // Of the others all slots are gone: none can be posted any more.
+        self.0.retain(|(_, region)| Arc::strong_count(region) > 1);
+        let Some(registered) = region.backing::<Registered>() else { return Ok(None) };
+        let registration = registered.pages.register(domain)?;
+        let key = registration.local_key();
+        // The registration before what keeps its pages: it is given back first (VB-1).
+        self.0.push((registration, region.clone()));
+        Ok(Some(key))
+    }
+}
+
+/// The registration of memory with one domain.
 struct Registration {
     mr: NonNull<ibv_mr>,
     domain: Arc<Domain>,
+    ended: bool,
 }
 
 // SAFETY: the structure behind the pointer is not written after it was made, and may be given back
@@ -152,28 +185,108 @@ unsafe impl Send for Registration {}
 unsafe impl Sync for Registration {}
 
 impl Registration {
-    fn new(domain: Arc<Domain>, pages: &Pages) -> Result<Self, FabricError> {
-        let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0 as i32;
-        let start = pages.base.as_ptr().cast();
-        // SAFETY: the pages are mapped, and stay so until the registration is given back: see
-        // `Registered`. Peers get no access.
-        let mr = unsafe { ibv_reg_mr(domain.pd(), start, pages.bytes, access) };
+    /// Registers `bytes` bytes; work requests count them from `place` on.
+    ///
+    /// # Safety
+    /// They are mapped until the registration has ended. Where `access` lets peers in, they are
+    /// words that are shared (ME-10).
+    unsafe fn new(
+        domain: &Arc<Domain>,
+        (start, bytes): (*mut u8, usize),
+        place: u64,
+        access: ibv_access_flags,
+    ) -> Result<Self, FabricError> {
+        let (pd, access) = (domain.pd(), access.0 as i32);
+        // SAFETY: the domain lives, and keeps to the end of the registration (VB-1); the memory
+        // does by the caller's promise.
+        let mr = unsafe { ibv_reg_mr_iova(pd, start.cast(), bytes, place, access) };
         let Some(mr) = NonNull::new(mr) else {
-            return Err(refused("ibv_reg_mr", &domain.device, pages.bytes));
+            return Err(refused("ibv_reg_mr", &domain.device, bytes));
         };
-        Ok(Registration { mr, domain })
+        Ok(Registration { mr, domain: domain.clone(), ended: false })
+    }
+
+    fn local_key(&self) -> u32 {
+        // SAFETY: the registration lives, and this field is written by nothing after it was made.
+        unsafe { (*self.mr.as_ptr()).lkey }
+    }
+
+    fn remote_key(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self.mr.as_ptr()).rkey }
+    }
+
+    /// Gives it back. Returns false, and says so in the log, if the device may still use it.
+    fn end(&mut self) -> bool {
+        if std::mem::replace(&mut self.ended, true) {
+            return true;
+        }
+        // SAFETY: it was made by `ibv_reg_mr_iova`, and is given back once: see the flag. No work
+        // request of this side is left that names its key: a queue pair keeps the slots of its work
+        // requests, these their region. Peers that name it are refused from now on.
+        let answer = check(unsafe { ibv_dereg_mr(self.mr.as_ptr()) });
+        if let Err(error) = &answer {
+            let (device, call) = (self.domain.device.name(), "ibv_dereg_mr");
+            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+        }
+        answer.is_ok()
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: it was made by `ibv_reg_mr` and is given back once. No work request is left that
-        // names its key: a queue pair keeps the slots of its work requests, these their region.
-        if let Err(error) = check(unsafe { ibv_dereg_mr(self.mr.as_ptr()) }) {
-            let (device, call) = (self.domain.device.name(), "ibv_dereg_mr");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+        self.end();
+    }
+}
+
+/// Words that the peer of the one queue pair of a domain may reach, as long as this lives (PV-13).
+pub(super) struct Granted {
+    registration: Registration,
+    memory: Option<Arc<Words>>,
+}
+
+impl Granted {
+    /// Grants `bytes` bytes, at least 1, from `at` on, all of them in `memory`. Returns the key
+    /// with it: its base is no address of this process, but where in its page the memory begins.
+    pub(super) fn new(
+        domain: &Arc<Domain>,
+        memory: &Arc<Words>,
+        (at, bytes): (usize, usize),
+        access: Access,
+    ) -> Result<(Self, Key), FabricError> {
+        let start = memory.base().wrapping_add(at);
+        let base = (at % PAGE) as u64;
+        // SAFETY: the caller has checked that the bytes lie in the memory, which is counted here
+        // until the registration has ended; it is made of shared words (ME-10).
+        let registration =
+            unsafe { Registration::new(domain, (start, bytes), base, remote(access)) }?;
+        let key = Key { number: registration.remote_key(), base };
+        Ok((Granted { registration, memory: Some(memory.clone()) }, key))
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        // PV-13: the device has let go of the memory when this returns. If it has not, or nobody
+        // knows, the memory is never used for anything else.
+        if !self.registration.end() {
+            tracing::error!("memory that was granted to a peer is kept for good");
+            std::mem::forget(self.memory.take());
         }
     }
+}
+
+/// Returns the flags that give just this access. A device that is to write for a peer has to be
+/// allowed to write at all.
+fn remote(access: Access) -> ibv_access_flags {
+    let local = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
+    let given = [
+        (access.read, ibv_access_flags::IBV_ACCESS_REMOTE_READ),
+        (access.write, ibv_access_flags::IBV_ACCESS_REMOTE_WRITE | local),
+        (access.atomic, ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC | local),
+    ];
+    let given = given.into_iter().filter(|(given, _)| *given);
+    given.fold(ibv_access_flags(0), |flags, (_, flag)| flags | flag)
 }
 
 /// Returns the last refusal of the library, which wanted `need` bytes of locked memory: they could
@@ -219,6 +332,14 @@ impl Pages {
             }
         }
         Pages::map_with(bytes.next_multiple_of(PAGE), MapFlags::empty())
+    }
+
+    /// Registers all of them, for local writing only (VB-2).
+    fn register(&self, domain: &Arc<Domain>) -> Result<Registration, FabricError> {
+        let (start, access) = (self.base.as_ptr(), ibv_access_flags::IBV_ACCESS_LOCAL_WRITE);
+        // SAFETY: the pages are mapped, and stay so until the registration is given back: who keeps
+        // one keeps the other longer. Peers get no access.
+        unsafe { Registration::new(domain, (start, self.bytes), start as u64, access) }
     }
 
     fn map_with(bytes: usize, flags: MapFlags) -> io::Result<Self> {

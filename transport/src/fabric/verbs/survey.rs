@@ -181,7 +181,7 @@ fn look_at_device(
         if !device.is_usual() {
             return Err(io::Error::other("only devices of InfiniBand and RoCE are used"));
         }
-        Ok(Arc::new(Domain::new(Arc::new(device))?))
+        Domain::new(Arc::new(device)).map(Arc::new).map_err(io::Error::other)
     });
     looked.map_err(|error| Found::refused(title, error.to_string()))
 }

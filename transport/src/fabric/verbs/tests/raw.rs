@@ -47,6 +47,7 @@ impl RawPair {
                 gid_index: rail.addresses[0].index,
                 peer_gid: rail.addresses[0].gid,
                 peer_lid: rail.attributes.lid,
+                reads: None,
                 tuning: VerbsConfig::default().tuning(0),
             };
             queue_pair.connect(&path).unwrap();
