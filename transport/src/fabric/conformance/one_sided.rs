@@ -107,7 +107,8 @@ pub(crate) async fn operations_in_order(pairs: &impl Pairs) {
         let (status, slot) = pair.a.take_done();
         let found = u64::from_ne_bytes(slot[..8].try_into().unwrap());
         // What was posted after a read may overtake it.
-        let later = (round + 1..=4).any(|later| found == written(later) || found == written(later) + 1);
+        let later =
+            (round + 1..=4).any(|later| found == written(later) || found == written(later) + 1);
         assert!(status == Status::Success && (found == written(round) + 1 || later), "{found:#x}");
     }
     assert_eq!(contents(&memory)[16..24], (written(4) + 1).to_ne_bytes());

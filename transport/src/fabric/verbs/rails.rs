@@ -92,6 +92,12 @@ impl Rails {
         self.state.get_mut().rails[0].port.number = u8::MAX;
     }
 
+    /// Has no rail's device do one-sided access.
+    #[cfg(test)]
+    pub(super) fn without_reads(&mut self) {
+        self.state.get_mut().rails.iter_mut().for_each(|rail| rail.reads = None);
+    }
+
     /// Looks at the devices again, if one of them told of a change or failed.
     fn look(&self, state: &mut State) {
         for domain in &*state.domains {

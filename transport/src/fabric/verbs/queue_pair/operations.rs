@@ -1,6 +1,8 @@
 //! What a queue pair for one-sided access does beyond one for frames.
 #![allow(unsafe_code, reason = "calls libibverbs about queue pairs (VB-1, VB-3)")]
 
+use std::sync::Arc;
+
 use rdma_sys::{ibv_access_flags, ibv_qp_attr_mask, ibv_qp_state, ibv_send_flags};
 
 use super::{Port, QueuePair, SEND};
@@ -10,8 +12,8 @@ use crate::fabric::verbs::memory::{Domain, OwnRegistrations};
 use crate::fabric::verbs::posting::{Piece, Receives, Sends, Work};
 use crate::fabric::{FabricError, PostError, QueuePairConfig};
 use crate::limits::POST_LIST_MAX;
-
-use std::sync::Arc;
+#[cfg(test)]
+use crate::memory::Slot;
 
 impl QueuePair {
     /// Returns one for one-sided access in the state INIT, in a protection domain of its own: no
@@ -65,6 +67,12 @@ impl QueuePair {
             self.sends.push(operation.slot);
         }
         self.settle(posted).and(result)
+    }
+
+    /// Returns the key by which it reaches `slot` itself.
+    #[cfg(test)]
+    pub(in crate::fabric::verbs) fn local_key(&mut self, slot: &Slot) -> u32 {
+        self.key(slot).unwrap()
     }
 
     /// Posts so many receives for notices; they have no memory.
