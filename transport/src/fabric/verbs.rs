@@ -7,10 +7,10 @@
 //!
 //! - **VB-1 parents**: a thing made of another keeps that alive: queue pair, completion queue,
 //!   channel, and registration, protection domain, device are given back in this order.
-//! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it, for
-//!   local writing only: with a device's domain as long as it is mapped from then on, with that of
-//!   one queue pair until no slot of it is left or the queue pair ends. Queue pairs for frames grant
-//!   peers no access at all.
+//! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it,
+//!   for local writing only: with a device's domain as long as it is mapped from then on, with that
+//!   of one queue pair until no slot of it is left or the queue pair ends. Queue pairs for frames
+//!   grant peers no access at all.
 //! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device
 //!   completed the work request or the queue pair is destroyed; if neither can be had, for ever.
 //!   Callers are held to it by ownership (PV-2); between the parts here it is kept by the order in
@@ -57,6 +57,7 @@ mod posting;
 mod queue_pair;
 mod rail;
 mod rails;
+mod registration;
 mod survey;
 mod vectors;
 

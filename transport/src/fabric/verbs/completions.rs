@@ -14,7 +14,7 @@ use rdma_sys::{
 };
 
 use super::device::{Device, check};
-use super::memory::refused;
+use super::registration::refused;
 use super::vectors::Vector;
 use crate::fabric::{FabricError, Notify, Status};
 use crate::limits::{POLL_BATCH, VERBS_ACKNOWLEDGE_EVERY};

@@ -208,7 +208,8 @@ fn flushed(work: Work, slot: Slot) -> Completion {
     Completion { work, slot, status: Status::Flushed }
 }
 
-/// Gives the slots of what ended to `done`; says whether something failed that was not just flushed.
+/// Gives the slots of what ended to `done`; says whether something failed that was not just
+/// flushed.
 fn settle(live: &mut Live, ended: &[Ended], done: &mut VecDeque<Completion>) -> bool {
     let mut failed = false;
     for it in ended {

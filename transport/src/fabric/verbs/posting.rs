@@ -298,8 +298,8 @@ mod tests {
         assert_eq!([Posted::All.kept(5), Posted::Part(2, EIO).kept(5)], [5, 2]);
     }
 
-    /// Each kind of operation is what the device has it for, with the peer's memory where that looks
-    /// for it; the number of a notice goes in the order of the network.
+    /// VB-4: each kind of operation has the device's number for it, with the peer's memory where
+    /// that looks for it; the number of a notice goes in the order of the network.
     #[test]
     fn operations_are_told_as_the_device_reads_them() {
         let told = |kind| {

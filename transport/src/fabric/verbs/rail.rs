@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::device::{DeviceLimits, PortAttributes, Reads};
-use super::memory::Domain;
 use super::offer::Kind;
 use super::queue_pair::{Port, QueuePair};
+use super::registration::Domain;
 use crate::fabric::{FabricError, Limits, QueuePairConfig, Side};
 use crate::limits::{INLINE_BYTES, RING_SLOTS_MAX, RING_SLOTS_MIN, VERBS_FRAME_BYTES_MAX};
 use crate::log_limiter::LogLimiter;

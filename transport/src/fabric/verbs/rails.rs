@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::VerbsConfig;
-use super::memory::Domain;
 use super::rail::{self, Rail};
+use super::registration::Domain;
 use super::survey::Survey;
 use crate::fabric::Limits;
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::VerbsConfig;
 use super::device::{Device, DeviceLimits, PortAttributes};
 use super::machine;
-use super::memory::Domain;
 use super::offer::Kind;
 use super::partition::Partition;
 use super::queue_pair::Port;
 use super::rail::{LocalAddress, Rail};
+use super::registration::Domain;
 
 /// The findings on this machine. Displayed, they are the report.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use crate::fabric::one_sided::{Access, Grant, Key, OneSided, Operation, Outcome,
 use crate::fabric::verbs::completions::Ended;
 use crate::fabric::verbs::ledger::Ledger;
 use crate::fabric::verbs::live::{Alarm, Live};
-use crate::fabric::verbs::memory::{Domain, Granted};
 use crate::fabric::verbs::queue_pair::{QueuePair, SEND};
+use crate::fabric::verbs::registration::{Domain, Granted};
 use crate::fabric::{FabricError, Notify, PostError, Status};
 use crate::limits::POLL_BATCH;
 use crate::log_limiter::LogLimiter;
@@ -33,8 +33,8 @@ pub(super) struct Connected {
     ended: Vec<Ended>,
 }
 
-/// The places for notices (PV-17): each is a receive of the device, or a notice that was not polled,
-/// or owed to the device.
+/// The places for notices (PV-17): each is a receive of the device, or a notice that was not
+/// polled, or owed to the device.
 struct Places {
     posted: u32,
     owed: u32,

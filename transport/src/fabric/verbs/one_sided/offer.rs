@@ -1,5 +1,5 @@
-//! The offer of each side of a queue pair for one-sided access: that of a queue pair for frames, and
-//! before it how many reads the side's devices work at for a peer.
+//! The offer of each side of a queue pair for one-sided access: that of a queue pair for frames,
+//! and before it how many reads the side's devices work at for a peer.
 
 use crate::fabric::FabricError;
 use crate::fabric::verbs::offer::Offer;

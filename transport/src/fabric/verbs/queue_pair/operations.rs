@@ -1,5 +1,5 @@
 //! What a queue pair for one-sided access does beyond one for frames.
-#![allow(unsafe_code, reason = "calls libibverbs about queue pairs (VB-1, VB-3)")]
+#![allow(unsafe_code, reason = "hands operations to libibverbs (VB-3, VB-9)")]
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use rdma_sys::{ibv_access_flags, ibv_qp_attr_mask, ibv_qp_state, ibv_send_flags}
 use super::{Port, QueuePair, SEND};
 use crate::fabric::one_sided::Operation;
 use crate::fabric::verbs::device::Device;
-use crate::fabric::verbs::memory::{Domain, OwnRegistrations};
+use crate::fabric::verbs::memory::OwnRegistrations;
 use crate::fabric::verbs::posting::{Piece, Receives, Sends, Work};
+use crate::fabric::verbs::registration::Domain;
 use crate::fabric::{FabricError, PostError, QueuePairConfig};
 use crate::limits::POST_LIST_MAX;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use crate::memory::Slot;
 
 impl QueuePair {
     /// Returns one for one-sided access in the state INIT, in a protection domain of its own: no
-    /// key of another domain means anything to its peer (PV-13).
+    /// key of another domain means anything to its peer (PV-13, VB-9).
     pub(in crate::fabric::verbs) fn one_sided(
         device: Arc<Device>,
         port: Port,

@@ -1,5 +1,5 @@
-//! One-sided access on devices: what their queue pairs, domains and registrations make of it, beyond
-//! what every fabric promises.
+//! One-sided access on devices: what their queue pairs, domains and registrations make of it,
+//! beyond what every fabric promises.
 
 use std::future::poll_fn;
 use std::sync::{Arc, mpsc};
@@ -46,8 +46,8 @@ async fn memory_that_was_not_granted_is_not_reached_by_its_keys() {
     }
 }
 
-/// VB-10, PV-13: a grant ends while the peer writes to it. What lies there when its drop has returned
-/// stays, though the writes go on until they are refused.
+/// VB-10, PV-13: a grant ends while the peer writes to it. What lies there when its drop has
+/// returned stays, though the writes go on until they are refused.
 #[tokio::test]
 async fn a_grant_that_ends_under_way_ends_at_once() {
     let case = "a_grant_that_ends_under_way_ends_at_once";
@@ -95,8 +95,8 @@ async fn a_grant_that_ends_under_way_ends_at_once() {
     }
 }
 
-/// VB-7, PV-18: rxe flushes receives when it refuses an operation, and nothing where there are none;
-/// then the owner learns it when it polls its notices.
+/// VB-7, PV-18: rxe flushes receives when it refuses an operation, and nothing where there are
+/// none; then the owner learns it when it polls its notices.
 #[tokio::test]
 async fn a_refusal_while_notices_wait_is_told_after_them() {
     let case = "a_refusal_while_notices_wait_is_told_after_them";
@@ -146,8 +146,8 @@ async fn registrations_of_a_queue_pair_follow_its_slots() {
     assert_eq!(registrations(), before);
 }
 
-/// VB-9: a queue pair for one-sided access lets peers in, as far as its domain goes, and has as many
-/// reads under way as both sides can do.
+/// VB-9: a queue pair for one-sided access lets peers in, as far as its domain goes, and has as
+/// many reads under way as both sides can do.
 #[tokio::test]
 async fn the_device_is_set_for_one_sided_access() {
     let case = "the_device_is_set_for_one_sided_access";
