@@ -185,7 +185,8 @@ pub trait Opening: Send {
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
     /// Grants the peer access to `bytes` bytes from `at` on, a multiple of 8, of this memory, which
-    /// this keeps alive (PV-13).
+    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it: so
+    /// grant a large piece once rather than a small one for each operation.
     ///
     /// # Errors
     /// [`FabricError`] when that is not in the memory, or the device refuses.

@@ -35,7 +35,8 @@ pub struct OutOfRange {
 }
 
 impl Words {
-    /// Returns zeroed memory of so many bytes, rounded up to whole words.
+    /// Returns zeroed memory of so many bytes, rounded up to whole words. It takes whole pages of 4
+    /// KiB.
     pub fn zeroed(bytes: usize) -> Self {
         let words = bytes.div_ceil(WORD);
         let page = |_| Page([const { AtomicU64::new(0) }; PAGE_WORDS]);

@@ -266,6 +266,19 @@ impl Device {
         (0..count).map(query).collect()
     }
 
+    /// Has the library ask nothing of the system about this device while `during` runs: what it
+    /// tries fails.
+    #[cfg(test)]
+    pub(super) fn cut_off(&self, during: impl FnOnce()) {
+        // SAFETY: the context is open, and the test uses it from no other thread meanwhile.
+        let commands = unsafe { &raw mut (*self.context()).cmd_fd };
+        // SAFETY: as above; a number that is no descriptor is refused by the system.
+        let descriptor = unsafe { commands.replace(-1) };
+        during();
+        // SAFETY: as above.
+        unsafe { commands.write(descriptor) };
+    }
+
     fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: the context is open, so its fields can be read.
         let fd = unsafe { (*self.context()).async_fd };

@@ -54,7 +54,7 @@ impl OneSidedOpening {
     /// that one-sided access needs.
     ///
     /// # Errors
-    /// [`FabricError::Device`] where there is no such device, and else as of [`Ends::new`].
+    /// [`FabricError::Device`] where there are only others, and else as of [`Ends::new`].
     pub(super) fn new(
         mut rails: Vec<Rail>,
         config: OneSidedConfig,
@@ -65,6 +65,9 @@ impl OneSidedOpening {
         let own = rails.iter().filter_map(|rail| rail.reads);
         let reads = own.reduce(|a, b| Reads { own: a.own.min(b.own), peers: a.peers.min(b.peers) });
         let Some(reads) = reads else {
+            if names.is_empty() {
+                return Err(FabricError::Offer("there is no port that could be used"));
+            }
             let (call, device) = ("one-sided access", names.join(", "));
             let why = "it has no reads or no atomic operations of 64 bits";
             let source = io::Error::new(io::ErrorKind::Unsupported, why);

@@ -11,6 +11,7 @@ use super::{Devices, skip};
 use crate::fabric::conformance::{OneSidedEnd, OneSidedPair, Pairs, bounded, contents};
 use crate::fabric::one_sided::{Access, Key, Kind, OneSidedConfig, Operation, Outcome};
 use crate::fabric::verbs::memory;
+use crate::fabric::verbs::registration::{Domain, Granted};
 use crate::fabric::{Fabric, FabricError, Side, Status};
 use crate::limits::VERBS_READS_MAX;
 use crate::memory::Words;
@@ -279,4 +280,27 @@ async fn grants_outlive_their_queue_pair() {
     assert_eq!(Arc::strong_count(&memory), 4);
     drop((late, grant, nothing));
     assert_eq!(Arc::strong_count(&memory), 1);
+}
+
+/// VB-10: a device that does not take a registration back may still write there, so the memory is
+/// never freed; the log says so.
+#[tokio::test]
+async fn memory_of_a_grant_that_does_not_end_is_kept() {
+    let case = "memory_of_a_grant_that_does_not_end_is_kept";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let rail = laboratory.fabric(0).unwrap().rails.now().remove(0);
+    let domain = Arc::new(Domain::new(rail.domain.device.clone()).unwrap());
+    let memory = Arc::new(Words::zeroed(64));
+    let (granted, key) = Granted::new(&domain, &memory, (8, 8), Access::ALL).unwrap();
+    assert_eq!(key.base, 8, "no address of this process");
+    let errors = crate::recorder::Recorder::new(tracing::Level::ERROR);
+    let guard = tracing::subscriber::set_default(errors.clone());
+    rail.domain.device.cut_off(|| drop(granted));
+    let lines = errors.take();
+    for part in ["ibv_dereg_mr", "kept for good"] {
+        assert!(lines.iter().any(|line| line.contains(part)), "{lines:?}");
+    }
+    assert_eq!(Arc::strong_count(&memory), 2);
+    drop(domain);
+    drop(guard);
 }
