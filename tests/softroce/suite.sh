@@ -5,8 +5,8 @@
 text_bytes_min=5000000
 
 # Sets `programs` to the folder of the programs, `pace` and `reach` to those that are measured, and
-# the rest to the transport's unit tests, the tests of the runtime and of nodes, and the programs that these
-# start.
+# the rest to the transport's unit tests, the tests of the runtime and of nodes, and the programs
+# that these start.
 build_programs() {
     local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
     # The same builds as in `tests/run`, whose steps before have made them: what is tested, with the
@@ -15,7 +15,8 @@ build_programs() {
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
     pace=$target/release/pace reach=$target/release/reach programs=$target/debug
     cargo build --locked --release --manifest-path "$manifest" --features verbs -p ringpost-benches \
-        -p ringpost-examples -p ringpost-softroce --bin pace --bin reach --example wordcount || return
+        -p ringpost-examples -p ringpost-softroce --bin pace --bin reach \
+        --example wordcount || return
     cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
         --bin meet --bin witness --bin ringpost --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
