@@ -4,18 +4,19 @@
 
 text_bytes_min=5000000
 
-# Sets `programs` to the folder of the programs, `pace` to the one that is measured, and the rest to
-# the transport's unit tests, the tests of the runtime and of nodes, and the programs that these
-# start.
+# Sets `programs` to the folder of the programs, `pace` and `reach` to those that are measured, and
+# the rest to the transport's unit tests, the tests of the runtime and of nodes, and the programs
+# that these start.
 build_programs() {
     local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
     # The same builds as in `tests/run`, whose steps before have made them: what is tested, with the
     # planted bugs, none of which is switched on; and what is measured.
     local features=verbs,mutants
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
-    pace=$target/release/pace programs=$target/debug
+    pace=$target/release/pace reach=$target/release/reach programs=$target/debug
     cargo build --locked --release --manifest-path "$manifest" --features verbs -p ringpost-benches \
-        -p ringpost-examples -p ringpost-softroce --bin pace --example wordcount || return
+        -p ringpost-examples -p ringpost-softroce --bin pace --bin reach \
+        --example wordcount || return
     cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
         --bin meet --bin witness --bin ringpost --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
@@ -55,7 +56,7 @@ one_guest() {
     cp "$unit_tests" "$scratch/transport"
     cp "$runtime_tests" "$scratch/runtime"
     cp "$node_tests" "$scratch/nodes"
-    for program in "$scratch"/{transport,runtime,nodes} "$node" "$correspondent" "$pace" \
+    for program in "$scratch"/{transport,runtime,nodes} "$node" "$correspondent" "$pace" "$reach" \
         "$programs"/{meet,ringpost,ledger_v1,ledger_v2,examples/wordcount}; do
         give_program one "$program"
     done
@@ -228,7 +229,7 @@ pull_the_cable() {
 }
 
 suite() {
-    local programs pace unit_tests runtime_tests node_tests node name
+    local programs pace reach unit_tests runtime_tests node_tests node name
     for name in "${only[@]}"; do
         [[ " $(names "$here/guest/cases" | tr '\n' ' ')" != *" $name "* ]] || only+=(guest)
     done

@@ -288,6 +288,10 @@ pub const VERBS_FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX + 4 * 1024;
 /// Addresses in one offer of the verbs fabric; more do not fit in [`OFFER_BYTES_MAX`].
 #[cfg(feature = "verbs")]
 pub const VERBS_ADDRESSES_MAX: usize = 6;
+/// Reads and atomic operations of one queue pair that are under way: what adapters commonly have
+/// for each. The device works off more one after the other.
+#[cfg(feature = "verbs")]
+pub const VERBS_READS_MAX: u8 = 16;
 /// How long a port may be down before its queue pairs end: the time in which heartbeats notice that
 /// a node is silent.
 #[cfg(feature = "verbs")]

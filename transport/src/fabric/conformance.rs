@@ -38,8 +38,10 @@ pub(crate) use close::*;
 pub(crate) use errors::*;
 pub(crate) use notify::*;
 pub(crate) use one_sided::*;
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", feature = "verbs"))]
 pub(crate) use one_sided_pair::OneSidedPair;
+#[cfg(feature = "verbs")]
+pub(crate) use one_sided_pair::{OneSidedEnd, contents};
 #[cfg(feature = "verbs")]
 pub(crate) use pair::End;
 pub(crate) use pair::{Pair, Pairs, Plan};

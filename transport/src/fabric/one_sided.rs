@@ -2,9 +2,10 @@
 //! it of its memory, without a message to the other's software.
 //!
 //! It stands beside the [`QueuePair`](super::QueuePair) of a link, is opened when it is first used,
-//! and keeps the shape and the words of verbs. A fabric without such a device brings none of its
-//! own: then `emulated` does the same over one more queue pair of that fabric, and the driver of
-//! the memory's owner executes the operations. The same cases of conformance judge both.
+//! and keeps the shape and the words of verbs, where the devices execute the operations. A fabric
+//! without such a device brings none of its own: then `emulated` does the same over one more queue
+//! pair of that fabric, and the driver of the memory's owner executes the operations. The same
+//! cases of conformance judge both.
 //!
 //! # The contract
 //!
@@ -18,11 +19,13 @@
 //!   outcomes come in that order. An outcome that is a success says that it is done: what a read
 //!   brought lies in the slot, what a write brought lies in the peer's memory. A read that has no
 //!   outcome yet may find what a *later* write of the same side wrote.
-//! - **PV-15 words**: an operation never tears an aligned 64-bit word of shared memory. Of longer
-//!   pieces a reader may find some words from before a write and others from after it.
+//! - **PV-15 words**: an operation never tears an aligned 64-bit word of shared memory, on verbs as
+//!   far as the device keeps to that. Of longer pieces a reader may find some words from before a
+//!   write and others from after it.
 //! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word,
-//!   and are atomic with the operations of all peers that reach it over this fabric. What the owner
-//!   does to the word by itself is not promised to be atomic with them.
+//!   and are atomic with the operations of all peers that reach it over this fabric, on verbs over
+//!   one device of it. What the owner does to the word by itself is not promised to be atomic with
+//!   them.
 //! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
 //!   [`Outcome::Notice`]; it then reads what that write, and all before it, wrote. As many notices
 //!   as [`OneSidedConfig::notices`] may wait to be polled: a write whose notice finds no place ends
@@ -38,6 +41,10 @@
 //!
 //! - That operations are executed while the peer's owner calls neither [`OneSided::poll`] nor
 //!   [`OneSided::poll_ready`].
+//! - That the owner's threads find what a write brought before a notice that was posted after it: a
+//!   device may answer before the memory has it.
+//! - That the owner learns of a refusal (PV-18) before it uses the queue pair, if it asked
+//!   for no notices; or of a notice that found no place.
 //! - That an operation ends when the peer is gone: its answer may never come. The owner closes the
 //!   queue pair when the link that it stands beside ends.
 //! - That the key of an operation of no bytes is looked at.
@@ -179,7 +186,8 @@ pub trait Opening: Send {
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
     /// Grants the peer access to `bytes` bytes from `at` on, a multiple of 8, of this memory, which
-    /// this keeps alive (PV-13).
+    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it: so
+    /// grant a large piece once rather than a small one for each operation.
     ///
     /// # Errors
     /// [`FabricError`] when that is not in the memory, or the device refuses.
@@ -287,6 +295,15 @@ impl Operation {
         }
         if self.bytes as usize > self.slot.len() { Err(PostError::TooLong) } else { Ok(()) }
     }
+}
+
+/// Checks that memory can be granted from `at` on, so many bytes of it.
+pub(super) fn check_grant(memory: &Words, at: u64, bytes: u64) -> Result<(), FabricError> {
+    let (asked, limit) = (at.saturating_add(bytes), memory.bytes() as u64);
+    if asked > limit {
+        return Err(FabricError::Limit { what: "granted memory", asked, limit });
+    }
+    if at.is_multiple_of(8) { Ok(()) } else { Err(FabricError::Unaligned { at }) }
 }
 
 impl fmt::Debug for Grant {

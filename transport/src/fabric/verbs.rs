@@ -8,8 +8,9 @@
 //! - **VB-1 parents**: a thing made of another keeps that alive: queue pair, completion queue,
 //!   channel, and registration, protection domain, device are given back in this order.
 //! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it,
-//!   from then on as long as it is mapped, for local writing only. Queue pairs grant peers no
-//!   access at all.
+//!   for local writing only: with a device's domain as long as it is mapped from then on, with that
+//!   of one queue pair until no slot of it is left or the queue pair ends. Queue pairs for frames
+//!   grant peers no access at all.
 //! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device
 //!   completed the work request or the queue pair is destroyed; if neither can be had, for ever.
 //!   Callers are held to it by ownership (PV-2); between the parts here it is kept by the order in
@@ -28,24 +29,35 @@
 //! - **VB-8 forks**: a child that is forked and executes another program, as
 //!   `std::process::Command` has it, disturbs no link, however long it takes. A child that goes on
 //!   in this program must use nothing of this fabric: what it has are copies.
+//! - **VB-9 one-sided access**: a queue pair for it has a protection domain of its own, so that its
+//!   peer reaches what was granted over it and nothing else (PV-13). Each grant is a registration
+//!   with just the access that it gives. A device that has no reads or no atomic operations of 64
+//!   bits is not used for it.
+//! - **VB-10 revocation**: granted memory is kept until the device has given its registration back,
+//!   and for good if it refuses. From then on no packet of the peer finds it, as each is looked up
+//!   by its key; one that is being copied is waited for.
 
 mod completions;
 mod connected;
 mod device;
+mod ends;
 mod events;
 mod events_fd;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
 mod ledger;
+mod live;
 mod machine;
 mod memory;
 mod offer;
+mod one_sided;
 mod opening;
 mod partition;
 mod posting;
 mod queue_pair;
 mod rail;
 mod rails;
+mod registration;
 mod survey;
 mod vectors;
 
@@ -59,10 +71,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::ends::Settings;
 use self::memory::PageKind;
-use self::opening::{Settings, VerbsOpening};
+use self::one_sided::OneSidedOpening;
+use self::opening::VerbsOpening;
 use self::queue_pair::Tuning;
 use self::rails::Rails;
+use super::one_sided::OneSidedConfig;
 use super::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig};
 use crate::entropy::Entropy;
 use crate::limits::{PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_RETRIES, VERBS_TIMEOUT};
@@ -181,6 +196,21 @@ impl VerbsFabric {
         Ok(VerbsFabric { rails, config, entropy, turn: Mutex::default(), log })
     }
 
+    /// Returns what the next queue pair is given.
+    fn settings(&self, rnr_retry: u8) -> Settings {
+        let turn = {
+            let turn = &mut *self.turn.lock();
+            *turn = turn.wrapping_add(1);
+            *turn
+        };
+        Settings {
+            first_packet: (self.entropy.u128() & 0xff_ffff) as u32,
+            tuning: self.config.tuning(rnr_retry),
+            turn,
+            log: self.log.clone(),
+        }
+    }
+
     /// Returns the names of the devices it uses, with the ports.
     pub fn devices(&self) -> Vec<String> {
         self.rails.names()
@@ -215,15 +245,20 @@ impl Fabric for VerbsFabric {
         check("receive queue", config.recv_queue, recv_queue_max)?;
         check("inline size", config.inline_bytes, inline_bytes_max)?;
         check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
-        let first_packet = (self.entropy.u128() & 0xff_ffff) as u32;
-        let tuning = self.config.tuning(config.rnr_retry);
-        let turn = {
-            let turn = &mut *self.turn.lock();
-            *turn = turn.wrapping_add(1);
-            *turn
-        };
-        let settings = Settings { first_packet, tuning, turn, log: self.log.clone() };
+        let settings = self.settings(config.rnr_retry);
         Ok(Box::new(VerbsOpening::new(&self.rails.now(), config, settings)?))
+    }
+
+    fn open_one_sided(
+        &self,
+        config: OneSidedConfig,
+    ) -> Result<Box<dyn super::one_sided::Opening>, FabricError> {
+        let Limits { send_queue_max, recv_queue_max, .. } = self.limits();
+        check("operations", config.operations, send_queue_max)?;
+        check("notices", config.notices, recv_queue_max)?;
+        // PV-17: a notice that finds no place is an error at once.
+        let settings = self.settings(0);
+        Ok(Box::new(OneSidedOpening::new(self.rails.now(), config, settings)?))
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
+/// Words of a page.
+const PAGE_WORDS: usize = 4096 / WORD;
 
 /// Zeroed memory of 64-bit words that several parties read and write at one time: threads of this
 /// process, and peers to which it was [granted](crate::fabric::one_sided). There is no reference to
@@ -13,7 +15,14 @@ const WORD: usize = size_of::<u64>();
 ///
 /// A word never tears: a read finds what one write left in it, never a part of two. A copy of
 /// several words may find some from before a write and others from after it.
-pub struct Words(Box<[AtomicU64]>);
+pub struct Words {
+    pages: Box<[Page]>,
+    words: usize,
+}
+
+/// Memory is granted by pages: what else the allocator hands out never lies on one of these.
+#[repr(C, align(4096))]
+struct Page([AtomicU64; PAGE_WORDS]);
 
 /// A place that does not lie in the memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,14 +35,24 @@ pub struct OutOfRange {
 }
 
 impl Words {
-    /// Returns zeroed memory of so many bytes, rounded up to whole words.
+    /// Returns zeroed memory of so many bytes, rounded up to whole words. It takes whole pages of 4
+    /// KiB.
     pub fn zeroed(bytes: usize) -> Self {
-        Words((0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect())
+        let words = bytes.div_ceil(WORD);
+        let page = |_| Page([const { AtomicU64::new(0) }; PAGE_WORDS]);
+        Words { pages: (0..words.div_ceil(PAGE_WORDS)).map(page).collect(), words }
     }
 
     /// Returns its size in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.len() * WORD
+        self.words * WORD
+    }
+
+    /// Returns where its first page begins. All follow it, and stay there as long as it lives; who
+    /// holds the pointer may write there as other threads do (ME-10).
+    #[cfg(feature = "verbs")]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.pages.as_ptr().cast_mut().cast()
     }
 
     /// Copies out what lies from the byte `at` on.
@@ -80,8 +99,8 @@ impl Words {
     /// [`OutOfRange`], also where no word begins there.
     pub fn word(&self, at: u64) -> Result<&AtomicU64, OutOfRange> {
         let index = usize::try_from(at).ok().filter(|at| at.is_multiple_of(WORD));
-        let word = index.and_then(|at| self.0.get(at / WORD));
-        word.ok_or_else(|| self.out_of_range(at, WORD))
+        let index = index.map(|at| at / WORD).filter(|index| *index < self.words);
+        index.map(|index| self.nth(index)).ok_or_else(|| self.out_of_range(at, WORD))
     }
 
     /// Returns the words in which `bytes` bytes from `at` on lie, and which bytes of each.
@@ -96,11 +115,15 @@ impl Words {
             .zip(end)
             .filter(|(_, end)| *end <= self.bytes())
             .ok_or_else(|| self.out_of_range(at, bytes))?;
-        let words = &self.0[start / WORD..end.div_ceil(WORD).max(start / WORD)];
-        Ok(words.iter().zip(start / WORD..).map(move |(word, index)| {
+        Ok((start / WORD..end.div_ceil(WORD)).map(move |index| {
             let first = index * WORD;
-            (word, start.max(first) - first..end.min(first + WORD) - first)
+            (self.nth(index), start.max(first) - first..end.min(first + WORD) - first)
         }))
+    }
+
+    /// Returns a word that there is.
+    fn nth(&self, index: usize) -> &AtomicU64 {
+        &self.pages[index / PAGE_WORDS].0[index % PAGE_WORDS]
     }
 
     fn out_of_range(&self, at: u64, bytes: usize) -> OutOfRange {
@@ -124,11 +147,12 @@ mod tests {
     #[test]
     fn it_is_as_bytes_are() {
         let mut chance = fastrand::Rng::with_seed(5);
-        let (words, mut model) = (Words::zeroed(97), vec![0; 104]);
+        // Over the end of a page, and that of all.
+        let (words, mut model) = (Words::zeroed(4193), vec![0; 4200]);
         assert_eq!(words.bytes(), model.len());
         let [mut inside, mut outside] = [0; 2];
         for _ in 0..20_000 {
-            let (at, bytes) = (chance.usize(..112), chance.usize(..40));
+            let (at, bytes) = (chance.usize(4040..4208), chance.usize(..40));
             let new: Vec<u8> = (0..bytes).map(|_| chance.u8(..)).collect();
             let mut found = vec![0; bytes];
             match model.get_mut(at..at + bytes) {
@@ -142,13 +166,13 @@ mod tests {
                 None => {
                     outside += 1;
                     let wanted = at as u64..(at + bytes) as u64;
-                    let error = OutOfRange { wanted, bytes: 104 };
+                    let error = OutOfRange { wanted, bytes: 4200 };
                     assert_eq!(words.read(at as u64, &mut found), Err(error.clone()));
                     assert_eq!(words.write(at as u64, &new), Err(error));
                 }
             }
         }
-        let mut all = vec![0; 104];
+        let mut all = vec![0; 4200];
         words.read(0, &mut all).unwrap();
         assert_eq!(all, model);
         println!("{inside} copies inside, {outside} outside");

@@ -99,14 +99,19 @@ pub(crate) async fn operations_in_order(pairs: &impl Pairs) {
     }
     pair.a.one_sided.post(&mut batch).unwrap();
     pair.until(|a, _| a.done() == 12).await;
+    let written = |round| u64::from_ne_bytes([round; 8]);
     for round in 1..=4u8 {
         assert_eq!(pair.a.take_done().0, Status::Success);
-        let written = u64::from_ne_bytes([round; 8]);
-        for expected in [written, written.wrapping_add(1)] {
-            let (status, slot) = pair.a.take_done();
-            assert_eq!((status, &slot[..8]), (Status::Success, &expected.to_ne_bytes()[..]));
-        }
+        let (status, slot) = pair.a.take_done();
+        assert_eq!((status, &slot[..8]), (Status::Success, &[round; 8][..]));
+        let (status, slot) = pair.a.take_done();
+        let found = u64::from_ne_bytes(slot[..8].try_into().unwrap());
+        // What was posted after a read may overtake it.
+        let later =
+            (round + 1..=4).any(|later| found == written(later) || found == written(later) + 1);
+        assert!(status == Status::Success && (found == written(round) + 1 || later), "{found:#x}");
     }
+    assert_eq!(contents(&memory)[16..24], (written(4) + 1).to_ne_bytes());
     assert_eq!(contents(&memory)[..16], numbers(16));
 }
 
@@ -196,8 +201,12 @@ pub(crate) async fn write_imm_data_rnr(pairs: &impl Pairs) {
         panic!("{:?}", pair.a.statuses())
     };
     assert_eq!((failed, last), (Status::RnrRetryExceeded, Status::Flushed));
-    pair.until(|_, b| b.ended().is_some()).await;
+    pair.until(|_, b| b.notices().len() == 4).await;
     assert_eq!(pair.b.notices(), [0, 1, 2, 3]);
+    // PV-10: b may not know before it uses the queue pair.
+    pair.b.post(Kind::Read, Key { number: 0, base: 0 }, 0, &[0; 8]);
+    pair.until(|_, b| b.ended().is_some()).await;
+    assert_eq!(pair.b.notices().len(), 4);
 }
 
 /// PV-18: what lies beyond the grant, or nowhere, is refused.

@@ -18,8 +18,8 @@ pub(super) const BYTES: usize = 256;
 /// One side, its slots, and what it has polled.
 pub(crate) struct OneSidedEnd {
     pub(crate) one_sided: Box<dyn OneSided>,
-    pub(super) slots: Vec<Slot>,
-    pub(super) got: Vec<Outcome>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) got: Vec<Outcome>,
 }
 
 /// Both sides. Operations are a's, on memory of b, unless a case says otherwise.
@@ -34,7 +34,7 @@ impl OneSidedPair {
     }
 
     /// Queues of these sizes, and slots.
-    pub(super) async fn of(
+    pub(crate) async fn of(
         pairs: &impl Pairs,
         operations: u32,
         notices: u32,
@@ -56,7 +56,7 @@ impl OneSidedPair {
     }
 
     /// The same, and memory of b that a may reach: its bytes are 0, 1, 2 ...
-    pub(super) async fn granted(pairs: &impl Pairs, access: Access) -> (Self, Arc<Words>, Grant) {
+    pub(crate) async fn granted(pairs: &impl Pairs, access: Access) -> (Self, Arc<Words>, Grant) {
         let mut pair = OneSidedPair::new(pairs).await;
         let memory = Arc::new(Words::zeroed(BYTES));
         memory.write(0, &numbers(BYTES)).unwrap();
@@ -81,7 +81,7 @@ impl OneSidedPair {
     }
 
     /// Posts an operation of a, and returns what came of it, and its slot.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &mut self,
         kind: Kind,
         key: Key,
@@ -95,7 +95,7 @@ impl OneSidedPair {
     }
 
     /// Posts what is to be refused, and looks that both sides end and the memory stays as it is.
-    pub(super) async fn expect_refusal(
+    pub(crate) async fn expect_refusal(
         mut self,
         kind: Kind,
         key: Key,
@@ -114,14 +114,14 @@ impl OneSidedPair {
 
 impl OneSidedEnd {
     /// The wait loop of PV-8. Says whether to come again.
-    pub(super) fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn turn(&mut self, cx: &mut Context<'_>) -> bool {
         self.one_sided.arm();
         while self.one_sided.poll(&mut self.got, 3) > 0 {}
         self.one_sided.poll_ready(cx).is_ready()
     }
 
     /// Returns an operation whose slot has these bytes.
-    pub(super) fn operation(&mut self, kind: Kind, key: Key, at: u64, bytes: &[u8]) -> Operation {
+    pub(crate) fn operation(&mut self, kind: Kind, key: Key, at: u64, bytes: &[u8]) -> Operation {
         let mut slot = self.slots.pop().expect("the case has enough slots");
         slot[..bytes.len()].copy_from_slice(bytes);
         Operation { slot, bytes: bytes.len() as u32, key, at, kind }
@@ -142,7 +142,7 @@ impl OneSidedEnd {
         &self.got
     }
 
-    pub(super) fn statuses(&self) -> Vec<Status> {
+    pub(crate) fn statuses(&self) -> Vec<Status> {
         let status = |outcome: &Outcome| match outcome {
             Outcome::Done { status, .. } => Some(*status),
             _ => None,
@@ -159,7 +159,7 @@ impl OneSidedEnd {
     }
 
     /// Returns how it has ended, if it has: once, and after all operations.
-    pub(super) fn ended(&self) -> Option<Status> {
+    pub(crate) fn ended(&self) -> Option<Status> {
         let ended = |outcome: &Outcome| match outcome {
             Outcome::Ended(status) => Some(*status),
             _ => None,
@@ -170,7 +170,7 @@ impl OneSidedEnd {
     }
 
     /// Takes the outcome of the oldest operation.
-    pub(super) fn take_done(&mut self) -> (Status, Slot) {
+    pub(crate) fn take_done(&mut self) -> (Status, Slot) {
         let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
         let place = self.got.iter().position(is_done).expect("one has ended");
         match self.got.remove(place) {
@@ -180,11 +180,11 @@ impl OneSidedEnd {
     }
 }
 
-pub(super) fn numbers(bytes: usize) -> Vec<u8> {
+pub(crate) fn numbers(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|number| number as u8).collect()
 }
 
-pub(super) fn contents(memory: &Words) -> Vec<u8> {
+pub(crate) fn contents(memory: &Words) -> Vec<u8> {
     let mut all = vec![0; memory.bytes()];
     memory.read(0, &mut all).unwrap();
     all

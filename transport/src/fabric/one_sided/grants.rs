@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use super::{Access, Grant, Key, Kind};
+use super::{Access, Grant, Key, Kind, check_grant};
 use crate::fabric::FabricError;
 use crate::memory::Words;
 
@@ -50,13 +50,7 @@ impl Grants {
         bytes: u64,
         access: Access,
     ) -> Result<Grant, FabricError> {
-        let (asked, limit) = (first.saturating_add(bytes), memory.bytes() as u64);
-        if asked > limit {
-            return Err(FabricError::Limit { what: "granted memory", asked, limit });
-        }
-        if !first.is_multiple_of(8) {
-            return Err(FabricError::Unaligned { at: first });
-        }
+        check_grant(memory, first, bytes)?;
         let mut table = self.0.lock();
         while {
             table.last = table.last.wrapping_add(1);

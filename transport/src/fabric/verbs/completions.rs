@@ -10,11 +10,11 @@ use std::sync::Arc;
 use rdma_sys::{
     ibv_ack_cq_events, ibv_comp_channel, ibv_cq, ibv_create_comp_channel, ibv_create_cq,
     ibv_destroy_comp_channel, ibv_destroy_cq, ibv_get_cq_event, ibv_poll_cq, ibv_req_notify_cq,
-    ibv_wc, ibv_wc_status,
+    ibv_wc, ibv_wc_flags, ibv_wc_status,
 };
 
 use super::device::{Device, check};
-use super::memory::refused;
+use super::registration::refused;
 use super::vectors::Vector;
 use crate::fabric::{FabricError, Notify, Status};
 use crate::limits::{POLL_BATCH, VERBS_ACKNOWLEDGE_EVERY};
@@ -85,6 +85,8 @@ pub(super) struct Ended {
     pub(super) status: Status,
     /// 0 after an error.
     pub(super) bytes: u32,
+    /// The number that came with a write, to a receive (PV-17).
+    pub(super) notice: Option<u32>,
     /// Of an error, what the device's vendor says of it.
     pub(super) vendor_code: u32,
 }
@@ -94,11 +96,15 @@ impl Ended {
     /// over (PV-7).
     fn new(wc: &ibv_wc) -> Self {
         let status = status(wc.status);
-        let (bytes, vendor_code) = match status {
-            Status::Success => (wc.byte_len, 0),
-            _ => (0, wc.vendor_err),
-        };
-        Ended { id: wc.wr_id, status, bytes, vendor_code }
+        if status != Status::Success {
+            let vendor_code = wc.vendor_err;
+            return Ended { id: wc.wr_id, status, bytes: 0, notice: None, vendor_code };
+        }
+        let has_notice = wc.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
+        // SAFETY: both fields of the union are integers of the same place.
+        let number = unsafe { wc.imm_data_invalidated_rkey_union.imm_data };
+        let notice = has_notice.then_some(u32::from_be(number));
+        Ended { id: wc.wr_id, status, bytes: wc.byte_len, notice, vendor_code: 0 }
     }
 }
 
@@ -197,6 +203,7 @@ fn status(number: ibv_wc_status::Type) -> Status {
         ibv_wc_status::IBV_WC_REM_INV_REQ_ERR | ibv_wc_status::IBV_WC_REM_OP_ERR => {
             Status::RemoteInvalidRequest
         }
+        ibv_wc_status::IBV_WC_REM_ACCESS_ERR => Status::RemoteAccess,
         ibv_wc_status::IBV_WC_FATAL_ERR => Status::Fatal,
         other => Status::Other(other),
     }
@@ -216,17 +223,21 @@ mod tests {
 
     /// PV-7: what a device left in the other fields of an error is not read.
     #[test]
-    fn an_error_completion_has_no_length() {
+    fn an_error_completion_has_no_length_and_no_notice() {
         // SAFETY: the structure is made of integers, for which zero is a value.
         let mut wc: ibv_wc = unsafe { zeroed() };
         (wc.wr_id, wc.byte_len, wc.opcode, wc.vendor_err) = (9, u32::MAX, 4711, 0x81);
         let taken = |wc: &ibv_wc| {
-            let Ended { id, status, bytes, vendor_code } = Ended::new(wc);
-            (id, status, bytes, vendor_code)
+            let Ended { id, status, bytes, notice, vendor_code } = Ended::new(wc);
+            (id, status, bytes, notice, vendor_code)
         };
+        wc.wc_flags = ibv_wc_flags::IBV_WC_WITH_IMM.0;
+        wc.imm_data_invalidated_rkey_union.imm_data = 7u32.to_be();
         wc.status = ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
-        assert_eq!(taken(&wc), (9, Status::Flushed, 0, 0x81));
+        assert_eq!(taken(&wc), (9, Status::Flushed, 0, None, 0x81));
         wc.status = ibv_wc_status::IBV_WC_SUCCESS;
-        assert_eq!(taken(&wc), (9, Status::Success, u32::MAX, 0));
+        assert_eq!(taken(&wc), (9, Status::Success, u32::MAX, Some(7), 0));
+        wc.wc_flags = 0;
+        assert_eq!(taken(&wc), (9, Status::Success, u32::MAX, None, 0));
     }
 }

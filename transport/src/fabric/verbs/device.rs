@@ -11,15 +11,16 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use rdma_sys::{
-    ibv_ack_async_event, ibv_async_event, ibv_close_device, ibv_context, ibv_device,
-    ibv_device_attr, ibv_event_type, ibv_fork_init, ibv_free_device_list, ibv_get_async_event,
-    ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_mtu, ibv_open_device, ibv_port_attr,
-    ibv_port_state, ibv_query_device, ibv_query_gid, ibv_query_pkey, ibv_query_port,
-    ibv_transport_type,
+    ibv_ack_async_event, ibv_async_event, ibv_atomic_cap, ibv_close_device, ibv_context,
+    ibv_device, ibv_device_attr, ibv_event_type, ibv_fork_init, ibv_free_device_list,
+    ibv_get_async_event, ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_mtu,
+    ibv_open_device, ibv_port_attr, ibv_port_state, ibv_query_device, ibv_query_gid,
+    ibv_query_pkey, ibv_query_port, ibv_transport_type,
 };
 
 use super::events::{Event, Listeners};
 use super::vectors::Vectors;
+use crate::limits::VERBS_READS_MAX;
 
 /// An open device.
 pub(super) struct Device {
@@ -43,6 +44,27 @@ pub(super) struct DeviceLimits {
     pub(super) ports: u8,
     pub(super) work_requests: u32,
     pub(super) completions: u32,
+    /// `None`: its queue pairs cannot do all that one-sided access needs (VB-9).
+    pub(super) reads: Option<Reads>,
+}
+
+/// Reads and atomic operations that a queue pair may have under way; at least 1 of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reads {
+    /// Of its own.
+    pub(super) own: u8,
+    /// Of its peer.
+    pub(super) peers: u8,
+}
+
+impl Reads {
+    fn new(attributes: &ibv_device_attr) -> Option<Self> {
+        let count = |most: i32| most.clamp(0, VERBS_READS_MAX.into()) as u8;
+        let (own, peers) =
+            (count(attributes.max_qp_init_rd_atom), count(attributes.max_qp_rd_atom));
+        let atomics = attributes.atomic_cap != ibv_atomic_cap::IBV_ATOMIC_NONE;
+        (atomics && own > 0 && peers > 0).then_some(Reads { own, peers })
+    }
 }
 
 /// The attributes of a port.
@@ -211,6 +233,7 @@ impl Device {
             ports: attributes.phys_port_cnt,
             work_requests: attributes.max_qp_wr.max(0) as u32,
             completions: attributes.max_cqe.max(0) as u32,
+            reads: Reads::new(&attributes),
         })
     }
 
@@ -241,6 +264,19 @@ impl Device {
             Ok(u16::from_be(key))
         };
         (0..count).map(query).collect()
+    }
+
+    /// Has the library ask nothing of the system about this device while `during` runs: what it
+    /// tries fails.
+    #[cfg(test)]
+    pub(super) fn cut_off(&self, during: impl FnOnce()) {
+        // SAFETY: the context is open, and the test uses it from no other thread meanwhile.
+        let commands = unsafe { &raw mut (*self.context()).cmd_fd };
+        // SAFETY: as above; a number that is no descriptor is refused by the system.
+        let descriptor = unsafe { commands.replace(-1) };
+        during();
+        // SAFETY: as above.
+        unsafe { commands.write(descriptor) };
     }
 
     fn events(&self) -> BorrowedFd<'_> {
@@ -359,6 +395,23 @@ mod tests {
         }
         let odd = port(4711, 3, 1).unwrap();
         assert_eq!(odd, (3, false), "a port in an unknown state is not active, so not used");
+    }
+
+    /// VB-9: a device without atomic operations, or without reads, has no one-sided access.
+    #[test]
+    fn one_sided_access_needs_reads_and_atomic_operations() {
+        let reads = |atomics, own, peers| {
+            // SAFETY: the structure is made of integers, for which zero is a value.
+            let mut attributes: ibv_device_attr = unsafe { zeroed() };
+            attributes.atomic_cap = atomics;
+            (attributes.max_qp_init_rd_atom, attributes.max_qp_rd_atom) = (own, peers);
+            Reads::new(&attributes).map(|it| (it.own, it.peers))
+        };
+        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_HCA, 128, 4), Some((VERBS_READS_MAX, 4)));
+        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_GLOB, 1, 1), Some((1, 1)));
+        for (atomics, own, peers) in [(0, 16, 16), (1, 0, 16), (1, 16, 0), (1, -1, 16)] {
+            assert_eq!(reads(atomics, own, peers), None, "{atomics} {own} {peers}");
+        }
     }
 
     #[test]

@@ -39,8 +39,8 @@ fn layouts() -> Vec<Layout> {
     layouts! {
         ibv_context { device, ops, cmd_fd, async_fd, num_comp_vectors, abi_compat }
         ibv_device_attr {
-            max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, atomic_cap, max_pkeys,
-            phys_port_cnt,
+            max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom,
+            max_qp_init_rd_atom, atomic_cap, max_pkeys, phys_port_cnt,
         }
         ibv_port_attr {
             state, max_mtu, active_mtu, gid_tbl_len, max_msg_sz, pkey_tbl_len, lid, sm_lid,

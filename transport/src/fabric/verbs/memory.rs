@@ -1,56 +1,17 @@
-//! Registered memory: a protection domain, and regions that its queue pairs may read and write.
-#![allow(unsafe_code, reason = "registers memory with devices (VB-1, VB-2)")]
+//! Registered memory: regions that the queue pairs of protection domains may read and write.
+#![allow(unsafe_code, reason = "maps memory and registers it with devices (VB-1, VB-2)")]
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, OnceLock};
 
-use rdma_sys::{
-    ibv_access_flags, ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr,
-};
-use rustix::io::Errno;
+use rdma_sys::ibv_access_flags;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use super::device::{Device, check};
 use super::machine;
+use super::registration::{Domain, PAGE, Registration};
 use crate::fabric::FabricError;
 use crate::memory::{Backing, Region, Slot};
-
-const PAGE: usize = 4096;
-
-/// A protection domain: its queue pairs reach its memory and no other.
-pub(super) struct Domain {
-    pd: NonNull<ibv_pd>,
-    pub(super) device: Arc<Device>,
-}
-
-// SAFETY: libibverbs allows the calls made with a protection domain from any thread.
-unsafe impl Send for Domain {}
-// SAFETY: as above, and at the same time.
-unsafe impl Sync for Domain {}
-
-impl Domain {
-    pub(super) fn new(device: Arc<Device>) -> io::Result<Self> {
-        // SAFETY: the context is open.
-        let pd = unsafe { ibv_alloc_pd(device.context()) };
-        Ok(Domain { pd: NonNull::new(pd).ok_or_else(io::Error::last_os_error)?, device })
-    }
-
-    pub(super) fn pd(&self) -> *mut ibv_pd {
-        self.pd.as_ptr()
-    }
-}
-
-impl Drop for Domain {
-    fn drop(&mut self) {
-        // SAFETY: queue pairs and registrations hold a counted reference to this (VB-1), so none of
-        // them is left, and it is given back once.
-        if let Err(error) = check(unsafe { ibv_dealloc_pd(self.pd()) }) {
-            let (device, call) = (self.device.name(), "ibv_dealloc_pd");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
-        }
-    }
-}
 
 /// Memory that the devices behind some domains may read and write.
 struct Registered {
@@ -128,70 +89,42 @@ impl Registered {
         let registration = match place.get() {
             Some(registration) => registration,
             None => {
-                let made = Registration::new(domain.clone(), &self.pages)?;
+                let made = self.pages.register(domain)?;
                 // Of two that are made at the same time one is given back.
                 place.get_or_init(|| made)
             }
         };
-        // SAFETY: the registration lives, since its region does, and this field is written by
-        // nothing after it was made.
-        Ok(Some(unsafe { (*registration.mr.as_ptr()).lkey }))
+        Ok(Some(registration.local_key()))
     }
 }
 
-/// The registration of all pages of a region with one domain.
-struct Registration {
-    mr: NonNull<ibv_mr>,
-    domain: Arc<Domain>,
-}
+/// The regions that are registered with a domain of a single queue pair, which are found nowhere
+/// else: at most those of which there are slots, and one more (VB-2).
+#[derive(Default)]
+pub(super) struct OwnRegistrations(Vec<(Registration, Arc<Region>)>);
 
-// SAFETY: the structure behind the pointer is not written after it was made, and may be given back
-// from any thread.
-unsafe impl Send for Registration {}
-// SAFETY: as above: shared, it is only read.
-unsafe impl Sync for Registration {}
-
-impl Registration {
-    fn new(domain: Arc<Domain>, pages: &Pages) -> Result<Self, FabricError> {
-        let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0 as i32;
-        let start = pages.base.as_ptr().cast();
-        // SAFETY: the pages are mapped, and stay so until the registration is given back: see
-        // `Registered`. Peers get no access.
-        let mr = unsafe { ibv_reg_mr(domain.pd(), start, pages.bytes, access) };
-        let Some(mr) = NonNull::new(mr) else {
-            return Err(refused("ibv_reg_mr", &domain.device, pages.bytes));
-        };
-        Ok(Registration { mr, domain })
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: it was made by `ibv_reg_mr` and is given back once. No work request is left that
-        // names its key: a queue pair keeps the slots of its work requests, these their region.
-        if let Err(error) = check(unsafe { ibv_dereg_mr(self.mr.as_ptr()) }) {
-            let (device, call) = (self.domain.device.name(), "ibv_dereg_mr");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+impl OwnRegistrations {
+    /// Returns the key by which the queue pair reaches `slot`, as [`local_key`] does.
+    ///
+    /// # Errors
+    /// [`FabricError`] when it cannot be registered.
+    pub(super) fn local_key(
+        &mut self,
+        domain: &Arc<Domain>,
+        slot: &Slot,
+    ) -> Result<Option<u32>, FabricError> {
+        let region = slot.region();
+        if let Some((registration, _)) = self.0.iter().find(|(_, it)| Arc::ptr_eq(it, region)) {
+            return Ok(Some(registration.local_key()));
         }
-    }
-}
-
-/// Returns the last refusal of the library, which wanted `need` bytes of locked memory: they could
-/// not be locked, or something else is amiss.
-pub(super) fn refused(call: &'static str, device: &Device, need: usize) -> FabricError {
-    let source = io::Error::last_os_error();
-    if source.kind() == io::ErrorKind::OutOfMemory && machine::may_not_lock(need) {
-        return FabricError::Locked { need: need as u64, limit: machine::locked_memory_limit() };
-    }
-    FabricError::Device { call, device: device.name().into(), source }
-}
-
-/// Returns the system's number of what made `error`; 0 where it did not come from the system.
-pub(super) fn error_number(error: &FabricError) -> i32 {
-    match error {
-        FabricError::Locked { .. } => Errno::NOMEM.raw_os_error(),
-        FabricError::Device { source, .. } => source.raw_os_error().unwrap_or(0),
-        _ => 0,
+        // Of the others all slots are gone: none can be posted any more.
+        self.0.retain(|(_, region)| Arc::strong_count(region) > 1);
+        let Some(registered) = region.backing::<Registered>() else { return Ok(None) };
+        let registration = registered.pages.register(domain)?;
+        let key = registration.local_key();
+        // The registration before what keeps its pages: it is given back first (VB-1).
+        self.0.push((registration, region.clone()));
+        Ok(Some(key))
     }
 }
 
@@ -219,6 +152,14 @@ impl Pages {
             }
         }
         Pages::map_with(bytes.next_multiple_of(PAGE), MapFlags::empty())
+    }
+
+    /// Registers all of them, for local writing only (VB-2).
+    fn register(&self, domain: &Arc<Domain>) -> Result<Registration, FabricError> {
+        let (start, access) = (self.base.as_ptr(), ibv_access_flags::IBV_ACCESS_LOCAL_WRITE);
+        // SAFETY: the pages are mapped, and stay so until the registration is given back: who keeps
+        // one keeps the other longer. Peers get no access.
+        unsafe { Registration::new(domain, (start, self.bytes), start as u64, access) }
     }
 
     fn map_with(bytes: usize, flags: MapFlags) -> io::Result<Self> {

@@ -5,10 +5,12 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use rdma_sys::{
-    ibv_post_recv, ibv_post_send, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+    atomic_t, ibv_post_recv, ibv_post_send, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge,
+    ibv_wr_opcode, imm_data_invalidated_rkey_union_t, rdma_t, wr_t,
 };
 
 use super::device::check;
+use crate::fabric::one_sided::Kind;
 use crate::limits::POST_LIST_MAX;
 
 /// The memory of one work request, and the number it is posted with.
@@ -18,6 +20,41 @@ pub(super) struct Piece {
     pub(super) address: u64,
     pub(super) bytes: u32,
     pub(super) lkey: u32,
+}
+
+/// The work of an entry of a send queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Work {
+    /// Sends a frame.
+    Send,
+    /// An operation on the peer's memory from this place on, by this key.
+    Operation { kind: Kind, place: u64, key: u32 },
+}
+
+impl Work {
+    fn write(self, work: &mut ibv_send_wr) {
+        let Work::Operation { kind, place: remote_addr, key: rkey } = self else {
+            work.opcode = ibv_wr_opcode::IBV_WR_SEND;
+            return;
+        };
+        let rdma = wr_t { rdma: rdma_t { remote_addr, rkey } };
+        let atomic =
+            |compare_add, swap| wr_t { atomic: atomic_t { remote_addr, compare_add, swap, rkey } };
+        (work.opcode, work.wr) = match kind {
+            Kind::Read => (ibv_wr_opcode::IBV_WR_RDMA_READ, rdma),
+            Kind::Write => (ibv_wr_opcode::IBV_WR_RDMA_WRITE, rdma),
+            Kind::WriteAndNotify(number) => {
+                let imm_data = number.to_be();
+                work.imm_data_invalidated_rkey_union =
+                    imm_data_invalidated_rkey_union_t { imm_data };
+                (ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, rdma)
+            }
+            Kind::FetchAdd(more) => (ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(more, 0)),
+            Kind::CompareAndSwap { expected, new } => {
+                (ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP, atomic(expected, new))
+            }
+        };
+    }
 }
 
 /// The answer of a device to a list.
@@ -68,8 +105,8 @@ impl Sends {
         self.staged
     }
 
-    /// Adds a send; there are fewer than `POST_LIST_MAX`.
-    pub(super) fn stage(&mut self, piece: Piece, flags: u32) {
+    /// Adds an entry; there are fewer than `POST_LIST_MAX`.
+    pub(super) fn stage(&mut self, piece: Piece, what: Work, flags: u32) {
         self.pieces[self.staged] = sge(piece);
         // Only the requests that are posted are zeroed: they are 128 bytes each.
         self.list[self.staged] = MaybeUninit::zeroed();
@@ -78,15 +115,16 @@ impl Sends {
         let work = unsafe { self.list[self.staged].assume_init_mut() };
         work.wr_id = piece.id;
         work.num_sge = i32::from(piece.bytes > 0);
-        work.opcode = ibv_wr_opcode::IBV_WR_SEND;
         work.send_flags = flags;
+        what.write(work);
         self.staged += 1;
     }
 
     /// Chains the list and posts it.
     ///
     /// # Safety
-    /// The queue pair lives. The memory of each piece may be read by its device until the work
+    /// The queue pair lives. The memory of each piece may be read by its device, and that of an
+    /// operation that brings something is written by it and touched by nothing else, until the work
     /// request has completed or the queue pair is destroyed.
     pub(super) unsafe fn post(&mut self, qp: *mut ibv_qp) -> Posted {
         if self.staged == 0 {
@@ -126,14 +164,14 @@ impl Receives {
         self.staged
     }
 
-    /// Adds a receive; there are fewer than `POST_LIST_MAX`.
+    /// Adds a receive, which may be of no memory; there are fewer than `POST_LIST_MAX`.
     pub(super) fn stage(&mut self, piece: Piece) {
         self.pieces[self.staged] = sge(piece);
         self.list[self.staged].write(ibv_recv_wr {
             wr_id: piece.id,
             next: null_mut(),
             sg_list: null_mut(),
-            num_sge: 1,
+            num_sge: i32::from(piece.bytes > 0),
         });
         self.staged += 1;
     }
@@ -240,7 +278,7 @@ mod tests {
         qp.context = &raw mut context;
         NAMES.set(names);
         let mut sends = Sends::new();
-        (10..15).for_each(|id| sends.stage(piece(id), 0));
+        (10..15).for_each(|id| sends.stage(piece(id), Work::Send, 0));
         // SAFETY: the stand-in lives and reads no memory.
         let posted = unsafe { sends.post(&raw mut qp) };
         (posted, SEEN.take())
@@ -258,6 +296,37 @@ mod tests {
             assert_eq!(in_doubt.0.kept(5), 5);
         }
         assert_eq!([Posted::All.kept(5), Posted::Part(2, EIO).kept(5)], [5, 2]);
+    }
+
+    /// VB-4: each kind of operation has the device's number for it, with the peer's memory where
+    /// that looks for it; the number of a notice goes in the order of the network.
+    #[test]
+    fn operations_are_told_as_the_device_reads_them() {
+        let told = |kind| {
+            // SAFETY: the structure is made of integers and pointers that may be null.
+            let mut work: ibv_send_wr = unsafe { zeroed() };
+            Work::Operation { kind, place: 7 << 40, key: 9 }.write(&mut work);
+            work
+        };
+        for (kind, opcode) in [(Kind::Read, 4), (Kind::Write, 0), (Kind::WriteAndNotify(0x102), 1)]
+        {
+            let work = told(kind);
+            // SAFETY: such an operation has these fields.
+            let (rdma, told) = unsafe {
+                (work.wr.rdma, work.imm_data_invalidated_rkey_union.imm_data.to_ne_bytes())
+            };
+            assert_eq!((work.opcode, rdma.remote_addr, rdma.rkey), (opcode, 7 << 40, 9));
+            let number = if opcode == 1 { [0, 0, 1, 2] } else { [0; 4] };
+            assert_eq!(told, number);
+        }
+        let swap = Kind::CompareAndSwap { expected: 3, new: 5 };
+        for (kind, opcode, words) in [(swap, 5, (3, 5)), (Kind::FetchAdd(4), 6, (4, 0))] {
+            let work = told(kind);
+            // SAFETY: such an operation has these fields.
+            let atomic = unsafe { work.wr.atomic };
+            assert_eq!((work.opcode, atomic.remote_addr, atomic.rkey), (opcode, 7 << 40, 9));
+            assert_eq!((atomic.compare_add, atomic.swap), words);
+        }
     }
 
     /// VB-3: the same for receives; and nothing is posted where there is nothing.

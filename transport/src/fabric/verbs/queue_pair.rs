@@ -1,22 +1,27 @@
 //! A queue pair, its completion queue, and the slots of its outstanding work requests.
 #![allow(unsafe_code, reason = "calls libibverbs about queue pairs (VB-1, VB-3)")]
 
+mod operations;
+
+use std::io;
 use std::mem::{take, zeroed};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use rdma_sys::{
-    ibv_create_qp, ibv_destroy_qp, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_qp, ibv_qp_attr,
-    ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_send_flags,
+    ibv_access_flags, ibv_create_qp, ibv_destroy_qp, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_qp,
+    ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_query_qp,
+    ibv_send_flags,
 };
 
 use super::completions::Completions;
-use super::device::check;
+use super::device::{Reads, check};
 use super::events::End;
 use super::ledger::Ledger;
-use super::memory::{Domain, error_number, local_key, refused};
+use super::memory::{OwnRegistrations, local_key};
 use super::partition::Partition;
-use super::posting::{Piece, Posted, Receives, Sends};
+use super::posting::{Piece, Posted, Receives, Sends, Work};
+use super::registration::{Domain, error_number, refused};
 use crate::fabric::{FabricError, PostError, QueuePairConfig, SendRequest};
 use crate::limits::{POST_LIST_MAX, VERBS_FRAME_BYTES_MAX, VERBS_HOP_LIMIT, VERBS_RNR_TIMER};
 use crate::memory::{Region, Slot};
@@ -32,9 +37,13 @@ pub(super) struct QueuePair {
     last_key: Option<(Weak<Region>, u32)>,
     pub(super) sends: Ledger,
     pub(super) recvs: Ledger,
+    /// Receives of no memory that were posted so far (PV-17).
+    notices: u64,
     pub(super) end: Arc<End>,
-    // These two after the queue pair, which the drop destroys first (VB-1).
+    // These after the queue pair, which the drop destroys first (VB-1).
     pub(super) completions: Completions,
+    /// Of one that has its domain for itself: the memory that it posts.
+    own: Option<OwnRegistrations>,
     domain: Arc<Domain>,
 }
 
@@ -61,6 +70,8 @@ pub(super) struct Path {
     pub(super) gid_index: u8,
     pub(super) peer_gid: [u8; 16],
     pub(super) peer_lid: u16,
+    /// What of one-sided access may be under way.
+    pub(super) reads: Option<Reads>,
     pub(super) tuning: Tuning,
 }
 
@@ -75,11 +86,21 @@ pub(super) struct Tuning {
 }
 
 impl QueuePair {
-    /// Returns a queue pair in the state INIT: receives can be posted.
+    /// Returns a queue pair in the state INIT: receives can be posted. Peers reach no memory.
     pub(super) fn new(
         domain: Arc<Domain>,
         port: Port,
         config: &QueuePairConfig,
+    ) -> Result<Self, FabricError> {
+        // No access flags: peers can neither read nor write memory.
+        Self::with_access(domain, port, config, ibv_access_flags(0))
+    }
+
+    fn with_access(
+        domain: Arc<Domain>,
+        port: Port,
+        config: &QueuePairConfig,
+        access: ibv_access_flags,
     ) -> Result<Self, FabricError> {
         let entries = config.send_queue + config.recv_queue;
         let completions = Completions::new(domain.device.clone(), entries)?;
@@ -113,11 +134,13 @@ impl QueuePair {
             last_key: None,
             sends: Ledger::default(),
             recvs: Ledger::default(),
+            notices: 0,
             end,
             completions,
+            own: None,
             domain,
         };
-        queue_pair.initialise(port)?;
+        queue_pair.initialise(port, access)?;
         Ok(queue_pair)
     }
 
@@ -150,11 +173,11 @@ impl QueuePair {
         check(answer).map_err(|source| FabricError::Device { call, device: device(), source })
     }
 
-    fn initialise(&mut self, port: Port) -> Result<(), FabricError> {
+    fn initialise(&mut self, port: Port, access: ibv_access_flags) -> Result<(), FabricError> {
         let mut attributes = attributes(ibv_qp_state::IBV_QPS_INIT);
         attributes.port_num = port.number;
         attributes.pkey_index = port.partition.index;
-        // No access flags: peers can neither read nor write memory.
+        attributes.qp_access_flags = access.0;
         let mask = ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
             | ibv_qp_attr_mask::IBV_QP_PORT
             | ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
@@ -168,6 +191,7 @@ impl QueuePair {
             u32::from(path.mtu).clamp(ibv_mtu::IBV_MTU_256, ibv_mtu::IBV_MTU_4096);
         attributes.dest_qp_num = path.peer_number;
         attributes.rq_psn = path.peer_first_packet;
+        attributes.max_dest_rd_atomic = path.reads.map_or(0, |reads| reads.peers);
         attributes.min_rnr_timer = VERBS_RNR_TIMER;
         attributes.ah_attr.is_global = 1;
         attributes.ah_attr.grh.dgid = ibv_gid { raw: path.peer_gid };
@@ -193,6 +217,7 @@ impl QueuePair {
         attributes.timeout = path.tuning.timeout;
         attributes.retry_cnt = path.tuning.retries;
         attributes.rnr_retry = path.tuning.rnr_retry;
+        attributes.max_rd_atomic = path.reads.map_or(0, |reads| reads.own);
         let mask = ibv_qp_attr_mask::IBV_QP_SQ_PSN
             | ibv_qp_attr_mask::IBV_QP_TIMEOUT
             | ibv_qp_attr_mask::IBV_QP_RETRY_CNT
@@ -232,7 +257,11 @@ impl QueuePair {
         {
             return Ok(*key);
         }
-        match local_key(&self.domain, slot) {
+        let key = match &mut self.own {
+            Some(own) => own.local_key(&self.domain, slot),
+            None => local_key(&self.domain, slot),
+        };
+        match key {
             Ok(Some(key)) => {
                 self.last_key = Some((Arc::downgrade(slot.region()), key));
                 Ok(key)
@@ -265,7 +294,7 @@ impl QueuePair {
             let id = SEND | (self.sends.next() + list.staged() as u64);
             let address = request.slot.as_ptr() as u64;
             let piece = Piece { id, address, bytes: request.bytes, lkey };
-            list.stage(piece, self.inline.flags(request));
+            list.stage(piece, Work::Send, self.inline.flags(request));
         }
         // SAFETY: the queue pair lives. Each entry names bytes of a slot that was checked and that
         // is in the caller's batch now and in `sends` next, until the device is done with it
@@ -329,15 +358,17 @@ impl QueuePair {
     /// Returns the settings as the device reports them.
     #[cfg(test)]
     pub(super) fn settings(&self) -> ibv_qp_attr {
+        self.query(ibv_qp_attr_mask(0x1f_ffff)).unwrap()
+    }
+
+    fn query(&self, mask: ibv_qp_attr_mask) -> io::Result<ibv_qp_attr> {
         let mut attributes = attributes(ibv_qp_state::IBV_QPS_RESET);
         // SAFETY: the structure is made of integers and pointers that may be null.
         let mut made: ibv_qp_init_attr = unsafe { zeroed() };
-        let all = ibv_qp_attr_mask(0x1f_ffff).0 as i32;
+        let (qp, mask) = (self.qp.as_ptr(), mask.0 as i32);
         // SAFETY: the queue pair lives, and there is room for both answers.
-        let answer =
-            unsafe { rdma_sys::ibv_query_qp(self.qp.as_ptr(), &mut attributes, all, &mut made) };
-        check(answer).unwrap();
-        attributes
+        check(unsafe { ibv_query_qp(qp, &mut attributes, mask, &mut made) })?;
+        Ok(attributes)
     }
 
     /// Destroys the queue pair and gives the slots of both queues back: sends, receives.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::device::{DeviceLimits, PortAttributes};
-use super::memory::Domain;
+use super::device::{DeviceLimits, PortAttributes, Reads};
 use super::offer::Kind;
 use super::queue_pair::{Port, QueuePair};
+use super::registration::Domain;
 use crate::fabric::{FabricError, Limits, QueuePairConfig, Side};
 use crate::limits::{INLINE_BYTES, RING_SLOTS_MAX, RING_SLOTS_MIN, VERBS_FRAME_BYTES_MAX};
 use crate::log_limiter::LogLimiter;
@@ -22,6 +22,8 @@ pub(super) struct Rail {
     /// Work requests that each queue of a queue pair can hold.
     pub(super) requests: u32,
     pub(super) inline_bytes: u32,
+    /// What its queue pairs can do of one-sided access.
+    pub(super) reads: Option<Reads>,
 }
 
 /// An address that is used.
@@ -76,7 +78,8 @@ impl Rail {
         }
         let requests =
             first(&halves, |requests| queue_pair(requests, inline_bytes).map(|_| requests))?;
-        Ok(Rail { domain, port, attributes, addresses, requests, inline_bytes })
+        let reads = limits.reads;
+        Ok(Rail { domain, port, attributes, addresses, requests, inline_bytes, reads })
     }
 
     /// Returns the names of device and port.

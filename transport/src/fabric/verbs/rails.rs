@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::VerbsConfig;
-use super::memory::Domain;
 use super::rail::{self, Rail};
+use super::registration::Domain;
 use super::survey::Survey;
 use crate::fabric::Limits;
 
@@ -90,6 +90,12 @@ impl Rails {
     #[cfg(test)]
     pub(super) fn break_first(&mut self) {
         self.state.get_mut().rails[0].port.number = u8::MAX;
+    }
+
+    /// Has no rail's device do one-sided access.
+    #[cfg(test)]
+    pub(super) fn without_reads(&mut self) {
+        self.state.get_mut().rails.iter_mut().for_each(|rail| rail.reads = None);
     }
 
     /// Looks at the devices again, if one of them told of a change or failed.

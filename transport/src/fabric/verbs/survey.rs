@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::VerbsConfig;
 use super::device::{Device, DeviceLimits, PortAttributes};
 use super::machine;
-use super::memory::Domain;
 use super::offer::Kind;
 use super::partition::Partition;
 use super::queue_pair::Port;
 use super::rail::{LocalAddress, Rail};
+use super::registration::Domain;
 
 /// The findings on this machine. Displayed, they are the report.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ fn look_at_device(
         if !device.is_usual() {
             return Err(io::Error::other("only devices of InfiniBand and RoCE are used"));
         }
-        Ok(Arc::new(Domain::new(Arc::new(device))?))
+        Domain::new(Arc::new(device)).map(Arc::new).map_err(io::Error::other)
     });
     looked.map_err(|error| Found::refused(title, error.to_string()))
 }

@@ -6,6 +6,7 @@ mod events;
 mod forks;
 mod laboratory;
 mod limits;
+mod one_sided;
 mod raw;
 mod settings;
 

@@ -7,7 +7,8 @@ use super::laboratory::{Laboratory, ip, run};
 use super::raw::RawPair;
 use super::{Devices, conformance};
 use crate::fabric::Status;
-use crate::fabric::conformance::{End, Pair, Plan, bounded};
+use crate::fabric::conformance::{End, OneSidedPair, Pair, Plan, bounded};
+use crate::fabric::one_sided::Access;
 use crate::limits::VERBS_PORT_GRACE;
 
 /// Takes an interface up again, whatever becomes of the test.
@@ -197,6 +198,7 @@ async fn a_device_that_is_removed_is_let_go() {
     let (device, interface) = (laboratory.0[0].clone(), laboratory.interface(0));
     let devices = laboratory.devices(0, 0);
     let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
+    let one_sided = OneSidedPair::granted(&devices, Access::ALL).await;
     let mut kept = Pair::new(&laboratory.devices(1, 1), Plan::new(4, 4)).await;
     let name = device.clone();
     let removal = std::thread::spawn(move || run("rdma", &["link", "delete", &name]));
@@ -215,7 +217,7 @@ async fn a_device_that_is_removed_is_let_go() {
         }
     };
     bounded(case, begun).await;
-    drop((pair, devices));
+    drop((pair, one_sided, devices));
     let gone = async {
         while !removal.is_finished() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -226,4 +228,5 @@ async fn a_device_that_is_removed_is_let_go() {
     bounded(case, still_works(&mut kept)).await;
     run("rdma", &["link", "add", &device, "type", "rxe", "netdev", &interface]);
     bounded(case, conformance::basic_send(&laboratory.devices(0, 1))).await;
+    bounded(case, conformance::basic_read(&laboratory.devices(0, 1))).await;
 }

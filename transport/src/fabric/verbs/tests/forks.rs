@@ -7,7 +7,9 @@ use std::process::Command;
 
 use super::Devices;
 use crate::fabric::Status;
-use crate::fabric::conformance::{Pair, Plan, bounded};
+use crate::fabric::conformance::{OneSidedPair, Pair, Plan, bounded, contents};
+use crate::fabric::one_sided::{Access, Grant, Kind};
+use crate::memory::Words;
 
 /// VB-8: a child is forked while receives are posted, and lives on with a copy of all memory. The
 /// bytes written here and those that devices write meanwhile are what both sides see, and so it is
@@ -17,6 +19,7 @@ async fn a_forked_child_disturbs_no_link() {
     let case = "a_forked_child_disturbs_no_link";
     let Some(devices) = Devices::new(case) else { return };
     let mut pair = Pair::new(&devices, Plan::new(8, 16)).await;
+    let (mut one_sided, memory, grant) = OneSidedPair::granted(&devices, Access::ALL).await;
     let (mut ready, ready_here) = pipe().unwrap();
     let (go, mut go_here) = pipe().unwrap();
     let mut command = Command::new("true");
@@ -32,13 +35,25 @@ async fn a_forked_child_disturbs_no_link() {
     let child = std::thread::spawn(move || command.status());
     ready.read_exact(&mut [0; 1]).unwrap();
     bounded(case, exchange(&mut pair, 4)).await;
+    bounded(case, reach(&mut one_sided, &memory, &grant, 1)).await;
     // Memory that is registered and posted while the child is there.
     let mut later = Pair::new(&devices, Plan::new(8, 16)).await;
     bounded(case, exchange(&mut later, 4)).await;
     go_here.write_all(b"g").unwrap();
     assert!(child.join().unwrap().unwrap().success());
     bounded(case, exchange(&mut pair, 8)).await;
+    bounded(case, reach(&mut one_sided, &memory, &grant, 2)).await;
     bounded(case, exchange(&mut later, 8)).await;
+}
+
+/// The peer writes what is read here, and reads what is written here.
+async fn reach(pair: &mut OneSidedPair, memory: &Words, grant: &Grant, number: u8) {
+    let (status, _) = pair.run(Kind::Write, grant.key(), 0, &[number; 64]).await;
+    assert_eq!(status, Status::Success);
+    assert_eq!(contents(memory)[..64], [number; 64]);
+    memory.write(64, &[!number; 64]).unwrap();
+    let (status, slot) = pair.run(Kind::Read, grant.key(), 64, &[0; 64]).await;
+    assert_eq!((status, &slot[..64]), (Status::Success, &[!number; 64][..]));
 }
 
 /// Four frames each way; `until` counts those of earlier exchanges, too.

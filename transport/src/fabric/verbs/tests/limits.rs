@@ -8,11 +8,13 @@ use super::laboratory::Laboratory;
 use super::raw::RawPair;
 use super::{Devices, connect, request};
 use crate::driver::Prepared;
-use crate::fabric::conformance::{Pair, Plan, bounded};
+use crate::fabric::conformance::{OneSidedPair, Pair, Plan, bounded};
+use crate::fabric::one_sided::{Access, Kind};
 use crate::fabric::verbs::completions::Completions;
 use crate::fabric::verbs::machine;
 use crate::fabric::verbs::queue_pair::QueuePair;
 use crate::fabric::{Fabric, FabricError, PostError, QueuePairConfig, Side, Status};
+use crate::memory::Words;
 use crate::profile::Profile;
 
 /// PV-9: a device that is asked for more than it has says so, with its name and the call.
@@ -132,6 +134,28 @@ fn explained(error: FabricError, least: u64) {
     }
 }
 
+/// VB-2, VB-9: memory to be granted, and slots that a queue pair uses first, are locked then.
+async fn grants_are_explained(laboratory: &Laboratory) {
+    let devices = laboratory.devices(0, 0);
+    let (mut pair, memory, grant) = OneSidedPair::granted(&devices, Access::ALL).await;
+    let large = Arc::new(Words::zeroed(16 << 20));
+    let refused = pair.b.one_sided.grant(&large, 0, 16 << 20, Access::ALL).unwrap_err();
+    explained(refused, 16 << 20);
+    assert_eq!(Arc::strong_count(&large), 1, "what is not granted is not kept");
+    // Its fabric has locked half of the limit for it; the queue pair locks it once more.
+    let kept = std::mem::take(&mut pair.a.slots);
+    pair.a.slots = devices.0[0].alloc(5 << 20).unwrap().into_slots(1 << 20);
+    let mut batch = vec![pair.a.operation(Kind::Read, grant.key(), 0, &[0; 8])];
+    let out_of_memory = PostError::Device(rustix::io::Errno::NOMEM.raw_os_error());
+    assert_eq!(pair.a.one_sided.post(&mut batch), Err(out_of_memory));
+    assert_eq!(batch.len(), 1, "what is refused stays with the caller");
+    pair.a.slots = kept;
+    let (status, _) = pair.run(Kind::Read, grant.key(), 0, &[0; 8]).await;
+    assert_eq!((status, memory.bytes()), (Status::Success, 256));
+    let part = pair.b.one_sided.grant(&large, 0, 1 << 20, Access::ALL).unwrap();
+    drop(part);
+}
+
 /// Does something only where the test above has started it, as another user.
 ///
 /// VB-2: the profile `small` has room for 8 peers, the default one for fewer; then the error says
@@ -161,6 +185,7 @@ async fn as_an_ordinary_user() {
         links.push(link().expect("what was given back can be had again"));
         assert!(link().is_err());
     }
+    grants_are_explained(&laboratory).await;
     // With several devices memory is locked when a link uses it: at connecting, or at a post.
     let [devices, one] = [super::Devices::new(case).unwrap(), laboratory.devices(0, 0)];
     let pair = Pair::new(&one, Plan::new(4, 4)).await;

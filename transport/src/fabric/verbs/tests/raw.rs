@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::fabric::verbs::completions::Ended;
+use crate::fabric::verbs::device::Reads;
 use crate::fabric::verbs::queue_pair::{Path, QueuePair};
+use crate::fabric::verbs::rail::Rail;
 use crate::fabric::verbs::{VerbsConfig, VerbsFabric};
 use crate::fabric::{Fabric, QueuePairConfig, Side};
 use crate::memory::Region;
@@ -24,34 +26,19 @@ impl RawPair {
         first_packet: u32,
     ) -> Self {
         let rail = &fabric.rails.now()[0];
-        let mut queue_pairs = [a, b].map(|[send_queue, recv_queue]| {
-            let config = QueuePairConfig {
-                send_queue,
-                recv_queue,
-                inline_bytes: 0,
-                rnr_retry: 0,
-                side: Side::Acceptor,
-                binding: Vec::new(),
-                avoid: Vec::new(),
-            };
+        let queue_pairs = [a, b].map(|[send_queue, recv_queue]| {
+            let config = config(send_queue, recv_queue);
             QueuePair::new(rail.domain.clone(), rail.port, &config).unwrap()
         });
-        let numbers = queue_pairs.each_ref().map(QueuePair::number);
-        for (queue_pair, peer_number) in queue_pairs.iter_mut().zip([numbers[1], numbers[0]]) {
-            let path = Path {
-                peer_number,
-                peer_first_packet: first_packet,
-                first_packet,
-                mtu: rail.attributes.mtu,
-                port: rail.port.number,
-                gid_index: rail.addresses[0].index,
-                peer_gid: rail.addresses[0].gid,
-                peer_lid: rail.attributes.lid,
-                tuning: VerbsConfig::default().tuning(0),
-            };
-            queue_pair.connect(&path).unwrap();
-        }
+        let queue_pairs = connected(queue_pairs, rail, first_packet, None);
         RawPair { queue_pairs, memory: fabric.alloc(4096).unwrap() }
+    }
+
+    /// Two of them for one-sided access, with so many reads under way.
+    pub(super) fn one_sided(rail: &Rail, reads: Reads) -> [QueuePair; 2] {
+        let device = || rail.domain.device.clone();
+        let make = |_| QueuePair::one_sided(device(), rail.port, &config(1, 1)).unwrap();
+        connected([(), ()].map(make), rail, 0, Some(reads))
     }
 
     /// Polls until `count` work requests have completed.
@@ -63,4 +50,42 @@ impl RawPair {
         }
         ended
     }
+}
+
+fn config(send_queue: u32, recv_queue: u32) -> QueuePairConfig {
+    QueuePairConfig {
+        send_queue,
+        recv_queue,
+        inline_bytes: 0,
+        rnr_retry: 0,
+        side: Side::Acceptor,
+        binding: Vec::new(),
+        avoid: Vec::new(),
+    }
+}
+
+/// Connects two queue pairs of a port with each other.
+fn connected(
+    mut queue_pairs: [QueuePair; 2],
+    rail: &Rail,
+    first_packet: u32,
+    reads: Option<Reads>,
+) -> [QueuePair; 2] {
+    let numbers = queue_pairs.each_ref().map(QueuePair::number);
+    for (queue_pair, peer_number) in queue_pairs.iter_mut().zip([numbers[1], numbers[0]]) {
+        let path = Path {
+            peer_number,
+            peer_first_packet: first_packet,
+            first_packet,
+            mtu: rail.attributes.mtu,
+            port: rail.port.number,
+            gid_index: rail.addresses[0].index,
+            peer_gid: rail.addresses[0].gid,
+            peer_lid: rail.attributes.lid,
+            reads,
+            tuning: VerbsConfig::default().tuning(0),
+        };
+        queue_pair.connect(&path).unwrap();
+    }
+    queue_pairs
 }
