@@ -20,51 +20,54 @@ const ROUNDS: usize = 10;
 /// The parameters of a line: its slope, and where it begins.
 type Line = [f64; 2];
 
-/// Owns the parameters, and a place for the finding of each worker.
+/// Owns the parameters, and a place for the finding of each worker; and what it shares of both.
 #[actor]
 struct Server {
     line: Region<Line>,
     findings: Region<Line>,
+    shared: Model,
 }
 
 /// What a worker is given: all may read the line, and each writes to its own place.
 #[message]
 struct Model {
     line: RemoteRegion<Line>,
-    finding: RemoteRegion<Line>,
+    findings: RemoteRegion<Line>,
+}
+
+impl Server {
+    fn new(node: &Node) -> Result<Self, RegionError> {
+        let (line, findings) = (node.region(1)?, node.region(WORKERS)?);
+        let shared =
+            Model { line: line.share(Access::READ)?, findings: findings.share(Access::WRITE)? };
+        Ok(Server { line, findings, shared })
+    }
 }
 
 #[handlers]
 impl Server {
     #[handler]
     fn join(&mut self, worker: u64) -> Result<Model, String> {
-        let share = || {
-            let line = self.line.share(Access::READ)?;
-            let findings = self.findings.share(Access::WRITE)?;
-            let worker = worker as usize;
-            Ok(Model { line, finding: findings.slice(worker..worker + 1)? })
-        };
-        share().map_err(|error: RegionError| error.to_string())
+        let (line, worker) = (self.shared.line.clone(), worker as usize);
+        let findings = self.shared.findings.slice(worker..worker + 1);
+        Ok(Model { line, findings: findings.map_err(|error| error.to_string())? })
     }
 
     /// Makes the line the mean of what the workers found, and returns it.
     #[handler]
     fn step(&mut self) -> Result<Line, String> {
-        let step = || {
-            let found = self.findings.read(0..WORKERS)?;
-            let mean = |part: usize| found.iter().map(|line| line[part]).sum::<f64>();
-            let line = [0, 1].map(|part| mean(part) / WORKERS as f64);
-            self.line.write(0, &[line])?;
-            Ok(line)
-        };
-        step().map_err(|error: RegionError| error.to_string())
+        let found = self.findings.read(0..WORKERS).map_err(|error| error.to_string())?;
+        let sum = |part: usize| found.iter().map(|line| line[part]).sum::<f64>();
+        let line = [0, 1].map(|part| sum(part) / WORKERS as f64);
+        self.line.write(0, &[line]).map_err(|error| error.to_string())?;
+        Ok(line)
     }
 }
 
 /// Learns from points of its own.
 #[actor]
 struct Worker {
-    points: Vec<(f64, f64)>,
+    points: Vec<[f64; 2]>,
     model: Model,
 }
 
@@ -73,17 +76,15 @@ impl Worker {
     /// Goes some steps down from the line that all have.
     #[handler]
     async fn learn(&self) -> Result<(), String> {
-        let Model { line, finding } = &self.model;
+        let Model { line, findings } = &self.model;
         let learn = async {
             let mut line = line.read(0..1).await?[0];
             for _ in 0..400 {
-                let miss = |&(x, y): &(f64, f64)| (line[0] * x + line[1] - y, x);
-                let misses: Vec<_> = self.points.iter().map(miss).collect();
-                let rate = 0.5 / self.points.len() as f64;
-                line[0] -= rate * misses.iter().map(|(miss, x)| miss * x).sum::<f64>();
-                line[1] -= rate * misses.iter().map(|(miss, _)| miss).sum::<f64>();
+                let misses = self.points.iter().map(|[x, y]| (x, line[0] * x + line[1] - y));
+                let slopes = misses.fold([0.0; 2], |sum, (x, by)| [sum[0] + by * x, sum[1] + by]);
+                line = [0, 1].map(|part| line[part] - slopes[part] / 100.0);
             }
-            finding.write(0, &[line]).await
+            findings.write(0, &[line]).await
         };
         learn.await.map_err(|error: RegionError| error.to_string())
     }
@@ -92,8 +93,7 @@ impl Worker {
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let server = Node::builder("server").listen("127.0.0.1:0").start().await?;
-    let (line, findings) = (server.region(1)?, server.region(WORKERS)?);
-    let parameters = server.spawn("parameters", Server { line, findings }).await?;
+    let parameters = server.spawn("parameters", Server::new(&server)?).await?;
     let (mut nodes, mut workers) = (vec![server.clone()], Vec::new());
     for number in 0..WORKERS {
         let node = Node::builder(format!("worker{number}")).seeds(server.addresses());
@@ -101,7 +101,7 @@ async fn main() -> Result<(), BoxError> {
         let server = node.when_named::<Server>("server/parameters").await?;
         let model = server.join(number as u64).await??;
         let x = |at: usize| (at * WORKERS + number) as f64 / 50.0;
-        let points = (0..50).map(|at| (x(at), 3.0 * x(at) + 1.0)).collect();
+        let points = (0..50).map(|at| [x(at), 3.0 * x(at) + 1.0]).collect();
         workers.push(node.spawn("worker", Worker { points, model }).await?);
         nodes.push(node);
     }

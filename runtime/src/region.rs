@@ -105,7 +105,8 @@ impl<T: Pod> Region<T> {
 
     /// Gives access to all of it to those that get what this returns: a value that is a field of
     /// messages, as an [`ActorRef`](crate::ActorRef) is. The access lasts until it is
-    /// [revoked](Region::revoke) or the region is dropped.
+    /// [revoked](Region::revoke) or the region is dropped: share once, and clone what this returns,
+    /// where the access is to end for all at one time.
     ///
     /// # Errors
     /// [`RegionError::NoNetwork`].
@@ -134,14 +135,16 @@ impl<T: Pod> Region<T> {
     ///
     /// # Cancel safety
     /// When the future is dropped it is revoked all the same.
-    pub async fn revoke(&self, shared: &RemoteRegion<T>) {
+    pub fn revoke(&self, shared: &RemoteRegion<T>) -> impl Future<Output = ()> + use<T> {
         let share = {
             let mut shares = self.shares.lock();
             let is_it = |share: &Share| share.id() == ShareId(shared.share());
             shares.iter().position(is_it).map(|place| shares.swap_remove(place))
         };
-        if let Some(share) = share {
-            share.end().await;
+        async move {
+            if let Some(share) = share {
+                share.end().await;
+            }
         }
     }
 
@@ -149,9 +152,11 @@ impl<T: Pod> Region<T> {
     ///
     /// # Cancel safety
     /// When the future is dropped all are revoked all the same.
-    pub async fn revoke_all(&self) {
+    pub fn revoke_all(&self) -> impl Future<Output = ()> + use<T> {
         let shares = std::mem::take(&mut *self.shares.lock());
-        join_all(shares.into_iter().map(Share::end)).await;
+        async move {
+            join_all(shares.into_iter().map(Share::end)).await;
+        }
     }
 }
 
@@ -160,7 +165,10 @@ fn place<T>(range: &Range<usize>, len: usize) -> Result<u64, RegionError> {
     if range.start > range.end || range.end > len {
         return Err(out_of_range(range.clone(), len));
     }
-    Ok(range.start as u64 * size_of::<T>() as u64)
+    // How many there are may be the word of another node.
+    let at = (range.start as u64).checked_mul(size_of::<T>() as u64);
+    let bytes = range.len().checked_mul(size_of::<T>()).filter(|bytes| *bytes <= BYTES_MAX);
+    at.filter(|_| bytes.is_some()).ok_or_else(|| out_of_range(range.clone(), len))
 }
 
 fn out_of_range(range: Range<usize>, len: usize) -> RegionError {

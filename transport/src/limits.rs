@@ -332,6 +332,10 @@ pub const ONE_SIDED_SLOT_BYTES: usize = 32 * 1024;
 /// link lives: its connection is lost without a sign. Longer than any operation waits where both
 /// nodes run, and as long as a node is waited for.
 pub const ONE_SIDED_PATIENCE: Duration = DOWN_AFTER;
+/// Questions about shared memory of one node to another one that have no answer; more wait. So few
+/// answers have room on the connection, whatever else it carries: neither side waits for the other
+/// to read.
+pub const SHARING_UNANSWERED_MAX: usize = 256;
 /// Time after which the end of a share does not wait any more for a peer that does not say that it
 /// has no operation under way. What that peer still begins ends its own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);

@@ -16,7 +16,8 @@
 //! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
 //!   one is under way.
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
-//!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE).
+//!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
+//!   which the peer does not say what is its turn to say.
 
 mod operating;
 mod pair;
@@ -24,14 +25,14 @@ mod requests;
 #[cfg(all(test, feature = "sim"))]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::mem::{replace, take};
 use std::sync::Arc;
-use std::task::Waker;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::bootstrap::Sharing;
@@ -42,8 +43,8 @@ use crate::limits;
 use crate::shares::{Grantee, Holder, Shares};
 
 pub(crate) use operating::{NotBegun, Ready, Unready};
+pub(crate) use pair::Finished;
 use pair::Pair;
-pub(crate) use pair::Piece;
 pub(crate) use requests::Unexpected;
 
 /// One-sided access to the peer of one link.
@@ -84,10 +85,11 @@ struct State {
     failures: u64,
     trouble: String,
     /// Shares of the peer.
-    keys: HashMap<ShareId, Known>,
+    keys: BTreeMap<ShareId, Known>,
     /// Shares of this node that the peer reaches.
-    granted: HashMap<ShareId, Granted>,
-    driver: Option<Waker>,
+    granted: BTreeMap<ShareId, Granted>,
+    /// ASKs and REVOKEs that were sent and have no answer.
+    unanswered: usize,
 }
 
 #[derive(Default)]
@@ -95,21 +97,30 @@ enum Stage {
     /// There is no queue pair: it is opened at the next use.
     #[default]
     Closed,
-    /// The side that dialled is asked to open one.
-    Wanted,
-    /// It is offered, and the peer has not answered.
-    Offered(Box<dyn Opening>),
-    Connecting,
+    /// The side that dialled is asked to open one, since then.
+    Wanted(Instant),
+    /// It is offered, and the peer has not answered since then.
+    Offered(Instant, Box<dyn Opening>),
+    Connecting(Task),
     /// It is connected, and usable once the peer's is, too.
     Connected(Pair),
     /// The link has ended.
     Ended,
 }
 
+/// A task that ends when this is dropped.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// What is known of a share of the peer.
 enum Known {
-    /// It was asked for; these tasks wait.
-    Asked(Askers),
+    /// It was asked for at that time; these tasks wait.
+    Asked(Instant, Askers),
     Held {
         key: Key,
         bytes: u64,
@@ -138,7 +149,7 @@ struct Granted {
 }
 
 /// What a queue pair leaves: dropped when the state's lock is free.
-type Leftovers = (Stage, HashMap<ShareId, Known>, HashMap<ShareId, Granted>);
+type Leftovers = (Stage, BTreeMap<ShareId, Known>, BTreeMap<ShareId, Granted>);
 
 impl State {
     /// Returns the queue pair of this number.
@@ -152,12 +163,12 @@ impl State {
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
         self.peer_connected = false;
+        self.unanswered = 0;
         if let Stage::Connected(pair) = &self.stage {
             pair.room.close();
         }
-        if let Some(driver) = self.driver.take() {
-            driver.wake();
-        }
+        // What else was to be said is about what ends here.
+        self.outbox.retain(Sharing::is_about_opening);
         (replace(&mut self.stage, stage), take(&mut self.keys), take(&mut self.granted))
     }
 
@@ -172,10 +183,38 @@ impl State {
         let idle = match &self.stage {
             Stage::Closed | Stage::Ended => true,
             Stage::Connected(pair) => self.peer_connected && pair.posted.is_empty(),
-            Stage::Wanted | Stage::Offered(_) | Stage::Connecting => false,
+            Stage::Wanted(_) | Stage::Offered(..) | Stage::Connecting(_) => false,
         };
-        idle && self.outbox.is_empty()
-            && !self.keys.values().any(|known| matches!(known, Known::Asked(_)))
+        let asks = self.keys.values().any(|known| matches!(known, Known::Asked(..)));
+        idle && self.outbox.is_empty() && !asks
+    }
+
+    /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
+    fn is_stuck(&self) -> bool {
+        let is_late = |since: &Instant| since.elapsed() >= limits::ONE_SIDED_PATIENCE;
+        let asks = self.keys.values().any(|known| match known {
+            Known::Asked(since, _) => is_late(since),
+            Known::Held { .. } => false,
+        });
+        asks || match &self.stage {
+            Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
+            Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
+            Stage::Connected(pair) => is_late(&pair.waiting),
+            Stage::Closed | Stage::Connecting(_) | Stage::Ended => false,
+        }
+    }
+
+    /// Takes what may be sent: of what the peer answers no more than it has room to answer.
+    fn take_outgoing(&mut self) -> Vec<Sharing> {
+        let mut unanswered = self.unanswered;
+        let fits = self.outbox.iter().take_while(|message| {
+            unanswered += usize::from(message.is_answered());
+            unanswered <= limits::SHARING_UNANSWERED_MAX || !message.is_answered()
+        });
+        let count = fits.count();
+        let taken: Vec<_> = self.outbox.drain(..count).collect();
+        self.unanswered += taken.iter().filter(|message| message.is_answered()).count();
+        taken
     }
 }
 
@@ -195,7 +234,7 @@ impl Reach {
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn outgoing(&self) -> Vec<Sharing> {
         loop {
-            let messages = take(&mut self.state.lock().outbox);
+            let messages = self.state.lock().take_outgoing();
             if !messages.is_empty() {
                 return messages;
             }
@@ -222,13 +261,15 @@ impl Reach {
     fn give_up_stuck(&self) {
         let leftovers = {
             let mut state = self.state.lock();
-            if !matches!(&state.stage, Stage::Connected(pair) if pair.is_stuck()) {
+            if !state.is_stuck() {
                 return;
             }
-            let reason = "an operation had no outcome for too long".into();
+            let reason = format!("nothing came of it for {:?}", limits::ONE_SIDED_PATIENCE);
+            state.note_failure(reason.clone());
             let unable = Sharing::Unable { number: state.number, reason };
+            let leftovers = state.leave(Stage::Closed);
             state.outbox.push(unable);
-            state.leave(Stage::Closed)
+            leftovers
         };
         drop(leftovers);
         self.outgoing.notify_one();
@@ -278,5 +319,10 @@ impl Grantee for Reach {
             state.outbox.push(Sharing::Revoke(share));
         }
         self.outgoing.notify_one();
+    }
+
+    fn take_back(&self, share: ShareId) {
+        let granted = self.state.lock().granted.remove(&share);
+        drop(granted);
     }
 }

@@ -6,16 +6,19 @@
 //!   [`Share::end`] returns when none of them reaches the memory any more. A share ends once, when
 //!   its [`Share`] is dropped at the latest.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::entropy::Entropy;
 use crate::fabric::one_sided::Access;
 use crate::id::ShareId;
+use crate::limits::REVOKE_PATIENCE;
 use crate::memory::{OutOfRange, Words};
 
 /// Memory that this node shares until this is dropped (SM-2).
@@ -27,7 +30,7 @@ pub struct Share {
 
 /// What a node shares.
 pub(crate) struct Shares {
-    by_id: Mutex<HashMap<ShareId, Shared>>,
+    by_id: Mutex<BTreeMap<ShareId, Shared>>,
     entropy: Entropy,
 }
 
@@ -50,8 +53,11 @@ struct Shared {
 
 /// What gives peers access to shares, and is told of their end.
 pub(crate) trait Grantee: Send + Sync {
-    /// This share has ended.
+    /// This share has ended: has those let go of it that were granted it.
     fn revoke(&self, share: ShareId);
+
+    /// Takes it back from those that have not let go of it.
+    fn take_back(&self, share: ShareId);
 }
 
 /// Stands for one queue pair that reaches a share, in the share's count.
@@ -122,10 +128,12 @@ impl Shares {
         Some((shared.piece.clone(), Holder::new(&shared.holders)))
     }
 
-    fn end(&self, id: ShareId) {
+    /// Ends a share. Returns those that were granted it, the first time.
+    fn end(&self, id: ShareId) -> Vec<Weak<dyn Grantee>> {
         let ended = self.by_id.lock().remove(&id);
-        let granted = ended.into_iter().flat_map(|shared| shared.granted);
-        granted.filter_map(|grantee| grantee.upgrade()).for_each(|grantee| grantee.revoke(id));
+        let granted = ended.map(|shared| shared.granted).unwrap_or_default();
+        granted.iter().filter_map(Weak::upgrade).for_each(|grantee| grantee.revoke(id));
+        granted
     }
 }
 
@@ -141,9 +149,14 @@ impl Share {
     /// # Cancel safety
     /// When the future is dropped the share ends all the same.
     pub async fn end(mut self) {
-        self.shares.end(self.id);
+        let granted = self.shares.end(self.id);
         // An error says that the last holder is gone.
-        let _ = self.holders.wait_for(|count| *count == 0).await;
+        let gone = self.holders.wait_for(|count| *count == 0).map(|_| ());
+        if timeout(REVOKE_PATIENCE, gone).await.is_err() {
+            let late = granted.iter().filter_map(Weak::upgrade);
+            late.for_each(|grantee| grantee.take_back(self.id));
+            let _ = self.holders.wait_for(|count| *count == 0).await;
+        }
     }
 }
 

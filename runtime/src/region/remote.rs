@@ -29,8 +29,11 @@ pub struct RemoteRegion<T> {
     _elements: PhantomData<fn() -> T>,
 }
 
+/// Bytes of a read for which memory is taken at once.
+const READ_STEP_BYTES: usize = 1024 * 1024;
+
 /// Where a region is, as messages say it.
-#[derive(Debug, Clone, PartialEq, Eq, Archive, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct Whereabouts {
     pub(super) node: String,
     pub(super) incarnation: u128,
@@ -112,11 +115,22 @@ impl<T: Pod> RemoteRegion<T> {
     /// # Cancel safety
     /// May be dropped.
     pub async fn read(&self, range: Range<usize>) -> Result<Vec<T>, RegionError> {
-        let (memory, at) = self.find(&range)?;
-        let mut elements = vec![T::zeroed(); range.len()];
-        let read = memory.read(at, bytemuck::cast_slice_mut(&mut elements)).await;
-        read.map_err(|error| self.error(range, error))?;
-        Ok(elements)
+        let (memory, mut at) = self.find(&range)?;
+        // Memory is taken as the elements come: how many there are is the word of their node.
+        let step = (READ_STEP_BYTES / size_of::<T>().max(1)).max(1);
+        let mut elements = Vec::new();
+        loop {
+            let had = elements.len();
+            elements.resize(range.len().min(had + step), T::zeroed());
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements[had..]);
+            let count = bytes.len() as u64;
+            let read = memory.read(at, bytes).await;
+            read.map_err(|error| self.error(range.clone(), error))?;
+            if elements.len() == range.len() {
+                return Ok(elements);
+            }
+            at += count;
+        }
     }
 
     /// Returns copies of the elements of each of these ranges, which are on their way at one time.
@@ -228,5 +242,35 @@ impl<T> Eq for RemoteRegion<T> {}
 impl<T> fmt::Debug for RemoteRegion<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RemoteRegion({} elements of {})", self.place.len, self.place.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a message says of a region is the word of another node: no number in it does harm.
+    #[tokio::test]
+    async fn a_region_that_says_it_is_enormous_is_none() {
+        let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
+        let region = |at, len| {
+            let incarnation = node.id().incarnation.0;
+            let place = Whereabouts { node: "alpha".into(), incarnation, share: 7, at, len };
+            RemoteRegion::<u64>::bind(&node, place)
+        };
+        for (at, len) in [(0, 1 << 40), (0, u64::MAX), (u64::MAX, 8), (u64::MAX, u64::MAX)] {
+            let region = region(at, len);
+            let len = region.len();
+            for range in [0..len, len - 1..len, 0..1, len / 2..len / 2 + 3] {
+                assert!(region.read(range.clone()).await.is_err(), "{at} {len} {range:?}");
+                let part = region.slice(range.clone());
+                let Ok(part) = part else { continue };
+                assert!(part.read(0..1).await.is_err());
+                assert!(part.write(0, &[1]).await.is_err());
+            }
+            assert!(region.fetch_add(len - 1, 1).await.is_err());
+            assert!(region.compare_and_swap(len, 1, 2).await.is_err());
+            assert!(region.write(len - 1, &[1, 2]).await.is_err());
+        }
     }
 }

@@ -75,6 +75,17 @@ mod kind {
 }
 
 impl Sharing {
+    /// Returns true if the peer answers it.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(self, Sharing::Ask(_) | Sharing::Revoke(_))
+    }
+
+    /// Returns true if it is about a queue pair itself, and not about what is granted on it.
+    pub(crate) fn is_about_opening(&self) -> bool {
+        use Sharing::*;
+        matches!(self, Want | Offer { .. } | Connected { .. } | Unable { .. })
+    }
+
     /// Appends its bytes. An offer comes last: the buffer does not grow after it.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let put = |out: &mut Vec<u8>, kind: u8, share: &ShareId| {

@@ -18,7 +18,7 @@ use crate::id::ShareId;
 use crate::link::LinkHandle;
 use crate::memory::OutOfRange;
 use crate::mesh::Peer;
-use crate::reach::{NotBegun, Piece, Ready, Unready};
+use crate::reach::{Finished, NotBegun, Ready, Unready};
 use crate::shares::{Holder, Piece as SharedPiece, Shares};
 
 /// Times that a read is begun, where the link is lost meanwhile.
@@ -53,7 +53,8 @@ pub enum AccessError {
     /// The share does not allow it. Nothing was done.
     #[error("the share does not allow to {0}")]
     NoAccess(&'static str),
-    /// There is no such share on that node, or not any more.
+    /// There is no such share on that node, or not any more. A write that was under way may have
+    /// been done in part.
     #[error("the memory is not shared, or not any more")]
     NotShared,
     /// The node is down: nothing was done.
@@ -183,9 +184,8 @@ impl SharedMemory {
             check(ready.bytes, ready.access, kind, at, 8)?;
             let act = async {
                 let finished = ready.post(kind, at, 8, ready.piece().await?)?;
-                let mut piece = completed(finished).await?;
-                let mut word = [0; 8];
-                word.copy_from_slice(&piece.bytes()[..8]);
+                let brought = completed(finished).await?;
+                let word = brought.try_into().map_err(|_| Unfinished::Unknown)?;
                 Ok(u64::from_ne_bytes(word))
             };
             match act.await {
@@ -197,12 +197,20 @@ impl SharedMemory {
         }
     }
 
-    /// Moves bytes in as many operations as it takes.
+    /// Moves bytes in as many operations as it takes, over one queue pair after the other.
     async fn transfer(&self, at: u64, mut bytes: Bytes<'_>) -> Result<(), AccessError> {
+        let mut done = 0;
         loop {
-            let ready = self.ready().await?;
+            let failed = |error| match error {
+                // Not all of it, any more.
+                AccessError::NodeDown(_) | AccessError::Unable(_) if done > 0 => {
+                    AccessError::Unknown
+                }
+                error => error,
+            };
+            let ready = self.ready().await.map_err(failed)?;
             check(ready.bytes, ready.access, bytes.kind(), at, bytes.len())?;
-            match bytes.transfer(&ready, at).await {
+            match bytes.transfer(&ready, at, &mut done).await {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
@@ -276,10 +284,10 @@ fn check(
 }
 
 /// Waits for the outcome of an operation.
-async fn completed(finished: oneshot::Receiver<(Status, Piece)>) -> Result<Piece, Unfinished> {
-    let (status, piece) = finished.await.map_err(|_| Unfinished::Unknown)?;
+async fn completed(finished: oneshot::Receiver<Finished>) -> Result<Vec<u8>, Unfinished> {
+    let (status, brought) = finished.await.map_err(|_| Unfinished::Unknown)?;
     match status {
-        Status::Success => Ok(piece),
+        Status::Success => Ok(brought),
         // The share ended without waiting for this node.
         Status::RemoteAccess => Err(Unfinished::Failed(AccessError::NotShared)),
         _ => Err(Unfinished::Unknown),
@@ -301,41 +309,51 @@ impl Bytes<'_> {
         }
     }
 
-    /// Moves them to or from the share. A task that has operations under way waits for those, and
-    /// not for slots: else tasks could wait for each other's.
-    async fn transfer(&mut self, ready: &Ready, at: u64) -> Result<(), Unfinished> {
+    /// Moves what follows the first `done` bytes, and counts on. Where not all of it was begun the
+    /// rest is for the next queue pair. A task that has operations under way waits for those, and
+    /// not for slots.
+    async fn transfer(
+        &mut self,
+        ready: &Ready,
+        at: u64,
+        done: &mut usize,
+    ) -> Result<(), Unfinished> {
         let (kind, bytes) = (self.kind(), self.len());
         let mut running: VecDeque<(Range<usize>, _)> = VecDeque::new();
-        let mut begun = 0;
+        let (mut begun, mut goes_on) = (*done, true);
         loop {
-            while begun < bytes {
-                let mut piece = match ready.try_piece() {
-                    Some(piece) => piece,
-                    None if running.is_empty() => ready.piece().await?,
+            while goes_on && begun < bytes {
+                let piece = match ready.try_piece() {
+                    Some(piece) => Ok(piece),
+                    None if running.is_empty() => ready.piece().await,
                     None => break,
                 };
-                // Cut between words.
-                let into_word = ((at + begun as u64) % 8) as usize;
-                let length = (bytes - begun).min(piece.bytes().len() - into_word);
-                if let Bytes::From(from) = self {
-                    piece.bytes()[..length].copy_from_slice(&from[begun..begun + length]);
+                let posted = piece.and_then(|mut piece| {
+                    // Cut between words.
+                    let into_word = ((at + begun as u64) % 8) as usize;
+                    let length = (bytes - begun).min(piece.bytes().len() - into_word);
+                    if let Bytes::From(from) = self {
+                        piece.bytes()[..length].copy_from_slice(&from[begun..begun + length]);
+                    }
+                    let finished = ready.post(kind, at + begun as u64, length, piece)?;
+                    Ok((begun..begun + length, finished))
+                });
+                match posted {
+                    Ok((range, finished)) => {
+                        begun = range.end;
+                        running.push_back((range, finished));
+                    }
+                    Err(NotBegun) => goes_on = false,
                 }
-                let posted = ready.post(kind, at + begun as u64, length, piece);
-                let finished = match posted {
-                    Ok(finished) => finished,
-                    Err(NotBegun) if begun == 0 => return Err(Unfinished::NotBegun),
-                    Err(NotBegun) => return Err(Unfinished::Unknown),
-                };
-                running.push_back((begun..begun + length, finished));
-                begun += length;
             }
-            let Some((range, finished)) = running.pop_front() else { return Ok(()) };
-            let mut piece = completed(finished).await?;
+            let Some((range, finished)) = running.pop_front() else { break };
+            let brought = completed(finished).await?;
+            *done = range.end;
             if let Bytes::Into(into) = self {
-                let length = range.len();
-                into[range].copy_from_slice(&piece.bytes()[..length]);
+                into[range].copy_from_slice(&brought);
             }
         }
+        if *done == bytes { Ok(()) } else { Err(Unfinished::NotBegun) }
     }
 }
 

@@ -233,8 +233,8 @@ impl Session {
                 biased;
                 cause = self.carrier.running.ended() => return cause,
                 command = self.guard.command() => self.handle_command_and_read(command).await,
-                messages = reach.outgoing(), if open => self.send_sharing(messages).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
+                messages = reach.outgoing(), if open => self.send_sharing(messages).await,
                 // After what the peer said meanwhile: it may be all that shows that it lives.
                 _ = look.tick(), if open => self.look().await,
                 () = sleep_until(patience), if !open => {

@@ -95,9 +95,12 @@ impl Reach {
                 return Ok(Look::Ready(Ready { reach, number, share, key, room, bytes, access }));
             }
             Some(Known::Held { .. }) => return Err(Unready::Denied),
-            Some(Known::Asked(tasks)) => tasks.push(asks),
+            Some(Known::Asked(_, tasks)) => {
+                tasks.retain(|task| !task.is_closed());
+                tasks.push(asks);
+            }
             None => {
-                state.keys.insert(share, Known::Asked(vec![asks]));
+                state.keys.insert(share, Known::Asked(Instant::now(), vec![asks]));
                 state.outbox.push(Sharing::Ask(share));
                 self.outgoing.notify_one();
             }
@@ -163,8 +166,8 @@ impl Ready {
         // There is a slot for each operation that it takes, so it refuses none.
         if let Err(error) = pair.one_sided.post(&mut vec![operation]) {
             let reason = format!("an operation cannot be posted: {error}");
-            state.outbox.push(Sharing::Unable { number: self.number, reason });
             let leftovers = state.leave(Stage::Closed);
+            state.outbox.push(Sharing::Unable { number: self.number, reason });
             drop(guard);
             drop(leftovers);
             self.reach.outgoing.notify_one();
@@ -176,7 +179,8 @@ impl Ready {
         if pair.posted.is_empty() {
             pair.waiting = Instant::now();
         }
-        pair.posted.push_back(Posted { share: self.share, permit, done });
+        let wanted = if matches!(kind, Kind::Write | Kind::WriteAndNotify(_)) { 0 } else { bytes };
+        pair.posted.push_back(Posted { share: self.share, wanted, permit, done });
         Ok(finished)
     }
 }

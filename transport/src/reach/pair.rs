@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::mem::replace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -9,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
-use super::{Known, Means, Reach, Stage, State};
+use super::{Known, Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening, Outcome};
 use crate::fabric::{FabricError, Status};
@@ -22,6 +23,9 @@ use crate::memory::Slot;
 /// Outcomes that are polled at once.
 const BATCH: usize = ONE_SIDED_OPERATIONS as usize;
 
+/// A connected queue pair, before it is driven, and slots for its operations.
+type Made = (Box<dyn OneSided>, Vec<Slot>);
+
 /// A connected queue pair.
 pub(super) struct Pair {
     pub(super) one_sided: Box<dyn OneSided>,
@@ -32,6 +36,7 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Instant,
+    _driver: Task,
 }
 
 impl Pair {
@@ -44,12 +49,15 @@ impl Pair {
 /// An operation that is under way.
 pub(super) struct Posted {
     pub(super) share: ShareId,
+    /// Bytes at the front of its slot that its task wants.
+    pub(super) wanted: usize,
     pub(super) permit: OwnedSemaphorePermit,
     pub(super) done: oneshot::Sender<Finished>,
 }
 
-/// How an operation ended, and its slot.
-pub(crate) type Finished = (Status, Piece);
+/// How an operation ended, and what it brought: copied out of its slot, which serves others at
+/// once, however late its task looks.
+pub(crate) type Finished = (Status, Vec<u8>);
 
 /// A slot for one operation, which the queue pair has meanwhile (RE-4). Dropping it gives it back.
 pub(crate) struct Piece {
@@ -103,13 +111,13 @@ impl Means {
         })
     }
 
-    fn pair(&self, one_sided: Box<dyn OneSided>) -> Result<Pair, FabricError> {
+    /// Returns slots for the operations of a queue pair.
+    fn slots(&self) -> Result<Vec<Slot>, FabricError> {
         let count = ONE_SIDED_OPERATIONS as usize;
         let region = self.fabric.alloc(count * ONE_SIDED_SLOT_BYTES)?;
         let mut slots = region.into_slots(ONE_SIDED_SLOT_BYTES);
         slots.truncate(count);
-        let room = Arc::new(Semaphore::new(slots.len()));
-        Ok(Pair { one_sided, slots, room, posted: VecDeque::new(), waiting: Instant::now() })
+        Ok(slots)
     }
 }
 
@@ -122,13 +130,16 @@ impl Reach {
         opening: Box<dyn Opening>,
         offer: Zeroizing<Vec<u8>>,
     ) {
-        state.stage = Stage::Connecting;
         let (reach, means, number) = (self.clone(), means.clone(), state.number);
         let runtime = means.runtime.clone();
-        runtime.spawn(async move {
+        // The state is locked until its task is known.
+        let task = runtime.spawn(async move {
             let connecting = timeout(CONNECT_TIMEOUT, opening.connect(offer, 0)).await;
             let made = match connecting {
-                Ok(Ok(one_sided)) => means.pair(one_sided).map_err(|error| error.to_string()),
+                Ok(Ok(one_sided)) => match means.slots() {
+                    Ok(slots) => Ok((one_sided, slots)),
+                    Err(error) => Err(error.to_string()),
+                },
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err(format!("not connected within {CONNECT_TIMEOUT:?}")),
             };
@@ -136,25 +147,30 @@ impl Reach {
                 poll_fn(|cx| reach.drive(number, cx)).await;
             }
         });
+        state.stage = Stage::Connecting(Task(task.abort_handle()));
     }
 
     /// Takes what came of connecting. Returns true if it is to be driven.
-    fn note_connected(&self, number: u32, made: Result<Pair, String>) -> bool {
+    fn note_connected(&self, number: u32, made: Result<Made, String>) -> bool {
         let mut state = self.state.lock();
-        if state.number != number || !matches!(state.stage, Stage::Connecting) {
+        if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
             return false;
         }
         let is_made = made.is_ok();
-        let leftovers = match made {
-            Ok(pair) => {
+        let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
+            (Ok((one_sided, slots)), Stage::Connecting(driver)) => {
+                let room = Arc::new(Semaphore::new(slots.len()));
+                let (posted, waiting) = (VecDeque::new(), Instant::now());
+                let pair = Pair { one_sided, slots, room, posted, waiting, _driver: driver };
                 state.stage = Stage::Connected(pair);
                 state.outbox.push(Sharing::Connected { number });
                 None
             }
-            Err(reason) => {
+            (made, stage) => {
+                let reason = made.err().unwrap_or_default();
                 state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
                 state.note_failure(reason);
-                Some(state.leave(Stage::Closed))
+                Some((stage, state.leave(Stage::Closed)))
             }
         };
         drop(state);
@@ -175,7 +191,6 @@ impl Reach {
         if pair.one_sided.poll_ready(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
-        state.driver = Some(cx.waker().clone());
         let ended = outcomes.drain(..).find_map(|outcome| match outcome {
             Outcome::Done { slot, status } => {
                 finished.extend(self.finish(&mut state, slot, status));
@@ -186,14 +201,14 @@ impl Reach {
         });
         let leftovers = ended.map(|status| {
             let reason = format!("its queue pair has ended: {status}");
+            let leftovers = state.leave(Stage::Closed);
             state.outbox.push(Sharing::Unable { number, reason });
-            state.leave(Stage::Closed)
+            leftovers
         });
         let is_over = leftovers.is_some();
         let speaks = !state.outbox.is_empty();
         drop(state);
         for (done, ended) in finished {
-            // A task that does not wait any more gives the slot back here.
             drop(done.send(ended));
         }
         drop((leftovers, outcomes));
@@ -209,7 +224,7 @@ impl Reach {
 
     /// Records the outcome of the oldest operation.
     fn finish(
-        self: &Arc<Self>,
+        &self,
         state: &mut State,
         slot: Slot,
         status: Status,
@@ -217,7 +232,11 @@ impl Reach {
         let number = state.number;
         let pair = state.pair(number)?;
         pair.waiting = Instant::now();
-        let Posted { share, permit, done } = pair.posted.pop_front()?;
+        let Posted { share, wanted, permit, done } = pair.posted.pop_front()?;
+        let is_wanted = status == Status::Success && !done.is_closed();
+        let brought = if is_wanted { slot[..wanted].to_vec() } else { Vec::new() };
+        pair.slots.push(slot);
+        drop(permit);
         if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
             *running -= 1;
             if *is_ending && *running == 0 {
@@ -225,6 +244,6 @@ impl Reach {
                 state.outbox.push(Sharing::Revoked(share));
             }
         }
-        Some((done, (status, Piece::new(self, number, slot, permit))))
+        Some((done, (status, brought)))
     }
 }

@@ -3,6 +3,7 @@
 use std::mem::replace;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::{Askers, Denied, Granted, Known, Leftovers, Means, Reach, Stage, State};
@@ -53,6 +54,7 @@ impl Reach {
             }
             Sharing::Ask(share) => self.answer(&mut state, &means, share),
             Sharing::Granted { share, key, bytes, access } => {
+                state.unanswered = state.unanswered.saturating_sub(1);
                 let held = Known::Held { key, bytes, access, running: 0, is_ending: false };
                 answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
                 if answered.is_some() {
@@ -60,10 +62,12 @@ impl Reach {
                 }
             }
             Sharing::Denied { share, reason } => {
+                state.unanswered = state.unanswered.saturating_sub(1);
                 answered = state.take_asked(share).map(|tasks| (tasks, Err(Denied(reason))));
             }
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => {
+                state.unanswered = state.unanswered.saturating_sub(1);
                 if let Some(granted) = state.granted.remove(&share) {
                     leftovers =
                         Some((Stage::Closed, Default::default(), [(share, granted)].into()));
@@ -112,18 +116,21 @@ impl Reach {
     pub(super) fn begin(&self, state: &mut State, means: &Means) {
         if !means.is_dialer() {
             state.outbox.push(Sharing::Want);
-            state.stage = Stage::Wanted;
+            state.stage = Stage::Wanted(Instant::now());
             return;
         }
-        state.number += 1;
-        match means.open(state.number) {
+        let Some(number) = state.number.checked_add(1) else {
+            return state.note_failure("this link has opened too many".into());
+        };
+        state.number = number;
+        match means.open(number) {
             Ok(opening) => {
-                let (number, queue_pair) = (state.number, opening.offer());
+                let queue_pair = opening.offer();
                 state.outbox.push(Sharing::Offer { number, queue_pair });
-                state.stage = Stage::Offered(opening);
+                state.stage = Stage::Offered(Instant::now(), opening);
             }
             Err(error) => {
-                let (number, reason) = (state.number, error.to_string());
+                let reason = error.to_string();
                 // The peer may have asked for it, and waits.
                 state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
                 state.note_failure(reason);
@@ -159,13 +166,13 @@ impl Reach {
 
 impl State {
     fn is_connecting(&self) -> bool {
-        matches!(self.stage, Stage::Connecting | Stage::Connected(_))
+        matches!(self.stage, Stage::Connecting(_) | Stage::Connected(_))
     }
 
     /// Takes the queue pair that was offered to the peer.
     fn take_offered(&mut self) -> Option<Box<dyn Opening>> {
         match replace(&mut self.stage, Stage::Closed) {
-            Stage::Offered(opening) => Some(opening),
+            Stage::Offered(_, opening) => Some(opening),
             other => {
                 self.stage = other;
                 None
@@ -176,7 +183,7 @@ impl State {
     /// Takes the tasks that asked for a share, which is not known any more.
     fn take_asked(&mut self, share: ShareId) -> Option<Askers> {
         match self.keys.remove(&share)? {
-            Known::Asked(tasks) => Some(tasks),
+            Known::Asked(_, tasks) => Some(tasks),
             held => {
                 self.keys.insert(share, held);
                 None
@@ -187,12 +194,12 @@ impl State {
     /// Ends the queue pair that the peer has not, or not any more. The first number is that of one
     /// that this side asked for and never heard of.
     fn heed_unable(&mut self, number: u32, reason: String) -> Option<Leftovers> {
-        let is_wanted = matches!(self.stage, Stage::Wanted) && number > self.number;
-        if is_wanted {
-            self.number = number;
-        }
-        if number != self.number || matches!(self.stage, Stage::Closed | Stage::Ended) {
-            return None;
+        match self.stage {
+            // It may be about the last one, whose end this side has told, too.
+            Stage::Wanted(_) if number > self.number => self.number = number,
+            Stage::Wanted(_) | Stage::Closed | Stage::Ended => return None,
+            _ if number != self.number => return None,
+            _ => {}
         }
         let was_usable = self.peer_connected && matches!(self.stage, Stage::Connected(_));
         if !was_usable {
@@ -205,7 +212,7 @@ impl State {
     fn heed_revoke(&mut self, share: ShareId) {
         match self.keys.get_mut(&share) {
             Some(Known::Held { running, is_ending, .. }) if *running > 0 => *is_ending = true,
-            Some(Known::Asked(_)) => {}
+            Some(Known::Asked(..)) => {}
             known => {
                 if known.is_some() {
                     self.keys.remove(&share);

@@ -176,26 +176,136 @@ impl OneSided for MuteSide {
     fn close(&mut self) {}
 }
 
+/// A side that did not dial, over a fabric that brings nothing, and its share.
+fn mute_acceptor(world: &World) -> OneSide {
+    let side = one_side(world, "alpha", Side::Acceptor);
+    let fabric = Arc::new(Mute(world.network("alpha").1));
+    let shares = Shares::new(world.entropy());
+    let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
+    side.reach.attach(Means { fabric, side: side_is, binding, shares, runtime });
+    side
+}
+
+/// Connects the queue pair of this number, which the peer offers.
+async fn connect(reach: &Arc<Reach>, number: u32) {
+    let offer = Sharing::Offer { number, queue_pair: Zeroizing::default() };
+    reach.handle(offer).unwrap();
+    reach.handle(Sharing::Connected { number }).unwrap();
+    while !format!("{:?}", reach.outgoing().await).contains("Ask") {}
+}
+
+/// RE-1: both sides tell that a queue pair has ended; what the peer says of it is not taken for an
+/// answer to the wish for the next one.
+#[test]
+fn what_the_peer_says_of_the_last_queue_pair_does_not_fail_the_next() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let wanted = ShareId(9);
+        for number in 1..=3 {
+            let other = reach.clone();
+            let task = tokio::spawn(async move { other.access(wanted).await.map(|_| ()) });
+            assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+            let unable = |number| Sharing::Unable { number, reason: "it has ended".into() };
+            reach.handle(unable(number - 1)).unwrap();
+            connect(&reach, number).await;
+            let key = Key { number, base: 0 };
+            let granted = Sharing::Granted { share: wanted, key, bytes: 64, access: Access::ALL };
+            reach.handle(granted).unwrap();
+            assert_eq!(task.await.unwrap(), Ok(()));
+            reach.handle(unable(number)).unwrap();
+        }
+        let other = reach.clone();
+        let task = tokio::spawn(async move { other.access(wanted).await.map(|_| ()) });
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+        reach.handle(Sharing::Unable { number: 4, reason: "no device".into() }).unwrap();
+        let why = "the peer says: no device".into();
+        assert_eq!(task.await.unwrap(), Err(Unready::Unable(why)));
+    });
+}
+
+/// RE-6: a peer that never answers keeps nobody, and no task that has gone is kept.
+#[test]
+fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let wanted = ShareId(9);
+        for stage in 0..3 {
+            let other = reach.clone();
+            let task = tokio::spawn(async move { other.access(wanted).await.map(|_| ()) });
+            assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+            if stage == 1 {
+                let (number, queue_pair) = (1, Zeroizing::default());
+                reach.handle(Sharing::Offer { number, queue_pair }).unwrap();
+            }
+            if stage == 2 {
+                connect(&reach, 2).await;
+                for _ in 0..100 {
+                    let access = reach.access(wanted);
+                    assert!(timeout(Duration::from_millis(1), access).await.is_err());
+                }
+                let state = reach.state.lock();
+                let Some(Known::Asked(_, tasks)) = state.keys.get(&wanted) else { panic!() };
+                assert!(tasks.len() <= 2, "{}", tasks.len());
+            }
+            tokio::time::sleep(limits::ONE_SIDED_PATIENCE).await;
+            reach.look();
+            assert!(matches!(task.await.unwrap(), Err(Unready::Unable(_))), "stage {stage}");
+            reach.outgoing().await;
+        }
+    });
+}
+
+/// Of what a peer has to answer no more is on its way than the connection has room for.
+#[test]
+fn so_many_questions_are_unanswered_at_one_time() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let count = limits::SHARING_UNANSWERED_MAX + 50;
+        let tasks: Vec<_> = (0..count as u128)
+            .map(|number| {
+                let reach = reach.clone();
+                tokio::spawn(async move { reach.access(ShareId(number)).await.map(|_| ()) })
+            })
+            .collect();
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+        let offer = Sharing::Offer { number: 1, queue_pair: Zeroizing::default() };
+        reach.handle(offer).unwrap();
+        reach.handle(Sharing::Connected { number: 1 }).unwrap();
+        let mut asked = Vec::new();
+        while let Ok(said) = timeout(Duration::from_secs(1), reach.outgoing()).await {
+            asked.extend(said);
+        }
+        let asks = |said: &[Sharing]| said.iter().filter(|it| it.is_answered()).count();
+        assert_eq!(asks(&asked), limits::SHARING_UNANSWERED_MAX);
+        let mut answered = 0;
+        while answered < count {
+            for message in std::mem::take(&mut asked) {
+                let Sharing::Ask(share) = message else { continue };
+                reach.handle(Sharing::Denied { share, reason: String::new() }).unwrap();
+                answered += 1;
+            }
+            if answered < count {
+                asked = reach.outgoing().await;
+            }
+        }
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), Err(Unready::Denied));
+        }
+    });
+}
+
 /// RE-4, RE-6: an operation that brings nothing ends after a while, and one whose task has gone
 /// keeps its slot until then.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_queue_pair_that_brings_nothing_is_given_up() {
     sim::run(1, |world| async move {
-        let OneSide { reach, share: _share } = one_side(&world, "alpha", Side::Acceptor);
-        let (_, fabric) = world.network("alpha");
-        let shares = Shares::new(world.entropy());
-        let (fabric, runtime) = (Arc::new(Mute(fabric)), Handle::current());
-        let (side, binding) = (Side::Acceptor, Vec::new());
-        reach.attach(Means { fabric, side, binding, shares, runtime });
+        let OneSide { reach, share: _share } = mute_acceptor(&world);
         let wanted = ShareId(9);
         let other = reach.clone();
         let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
-        let offer = Sharing::Offer { number: 1, queue_pair: Zeroizing::default() };
-        reach.handle(offer).unwrap();
-        reach.handle(Sharing::Connected { number: 1 }).unwrap();
-        while !format!("{:?}", reach.outgoing().await).contains("Ask") {}
+        connect(&reach, 1).await;
         let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
         reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
         let ready = ready.await.unwrap();
