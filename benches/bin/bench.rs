@@ -109,7 +109,7 @@ fn main() -> ExitCode {
 fn needs(only: &[String]) -> Result<ExitCode, Failure> {
     match select::select(only) {
         Ok(selection) => {
-            for role in [Role::Floor, Role::Ours, Role::Sealed, Role::Peer] {
+            for role in [Role::Floor, Role::Ours, Role::Sealed, Role::Spinning, Role::Peer] {
                 if selection.contestants.iter().any(|contestant| {
                     let mut measurements = selection.measurements.iter();
                     contestant.role == role && measurements.any(|of| contestant.takes_part(of))

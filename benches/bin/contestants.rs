@@ -17,6 +17,7 @@ pub(crate) fn program(meter: Meter) -> Program {
             blocking::unix(),
             ringpost::entry(),
             ringpost::sealed_entry(),
+            ringpost::spinning_entry(),
         ],
         locals: vec![LocalEntry::of::<Tasks>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
         meter,

@@ -25,10 +25,15 @@ pub(crate) fn text(results: &Results) -> String {
         text += &line(figure);
         text.push('\n');
     }
-    let sealed: String = results.figures.iter().filter_map(sealed_line).collect();
-    if !sealed.is_empty() {
-        text.push_str("\nsealed NAME TCPS TCP RATIO\n");
-        text += &sealed;
+    for (role, heading) in [
+        (Role::Sealed, "sealed NAME TCPS TCP RATIO"),
+        (Role::Spinning, "spinning NAME LATENCY DEFAULT RATIO"),
+    ] {
+        let lines: String =
+            results.figures.iter().filter_map(|figure| variant_line(figure, role)).collect();
+        if !lines.is_empty() {
+            text += &format!("\n{heading}\n{lines}");
+        }
     }
     text
 }
@@ -166,13 +171,14 @@ fn line(figure: &FigureResults) -> String {
     )
 }
 
-/// Returns the line `sealed NAME TCPS TCP RATIO`: Ringpost with every link encrypted beside
-/// Ringpost in plain.
-fn sealed_line(figure: &FigureResults) -> Option<String> {
-    let (_, sealed) = figure.best(Role::Sealed)?;
-    let plain = figure.best(Role::Ours).map(|(_, spread)| spread.median);
-    let (said, ratio) = (number(sealed.median), ratio(Some(sealed), plain));
-    Some(format!("sealed {} {said} {} {ratio}\n", figure.name, known(plain)))
+/// Returns the line of Ringpost with other settings beside Ringpost as it comes: the word of the
+/// role, the figure, both medians and their ratio.
+fn variant_line(figure: &FigureResults, role: Role) -> Option<String> {
+    let (_, variant) = figure.best(role)?;
+    let word = format!("{role:?}").to_lowercase();
+    let ours = figure.best(Role::Ours).map(|(_, spread)| spread.median);
+    let (said, ratio) = (number(variant.median), ratio(Some(variant), ours));
+    Some(format!("{word} {} {said} {} {ratio}\n", figure.name, known(ours)))
 }
 
 fn known(value: Option<f64>) -> String {
@@ -230,12 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encrypted_has_a_line_with_its_ratio_to_what_is_not() {
+    fn ringpost_with_other_settings_has_a_line_with_its_ratio_to_ringpost_as_it_comes() {
         let ours = entry("ringpost", Role::Ours, &[250.0]);
         let sealed = entry("ringpost-tcps", Role::Sealed, &[200.0]);
-        let line = sealed_line(&figure(vec![ours.clone(), sealed]));
+        let spinning = entry("ringpost-latency", Role::Spinning, &[500.0]);
+        let all = figure(vec![ours.clone(), sealed, spinning]);
+        let line = variant_line(&all, Role::Sealed);
         assert_eq!(line.unwrap(), "sealed asks_16 200 250 0.80\n");
-        assert_eq!(sealed_line(&figure(vec![ours])), None);
+        let line = variant_line(&all, Role::Spinning);
+        assert_eq!(line.unwrap(), "spinning asks_16 500 250 2.00\n");
+        assert_eq!(variant_line(&figure(vec![ours]), Role::Sealed), None);
     }
 
     #[test]

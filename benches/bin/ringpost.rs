@@ -7,10 +7,10 @@ mod pressure;
 use std::error::Error;
 use std::time::Duration;
 
-use ringpost::Encryption;
 use ringpost::prelude::*;
+use ringpost::{Encryption, Profile};
 use ringpost_benches::child::Server;
-use ringpost_benches::contestant::SEALED;
+use ringpost_benches::contestant::{SEALED, SPINNING};
 use ringpost_benches::figure::{Beside, Measurement, Sharing, Work};
 use ringpost_benches::program::{PairEntry, in_a_task};
 use ringpost_benches::strangers::Strangers;
@@ -92,6 +92,9 @@ pub(crate) struct Nodes;
 /// The same, with every link encrypted.
 pub(crate) struct SealedNodes;
 
+/// The same, with links that spin.
+pub(crate) struct SpinningNodes;
+
 /// References to the actors of the other process.
 #[derive(Clone)]
 pub(crate) struct Remote {
@@ -109,6 +112,11 @@ pub(crate) fn entry() -> PairEntry {
 /// Returns the entry of Ringpost between two processes with every link encrypted.
 pub(crate) fn sealed_entry() -> PairEntry {
     PairEntry::of::<SealedNodes>(SEALED)
+}
+
+/// Returns the entry of Ringpost between two processes whose links spin.
+pub(crate) fn spinning_entry() -> PairEntry {
+    PairEntry::of::<SpinningNodes>(SPINNING)
 }
 
 fn measure(server: Server, measurement: &Measurement, time: Duration) -> Result<Vec<f64>, Failure> {
@@ -136,11 +144,11 @@ impl Pair for Nodes {
     type Server = Node;
 
     async fn serve() -> Result<(String, Node), Failure> {
-        serve(Encryption::default()).await
+        serve(Encryption::default(), Profile::default()).await
     }
 
     async fn connect(address: String) -> Result<Remote, Failure> {
-        connect(address, Encryption::default()).await
+        connect(address, Encryption::default(), Profile::default()).await
     }
 }
 
@@ -149,17 +157,30 @@ impl Pair for SealedNodes {
     type Server = Node;
 
     async fn serve() -> Result<(String, Node), Failure> {
-        serve(Encryption::Required).await
+        serve(Encryption::Required, Profile::default()).await
     }
 
     async fn connect(address: String) -> Result<Remote, Failure> {
-        connect(address, Encryption::Required).await
+        connect(address, Encryption::Required, Profile::default()).await
     }
 }
 
-async fn serve(encryption: Encryption) -> Result<(String, Node), Failure> {
+impl Pair for SpinningNodes {
+    type Client = Remote;
+    type Server = Node;
+
+    async fn serve() -> Result<(String, Node), Failure> {
+        serve(Encryption::default(), Profile::latency()).await
+    }
+
+    async fn connect(address: String) -> Result<Remote, Failure> {
+        connect(address, Encryption::default(), Profile::latency()).await
+    }
+}
+
+async fn serve(encryption: Encryption, profile: Profile) -> Result<(String, Node), Failure> {
     let builder = Node::builder("server").listen("127.0.0.1:0").encryption(encryption);
-    let node = builder.start().await.map_err(Failure::of)?;
+    let node = builder.profile(profile).start().await.map_err(Failure::of)?;
     node.spawn("scale", Scale::default()).await.map_err(Failure::of)?;
     node.spawn("giver", Giver).await.map_err(Failure::of)?;
     let address = node.addresses().first().cloned();
@@ -167,10 +188,14 @@ async fn serve(encryption: Encryption) -> Result<(String, Node), Failure> {
     Ok((address, node))
 }
 
-async fn connect(address: String, encryption: Encryption) -> Result<Remote, Failure> {
+async fn connect(
+    address: String,
+    encryption: Encryption,
+    profile: Profile,
+) -> Result<Remote, Failure> {
     // It does not listen: all that is sent goes by way of that address.
     let builder = Node::builder("client").seeds([address]).encryption(encryption);
-    let node = builder.start().await.map_err(Failure::of)?;
+    let node = builder.profile(profile).start().await.map_err(Failure::of)?;
     node.ready(1).await;
     let scale = node.actor("server/scale").await.map_err(Failure::of)?;
     let giver = node.actor("server/giver").await.map_err(Failure::of)?;

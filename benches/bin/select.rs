@@ -46,6 +46,7 @@ fn stands_for(word: &str, contestant: &Contestant) -> bool {
         Role::Floor => "floors",
         Role::Ours => "ringpost",
         Role::Sealed => "ringpost-tcps",
+        Role::Spinning => "ringpost-latency",
         Role::Peer => "peers",
     };
     word == group || word == contestant.name

@@ -12,6 +12,8 @@ pub enum Role {
     Ours,
     /// The contestant is Ringpost with every link encrypted, to be compared with Ringpost.
     Sealed,
+    /// The contestant is Ringpost with links that spin, to be compared with Ringpost.
+    Spinning,
     /// The contestant is another crate that does the same work.
     Peer,
 }
@@ -64,6 +66,9 @@ pub const OURS: &str = "ringpost";
 /// The name of Ringpost with every link encrypted.
 pub const SEALED: &str = "ringpost-tcps";
 
+/// The name of Ringpost with the profile `latency`.
+pub const SPINNING: &str = "ringpost-latency";
+
 /// Returns every contestant, in the order in which they are measured.
 pub fn contestants() -> Vec<Contestant> {
     let floor = |name, pair, local| Contestant { name, role: Role::Floor, pair, local };
@@ -75,6 +80,12 @@ pub fn contestants() -> Vec<Contestant> {
         floor("unix", Between::Blocking, Within::None),
         Contestant { name: OURS, role: Role::Ours, pair: Between::All, local: Within::All },
         Contestant { name: SEALED, role: Role::Sealed, pair: Between::All, local: Within::None },
+        Contestant {
+            name: SPINNING,
+            role: Role::Spinning,
+            pair: Between::All,
+            local: Within::None,
+        },
         peer("ractor", Between::All, Within::All),
         peer("kameo", Between::All, Within::All),
         peer("actix", Between::None, Within::Waitless),
@@ -111,6 +122,10 @@ impl Contestant {
                     | Work::LargeTell(_)
                     | Work::LargeAsk(_)
             ),
+            // What spinning is for, and what it costs.
+            (_, work) if self.role == Role::Spinning => {
+                matches!(work, Work::Ask(_) | Work::Asks(_) | Work::Tells(_))
+            }
             // With peers this would measure their own limits, not their waiting.
             (_, Work::Waiting(_)) => self.pair == Between::All && !peer,
             (_, Work::Path(_) | Work::Bulk(Beside::Nothing | Beside::Asks)) => {

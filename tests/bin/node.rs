@@ -2,13 +2,14 @@
 //! loopback, prints `listening ADDRESS`, hosts the actors of the tests and ends when its standard
 //! input does. Its warnings, when it is no longer blocked, and nodes that it sees come and go are
 //! on standard error. The flavour
-//! of its runtime is `current_thread`, a number of threads, or `default`.
+//! of its runtime is `current_thread`, a number of threads, or `default`; with `-latency` behind it
+//! the node's links spin.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringpost::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::{NodeEvent, Profile};
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;
@@ -20,7 +21,12 @@ use tracing_subscriber::EnvFilter;
 fn main() -> ExitCode {
     plant_named();
     let mut arguments = std::env::args().skip(1);
-    let runtime = arguments.next().as_deref().and_then(runtime);
+    let flavour = arguments.next().unwrap_or_default();
+    let (flavour, profile) = match flavour.strip_suffix("-latency") {
+        Some(flavour) => (flavour, Profile::latency()),
+        None => (&*flavour, Profile::default()),
+    };
+    let runtime = runtime(flavour);
     let (Some(runtime), Some(name)) = (runtime, arguments.next()) else {
         eprintln!("usage: node FLAVOUR NAME [SEED...]");
         return ExitCode::from(2);
@@ -31,7 +37,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    match runtime.block_on(host(&name, arguments.collect())) {
+    match runtime.block_on(host(&name, arguments.collect(), profile)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("node {name}: {error}");
@@ -64,8 +70,9 @@ async fn tell(mut events: Receiver<NodeEvent>) {
     }
 }
 
-async fn host(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
-    let node = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).start().await?;
+async fn host(name: &str, seeds: Vec<String>, profile: Profile) -> Result<(), BoxError> {
+    let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
+    let node = builder.profile(profile).start().await?;
     node.spawn("counter", Counter::default()).await?;
     node.spawn("notary", Notary::default()).await?;
     node.spawn("giver", Giver).await?;

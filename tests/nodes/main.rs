@@ -7,6 +7,7 @@ mod correspondent;
 mod garbage;
 mod history;
 mod hosts;
+mod idle;
 mod kill;
 mod leave;
 mod names;

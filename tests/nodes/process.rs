@@ -125,6 +125,17 @@ impl Process {
         (self.kib("VmRSS:"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
     }
 
+    /// Processor time of all its threads.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let pid = self.child.id().unwrap();
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let nanoseconds = threads.map(|thread| {
+            let text = std::fs::read_to_string(thread.unwrap().path().join("schedstat")).unwrap();
+            text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
     /// The most memory that was ever resident, in KiB.
     pub(crate) fn peak(&self) -> u64 {
         self.kib("VmHWM:")

@@ -1,7 +1,8 @@
 //! One task per link: the only place that knows both `proto` and `fabric`.
 //!
 //! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it,
-//! has the protocol write what is to be sent, posts it, and sleeps when none of this found work.
+//! has the protocol write what is to be sent, posts it, and sleeps when none of this found work, or
+//! spins for a while before (`driver/spin.rs`).
 //!
 //! - **DR-1 ring full**: a filled slot is replaced by a posted one before its frame is counted as
 //!   consumed, so that a credit always stands for a posted slot.
@@ -20,6 +21,7 @@ mod pipe;
 mod prepared;
 mod reports;
 mod slots;
+mod spin;
 mod turn;
 
 use std::collections::VecDeque;
@@ -38,7 +40,8 @@ use dispatch::Run;
 use growth::Growth;
 use mailboxes::Mailboxes;
 use pipe::Pipe;
-use turn::Scratch;
+use spin::Spin;
+use turn::{Scratch, Turn};
 
 pub(crate) use prepared::{Connected, Offer, Prepared};
 pub(crate) use reports::{Reports, settle};
@@ -63,11 +66,18 @@ struct Driver {
     phase: watch::Sender<Phase>,
     scratch: Scratch,
     run: Run,
+    spin: Spin,
 }
 
 impl Driver {
     async fn run(mut self) {
-        let mut cause = std::future::poll_fn(|cx| self.turn(cx)).await;
+        let mut cause = loop {
+            match std::future::poll_fn(|cx| self.turn(cx)).await {
+                Turn::End(cause) => break cause,
+                // Other tasks, sockets and timers have their turn (PO-2).
+                Turn::Yield => tokio::task::yield_now().await,
+            }
+        };
         self.drain(&mut cause).await;
         self.finish(cause);
     }

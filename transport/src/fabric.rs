@@ -114,6 +114,12 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
         0
     }
 
+    /// Returns how the owner of a queue pair may wait for completions without sleeping. A fabric
+    /// that does not say must not be waited for in this way.
+    fn spins(&self) -> Spins {
+        Spins::Never
+    }
+
     /// Memory for work requests.
     ///
     /// # Errors
@@ -149,6 +155,18 @@ pub enum Protection {
     Network,
     /// Encryption and authentication: no stranger between the nodes can read or change a frame.
     Encrypted,
+}
+
+/// How the owner of a queue pair may wait for a short while without sleeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spins {
+    /// Not at all: completions come when the tasks of the process sleep, as on a clock that is
+    /// simulated.
+    Never,
+    /// By turns of its runtime: only those find out what came.
+    ByTurns,
+    /// In place: [`QueuePair::poll`] finds a completion as soon as it is there.
+    InPlace,
 }
 
 /// The limits of a fabric's queue pairs.

@@ -164,6 +164,13 @@ pub const DOWN_AFTER_TOLD_MAX: Duration = Duration::from_secs(10 * 60);
 /// How long a closing queue pair may take to give its work requests back.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long the drivers of links spin with the profile `latency`: as long as an answer takes on a
+/// network of microseconds, and about as long as it costs to sleep and be woken, so that a wait
+/// which turns out longer costs twice as much at most.
+pub const SPIN: Duration = Duration::from_micros(20);
+/// Longest such time: a link that carries a message each millisecond takes a core then.
+pub const SPIN_MAX: Duration = Duration::from_millis(1);
+
 /// Default ring: receive slots posted for one peer from the start, so that an idle one is cheap.
 pub const RING_SLOTS: u32 = 16;
 /// Default of what a ring may grow to: 8 MiB are under way at once.

@@ -59,7 +59,7 @@ pub(crate) use asks::Asker;
 pub(crate) use driver_side::{DroppedAsks, Unsettled};
 pub(crate) use outgoing::{Hint, Outgoing};
 pub(crate) use sending::Attempt;
-pub(crate) use stats::Counters;
+pub(crate) use stats::{Carried, Counters};
 
 pub use asks::{PendingReply, ReplyLoss};
 pub use outgoing::{SendKind, Unsent};

@@ -30,6 +30,7 @@ mod join;
 mod liveness;
 mod meter;
 mod peer;
+mod pinning;
 mod session;
 mod source;
 mod start;

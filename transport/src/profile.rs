@@ -52,6 +52,17 @@ pub struct Profile {
     /// is not down then, and linked again when something is sent to it, so each must be able to
     /// dial the others.
     pub idle_close: Option<Duration>,
+    /// How long the driver of a link looks for what comes next, after messages were carried, before
+    /// it sleeps and has to be woken: up to 1 ms; zero, the default, never. Meanwhile other tasks
+    /// of its runtime run, but the processor takes no rest; a link on which nothing is sent takes
+    /// none of it. Links over RDMA look at their device; those over TCP have the runtime look at
+    /// its sockets, which helps in a runtime with one thread. The peer need not do the same.
+    pub spin: Duration,
+    /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
+    /// their own that stays on it; `None`, the default: they run on the runtime that the node was
+    /// started on. So they get on while the application keeps its threads busy, but each message
+    /// wakes a thread. On Linux, and not on a simulated network.
+    pub pinned_to: Option<usize>,
 }
 
 impl Default for Profile {
@@ -70,6 +81,8 @@ impl Default for Profile {
             heartbeat_interval: limits::HEARTBEAT_INTERVAL,
             down_after: limits::DOWN_AFTER,
             idle_close: None,
+            spin: Duration::ZERO,
+            pinned_to: None,
         }
     }
 }
@@ -90,6 +103,12 @@ impl Profile {
     /// Half the slot size, for machines with little lockable memory.
     pub fn small() -> Self {
         Profile { slot_bytes: limits::SLOT_BYTES_SMALL, ..Profile::default() }
+    }
+
+    /// Links that spin for 20 us after each message, for answers within microseconds: on machines
+    /// that have a core to spare for that. All else as by default.
+    pub fn latency() -> Self {
+        Profile { spin: limits::SPIN, ..Profile::default() }
     }
 
     /// Checks every setting and how they go together.
@@ -142,6 +161,7 @@ impl Profile {
         let bounds = (limits::DOWN_AFTER_MIN.max(silence), limits::DOWN_AFTER_MAX);
         let why = format!(": no less than three heartbeats of {heartbeat:?}");
         between("down_after", down_after, bounds, &why)?;
+        between("spin", self.spin, (Duration::ZERO, limits::SPIN_MAX), "")?;
         let bounds = (limits::IDLE_CLOSE_MIN, limits::DOWN_AFTER_MAX);
         let why = ": without it no idle link closes";
         self.idle_close.map_or(Ok(()), |idle| between("idle_close", idle, bounds, why))

@@ -10,7 +10,7 @@ use super::variables::{Environment, InvalidEnvironment, NAME};
 use super::{Node, NodeBuilder};
 use crate::remote::{Encryption, IpNetwork, is_host_and_port, is_service};
 
-const TIME: &str = "a number with a unit, such as `500ms`, `8s`, `1m` or `1h`";
+const TIME: &str = "a number with a unit, such as `20us`, `500ms`, `8s`, `1m` or `1h`";
 
 impl Node {
     /// Starts to describe a node by the environment: [`NodeBuilder::from_env`].
@@ -39,19 +39,20 @@ impl NodeBuilder {
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
     /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`](crate::Profile::heartbeat_interval) |
     /// | `RINGPOST_IDLE_CLOSE` | `10m` | [`idle_close`](crate::Profile::idle_close) |
+    /// | `RINGPOST_SPIN` | `20us` | [`spin`](crate::Profile::spin) |
     /// | `RINGPOST_LINKS_PER_SOURCE_MAX` | a number | [so](crate::Profile::links_per_source_max) |
     /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
     /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
     /// | `RINGPOST_REPORT_HANDLERS_AFTER` | `10s` | [as here](Self::report_handlers_after) |
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
     ///
-    /// A time has one of the units `ms`, `s`, `m` and `h`. A heartbeat is 250 ms to 60 s; above
-    /// 2.6 s `RINGPOST_DOWN_AFTER` has to be set, too, to three heartbeats or more. Services need
-    /// the feature `srv`. When the node starts the log warns of each other variable whose name
+    /// A time has one of the units `us`, `ms`, `s`, `m` and `h`. A heartbeat is 250 ms to 60 s;
+    /// above 2.6 s `RINGPOST_DOWN_AFTER` has to be set, too, to three heartbeats or more. Services
+    /// need the feature `srv`. When the node starts the log warns of each other variable whose name
     /// begins with `RINGPOST_`, but for those that Kubernetes sets of a service of that name.
     ///
     /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
-    /// changed: where its `down_after`, `heartbeat_interval`, `idle_close` or
+    /// changed: where its `down_after`, `heartbeat_interval`, `idle_close`, `spin` or
     /// `links_per_source_max` is that of [`Profile::default`](crate::Profile::default), the
     /// variable stays. The name is required, unless the program calls [`name`](Self::name).
     ///
@@ -147,6 +148,9 @@ impl NodeBuilder {
         if let Some(time) = get("RINGPOST_IDLE_CLOSE")? {
             self.variables.idle_close = Some(time.form(TIME, duration)?);
         }
+        if let Some(time) = get("RINGPOST_SPIN")? {
+            self.variables.spin = Some(time.form(TIME, duration)?);
+        }
         if let Some(links) = get("RINGPOST_LINKS_PER_SOURCE_MAX")? {
             self.variables.links_per_source_max = Some(links.form("a number", parsed)?);
         }
@@ -167,6 +171,7 @@ fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().ok()?;
     match unit {
+        "us" => Some(Duration::from_micros(number)),
         "ms" => Some(Duration::from_millis(number)),
         "s" => Some(Duration::from_secs(number)),
         "m" => number.checked_mul(60).map(Duration::from_secs),
@@ -205,6 +210,7 @@ mod tests {
             ("RINGPOST_ALSO_ACCEPT", SECRET),
             ("RINGPOST_DOWN_AFTER", "1m"),
             ("RINGPOST_HEARTBEAT", "2500ms"),
+            ("RINGPOST_SPIN", "30us"),
             ("RINGPOST_ASK_TIMEOUT", "500ms"),
             ("RINGPOST_MAILBOX_CAPACITY", "7"),
             ("RINGPOST_REFUSE_ADDRESSES", "10.0.0.0/8, fd00::/8"),
@@ -220,7 +226,13 @@ mod tests {
         {
             assert!(text.contains(part), "{part}: {text}");
         }
-        for part in ["500ms", "mailbox_capacity: 7", "metrics_by_peer: true", "Required"] {
+        for part in [
+            "500ms",
+            "spin: Some(30µs)",
+            "mailbox_capacity: 7",
+            "metrics_by_peer: true",
+            "Required",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         for part in ["links_per_source_max: 9", "reported_after: 10800s", "prefix: 8 }, IpNetwork"]
@@ -246,6 +258,7 @@ mod tests {
             ("RINGPOST_DOWN_AFTER", "1m"),
             ("RINGPOST_HEARTBEAT", "2s"),
             ("RINGPOST_IDLE_CLOSE", "10m"),
+            ("RINGPOST_SPIN", "30us"),
         ];
         let times = |profile| {
             let builder = built(&variables).expect("all are of their form").profile(profile);
@@ -257,6 +270,11 @@ mod tests {
         assert_eq!(times(quick), (2, 7));
         let slow = Profile { heartbeat_interval: Duration::from_secs(3), ..Profile::default() };
         assert_eq!(times(slow), (3, 60));
+        let spin = |profile| {
+            built(&variables).expect("all are of their form").profile(profile).profile.spin
+        };
+        let (told, own) = (spin(Profile::small()), spin(Profile::latency()));
+        assert_eq!((told.as_micros(), own.as_micros()), (30, 20));
         let none = built(&[]).expect("nothing is said").profile(Profile::small());
         assert_eq!(none.profile, Profile::small());
     }
@@ -271,6 +289,7 @@ mod tests {
             ("RINGPOST_SEEDS", "beta"),
             ("RINGPOST_DOWN_AFTER", "8"),
             ("RINGPOST_HEARTBEAT", "fast"),
+            ("RINGPOST_SPIN", "20"),
             ("RINGPOST_ASK_TIMEOUT", "-1s"),
             ("RINGPOST_ASK_TIMEOUT", "0s"),
             ("RINGPOST_IDLE_CLOSE", "5124095576030432h"),
@@ -335,6 +354,10 @@ mod tests {
             refused(&[named, ("RINGPOST_IDLE_CLOSE", "0s")]).await,
             "the environment variable RINGPOST_IDLE_CLOSE is 0s, but must be 1s to a year: without \
             it no idle link closes"
+        );
+        assert_eq!(
+            refused(&[named, ("RINGPOST_SPIN", "2ms")]).await,
+            "the environment variable RINGPOST_SPIN is 2ms, but must be 0s to 1ms"
         );
         let links = refused(&[named, ("RINGPOST_LINKS_PER_SOURCE_MAX", "0")]).await;
         assert!(links.contains("RINGPOST_LINKS_PER_SOURCE_MAX is 0, but must be 1 to"), "{links}");

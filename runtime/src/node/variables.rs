@@ -41,6 +41,7 @@ pub(super) struct Variables {
     pub(super) heartbeat_interval: Option<Duration>,
     pub(super) down_after: Option<Duration>,
     pub(super) idle_close: Option<Duration>,
+    pub(super) spin: Option<Duration>,
     pub(super) links_per_source_max: Option<u32>,
     /// Those that say nothing, and the names that may have been meant.
     pub(super) unknown: Vec<(String, Option<&'static str>)>,
@@ -62,6 +63,9 @@ impl Variables {
             profile.links_per_source_max = links.unwrap_or(default.links_per_source_max);
         }
         profile.idle_close = profile.idle_close.or(self.idle_close);
+        if profile.spin == default.spin {
+            profile.spin = self.spin.unwrap_or(default.spin);
+        }
         profile
     }
 
@@ -92,6 +96,7 @@ impl Variables {
             "heartbeat_interval" => ("RINGPOST_HEARTBEAT", beats_as_told),
             "down_after" => ("RINGPOST_DOWN_AFTER", self.down_after == Some(profile.down_after)),
             "idle_close" => ("RINGPOST_IDLE_CLOSE", self.idle_close == profile.idle_close),
+            "spin" => ("RINGPOST_SPIN", self.spin == Some(profile.spin)),
             "links_per_source_max" => {
                 let is_as_told = self.links_per_source_max == Some(profile.links_per_source_max);
                 ("RINGPOST_LINKS_PER_SOURCE_MAX", is_as_told)

@@ -4,6 +4,8 @@
 //! ```text
 //! pace serve ADDRESS           a node with the actors that the others talk to; ends when killed
 //! pace ask ADDRESS             prints `ask_us` and its value, the median
+//! pace serve ADDRESS SPIN_US   the same, with links that spin for so many microseconds
+//! pace ask ADDRESS SPIN_US     the same
 //! pace small ADDRESS           prints `tells_per_s` and its value
 //! pace large ADDRESS           prints `mib_per_s` and its value
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
@@ -13,13 +15,15 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use ringpost::Profile;
 use ringpost::prelude::*;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: pace serve|ask|small|large ADDRESS | pace flood ADDRESS NODES";
+const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | pace small|large ADDRESS | \
+    pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
@@ -130,8 +134,16 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
-        ["serve", address] => serve(address).await,
-        ["ask", address] => ask(address).await,
+        ["serve", address] => serve(address, Profile::default()).await,
+        ["ask", address] => ask(address, Profile::default()).await,
+        ["serve", address, spin] => match spinning(spin) {
+            Ok(profile) => serve(address, profile).await,
+            Err(error) => Err(error),
+        },
+        ["ask", address, spin] => match spinning(spin) {
+            Ok(profile) => ask(address, profile).await,
+            Err(error) => Err(error),
+        },
         ["small", address] => small(address).await,
         ["large", address] => large(address).await,
         ["flood", address, nodes] => flood(address, nodes).await,
@@ -146,8 +158,12 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(address: &str) -> Outcome {
-    let node = Node::builder("server").listen(address).start().await?;
+fn spinning(microseconds: &str) -> Result<Profile, Box<dyn Error + Send + Sync>> {
+    Ok(Profile { spin: Duration::from_micros(microseconds.parse()?), ..Profile::latency() })
+}
+
+async fn serve(address: &str, profile: Profile) -> Outcome {
+    let node = Node::builder("server").listen(address).profile(profile).start().await?;
     for number in 0..SINKS {
         node.spawn(&format!("sink{number}"), Sink::default()).await?;
     }
@@ -157,13 +173,22 @@ async fn serve(address: &str) -> Outcome {
 }
 
 async fn guest(name: &str, address: &str) -> Result<Node, Box<dyn Error + Send + Sync>> {
-    let node = Node::builder(name).listen("127.0.0.1:0").seeds([address]).start().await?;
+    guest_with(name, address, Profile::default()).await
+}
+
+async fn guest_with(
+    name: &str,
+    address: &str,
+    profile: Profile,
+) -> Result<Node, Box<dyn Error + Send + Sync>> {
+    let builder = Node::builder(name).listen("127.0.0.1:0").seeds([address]);
+    let node = builder.profile(profile).start().await?;
     tokio::time::timeout(PATIENCE, node.ready(1)).await?;
     Ok(node)
 }
 
-async fn ask(address: &str) -> Outcome {
-    let node = guest("client", address).await?;
+async fn ask(address: &str, profile: Profile) -> Outcome {
+    let node = guest_with("client", address, profile).await?;
     let sink: ActorRef<Sink> = node.actor("server/sink0").await?;
     // In a task of the runtime, as actors are, and not in the one that blocks the main thread.
     let median = tokio::spawn(async move { ask_median(&sink).await }).await??;

@@ -14,6 +14,7 @@ use super::mailboxes::Mailboxes;
 use super::pipe::Pipe;
 use super::reports::Reports;
 use super::slots::Slots;
+use super::spin::Spin;
 use super::turn::Scratch;
 use super::{Driver, Phase, Running};
 use crate::fabric::{Fabric, FabricError, Opening, Protection, QueuePairConfig, Side};
@@ -161,6 +162,7 @@ impl Prepared {
             phase,
             scratch: Scratch::default(),
             run: Run::default(),
+            spin: Spin::new(fabric.spins(), profile.spin),
         };
         let running = Running { link, phase: watched };
         Ok(Connected { driver, running, runtime: Handle::current() })

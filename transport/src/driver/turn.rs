@@ -1,10 +1,15 @@
 //! One turn of a link's driver.
 
+use std::hint;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time;
 
+use parking_lot::MutexGuard;
 use tokio::time::Instant;
 
 use super::pipe::{BATCHES_MAX, Pipe};
+use super::spin::{Next, SEAT};
 use super::{Driver, Phase};
 use crate::cause::LinkCause;
 use crate::fabric::{Completion, Status, Work};
@@ -20,6 +25,14 @@ mod tests;
 /// Steps after which a busy driver lets other tasks run.
 const STEPS_MAX: u32 = 16;
 
+/// The end of a turn that does not sleep.
+pub(super) enum Turn {
+    /// The next turn begins when other tasks had theirs.
+    Yield,
+    /// The link ends.
+    End(LinkCause),
+}
+
 /// Lists that are reused from turn to turn.
 #[derive(Default)]
 pub(super) struct Scratch {
@@ -34,39 +47,48 @@ pub(super) enum Frame<'a> {
 }
 
 impl Driver {
-    /// Works until there is nothing to do; ready when the link is to end.
-    pub(super) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<LinkCause> {
+    /// Works until there is nothing to do; pending when it sleeps.
+    pub(super) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         // DR-3: before anything is looked at.
         self.link.register(cx.waker());
         let pipe = self.pipe.clone();
-        let pipe = &mut *pipe.lock();
-        if let Err(cause) = self.heed_requests(pipe) {
-            return Poll::Ready(cause);
+        let mut pipe = pipe.lock();
+        if let Err(cause) = self.heed_requests(&mut pipe) {
+            return Poll::Ready(Turn::End(cause));
         }
-        for _ in 0..STEPS_MAX {
-            match self.step(pipe, cx) {
-                Ok(Poll::Ready(())) => {}
-                Ok(Poll::Pending) => return Poll::Pending,
-                Err(cause) => return Poll::Ready(cause),
+        let mut steps = 0;
+        while steps < STEPS_MAX {
+            match self.step(&mut pipe, cx) {
+                Ok(None) => steps += 1,
+                // Senders may post meanwhile (PI-1).
+                Ok(Some(Next::Again)) => MutexGuard::unlocked(&mut pipe, hint::spin_loop),
+                Ok(Some(Next::Yield)) => return Poll::Ready(Turn::Yield),
+                Ok(Some(Next::Sleep)) => return Poll::Pending,
+                Err(cause) => return Poll::Ready(Turn::End(cause)),
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Does everything there is to do now, once; pending when there will be more only once the task
-    /// is woken.
-    fn step(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Result<Poll<()>, LinkCause> {
+    /// Does everything there is to do now, once; `None` when there is more to do at once.
+    fn step(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Result<Option<Next>, LinkCause> {
         if self.work(pipe)? {
-            return Ok(Poll::Ready(()));
+            return Ok(None);
+        }
+        let me = Arc::as_ptr(&self.link).addr();
+        let carried = self.link.counters().carried();
+        let next = SEAT.with(|seat| self.spin.next((me, seat), carried, time::Instant::now));
+        if next != Next::Sleep {
+            return Ok(Some(next));
         }
         // PV-8: armed, the queue is polled once more before the driver sleeps. A message that a
         // sender commits meanwhile wakes it (DR-3).
         pipe.queues.arm(pipe.notify());
         if self.receive(pipe)? > 0 || self.growth.grow(pipe, self.link.counters()) {
-            return Ok(Poll::Ready(()));
+            return Ok(None);
         }
-        Ok(pipe.queues.poll_ready(cx))
+        Ok(pipe.queues.poll_ready(cx).is_pending().then_some(Next::Sleep))
     }
 
     /// Reads what arrived and sends what waits; returns true if there is more to do at once.

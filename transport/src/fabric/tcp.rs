@@ -50,6 +50,7 @@ use self::queues::Queues;
 use self::stream::DataStream;
 use super::{
     Fabric, FabricError, Limits, Opening, PostError, Protection, QueuePair, QueuePairConfig, Side,
+    Spins,
 };
 use crate::entropy::Entropy;
 use crate::limits::{
@@ -117,6 +118,11 @@ impl Fabric for TcpFabric {
             inline_bytes_max: TCP_INLINE_BYTES_MAX,
             splices: true,
         }
+    }
+
+    /// What came is known when the runtime has looked at its sockets.
+    fn spins(&self) -> Spins {
+        if self.wire.is_simulated() { Spins::Never } else { Spins::ByTurns }
     }
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {

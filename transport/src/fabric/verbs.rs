@@ -78,7 +78,7 @@ use self::opening::VerbsOpening;
 use self::queue_pair::Tuning;
 use self::rails::Rails;
 use super::one_sided::OneSidedConfig;
-use super::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig};
+use super::{Fabric, FabricError, Limits, Opening, Protection, QueuePairConfig, Spins};
 use crate::entropy::Entropy;
 use crate::limits::{PEER_LINES_MAX, RNR_RETRY_MAX, VERBS_RETRIES, VERBS_TIMEOUT};
 use crate::log_limiter::LogLimiter;
@@ -232,6 +232,10 @@ impl Fabric for VerbsFabric {
 
     fn changes(&self) -> u64 {
         self.rails.changes()
+    }
+
+    fn spins(&self) -> Spins {
+        Spins::InPlace
     }
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {

@@ -63,6 +63,13 @@ pub struct RingStats {
     pub at_bound: u64,
 }
 
+/// The messages, answers among them, that a link has carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Carried {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
 macro_rules! counters {
     ($($name:ident => $($at:ident).+),* $(,)?) => {
         /// The counters behind [`LinkStats`].
@@ -70,6 +77,14 @@ macro_rules! counters {
         pub(crate) struct Counters { $(pub(crate) $name: AtomicU64),* }
 
         impl Counters {
+            /// Returns what has been carried so far.
+            pub(crate) fn carried(&self) -> Carried {
+                Carried {
+                    sent: self.messages_sent.load(Ordering::Relaxed),
+                    received: self.messages_received.load(Ordering::Relaxed),
+                }
+            }
+
             pub(super) fn read(&self) -> LinkStats {
                 let mut stats = LinkStats::default();
                 $(stats.$($at).+ = self.$name.load(Ordering::Relaxed);)*

@@ -19,6 +19,7 @@ use crate::wire::{Listener, is_service};
 
 use super::address_policy::{AddressPolicy, is_host_and_port};
 use super::event_queue::EventQueue;
+use super::pinning;
 use super::table::{Table, dial_permits};
 use super::tasks::Tasks;
 
@@ -73,6 +74,16 @@ pub enum StartError {
     /// The system gives no thread, or not what it needs.
     #[error("cannot start the thread that keeps the node alive for others: {0}")]
     Thread(#[source] io::Error),
+    /// The core that the profile names for the drivers of links cannot be had.
+    #[error(
+        "`pinned_to` of the profile is core {core}, but this process may run on {cores:?} only"
+    )]
+    Core {
+        /// The core that was named.
+        core: usize,
+        /// The cores that there are for this process; none on systems other than Linux.
+        cores: Vec<usize>,
+    },
     /// The address can be reached from elsewhere, or is elsewhere, and there is nothing to keep
     /// strangers out.
     #[error("{address} is not a loopback address: give all nodes of the cluster the same `secret`")]
@@ -91,6 +102,14 @@ pub enum StartError {
 /// Checks what can be checked before listening.
 pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     config.profile.validate()?;
+    if let Some(core) = config.profile.pinned_to
+        && !config.network.wire.is_simulated()
+    {
+        let cores = pinning::cores();
+        if !cores.contains(&core) {
+            return Err(StartError::Core { core, cores });
+        }
+    }
     let form = |what, addresses: &[String], port_needed| {
         let wrong = addresses.iter().find(|address| !is_host_and_port(address, port_needed));
         wrong.map_or(Ok(()), |address| Err(StartError::Address { what, address: address.clone() }))
@@ -163,6 +182,8 @@ pub(super) fn report(config: &Config, identity: &Identity) {
         has_secret = config.secret.is_some(),
         heartbeat = ?profile.heartbeat_interval,
         down_after = ?profile.down_after,
+        spin = ?profile.spin,
+        pinned_to = ?profile.pinned_to,
         idle_close = profile.idle_close.map_or("never".into(), |idle| format!("{idle:?}")),
         "a node starts"
     );

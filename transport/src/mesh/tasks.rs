@@ -4,8 +4,8 @@
 //!   sends heartbeats) runs on a thread of its own, on which nothing of its user's runs. So it
 //!   lives for its peers as long as its process does, whatever blocks the runtime that it was
 //!   started on. The drivers of links, and their sockets, stay on that runtime, beside the tasks
-//!   that send and receive: no message changes threads for this. A simulated network stays on one
-//!   thread.
+//!   that send and receive: no message changes threads for this. Where the profile asks for it
+//!   (`pinned_to`) they run on a thread of theirs instead. A simulated network stays on one thread.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,23 +22,26 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
+use super::pinning;
 use crate::config::Config;
 
 /// The tasks of a node's mesh.
 pub(super) struct Tasks {
     /// The runtime on which they run.
     own: Handle,
-    /// The runtime on which the drivers of links run: the one that the node was started on.
+    /// The runtime that the node was started on.
+    application: Handle,
+    /// The runtime on which the drivers of links run: that one, or that of a pinned thread.
     links: Handle,
-    /// Drives `own`; `None` where the two are one, or when it has been ended.
-    thread: Mutex<Option<Thread>>,
+    /// Those that drive `own`, and `links` where it is pinned; none when they have been ended.
+    threads: Mutex<Vec<Thread>>,
     /// `None` when they have been ended.
     running: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Tasks {
-    /// Creates the set of tasks, empty yet. Starts their own thread, unless the network is
-    /// simulated.
+    /// Creates the set of tasks, empty yet. Starts their own thread, and that of the drivers where
+    /// they are pinned, unless the network is simulated.
     ///
     /// # Errors
     /// The system gives no thread, or not what its runtime needs.
@@ -46,15 +49,23 @@ impl Tasks {
     /// # Panics
     /// In a runtime without I/O, which the sockets of links need.
     pub(super) async fn new(config: &Config) -> io::Result<Self> {
-        let links = Handle::current();
-        let running = Mutex::new(Some(JoinSet::new()));
-        if config.network.wire.is_simulated() {
-            return Ok(Tasks { own: links.clone(), links, thread: Mutex::new(None), running });
+        let application = Handle::current();
+        let [mut own, mut links] = [application.clone(), application.clone()];
+        let mut threads = Vec::new();
+        if !config.network.wire.is_simulated() {
+            // Panics here, not at the first link, where the runtime has no I/O.
+            drop(UnixStream::pair());
+            let started = Thread::start(format!("ringpost-{}", config.name), None).await?;
+            threads.push(started.0);
+            own = started.1;
+            if let Some(core) = config.profile.pinned_to {
+                let started = Thread::start(format!("links-{}", config.name), Some(core)).await?;
+                threads.push(started.0);
+                links = started.1;
+            }
         }
-        // Panics here, not at the first link, where the runtime has no I/O.
-        drop(UnixStream::pair());
-        let (thread, own) = Thread::start(format!("ringpost-{}", config.name)).await?;
-        Ok(Tasks { own, links, thread: Mutex::new(Some(thread)), running })
+        let running = Mutex::new(Some(JoinSet::new()));
+        Ok(Tasks { own, application, links, threads: Mutex::new(threads), running })
     }
 
     /// Starts one, unless they have been ended. When it panics, what it owned is dropped: its
@@ -89,11 +100,11 @@ impl Tasks {
         &self.links
     }
 
-    /// Returns a handle that is ready when the runtime of the links has run a task; it gives an
-    /// error when that is gone. `None` where it is the one that the tasks run on, so that they
-    /// cannot tell.
+    /// Returns a handle that is ready when the runtime that the node was started on has run a task;
+    /// it gives an error when that is gone. `None` where it is the one that the tasks run on, so
+    /// that they cannot tell.
     pub(super) fn sign(&self) -> Option<JoinHandle<()>> {
-        (self.own.id() != self.links.id()).then(|| self.links.spawn(async {}))
+        (self.own.id() != self.application.id()).then(|| self.application.spawn(async {}))
     }
 
     /// Waits for all of them, and ends those that are left after `patience`. None starts from now
@@ -103,8 +114,8 @@ impl Tasks {
         let deadline = Instant::now() + patience;
         while let Ok(Some(_)) = timeout_at(deadline, running.join_next()).await {}
         running.shutdown().await;
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
             thread.end().await;
         }
     }
@@ -131,13 +142,14 @@ struct Thread {
 }
 
 impl Thread {
-    /// Starts one; gives its runtime, too. (The system shows the first 15 bytes of the name.)
-    async fn start(name: String) -> io::Result<(Self, Handle)> {
+    /// Starts one, which stays on `core`; gives its runtime, too. (The system shows the first 15
+    /// bytes of the name.)
+    async fn start(name: String, core: Option<usize>) -> io::Result<(Self, Handle)> {
         let (stop, stopped) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
         let (started, start) = oneshot::channel();
         let thread = thread::Builder::new().name(name).spawn(move || {
-            drive(started, stopped);
+            drive(core, started, stopped);
             drop(ending);
         })?;
         // It drops the sender without a word only when it panics.
@@ -158,8 +170,13 @@ impl Thread {
 
 /// Drives a runtime, which lives and dies on its own thread: dropped in another runtime's task it
 /// would panic.
-fn drive(started: oneshot::Sender<io::Result<Handle>>, stopped: oneshot::Receiver<()>) {
-    match runtime::Builder::new_current_thread().enable_all().build() {
+fn drive(
+    core: Option<usize>,
+    started: oneshot::Sender<io::Result<Handle>>,
+    stopped: oneshot::Receiver<()>,
+) {
+    let pinned = core.map_or(Ok(()), pinning::pin_to);
+    match pinned.and_then(|()| runtime::Builder::new_current_thread().enable_all().build()) {
         Ok(runtime) => {
             // The task that started it may have given up: then it stops at once.
             let _ = started.send(Ok(runtime.handle().clone()));

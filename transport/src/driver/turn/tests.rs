@@ -1,10 +1,13 @@
 //! A whole driver on a toy queue pair, turn by turn; its peer is played frame by frame.
 
+mod spinning;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -20,9 +23,10 @@ use crate::driver::growth::Growth;
 use crate::driver::mailboxes::Mailboxes;
 use crate::driver::reports::Reports;
 use crate::driver::slots::Slots;
+use crate::driver::spin::Spin;
 use crate::fabric::{
     Fabric, FabricError, Limits, Notify, Opening, PostError, QueuePair, QueuePairConfig,
-    SendRequest,
+    SendRequest, Spins,
 };
 use crate::host::{Deliveries, Delivery, Host, Inbox, Lost, OpenRefusal, PeerEvent, Refusal};
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -55,6 +59,11 @@ struct Wire {
     sent: Vec<Vec<u8>>,
     /// Sends are refused.
     refuses: bool,
+    /// Times it was polled, and armed.
+    looks: u64,
+    armed: u64,
+    /// Comes when it is armed.
+    at_arm: Option<Completion>,
 }
 
 struct Queue(Arc<Mutex<Wire>>);
@@ -78,13 +87,18 @@ impl QueuePair for Queue {
     }
 
     fn poll(&mut self, completions: &mut Vec<Completion>, max: usize) -> usize {
-        let done = &mut self.0.lock().done;
+        let Wire { done, looks, .. } = &mut *self.0.lock();
+        *looks += 1;
         let count = done.len().min(max);
         completions.extend(done.drain(..count));
         count
     }
 
-    fn arm(&mut self, _: Notify) {}
+    fn arm(&mut self, _: Notify) {
+        let wire = &mut *self.0.lock();
+        wire.armed += 1;
+        wire.done.extend(wire.at_arm.take());
+    }
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
@@ -213,6 +227,7 @@ impl Rig {
             phase: watch::channel(Phase::Opening).0,
             scratch: Scratch::default(),
             run: Run::default(),
+            spin: Spin::new(Spins::Never, Duration::ZERO),
         };
         let mut rig = Rig { driver, wire, host, said: Vec::new() };
         rig.turn();
@@ -234,7 +249,7 @@ impl Rig {
         }
     }
 
-    fn poll(&mut self) -> Poll<LinkCause> {
+    fn poll(&mut self) -> Poll<Turn> {
         self.driver.turn(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -345,7 +360,7 @@ async fn a_refused_frame_is_the_cause_and_holds_up_no_end() {
     let _answered = rig.ask();
     rig.wire.lock().refuses = true;
     let _unanswered = rig.commit();
-    let Poll::Ready(mut cause) = rig.poll() else { panic!("the link goes on") };
+    let Poll::Ready(Turn::End(mut cause)) = rig.poll() else { panic!("the link goes on") };
     assert_eq!(cause, LinkCause::Fabric(Status::Refused(PostError::Device(5))));
     let text = cause.to_string();
     assert!(text.ends_with("the device refused: Input/output error (os error 5)"), "{text}");
@@ -405,7 +420,8 @@ fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
             [answer(correlation), breach.clone()]
         };
         rig.arrives(&frame);
-        assert!(matches!(rig.poll(), Poll::Ready(LinkCause::Violation(_))));
+        let poll = rig.poll();
+        assert!(matches!(poll, Poll::Ready(Turn::End(LinkCause::Violation(_)))));
         drop(rig);
         let mut cx = Context::from_waker(Waker::noop());
         let Poll::Ready(Err(ReplyLoss::LinkDown(_))) = Pin::new(&mut reply).poll(&mut cx) else {

@@ -5,6 +5,7 @@ use tokio::runtime::Runtime;
 use super::hostile::peer::{Linked, Proven, identity, silence};
 use super::*;
 use crate::bootstrap::{Beat, Message};
+use crate::limits;
 
 /// Threads of this process with this name, of which the system knows 15 bytes.
 fn threads(name: &str) -> usize {
@@ -44,6 +45,53 @@ async fn a_node_has_one_thread_of_its_own_until_it_ends() {
     config.listen = Some(taken.address());
     assert!(Node::start(config).await.is_err());
     assert_eq!(threads("ringpost-thrice"), 0);
+}
+
+/// Returns the cores that the thread with this name may run on, as the system writes them.
+#[cfg(target_os = "linux")]
+fn cores(name: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let read = |path: &std::path::Path, file| std::fs::read_to_string(path.join(file));
+    let named = all.filter(|path| read(path, "comm").is_ok_and(|comm| comm.trim_end() == name));
+    let statuses = named.map(|path| read(&path, "status").unwrap());
+    let line = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_owned()
+    };
+    statuses.map(line).collect()
+}
+
+/// MS-10: drivers that are pinned run on a thread of theirs until the node ends.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_drivers_of_links_run_on_the_core_that_the_profile_names() {
+    let pinned = |name, seeds: &[String]| {
+        let mut config = config(name, Network::tcp(), seeds);
+        (config.profile.pinned_to, config.profile.spin) = (Some(0), limits::SPIN);
+        config
+    };
+    let alpha = Node::start(pinned("fixed", &[])).await.unwrap();
+    let beta = node("loose", &[alpha.address()]).await;
+    assert_eq!(cores("links-fixed"), ["0"]);
+    assert_eq!(threads("links-loose"), 0);
+    let link = alpha.link("loose").await.unwrap();
+    assert!(link.stats().frames_received > 0, "its driver runs");
+    beta.shutdown().await;
+    alpha
+        .watcher
+        .until(&["loose up over tcp", "loose lost: the peer left", "loose down: it left"])
+        .await;
+    alpha.shutdown().await;
+    assert_eq!(threads("links-fixed"), 0);
+    let dropped = Node::start(pinned("dropped", &[])).await.unwrap();
+    drop(dropped);
+    ended("links-dropped").await;
+    let mut missing = config("missing", Network::tcp(), &[]);
+    missing.profile.pinned_to = Some(usize::MAX);
+    let error = Node::start(missing).await.err().expect("no such core").to_string();
+    let core = usize::MAX;
+    let text = format!("`pinned_to` of the profile is core {core}, but this process may run on [0");
+    assert!(error.starts_with(&text), "{error}");
 }
 
 /// MS-10: without the runtime that its links run on a node is of no use, and says so by its end.
