@@ -56,7 +56,8 @@ pub struct Profile {
     /// it sleeps and has to be woken: up to 1 ms; zero, the default, never. Meanwhile other tasks
     /// of its runtime run, but the processor takes no rest; a link on which nothing is sent takes
     /// none of it. Links over RDMA look at their device; those over TCP have the runtime look at
-    /// its sockets, which helps in a runtime with one thread. The peer need not do the same.
+    /// its sockets. With fewer cores than threads that want them it makes messages slower. The peer
+    /// need not do the same.
     pub spin: Duration,
     /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
     /// their own that stays on it; `None`, the default: they run on the runtime that the node was

@@ -48,8 +48,8 @@ impl Words {
         self.words * WORD
     }
 
-    /// Returns where its first page begins. All follow it, and stay there as long as it lives; who
-    /// holds the pointer may write there as other threads do (ME-10).
+    /// Returns where its first page begins. All follow it, and stay there as long as it lives; a
+    /// device may read and write them as other threads do (ME-10).
     #[cfg(feature = "verbs")]
     pub(crate) fn base(&self) -> *mut u8 {
         self.pages.as_ptr().cast_mut().cast()

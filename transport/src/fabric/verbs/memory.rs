@@ -157,8 +157,8 @@ impl Pages {
     /// Registers all of them, for local writing only (VB-2).
     fn register(&self, domain: &Arc<Domain>) -> Result<Registration, FabricError> {
         let (start, access) = (self.base.as_ptr(), ibv_access_flags::IBV_ACCESS_LOCAL_WRITE);
-        // SAFETY: the pages are mapped, and stay so until the registration is given back: who keeps
-        // one keeps the other longer. Peers get no access.
+        // SAFETY: the pages are mapped, and stay so until the registration is given back: it is
+        // kept beside them, or beside their region, and dropped first (VB-1). Peers get no access.
         unsafe { Registration::new(domain, (start, self.bytes), start as u64, access) }
     }
 

@@ -312,9 +312,9 @@ mod tests {
         {
             let work = told(kind);
             // SAFETY: such an operation has these fields.
-            let (rdma, told) = unsafe {
-                (work.wr.rdma, work.imm_data_invalidated_rkey_union.imm_data.to_ne_bytes())
-            };
+            let rdma = unsafe { work.wr.rdma };
+            // SAFETY: it was zeroed, and may be written.
+            let told = unsafe { work.imm_data_invalidated_rkey_union.imm_data }.to_ne_bytes();
             assert_eq!((work.opcode, rdma.remote_addr, rdma.rkey), (opcode, 7 << 40, 9));
             let number = if opcode == 1 { [0, 0, 1, 2] } else { [0; 4] };
             assert_eq!(told, number);

@@ -2,6 +2,8 @@
 //! and before it how many reads the side's devices work at for a peer.
 
 use crate::fabric::FabricError;
+#[cfg(test)]
+use crate::fabric::verbs::offer::Address;
 use crate::fabric::verbs::offer::Offer;
 use crate::limits::VERBS_READS_MAX;
 
@@ -22,6 +24,12 @@ impl OneSidedOffer {
     pub(super) fn takes(&self, own: u8) -> u8 {
         let most = own.min(self.reads);
         most.checked_ilog2().map_or(0, |log| 1 << log)
+    }
+
+    /// Returns the first address, for a test that puts another queue pair there.
+    #[cfg(test)]
+    pub(in crate::fabric::verbs) fn address(&mut self) -> &mut Address {
+        &mut self.offer.addresses[0]
     }
 
     pub(in crate::fabric::verbs) fn encode(&self) -> Vec<u8> {
@@ -55,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fabric::verbs::offer::{Address, Kind};
+    use crate::fabric::verbs::offer::Kind;
     use crate::limits::{OFFER_BYTES_MAX, VERBS_ADDRESSES_MAX};
 
     fn fullest() -> OneSidedOffer {

@@ -8,11 +8,14 @@ use std::task::Poll;
 use super::laboratory::{Laboratory, run};
 use super::raw::RawPair;
 use super::{Devices, skip};
-use crate::fabric::conformance::{OneSidedEnd, OneSidedPair, Pairs, bounded, contents};
+use crate::entropy::Entropy;
+use crate::fabric::conformance::{self, OneSidedEnd, OneSidedPair, Pairs, Plan, bounded, contents};
 use crate::fabric::one_sided::{Access, Key, Kind, OneSidedConfig, Operation, Outcome};
-use crate::fabric::verbs::memory;
+use crate::fabric::verbs::one_sided::FuzzedOffer;
+use crate::fabric::verbs::queue_pair::QueuePair;
 use crate::fabric::verbs::registration::{Domain, Granted};
-use crate::fabric::{Fabric, FabricError, Side, Status};
+use crate::fabric::verbs::{VerbsConfig, VerbsFabric, memory};
+use crate::fabric::{Fabric, FabricError, QueuePairConfig, SendRequest, Side, Status};
 use crate::limits::VERBS_READS_MAX;
 use crate::memory::Words;
 
@@ -47,6 +50,24 @@ async fn memory_that_was_not_granted_is_not_reached_by_its_keys() {
     }
 }
 
+/// VB-9, PV-13: the keys of two queue pairs on one device, each with memory granted over it:
+/// neither peer reaches the other's.
+#[tokio::test]
+async fn a_key_of_another_queue_pair_of_the_device_is_refused() {
+    let case = "a_key_of_another_queue_pair_of_the_device_is_refused";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    for (a, b) in [(0, 0), (1, 0)] {
+        bounded(case, conformance::invalid_key(&laboratory.devices(a, b))).await;
+    }
+    let devices = laboratory.devices(0, 0);
+    let (pair, memory, grant) = OneSidedPair::granted(&devices, Access::ALL).await;
+    let (mut other, _, others) = OneSidedPair::granted(&devices, Access::ALL).await;
+    let key = grant.key();
+    let (status, _) = other.run(Kind::Write, key, 0, &[7; 8]).await;
+    assert_eq!(status, Status::RemoteAccess);
+    bounded(case, pair.expect_refusal(Kind::Read, others.key(), 0, &memory, 8)).await;
+}
+
 /// VB-10, PV-13: a grant ends while the peer writes to it. What lies there when its drop has
 /// returned stays, though the writes go on until they are refused.
 #[tokio::test]
@@ -70,23 +91,26 @@ async fn a_grant_that_ends_under_way_ends_at_once() {
         });
         // The peer writes something else each time, until it is refused.
         let mut written = 0u8;
-        while pair.a.ended().is_none() {
-            while let Some(mut slot) = pair.a.slots.pop() {
-                written = written.wrapping_add(1);
-                slot.fill(written);
-                let bytes = BYTES as u32;
-                let operation = Operation { slot, bytes, key, at: 0, kind: Kind::Write };
-                pair.a.one_sided.post(&mut vec![operation]).unwrap();
+        let writes = async {
+            while pair.a.ended().is_none() {
+                while let Some(mut slot) = pair.a.slots.pop() {
+                    written = written.wrapping_add(1);
+                    slot.fill(written);
+                    let bytes = BYTES as u32;
+                    let operation = Operation { slot, bytes, key, at: 0, kind: Kind::Write };
+                    pair.a.one_sided.post(&mut vec![operation]).unwrap();
+                }
+                pair.until(|a, _| a.done() > 0).await;
+                while pair.a.done() > 0 && pair.a.statuses()[0] == Status::Success {
+                    let (_, slot) = pair.a.take_done();
+                    pair.a.slots.push(slot);
+                }
+                if written > rounds {
+                    let _ = tell.send(());
+                }
             }
-            bounded(case, pair.until(|a, _| a.done() > 0)).await;
-            while pair.a.done() > 0 && pair.a.statuses()[0] == Status::Success {
-                let (_, slot) = pair.a.take_done();
-                pair.a.slots.push(slot);
-            }
-            if written > rounds {
-                let _ = tell.send(());
-            }
-        }
+        };
+        bounded(case, writes).await;
         let then = ending.join().unwrap();
         assert!(contents(&memory) == then, "the memory is written after its grant has ended");
         bounded(case, pair.until(|_, b| b.ended().is_some())).await;
@@ -193,7 +217,7 @@ async fn an_offer_for_frames_connects_no_one_sided_access() {
     let [(a, side), (b, _)] = devices.ends();
     let config =
         || OneSidedConfig { operations: 1, notices: 0, side: side.clone(), binding: Vec::new() };
-    let frames = b.open(crate::fabric::conformance::Plan::new(1, 1).config).unwrap().offer();
+    let frames = b.open(Plan::new(1, 1).config).unwrap().offer();
     let opening = a.open_one_sided(config()).unwrap();
     assert!(opening.ways(&frames).is_empty());
     let refused = opening.connect(frames, 0).await.err().unwrap();
@@ -303,4 +327,59 @@ async fn memory_of_a_grant_that_does_not_end_is_kept() {
     assert_eq!(Arc::strong_count(&memory), 2);
     drop(domain);
     drop(guard);
+}
+
+/// PV-18: a hostile peer that sends frames, where there are only places for notices, ends just this
+/// queue pair; no byte of them lies anywhere.
+#[tokio::test]
+async fn frames_end_one_sided_access() {
+    let case = "frames_end_one_sided_access";
+    let Some(devices) = Devices::new(case) else { return };
+    let fabric = &devices.0[0];
+    let rail = fabric.rails.now().remove(0);
+    for (bytes, ends) in [(0, Status::Corrupt), (8, Status::LocalLength)] {
+        let plan = QueuePairConfig { recv_queue: 1, ..Plan::new(1, 1).config };
+        let mut hostile = QueuePair::new(rail.domain.clone(), rail.port, &plan).unwrap();
+        let config = VerbsConfig {
+            device: Some(rail.domain.device.name().into()),
+            port: Some(rail.port.number),
+            gid_index: Some(rail.addresses[0].index.into()),
+            ..VerbsConfig::default()
+        };
+        let honest = VerbsFabric::new(config, Entropy::os()).unwrap();
+        let opening = honest
+            .open_one_sided(OneSidedConfig {
+                operations: 1,
+                notices: 2,
+                side: Side::Acceptor,
+                binding: Vec::new(),
+            })
+            .unwrap();
+        let mut offer = FuzzedOffer::decode(&opening.offer()).unwrap();
+        let mut path = RawPair::path(&rail, offer.address().queue_pair);
+        path.peer_first_packet = offer.address().first_packet;
+        offer.address().queue_pair = hostile.number();
+        offer.address().first_packet = path.first_packet;
+        let mut one_sided = opening.connect(offer.encode().into(), 0).await.unwrap();
+        hostile.connect(&path).unwrap();
+        let mut slot = fabric.alloc(64).unwrap().into_slots(64).remove(0);
+        slot.fill(0xee);
+        let request = SendRequest { bytes, ..super::request(slot) };
+        hostile.post_sends(&mut vec![request], 1).unwrap();
+        let mut got = Vec::new();
+        let ended = poll_fn(|cx| {
+            one_sided.arm();
+            while one_sided.poll(&mut got, 4) > 0 {}
+            let more = one_sided.poll_ready(cx).is_ready();
+            if !got.is_empty() {
+                return Poll::Ready(());
+            }
+            if more {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        });
+        bounded(case, ended).await;
+        assert!(matches!(got[..], [Outcome::Ended(status)] if status == ends), "{got:?}");
+    }
 }

@@ -41,6 +41,22 @@ impl RawPair {
         connected([(), ()].map(make), rail, 0, Some(reads))
     }
 
+    /// The path from a port to a queue pair of the same one.
+    pub(super) fn path(rail: &Rail, peer_number: u32) -> Path {
+        Path {
+            peer_number,
+            peer_first_packet: 0,
+            first_packet: 0,
+            mtu: rail.attributes.mtu,
+            port: rail.port.number,
+            gid_index: rail.addresses[0].index,
+            peer_gid: rail.addresses[0].gid,
+            peer_lid: rail.attributes.lid,
+            reads: None,
+            tuning: VerbsConfig::default().tuning(0),
+        }
+    }
+
     /// Polls until `count` work requests have completed.
     pub(super) async fn completed(queue_pair: &mut QueuePair, count: usize) -> Vec<Ended> {
         let mut ended = Vec::new();
@@ -74,16 +90,10 @@ fn connected(
     let numbers = queue_pairs.each_ref().map(QueuePair::number);
     for (queue_pair, peer_number) in queue_pairs.iter_mut().zip([numbers[1], numbers[0]]) {
         let path = Path {
-            peer_number,
             peer_first_packet: first_packet,
             first_packet,
-            mtu: rail.attributes.mtu,
-            port: rail.port.number,
-            gid_index: rail.addresses[0].index,
-            peer_gid: rail.addresses[0].gid,
-            peer_lid: rail.attributes.lid,
             reads,
-            tuning: VerbsConfig::default().tuning(0),
+            ..RawPair::path(rail, peer_number)
         };
         queue_pair.connect(&path).unwrap();
     }
