@@ -1,6 +1,5 @@
 //! A parameter server: its node holds the parameters of a model in a region, and workers on other
 //! nodes read them there, learn from their own data, and write what they found to a region beside.
-//! No actor of the server copies a parameter, and no message carries one.
 //!
 //! `cargo run --example parameters` prints:
 //!
@@ -8,8 +7,6 @@
 //! round 10: y = 3.00 x + 1.00
 //! ```
 #![deny(warnings)]
-
-use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost::{Access, Region, RegionError, RemoteRegion};
@@ -107,8 +104,8 @@ async fn main() -> Result<(), BoxError> {
     }
     let mut line = [0.0; 2];
     for _ in 0..ROUNDS {
-        let mut asks: AskSet<Result<(), String>> =
-            workers.iter().map(|it| it.ask(Learn {})).collect();
+        let asks = workers.iter().map(|worker| worker.ask(Learn {}));
+        let mut asks: AskSet<Result<(), String>> = asks.collect();
         for (_, learnt) in asks.first(WORKERS).await? {
             learnt?;
         }
@@ -116,7 +113,7 @@ async fn main() -> Result<(), BoxError> {
     }
     println!("round {ROUNDS}: y = {:.2} x + {:.2}", line[0], line[1]);
     for node in nodes {
-        node.shutdown(Duration::from_secs(5)).await;
+        node.shutdown(std::time::Duration::from_secs(5)).await;
     }
     Ok(())
 }
