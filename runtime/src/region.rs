@@ -29,7 +29,7 @@ use remote::Whereabouts;
 /// in one allocation.
 const BYTES_MAX: usize = isize::MAX as usize / 2;
 
-/// Memory of this node, of `T` beside `T`, that other nodes are given access to by
+/// An array of `T` in this node's memory that other nodes are given access to by
 /// [`share`](Region::share). Made by [`Node::region`].
 ///
 /// Its owner reads and writes it by copies, too, at any time. A word, 8 bytes whose place is a
@@ -103,10 +103,10 @@ impl<T: Pod> Region<T> {
         copied.map_err(|_| out_of_range(range, self.len))
     }
 
-    /// Gives access to all of it to those that get what this returns: a value that is a field of
-    /// messages, as an [`ActorRef`](crate::ActorRef) is. The access lasts until it is
-    /// [revoked](Region::revoke) or the region is dropped: share once, and clone what this returns,
-    /// where the access is to end for all at one time.
+    /// Returns a [`RemoteRegion`] that gives each of its holders this access to the whole region:
+    /// a value that is a field of messages, as an [`ActorRef`](crate::ActorRef) is. The access
+    /// lasts until it is [revoked](Region::revoke) or the region is dropped: share once, and clone
+    /// what this returns, where the access is to end for all at one time.
     ///
     /// # Errors
     /// [`RegionError::NoNetwork`].
@@ -130,8 +130,8 @@ impl<T: Pod> Region<T> {
     /// Takes back what [`share`](Region::share) gave. When this returns no operation reaches the
     /// memory by it any more; one that was under way has ended, or ends with an error. A node that
     /// does not answer is waited for, for up to 2 seconds
-    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). What was revoked before, or is of
-    /// another region, is none of its shares, and nothing is done.
+    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Does nothing for a share that was
+    /// revoked before, or is of another region.
     ///
     /// # Cancel safety
     /// When the future is dropped it is revoked all the same.

@@ -42,7 +42,7 @@ use crate::id::ShareId;
 use crate::limits;
 use crate::shares::{Grantee, Holder, Shares};
 
-pub(crate) use operating::{NotBegun, Ready, Unready};
+pub(crate) use operating::{NotPosted, Ready, Unready};
 pub(crate) use pair::Finished;
 use pair::Pair;
 pub(crate) use requests::Unexpected;
@@ -90,6 +90,8 @@ struct State {
     granted: BTreeMap<ShareId, Granted>,
     /// ASKs and REVOKEs that were sent and have no answer.
     unanswered: usize,
+    /// Time of the last answer.
+    answered: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -193,7 +195,8 @@ impl State {
     fn is_stuck(&self) -> bool {
         let is_late = |since: &Instant| since.elapsed() >= limits::ONE_SIDED_PATIENCE;
         let asks = self.keys.values().any(|known| match known {
-            Known::Asked(since, _) => is_late(since),
+            // One that answers others meanwhile is on its way to this one.
+            Known::Asked(since, _) => is_late(since) && self.answered.as_ref().is_none_or(is_late),
             Known::Held { .. } => false,
         });
         asks || match &self.stage {
@@ -204,17 +207,25 @@ impl State {
         }
     }
 
-    /// Takes what may be sent: of what the peer answers no more than it has room to answer.
+    /// Takes what may be sent: of what the peer answers no more than it has room to answer. What
+    /// it waits for itself is never kept.
     fn take_outgoing(&mut self) -> Vec<Sharing> {
-        let mut unanswered = self.unanswered;
-        let fits = self.outbox.iter().take_while(|message| {
-            unanswered += usize::from(message.is_answered());
-            unanswered <= limits::SHARING_UNANSWERED_MAX || !message.is_answered()
+        let room = limits::SHARING_UNANSWERED_MAX.saturating_sub(self.unanswered);
+        let mut asked = 0;
+        let (sent, kept): (Vec<_>, Vec<_>) = take(&mut self.outbox).into_iter().partition(|it| {
+            let fits = !it.is_answered() || asked < room;
+            asked += usize::from(fits && it.is_answered());
+            fits
         });
-        let count = fits.count();
-        let taken: Vec<_> = self.outbox.drain(..count).collect();
-        self.unanswered += taken.iter().filter(|message| message.is_answered()).count();
-        taken
+        self.outbox = kept;
+        self.unanswered += asked;
+        sent
+    }
+
+    /// Records that the peer answered an ASK or a REVOKE.
+    fn note_answer(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.answered = Some(Instant::now());
     }
 }
 

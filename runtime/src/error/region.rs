@@ -64,9 +64,10 @@ pub enum RegionError {
 #[non_exhaustive]
 pub enum WriteAndTellError<M> {
     /// Not all was written.
-    #[error("{error}")]
+    #[error("not written, so the actor was not told: {error}")]
     NotWritten {
         /// The reason.
+        #[source]
         error: RegionError,
         /// What the actor was to be told.
         message: M,

@@ -1,4 +1,4 @@
-//! A region as those use it that were given access to it.
+//! The handle by which tasks of any node use a region.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -67,7 +67,8 @@ impl<T> RemoteRegion<T> {
         self.place.len == 0
     }
 
-    /// Returns these elements of it, as a region.
+    /// Returns these elements of it, as a region. It narrows what calls name, not what its holder
+    /// may reach: a revocation ends the access of all that have the same share.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
@@ -145,7 +146,8 @@ impl<T: Pod> RemoteRegion<T> {
     }
 
     /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
-    /// after it finds them.
+    /// after it finds them. (No RDMA adapter has shown this yet: one may answer before the memory
+    /// has the bytes.)
     ///
     /// # Errors
     /// [`RegionError`].
@@ -189,7 +191,9 @@ impl<T: Pod> RemoteRegion<T> {
     }
 }
 
-/// What is atomic among all that reach the region by a [`RemoteRegion`].
+/// Operations that are atomic among all tasks that reach the region in the same way: by the
+/// processor of its owner (its own node, links over TCP), or by one RDMA device. This is not
+/// checked: a word that some nodes reach over RDMA and others over TCP loses changes.
 impl RemoteRegion<u64> {
     /// Adds `n` to an element, which wraps around. Returns what it was.
     ///

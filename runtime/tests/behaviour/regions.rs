@@ -111,6 +111,61 @@ impl Taker {
     }
 }
 
+/// Says what it finds where it is told to look.
+#[actor]
+struct Watchman {
+    cells: Region<u64>,
+}
+
+#[handlers]
+impl Watchman {
+    #[handler]
+    fn written(&mut self, at: u64, value: u64) {
+        let found = self.cells.read(at as usize..at as usize + 1).unwrap();
+        assert!(found[0] >= value, "it is there when the message is handled: {found:?}");
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn an_actor_is_told_after_the_write(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let cells = beta.region(8).unwrap();
+    let shared = cells.share(Access::WRITE).unwrap();
+    let there = beta.spawn("watchman", Watchman { cells }).await.unwrap();
+    alpha.spawn("teller", Teller).await.unwrap();
+    let from_beta = beta.actor::<Teller>("alpha/teller").await.unwrap();
+    let watchman = there.clone();
+    assert_eq!(from_beta.run(shared.clone(), watchman.clone(), 200).await.unwrap(), Ok(()));
+    there.drain().await.unwrap();
+    there.wait_stopped().await;
+    let late = from_beta.run(shared, watchman, 1).await.unwrap().unwrap_err();
+    assert!(late.contains("not written") || late.contains("not shared"), "{late}");
+    end([alpha, beta]).await;
+}
+
+/// Writes to the cells of another node, and tells its actor.
+#[actor]
+struct Teller;
+
+#[handlers]
+impl Teller {
+    #[handler]
+    async fn run(
+        &self,
+        cells: RemoteRegion<u64>,
+        watchman: ActorRef<Watchman>,
+        times: u64,
+    ) -> Result<(), String> {
+        for value in 1..=times {
+            let (at, written) = (value % 8, [value]);
+            let told =
+                cells.write_and_tell(at as usize, &written, &watchman, Written { at, value });
+            told.await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
 /// Two nodes count up, at one time, in cells of a third.
 // Promised in docs/SEMANTICS.md.
 pub async fn counters_of_a_region_are_shared_by_two_nodes(world: &World) {

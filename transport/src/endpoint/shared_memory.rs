@@ -18,7 +18,7 @@ use crate::id::ShareId;
 use crate::link::LinkHandle;
 use crate::memory::OutOfRange;
 use crate::mesh::Peer;
-use crate::reach::{Finished, NotBegun, Ready, Unready};
+use crate::reach::{Finished, NotPosted, Ready, Unready};
 use crate::shares::{Holder, Piece as SharedPiece, Shares};
 
 /// Times that a read is begun, where the link is lost meanwhile.
@@ -68,6 +68,16 @@ pub enum AccessError {
     Unable(String),
 }
 
+impl AccessError {
+    /// Returns the error of an operation of which so many bytes were moved before.
+    fn after(self, done: usize) -> Self {
+        match self {
+            AccessError::NodeDown(_) | AccessError::Unable(_) if done > 0 => AccessError::Unknown,
+            error => error,
+        }
+    }
+}
+
 /// The operation was not, or not wholly, done on a queue pair.
 enum Unfinished {
     NotBegun,
@@ -75,9 +85,12 @@ enum Unfinished {
     Failed(AccessError),
 }
 
-impl From<NotBegun> for Unfinished {
-    fn from(_: NotBegun) -> Self {
-        Unfinished::NotBegun
+impl From<NotPosted> for Unfinished {
+    fn from(why: NotPosted) -> Self {
+        match why {
+            NotPosted::NotBegun => Unfinished::NotBegun,
+            NotPosted::Refused(why) => Unfinished::Failed(AccessError::Unable(why)),
+        }
     }
 }
 
@@ -201,20 +214,13 @@ impl SharedMemory {
     async fn transfer(&self, at: u64, mut bytes: Bytes<'_>) -> Result<(), AccessError> {
         let mut done = 0;
         loop {
-            let failed = |error| match error {
-                // Not all of it, any more.
-                AccessError::NodeDown(_) | AccessError::Unable(_) if done > 0 => {
-                    AccessError::Unknown
-                }
-                error => error,
-            };
-            let ready = self.ready().await.map_err(failed)?;
+            let ready = self.ready().await.map_err(|error| error.after(done))?;
             check(ready.bytes, ready.access, bytes.kind(), at, bytes.len())?;
             match bytes.transfer(&ready, at, &mut done).await {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
-                Err(Unfinished::Failed(error)) => return Err(error),
+                Err(Unfinished::Failed(error)) => return Err(error.after(done)),
             }
         }
     }
@@ -320,9 +326,9 @@ impl Bytes<'_> {
     ) -> Result<(), Unfinished> {
         let (kind, bytes) = (self.kind(), self.len());
         let mut running: VecDeque<(Range<usize>, _)> = VecDeque::new();
-        let (mut begun, mut goes_on) = (*done, true);
+        let (mut begun, mut refused) = (*done, None);
         loop {
-            while goes_on && begun < bytes {
+            while refused.is_none() && begun < bytes {
                 let piece = match ready.try_piece() {
                     Some(piece) => Ok(piece),
                     None if running.is_empty() => ready.piece().await,
@@ -343,7 +349,7 @@ impl Bytes<'_> {
                         begun = range.end;
                         running.push_back((range, finished));
                     }
-                    Err(NotBegun) => goes_on = false,
+                    Err(why) => refused = Some(why),
                 }
             }
             let Some((range, finished)) = running.pop_front() else { break };
@@ -353,7 +359,7 @@ impl Bytes<'_> {
                 into[range].copy_from_slice(&brought);
             }
         }
-        if *done == bytes { Ok(()) } else { Err(Unfinished::NotBegun) }
+        refused.map_or(Ok(()), |why| Err(why.into()))
     }
 }
 

@@ -35,9 +35,14 @@ pub(crate) enum Unready {
     Unable(String),
 }
 
-/// The queue pair has ended, or the share, or the link rests: nothing was begun.
+/// The reason for which an operation was not posted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotBegun;
+pub(crate) enum NotPosted {
+    /// The queue pair has ended, or the share, or the link rests: another look shows which.
+    NotBegun,
+    /// The device does not take it, and would not take another one: the reason, in words.
+    Refused(String),
+}
 
 impl Reach {
     /// Opens the queue pair if there is none, and asks for the share if it is not known.
@@ -133,10 +138,11 @@ impl Ready {
     ///
     /// # Cancel safety
     /// The place in the line is given up when the future is dropped.
-    pub(crate) async fn piece(&self) -> Result<Piece, NotBegun> {
-        let permit = self.room.clone().acquire_owned().await.map_err(|_| NotBegun)?;
+    pub(crate) async fn piece(&self) -> Result<Piece, NotPosted> {
+        let permit = self.room.clone().acquire_owned().await.map_err(|_| NotPosted::NotBegun)?;
         let mut state = self.reach.state.lock();
-        let slot = state.pair(self.number).and_then(|pair| pair.slots.pop()).ok_or(NotBegun)?;
+        let slot =
+            state.pair(self.number).and_then(|pair| pair.slots.pop()).ok_or(NotPosted::NotBegun)?;
         Ok(Piece::new(&self.reach, self.number, slot, permit))
     }
 
@@ -147,32 +153,32 @@ impl Ready {
         at: u64,
         bytes: usize,
         piece: Piece,
-    ) -> Result<oneshot::Receiver<Finished>, NotBegun> {
-        let (slot, permit) = piece.into_parts().ok_or(NotBegun)?;
+    ) -> Result<oneshot::Receiver<Finished>, NotPosted> {
+        let (slot, permit) = piece.into_parts().ok_or(NotPosted::NotBegun)?;
         let (done, finished) = oneshot::channel();
         let mut guard = self.reach.state.lock();
         let state = &mut *guard;
-        let Stage::Connected(pair) = &mut state.stage else { return Err(NotBegun) };
+        let Stage::Connected(pair) = &mut state.stage else { return Err(NotPosted::NotBegun) };
         // A slot of an earlier queue pair belongs to no other.
         if state.number != self.number {
-            return Err(NotBegun);
+            return Err(NotPosted::NotBegun);
         }
         let known = state.keys.get_mut(&self.share).filter(|_| !state.resting);
         let Some(Known::Held { running, is_ending: false, .. }) = known else {
             pair.slots.push(slot);
-            return Err(NotBegun);
+            return Err(NotPosted::NotBegun);
         };
         let operation = Operation { slot, bytes: bytes as u32, key: self.key, at, kind };
         // There is a slot for each operation that it takes, so it refuses none.
         if let Err(error) = pair.one_sided.post(&mut vec![operation]) {
             let reason = format!("an operation cannot be posted: {error}");
             let leftovers = state.leave(Stage::Closed);
-            state.outbox.push(Sharing::Unable { number: self.number, reason });
+            state.outbox.push(Sharing::Unable { number: self.number, reason: reason.clone() });
             drop(guard);
             drop(leftovers);
             self.reach.outgoing.notify_one();
             self.reach.changed.notify_waiters();
-            return Err(NotBegun);
+            return Err(NotPosted::Refused(reason));
         }
         *running += 1;
         state.used = true;

@@ -34,11 +34,14 @@ impl Reach {
             }
             Sharing::Want => return Err(Unexpected),
             Sharing::Offer { number, queue_pair } if means.is_dialer() => {
-                if number != state.number {
+                if number > state.number {
                     return Err(Unexpected);
                 }
-                let Some(opening) = state.take_offered() else { return Err(Unexpected) };
-                self.connect(&mut state, &means, opening, queue_pair);
+                // One of a queue pair that was given up meanwhile comes too late.
+                let offered = if number == state.number { state.take_offered() } else { None };
+                if let Some(opening) = offered {
+                    self.connect(&mut state, &means, opening, queue_pair);
+                }
             }
             Sharing::Offer { number, queue_pair } => {
                 if number <= state.number {
@@ -54,7 +57,7 @@ impl Reach {
             }
             Sharing::Ask(share) => self.answer(&mut state, &means, share),
             Sharing::Granted { share, key, bytes, access } => {
-                state.unanswered = state.unanswered.saturating_sub(1);
+                state.note_answer();
                 let held = Known::Held { key, bytes, access, running: 0, is_ending: false };
                 answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
                 if answered.is_some() {
@@ -62,12 +65,12 @@ impl Reach {
                 }
             }
             Sharing::Denied { share, reason } => {
-                state.unanswered = state.unanswered.saturating_sub(1);
+                state.note_answer();
                 answered = state.take_asked(share).map(|tasks| (tasks, Err(Denied(reason))));
             }
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => {
-                state.unanswered = state.unanswered.saturating_sub(1);
+                state.note_answer();
                 if let Some(granted) = state.granted.remove(&share) {
                     leftovers =
                         Some((Stage::Closed, Default::default(), [(share, granted)].into()));

@@ -109,7 +109,14 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
 
 /// A fabric whose one-sided access connects and brings nothing.
 #[derive(Debug)]
-struct Mute(Arc<dyn Fabric>);
+struct Mute(Arc<dyn Fabric>, Posts);
+
+/// What becomes of operations there.
+#[derive(Debug, Clone, Copy)]
+enum Posts {
+    Kept,
+    Refused,
+}
 
 impl Fabric for Mute {
     fn name(&self) -> &'static str {
@@ -129,11 +136,11 @@ impl Fabric for Mute {
     }
 
     fn open_one_sided(&self, _: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        Ok(Box::new(MuteSide(Vec::new())))
+        Ok(Box::new(MuteSide(Vec::new(), self.1)))
     }
 }
 
-struct MuteSide(Vec<Operation>);
+struct MuteSide(Vec<Operation>, Posts);
 
 impl Opening for MuteSide {
     fn offer(&self) -> Zeroizing<Vec<u8>> {
@@ -159,7 +166,10 @@ impl OneSided for MuteSide {
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
-        self.0.append(batch);
+        match self.1 {
+            Posts::Kept => self.0.append(batch),
+            Posts::Refused => return Err(PostError::Full),
+        }
         Ok(())
     }
 
@@ -177,9 +187,9 @@ impl OneSided for MuteSide {
 }
 
 /// A side that did not dial, over a fabric that brings nothing, and its share.
-fn mute_acceptor(world: &World) -> OneSide {
+fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let side = one_side(world, "alpha", Side::Acceptor);
-    let fabric = Arc::new(Mute(world.network("alpha").1));
+    let fabric = Arc::new(Mute(world.network("alpha").1, posts));
     let shares = Shares::new(world.entropy());
     let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
     side.reach.attach(Means { fabric, side: side_is, binding, shares, runtime });
@@ -199,7 +209,7 @@ async fn connect(reach: &Arc<Reach>, number: u32) {
 #[test]
 fn what_the_peer_says_of_the_last_queue_pair_does_not_fail_the_next() {
     sim::run(1, |world| async move {
-        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
         let wanted = ShareId(9);
         for number in 1..=3 {
             let other = reach.clone();
@@ -227,7 +237,7 @@ fn what_the_peer_says_of_the_last_queue_pair_does_not_fail_the_next() {
 #[test]
 fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
     sim::run(1, |world| async move {
-        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
         let wanted = ShareId(9);
         for stage in 0..3 {
             let other = reach.clone();
@@ -259,7 +269,7 @@ fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
 #[test]
 fn so_many_questions_are_unanswered_at_one_time() {
     sim::run(1, |world| async move {
-        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
         let count = limits::SHARING_UNANSWERED_MAX + 50;
         let tasks: Vec<_> = (0..count as u128)
             .map(|number| {
@@ -277,6 +287,9 @@ fn so_many_questions_are_unanswered_at_one_time() {
         }
         let asks = |said: &[Sharing]| said.iter().filter(|it| it.is_answered()).count();
         assert_eq!(asks(&asked), limits::SHARING_UNANSWERED_MAX);
+        // What the peer asks meanwhile is answered, or two such nodes would wait for each other.
+        reach.handle(Sharing::Ask(ShareId(u128::MAX))).unwrap();
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Denied]");
         let mut answered = 0;
         while answered < count {
             for message in std::mem::take(&mut asked) {
@@ -300,7 +313,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
 #[test]
 fn a_queue_pair_that_brings_nothing_is_given_up() {
     sim::run(1, |world| async move {
-        let OneSide { reach, share: _share } = mute_acceptor(&world);
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
         let wanted = ShareId(9);
         let other = reach.clone();
         let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
@@ -326,5 +339,26 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         assert!(ready.piece().await.is_err());
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
         assert!(reach.rest());
+    });
+}
+
+/// A device that takes no operation is told of, and not tried for ever.
+#[test]
+fn an_operation_that_is_refused_ends_with_the_reason() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Refused);
+        let wanted = ShareId(9);
+        let other = reach.clone();
+        let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+        connect(&reach, 1).await;
+        let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
+        reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
+        let ready = ready.await.unwrap();
+        let piece = ready.piece().await.unwrap();
+        let refused = ready.post(Kind::Read, 0, 8, piece).unwrap_err();
+        let NotPosted::Refused(why) = refused else { panic!("{refused:?}") };
+        assert!(why.starts_with("an operation cannot be posted: "), "{why}");
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
     });
 }
